@@ -1,0 +1,147 @@
+//! Arrows between crates point down only: brindle > lab, planner, export > array > io, layout, parity, format.
+
+use crate::report::Offence;
+use crate::workspace::{Crate, Workspace};
+
+/// Rank of a crate; a crate may depend only on crates of a lower rank.
+///
+/// `None` for a crate that has no place in the order.
+fn rank(name: &str) -> Option<u8> {
+    Some(match name {
+        "brindle-io" | "brindle-layout" | "brindle-parity" | "brindle-format" => 0,
+        "brindle-array" => 1,
+        "brindle-export" | "brindle-lab" | "brindle-planner" => 2,
+        "brindle" => 3,
+        // Tools stand above the product: they may use all of it and nothing may use them.
+        "xtask" | "brindle-tests" | "brindle-bench" => 4,
+        _ => return None,
+    })
+}
+
+/// Third-party crates that do I/O, read clocks, start threads or draw random numbers, and so have no place in
+/// the pure crates and the engine.
+const IMPURE: [&str; 14] = [
+    "async-std",
+    "crossbeam",
+    "fastrand",
+    "getrandom",
+    "io-uring",
+    "libc",
+    "mio",
+    "nix",
+    "rand",
+    "rand_core",
+    "rayon",
+    "rustix",
+    "smol",
+    "tokio",
+];
+
+/// Crates that must stay pure: the three below the engine, and the engine.
+pub(super) const PURE: [&str; 4] = ["brindle-layout", "brindle-parity", "brindle-format", "brindle-array"];
+
+/// Checks ranks and impure third-party dependencies.
+pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
+    workspace.crates.iter().flat_map(check_crate).collect()
+}
+
+fn check_crate(of: &Crate) -> Vec<Offence> {
+    let offence = |line, rule, what: String, way_out: &str| Offence {
+        file: of.dir.join("Cargo.toml"),
+        line,
+        rule,
+        what,
+        way_out: way_out.to_owned(),
+    };
+    let Some(own) = rank(&of.name) else {
+        return vec![offence(
+            0,
+            "rank",
+            format!("crate {} has no rank", of.name),
+            "give it its place in xtask/src/tidy/dependencies.rs and in ARCHITECTURE.md",
+        )];
+    };
+    let mut offences = Vec::new();
+    for dependency in &of.dependencies {
+        let line = line_of(&of.manifest, &dependency.name);
+        match rank(&dependency.name) {
+            Some(other) if other >= own => offences.push(offence(
+                line,
+                "rank",
+                format!(
+                    "{} depends on {}, which stands {}",
+                    of.name,
+                    dependency.name,
+                    if other > own { "above it" } else { "beside it" }
+                ),
+                "move what is shared down, or let the crate above hand it in",
+            )),
+            None if !dependency.dev
+                && PURE.contains(&of.name.as_str())
+                && IMPURE.contains(&dependency.name.as_str()) =>
+            {
+                offences.push(offence(
+                    line,
+                    "pure",
+                    format!("{} depends on {}", of.name, dependency.name),
+                    "do it in crate io, behind the reactor, or hand the value in",
+                ));
+            }
+            _ => {}
+        }
+    }
+    offences
+}
+
+/// Line of a manifest that names the dependency; 0 if it is not named literally.
+fn line_of(manifest: &str, name: &str) -> usize {
+    manifest
+        .lines()
+        .position(|l| l.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '=', '.'])))
+        .map_or(0, |index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::with_dependencies;
+    use super::*;
+
+    fn rules(name: &str, dependencies: &[&str]) -> Vec<&'static str> {
+        check_crate(&with_dependencies(name, dependencies)).into_iter().map(|o| o.rule).collect()
+    }
+
+    #[test]
+    fn arrows_down_are_allowed() {
+        assert!(rules("brindle-array", &["brindle-io", "brindle-layout", "thiserror"]).is_empty());
+        assert!(rules("brindle", &["brindle-export", "brindle-format", "libc"]).is_empty());
+        assert!(rules("brindle-tests", &["brindle"]).is_empty());
+    }
+
+    #[test]
+    fn arrows_up_and_sideways_are_refused() {
+        assert_eq!(rules("brindle-layout", &["brindle-array"]), ["rank"]);
+        assert_eq!(rules("brindle-export", &["brindle-lab"]), ["rank"]);
+        assert_eq!(rules("brindle-format", &["brindle-layout"]), ["rank"]);
+        assert_eq!(rules("brindle-io", &["dev:brindle-export"]), ["rank"]);
+        assert_eq!(rules("brindle", &["xtask"]), ["rank"]);
+    }
+
+    #[test]
+    fn a_crate_without_rank_is_refused() {
+        assert_eq!(rules("brindle-newcomer", &[]), ["rank"]);
+    }
+
+    #[test]
+    fn impure_dependencies_are_for_tests_only() {
+        assert_eq!(rules("brindle-array", &["rand"]), ["pure"]);
+        assert!(rules("brindle-array", &["dev:rand"]).is_empty());
+        assert!(rules("brindle-io", &["rustix"]).is_empty());
+    }
+
+    #[test]
+    fn the_line_of_the_manifest_is_named() {
+        let manifest = "[dependencies]\nbrindle-io-extra = \"1\"\nbrindle-io.workspace = true\n";
+        assert_eq!(line_of(manifest, "brindle-io"), 3);
+        assert_eq!(line_of(manifest, "absent"), 0);
+    }
+}

@@ -1,0 +1,243 @@
+//! Names that a crate may not say: the pure crates and the engine know no file, clock, thread or chance, and only
+//! the program reads the environment.
+
+use std::path::Path;
+
+use super::dependencies::PURE;
+use super::tokens::{self, Name};
+use crate::Failure;
+use crate::report::Offence;
+use crate::workspace::{Crate, File, Workspace};
+
+/// How a banned name is recognised.
+enum Ban {
+    /// A path that begins with these segments.
+    Path(&'static [&'static str]),
+    /// These segments in a row anywhere in a path.
+    Anywhere(&'static [&'static str]),
+    /// Anything that comes from this crate.
+    Crate(&'static str),
+}
+
+impl Ban {
+    fn matches(&self, name: &Name) -> bool {
+        let is = |slice: &[String], wanted: &[&str]| slice.iter().zip(wanted).all(|(a, b)| a == b);
+        match self {
+            Self::Path(wanted) => name.segments.len() >= wanted.len() && is(&name.segments, wanted),
+            Self::Anywhere(wanted) => name.segments.windows(wanted.len()).any(|w| is(w, wanted)),
+            Self::Crate(wanted) => name.segments.len() > 1 && name.segments[0] == *wanted,
+        }
+    }
+}
+
+/// A set of bans with one reason and one way out.
+struct Rule {
+    name: &'static str,
+    bans: &'static [Ban],
+    way_out: &'static str,
+}
+
+const PURITY: Rule = Rule {
+    name: "pure",
+    bans: &[
+        Ban::Path(&["std", "fs"]),
+        Ban::Path(&["std", "net"]),
+        Ban::Path(&["std", "process"]),
+        Ban::Path(&["std", "thread"]),
+        Ban::Path(&["std", "time"]),
+        Ban::Path(&["std", "os"]),
+        Ban::Anywhere(&["Instant", "now"]),
+        Ban::Anywhere(&["SystemTime"]),
+        Ban::Anywhere(&["new_v4"]),
+        Ban::Crate("fastrand"),
+        Ban::Crate("getrandom"),
+        Ban::Crate("rand"),
+    ],
+    way_out: "let the caller hand in the bytes, the time or the number (core::time::Duration is fine)",
+};
+
+const PARSERS: Rule = Rule {
+    name: "parser",
+    bans: &[Ban::Path(&["std", "io"])],
+    way_out: "take bytes and return a struct or a typed error; reading is for crate io",
+};
+
+const ENGINE: Rule = Rule {
+    name: "engine",
+    bans: &[
+        Ban::Anywhere(&["HashMap"]),
+        Ban::Anywhere(&["HashSet"]),
+        Ban::Anywhere(&["RandomState"]),
+        Ban::Anywhere(&["as_raw_fd"]),
+        Ban::Anywhere(&["AsRawFd"]),
+        Ban::Anywhere(&["AsFd"]),
+        Ban::Anywhere(&["BorrowedFd"]),
+        Ban::Anywhere(&["OwnedFd"]),
+        Ban::Anywhere(&["RawFd"]),
+        Ban::Crate("libc"),
+        Ban::Crate("rustix"),
+    ],
+    way_out: "the same seed must give the same run: use BTreeMap or an indexed table, and member ids for descriptors",
+};
+
+const ENVIRONMENT: Rule = Rule {
+    name: "environment",
+    bans: &[
+        Ban::Path(&["std", "env"]),
+        Ban::Path(&["env", "var"]),
+        Ban::Path(&["env", "args"]),
+        Ban::Crate("clap"),
+    ],
+    way_out: "only crate brindle reads flags and environment; take the value as a parameter",
+};
+
+const NO_UNSAFE: Rule = Rule {
+    name: "unsafe",
+    bans: &[Ban::Anywhere(&["unsafe"])],
+    way_out: "only crates parity and io may; ask one of them for a safe function",
+};
+
+/// Checks the names that each crate's sources use.
+///
+/// # Errors
+/// A file that is not Rust.
+pub(super) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
+    let mut offences = Vec::new();
+    for member in &workspace.crates {
+        for file in workspace.files.iter().filter(|f| f.is_rust() && f.path.starts_with(&member.dir)) {
+            let rules = rules_for(member, file.path.strip_prefix(&member.dir)?);
+            if !rules.is_empty() {
+                offences.extend(check_file(file, &rules)?);
+            }
+        }
+    }
+    Ok(offences)
+}
+
+fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
+    let name = member.name.as_str();
+    let mut rules: Vec<&Rule> = Vec::new();
+    if !["brindle-parity", "brindle-io"].contains(&name) {
+        rules.push(&NO_UNSAFE);
+    }
+    if !path.starts_with("src") || is_test_module(path) {
+        return rules;
+    }
+    if PURE.contains(&name) {
+        rules.push(&PURITY);
+    }
+    if PURE[..3].contains(&name) {
+        rules.push(&PARSERS);
+    }
+    if name == "brindle-array" {
+        rules.push(&ENGINE);
+    }
+    if name != "brindle" && member.dir.starts_with("crates") {
+        rules.push(&ENVIRONMENT);
+    }
+    rules
+}
+
+/// By convention a module that only tests are built with is called `tests`, in a file or a folder.
+fn is_test_module(path: &Path) -> bool {
+    path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "tests.rs")
+}
+
+fn check_file(file: &File, rules: &[&Rule]) -> Result<Vec<Offence>, Failure> {
+    let mut offences = Vec::new();
+    for name in tokens::names(tokens::parse(file)?) {
+        for rule in rules {
+            if rule.bans.iter().any(|ban| ban.matches(&name)) {
+                offences.push(Offence {
+                    file: file.path.clone(),
+                    line: name.line,
+                    rule: rule.name,
+                    what: format!("`{}` may not be used here", name.segments.join("::")),
+                    way_out: rule.way_out.to_owned(),
+                });
+            }
+        }
+    }
+    Ok(offences)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::with_files;
+    use super::*;
+
+    fn rules(path: &str, source: &str) -> Vec<&'static str> {
+        let offences = check(&with_files(&[(path, source)])).expect("Rust");
+        offences.into_iter().map(|o| o.rule).collect()
+    }
+
+    #[test]
+    fn pure_crates_know_no_outer_world() {
+        for source in [
+            "use std::fs::File;",
+            "use std::{net::TcpStream};",
+            "fn f() { std::thread::yield_now() }",
+            "fn f() { let t = Instant::now(); }",
+            "type T = std::time::SystemTime;",
+            "fn f() -> u8 { rand::random() }",
+            "fn f() { Uuid::new_v4(); }",
+        ] {
+            for path in ["crates/layout/src/lib.rs", "crates/parity/src/a/b.rs", "crates/array/src/state.rs"]
+            {
+                assert!(rules(path, source).contains(&"pure"), "{path}: {source}");
+            }
+            assert!(!rules("crates/io/src/lib.rs", source).contains(&"pure"), "{source}");
+        }
+    }
+
+    #[test]
+    fn parsers_do_not_read() {
+        assert_eq!(rules("crates/format/src/lib.rs", "use std::io::Read;"), ["parser"]);
+        assert!(rules("crates/export/src/lib.rs", "use std::io::Read;").is_empty());
+    }
+
+    #[test]
+    fn the_engine_is_repeatable() {
+        for source in [
+            "use std::collections::HashMap;",
+            "use std::collections::{BTreeMap, HashSet};",
+            "fn f(m: &M) { m.file.as_raw_fd(); }",
+            "fn f() { rustix::fs::sync(); }",
+            "struct S(OwnedFd);",
+        ] {
+            assert_eq!(rules("crates/array/src/lib.rs", source), ["engine"], "{source}");
+            assert!(rules("crates/io/src/lib.rs", source).is_empty(), "{source}");
+        }
+        assert!(rules("crates/array/src/lib.rs", "use std::collections::BTreeMap;").is_empty());
+    }
+
+    #[test]
+    fn only_the_program_reads_the_environment() {
+        let source = "fn f() { std::env::var(\"X\"); }";
+        assert_eq!(rules("crates/export/src/lib.rs", source), ["environment"]);
+        assert_eq!(rules("crates/io/src/lib.rs", "use std::env; use clap::Parser;"), ["environment"; 2]);
+        assert!(rules("crates/brindle/src/main.rs", source).is_empty());
+        assert!(rules("crates/io/src/lib.rs", "const V: &str = env!(\"CARGO_PKG_VERSION\");").is_empty());
+    }
+
+    #[test]
+    fn unsafe_has_two_homes() {
+        let source = "fn f() { unsafe { g() } }";
+        assert_eq!(rules("crates/array/src/lib.rs", source), ["unsafe"]);
+        assert_eq!(rules("crates/array/tests/all.rs", source), ["unsafe"]);
+        assert!(rules("crates/parity/src/lib.rs", source).is_empty());
+        assert!(rules("crates/io/src/lib.rs", source).is_empty());
+        assert!(rules("crates/array/src/lib.rs", "#![forbid(unsafe_code)] // unsafe").is_empty());
+    }
+
+    #[test]
+    fn tests_may_say_more() {
+        let source = "use std::fs; use std::collections::HashMap;";
+        assert!(rules("crates/array/tests/all.rs", source).is_empty());
+        assert!(rules("crates/array/src/stripe/tests.rs", source).is_empty());
+        assert!(rules("crates/array/src/tests/sim.rs", source).is_empty());
+        assert!(
+            rules("crates/array/src/lib.rs", &format!("#[cfg(test)] mod tests {{ {source} }}")).is_empty()
+        );
+    }
+}
