@@ -1,0 +1,161 @@
+//! What an instruction set must offer, and the two that every CPU has.
+//!
+//! A value of a type that implements [`Simd`] is proof that the CPU has the instructions: such
+//! types have no safe constructor, so their arithmetic can be safe. Only memory access is not.
+
+use crate::gf;
+
+/// An instruction set. Every method is inlined into a function that enables the instructions.
+pub(crate) trait Simd: Copy {
+    /// One vector of field elements, one a byte.
+    type Vector: Copy;
+    /// A constant to multiply by, in the form that `times` wants.
+    type Factor: Copy;
+    /// Bytes in a vector.
+    const BYTES: usize;
+    /// How many vectors of each source the loops take at a time: enough independent work to hide
+    /// the latency of one multiplication, few enough to keep all sums in registers.
+    const UNROLL: usize;
+
+    fn zero(self) -> Self::Vector;
+    fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `2 * a ^ b`: one step of Horner's rule for Q.
+    fn double_xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `4 * a ^ b`: one step of Horner's rule for R.
+    #[inline(always)]
+    fn quadruple_xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
+        self.double_xor(self.double_xor(a, self.zero()), b)
+    }
+    fn factor(self, constant: u8) -> Self::Factor;
+    fn times(self, a: Self::Vector, factor: Self::Factor) -> Self::Vector;
+
+    /// # Safety
+    /// `from` is readable for `BYTES` bytes, at any alignment.
+    unsafe fn load(self, from: *const u8) -> Self::Vector;
+    /// # Safety
+    /// `to` is writable for `BYTES` bytes, at any alignment.
+    unsafe fn store(self, to: *mut u8, a: Self::Vector);
+    /// Stores around the caches where the CPU can. A `fence` must follow before anyone reads.
+    ///
+    /// # Safety
+    /// `to` is writable for `BYTES` bytes and aligned to `BYTES`.
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8, a: Self::Vector) {
+        // SAFETY: the caller's promise is stronger than what `store` asks for.
+        unsafe { self.store(to, a) }
+    }
+    /// Orders streamed stores before all later stores.
+    #[inline(always)]
+    fn fence(self) {}
+    /// Asks for the cache line at `from`, which need not be mapped.
+    #[inline(always)]
+    fn prefetch(self, _from: *const u8) {}
+}
+
+/// Eight field elements in a machine word ("SIMD within a register").
+#[derive(Clone, Copy)]
+pub(crate) struct Word;
+
+/// Every byte of the word set to `byte`.
+const fn splat(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+#[inline(always)]
+fn double(a: u64) -> u64 {
+    let high = a & splat(0x80);
+    // 0xff in each byte whose high bit is set; the borrow of one byte cancels in the next.
+    let carried = (high << 1).wrapping_sub(high >> 7);
+    ((a & splat(0x7f)) << 1) ^ (carried & splat(gf::POLYNOMIAL))
+}
+
+impl Simd for Word {
+    type Vector = u64;
+    /// For each bit of the constant, all ones if it is set.
+    type Factor = [u64; 8];
+    const BYTES: usize = 8;
+    const UNROLL: usize = 1;
+
+    #[inline(always)]
+    fn zero(self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn xor(self, a: u64, b: u64) -> u64 {
+        a ^ b
+    }
+    #[inline(always)]
+    fn double_xor(self, a: u64, b: u64) -> u64 {
+        double(a) ^ b
+    }
+    #[inline(always)]
+    fn factor(self, constant: u8) -> [u64; 8] {
+        let mut masks = [0; 8];
+        for (bit, mask) in masks.iter_mut().enumerate() {
+            *mask = u64::from(constant >> bit & 1).wrapping_neg();
+        }
+        masks
+    }
+    #[inline(always)]
+    fn times(self, a: u64, factor: [u64; 8]) -> u64 {
+        let mut product = 0;
+        let mut shifted = a;
+        for mask in factor {
+            product ^= shifted & mask;
+            shifted = double(shifted);
+        }
+        product
+    }
+    #[inline(always)]
+    unsafe fn load(self, from: *const u8) -> u64 {
+        // SAFETY: readable for 8 bytes by the caller's promise; no alignment is assumed.
+        unsafe { from.cast::<u64>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8, a: u64) {
+        // SAFETY: writable for 8 bytes by the caller's promise; no alignment is assumed.
+        unsafe { to.cast::<u64>().write_unaligned(a) }
+    }
+}
+
+/// One field element, for the last bytes of a block.
+#[derive(Clone, Copy)]
+pub(crate) struct Byte;
+
+impl Simd for Byte {
+    type Vector = u8;
+    type Factor = u8;
+    const BYTES: usize = 1;
+    const UNROLL: usize = 1;
+
+    #[inline(always)]
+    fn zero(self) -> u8 {
+        0
+    }
+    #[inline(always)]
+    fn xor(self, a: u8, b: u8) -> u8 {
+        a ^ b
+    }
+    #[inline(always)]
+    fn double_xor(self, a: u8, b: u8) -> u8 {
+        gf::multiply(a, 2) ^ b
+    }
+    #[inline(always)]
+    fn factor(self, constant: u8) -> u8 {
+        constant
+    }
+    #[inline(always)]
+    fn times(self, a: u8, factor: u8) -> u8 {
+        gf::multiply(a, factor)
+    }
+    #[inline(always)]
+    unsafe fn load(self, from: *const u8) -> u8 {
+        // SAFETY: readable by the caller's promise.
+        unsafe { from.read() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8, a: u8) {
+        // SAFETY: writable by the caller's promise.
+        unsafe { to.write(a) }
+    }
+}
