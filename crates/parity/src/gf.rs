@@ -55,3 +55,43 @@ static POWERS: [u8; ORDER] = {
     }
     table
 };
+
+/// The products of a constant with all low halves of a byte, and with all high halves: the sum of
+/// one of each is the product with any byte.
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), expect(dead_code))]
+pub(crate) fn nibbles(constant: u8) -> &'static [[u8; 16]; 2] {
+    static TABLE: [[[u8; 16]; 2]; 256] = {
+        let mut table = [[[0; 16]; 2]; 256];
+        let mut constant = 0;
+        while constant < 256 {
+            let mut half = 0;
+            while half < 16 {
+                table[constant][0][half] = multiply(constant as u8, half as u8);
+                table[constant][1][half] = multiply(constant as u8, (half as u8) << 4);
+                half += 1;
+            }
+            constant += 1;
+        }
+        table
+    };
+    &TABLE[usize::from(constant)]
+}
+
+/// Multiplication by a constant as a matrix over GF(2), in the form that GFNI's affine map wants:
+/// byte 7 - i of the word has the bits of the argument that add up to bit i of the product.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
+pub(crate) const fn affine(constant: u8) -> u64 {
+    let mut matrix = 0;
+    let mut from = 0;
+    while from < 8 {
+        // The product of the constant with bit `from` alone is a column of the matrix.
+        let column = multiply(constant, 1 << from);
+        let mut to = 0;
+        while to < 8 {
+            matrix |= ((column >> to & 1) as u64) << (8 * (7 - to) + from);
+            to += 1;
+        }
+        from += 1;
+    }
+    matrix
+}

@@ -29,12 +29,16 @@ extern crate std;
 
 mod gf;
 mod kernel;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod pass;
 mod portable;
 pub mod reference;
 mod select;
 mod simd;
 mod solve;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use kernel::Kernel;
 pub use select::{available, kernel};

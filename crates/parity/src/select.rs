@@ -3,10 +3,46 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::kernel::{Kernel, passes};
+#[cfg(target_arch = "aarch64")]
+use crate::neon;
 use crate::portable;
+#[cfg(target_arch = "x86_64")]
+use crate::x86::{avx2, avx512, gfni};
 
-/// All kernels of this architecture, slowest first.
-static KERNELS: &[Kernel] = &[Kernel { name: "portable", detected: || true, passes: passes!(portable::run) }];
+/// Whether this CPU has all of these x86 features. Without `std`, whether the compiler assumes so.
+#[cfg(target_arch = "x86_64")]
+macro_rules! detected {
+    ($($feature:tt)+) => {{
+        #[cfg(feature = "std")]
+        let detected = $(std::arch::is_x86_feature_detected!($feature) &&)+ true;
+        #[cfg(not(feature = "std"))]
+        let detected = $(cfg!(target_feature = $feature) &&)+ true;
+        detected
+    }};
+}
+
+/// All kernels of this architecture, slowest first. Each asks for exactly the features that its
+/// `run` enables: that makes handing it out sound.
+static KERNELS: &[Kernel] = &[
+    Kernel { name: "portable", detected: || true, passes: passes!(portable::run) },
+    #[cfg(target_arch = "x86_64")]
+    Kernel { name: "avx2", detected: || detected!("avx2"), passes: passes!(avx2::run) },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "avx512",
+        detected: || detected!("avx512f" "avx512bw" "avx512vl"),
+        passes: passes!(avx512::run),
+    },
+    #[cfg(target_arch = "x86_64")]
+    Kernel {
+        name: "avx512-gfni",
+        detected: || detected!("gfni" "avx512f" "avx512bw" "avx512vl"),
+        passes: passes!(gfni::run),
+    },
+    // Every AArch64 target with an operating system has NEON; the compiler knows of the others.
+    #[cfg(target_arch = "aarch64")]
+    Kernel { name: "neon", detected: || cfg!(target_feature = "neon"), passes: passes!(neon::run) },
+];
 
 /// All kernels that this CPU can run, `portable` first and the best last.
 pub fn available() -> impl Iterator<Item = &'static Kernel> {
