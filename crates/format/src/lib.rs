@@ -1,1 +1,25 @@
 //! Bytes to structs and back: md superblocks, bitmaps, bad blocks, PPL, journal. No I/O.
+//!
+//! Everything here is a pure function from bytes to a struct or a typed error, and from a struct to bytes: no file is
+//! opened, no clock is read. What comes from a disk is hostile until checked: parsers never index a slice, never do
+//! arithmetic that can overflow, and never allocate more than the bytes they were given justify.
+//!
+//! - [`md`]: the metadata of Linux md, versions 0.90 (both byte orders), 1.0, 1.1 and 1.2.
+//!
+//! Sizes and offsets are bytes unless a name says sectors; a sector is 512 bytes.
+
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+pub mod md;
+
+/// Bytes in the sector that md counts in, whatever the device's own sector size.
+pub const SECTOR: u64 = 512;

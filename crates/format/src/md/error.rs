@@ -1,0 +1,129 @@
+//! What can be wrong with md metadata.
+
+use thiserror::Error;
+
+/// A text that names no metadata version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("unknown metadata version; use 0.90, 1.0, 1.1 or 1.2")]
+pub struct UnknownVersion;
+
+/// Why bytes are not a superblock that can be trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SuperblockError {
+    /// Fewer bytes than the superblock needs.
+    #[error("superblock is cut short: {have} bytes, {need} needed")]
+    Short {
+        /// Bytes given.
+        have: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// The magic number is not md's: no superblock of this version here.
+    #[error("no md superblock here")]
+    NoMagic,
+    /// md's magic number with a version that is not the one asked for.
+    #[error("superblock says version {major}.{minor}, which does not belong at this place")]
+    WrongVersion {
+        /// Major version on disk.
+        major: u32,
+        /// Minor version on disk (0.90 only, else 0).
+        minor: u32,
+    },
+    /// The checksum does not match the content.
+    #[error(
+        "superblock checksum is {found:08x}, its content sums to {expected:08x}: the superblock is damaged"
+    )]
+    Checksum {
+        /// Checksum on disk.
+        found: u32,
+        /// Checksum of the bytes on disk.
+        expected: u32,
+    },
+    /// The superblock says that it stands elsewhere: a copy of another device, or a partition seen from its disk.
+    #[error("superblock was written for byte {recorded}, but stands at byte {actual}")]
+    Misplaced {
+        /// Offset that the superblock claims, in bytes.
+        recorded: u64,
+        /// Offset at which it was found, in bytes.
+        actual: u64,
+    },
+    /// A value that no array can have.
+    #[error("superblock field {field} has the impossible value {value}")]
+    Impossible {
+        /// The field's name in the documentation of the format.
+        field: &'static str,
+        /// Raw value on disk, in the unit of the format.
+        value: u64,
+    },
+    /// The superblock describes an area that ends beyond the device: the device or its image is truncated.
+    #[error(
+        "{area} ends at byte {end}, but the device has {device_bytes} bytes: it is truncated or too small"
+    )]
+    BeyondDevice {
+        /// What ends beyond the device.
+        area: &'static str,
+        /// First byte after the area.
+        end: u64,
+        /// Size of the device.
+        device_bytes: u64,
+    },
+    /// Two areas of the device share bytes.
+    #[error("{area} overlaps the superblock")]
+    Overlap {
+        /// What overlaps.
+        area: &'static str,
+    },
+}
+
+/// Why a superblock cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The output buffer is smaller than the structure.
+    #[error("buffer of {have} bytes is too small, {need} needed")]
+    Buffer {
+        /// Bytes given.
+        have: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// A value that this metadata version cannot hold (too large, or no multiple of its unit).
+    #[error("metadata {version} cannot record {field} {value}")]
+    Unrepresentable {
+        /// Metadata version.
+        version: super::Version,
+        /// The field's name.
+        field: &'static str,
+        /// The value, as in the neutral struct.
+        value: i128,
+    },
+    /// More devices than the version can describe.
+    #[error("metadata {version} can describe {max} devices, not {devices}")]
+    TooManyDevices {
+        /// Metadata version.
+        version: super::Version,
+        /// Devices in the role table.
+        devices: usize,
+        /// Devices that fit.
+        max: usize,
+    },
+    /// The array's name is longer than 32 bytes, or the version keeps no names.
+    #[error("array name of {len} bytes does not fit: metadata {version} keeps {max}")]
+    Name {
+        /// Metadata version.
+        version: super::Version,
+        /// Bytes of the name.
+        len: usize,
+        /// Bytes that fit.
+        max: usize,
+    },
+    /// The version has no place for this.
+    #[error("metadata {version} has no place for {what}")]
+    Unsupported {
+        /// Metadata version.
+        version: super::Version,
+        /// What was asked for.
+        what: &'static str,
+    },
+}

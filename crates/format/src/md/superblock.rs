@@ -1,0 +1,258 @@
+//! The neutral superblock: one struct for 0.90 and 1.x.
+
+use core::fmt;
+
+use super::{
+    DEFAULT_MAX_DEV_1, DeviceRole, EncodeError, Features, SUPERBLOCK_BYTES, SuperblockError, Uuid, Version,
+    v0, v1,
+};
+
+/// A moment as md records it: seconds since 1970 (40 bits in 1.x, 32 in 0.90) and microseconds (24 bits, 1.x only).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp {
+    /// Seconds since 1970-01-01 UTC.
+    pub seconds: u64,
+    /// Microseconds; 0 where the version does not keep them.
+    pub micros: u32,
+}
+
+/// Flags of one device of a 1.x array; in 0.90 they stand in the device table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct DeviceFlags {
+    /// Read from this member only when no other can answer (RAID 1).
+    pub write_mostly: bool,
+    /// Fail requests to this member at once instead of retrying.
+    pub failfast: bool,
+}
+
+/// Where a member keeps its list of bad blocks (1.x).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BadBlockLog {
+    /// Bytes from the start of the superblock to the log; may be negative.
+    pub offset: i64,
+    /// Bytes reserved for the log.
+    pub size: u64,
+    /// Log2 of the sectors that one unit of an entry stands for; mdadm writes 0.
+    pub shift: u8,
+}
+
+/// Where a member keeps its partial parity log (1.x, RAID 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ppl {
+    /// Bytes from the start of the superblock to the log; may be negative.
+    pub offset: i64,
+    /// Bytes of the log.
+    pub size: u64,
+}
+
+/// A reshape under way: old geometry on one side of `position`, new on the other.
+///
+/// The superblock's own `raid_disks`, `level`, `layout` and `chunk` are those of the *new* geometry except `level`,
+/// `layout` and `chunk`, which stay those of the old one until the end (`drivers/md/md.c`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reshape {
+    /// Byte of the array up to which the reshape has come (from which it still has to go, if it runs backwards).
+    pub position: u64,
+    /// Level after the reshape.
+    pub new_level: i32,
+    /// Layout after the reshape.
+    pub new_layout: u32,
+    /// Chunk after the reshape, bytes.
+    pub new_chunk: u64,
+    /// New number of raid disks minus the old; negative when the array shrinks.
+    pub delta_disks: i32,
+    /// Bytes by which the data of this member move, if they do (`NEW_OFFSET`).
+    pub new_offset: Option<i64>,
+}
+
+/// A superblock of any version, every size and offset in bytes and checked.
+///
+/// The block it was parsed from is kept inside: [`encode`](Self::encode) changes only what differs from it, so bytes
+/// that this crate does not know survive a rewrite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    /// Version; decides the place and the form.
+    pub version: Version,
+    /// Identity of the array. For 0.90 the four words, each most significant byte first, whatever the byte order of
+    /// the superblock: then [`display_uuid`](super::display_uuid) shows what mdadm shows.
+    pub set_uuid: Uuid,
+    /// Name, `host:name` as a rule (see [`split_name`](super::split_name)); empty in 0.90. Bytes that are no UTF-8
+    /// are shown as U+FFFD, and kept on disk as long as the name is not changed.
+    pub name: String,
+    /// When the array was created.
+    pub created: Timestamp,
+    /// When this superblock was last written.
+    pub updated: Timestamp,
+    /// Level as md counts it: -1 linear, 0, 1, 4, 5, 6, 10.
+    pub level: i32,
+    /// Layout, whose meaning depends on the level.
+    pub layout: u32,
+    /// Chunk, bytes; 0 for RAID 1. For linear, the rounding of member sizes.
+    pub chunk: u64,
+    /// Members of the complete array. While a reshape is under way: the larger of old and new (0.90) or the new (1.x).
+    pub raid_disks: u32,
+    /// Bytes that the array uses of each member; 0 for linear and RAID 0, which use all of each ([`data_size`](Self::data_size)).
+    pub component_size: u64,
+    /// Byte of the device at which its data start; 0 in 0.90.
+    pub data_offset: u64,
+    /// Bytes usable for data from there on.
+    pub data_size: u64,
+    /// Byte of the device at which the superblock stands.
+    pub super_offset: u64,
+    /// Event count: grows with every change of state; a member that lags has missed something.
+    pub events: u64,
+    /// Identity of this device; nil in 0.90.
+    pub device_uuid: Uuid,
+    /// Number of this device: index into [`roles`](Self::roles).
+    pub device_number: u32,
+    /// Role of every device by number. In 1.x its length is the superblock's `max_dev`.
+    pub roles: Vec<DeviceRole>,
+    /// Byte of each member up to which redundancy is known to agree; `None`: everywhere (the array is clean).
+    pub resync_offset: Option<u64>,
+    /// Byte of this member (from `data_offset`) up to which it has been recovered; `None`: fully.
+    pub recovery_offset: Option<u64>,
+    /// Feature bits. On encoding, the bits that say whether an `Option` of this struct is present (`BITMAP_OFFSET`,
+    /// `RECOVERY_OFFSET`, `RESHAPE_ACTIVE`, `NEW_OFFSET`) follow that option.
+    pub features: Features,
+    /// Bytes from the start of the superblock to the write-intent bitmap; may be negative. In 0.90 always 4096.
+    pub bitmap_offset: Option<i64>,
+    /// Space reserved for the list of bad blocks.
+    pub bad_block_log: Option<BadBlockLog>,
+    /// Partial parity log, if `PPL` or `MULTIPLE_PPLS` is set.
+    pub ppl: Option<Ppl>,
+    /// Sector of the journal device at which replay starts, if this device is the journal.
+    pub journal_tail: Option<u64>,
+    /// Reshape under way.
+    pub reshape: Option<Reshape>,
+    /// Flags of this device.
+    pub flags: DeviceFlags,
+    /// Read errors of this device that were corrected by writing the data back (1.x).
+    pub corrected_reads: u32,
+    /// Logical block size of the array, bytes; 0 if never set. Kernels from 6.19 write it, kernels up to 6.18 refuse
+    /// a superblock that has it. It has no feature bit.
+    pub logical_block_size: u32,
+    /// The bytes from which this was parsed; zeroes in a new one.
+    pub(super) raw: Kept,
+}
+
+/// The block from which a superblock was parsed, so that a rewrite keeps what it does not know.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Kept(pub(super) Box<[u8; SUPERBLOCK_BYTES]>);
+
+/// Zero-filled if there are fewer bytes than a block.
+impl From<&[u8]> for Kept {
+    fn from(bytes: &[u8]) -> Self {
+        let mut block = Box::new([0; SUPERBLOCK_BYTES]);
+        for (to, from) in block.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        Self(block)
+    }
+}
+
+/// Not the 4096 numbers: they would drown the fields.
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+impl Superblock {
+    /// An empty superblock of `version` for a device of `device_bytes`: fields at their neutral values, table of
+    /// roles empty (0.90) or of the length that mdadm reserves, all spare (1.x). `None` if the device is too small.
+    ///
+    /// The event count starts at 1: kernels from 6.19 stamp a logical block size into arrays whose count is 0, and
+    /// older kernels then refuse them.
+    pub fn new(version: Version, device_bytes: u64) -> Option<Self> {
+        let super_offset = version.superblock_offset(device_bytes)?;
+        let roles = if version.is_v1() { vec![DeviceRole::Spare; DEFAULT_MAX_DEV_1] } else { Vec::new() };
+        Some(Self {
+            version,
+            set_uuid: Uuid::nil(),
+            name: String::new(),
+            created: Timestamp::default(),
+            updated: Timestamp::default(),
+            level: 0,
+            layout: 0,
+            chunk: 0,
+            raid_disks: 0,
+            component_size: 0,
+            data_offset: 0,
+            data_size: 0,
+            super_offset,
+            events: 1,
+            device_uuid: Uuid::nil(),
+            device_number: 0,
+            roles,
+            resync_offset: Some(0),
+            recovery_offset: None,
+            features: Features::NONE,
+            bitmap_offset: None,
+            bad_block_log: None,
+            ppl: None,
+            journal_tail: None,
+            reshape: None,
+            flags: DeviceFlags::default(),
+            corrected_reads: 0,
+            logical_block_size: 0,
+            raw: Kept::from(&[][..]),
+        })
+    }
+
+    /// Reads a superblock of `version` from the bytes that stand at its place on a device of `device_bytes`.
+    ///
+    /// `bytes` should be [`Version::superblock_bytes`] long.
+    ///
+    /// # Errors
+    ///
+    /// [`SuperblockError::NoMagic`] if there is none; any other kind if there is one that cannot be trusted. Feature
+    /// bits that are not known are no error here: see [`Features::unknown`].
+    pub fn parse(version: Version, bytes: &[u8], device_bytes: u64) -> Result<Self, SuperblockError> {
+        match version {
+            Version::V0_90(endian) => v0::parse(endian, bytes, device_bytes),
+            _ => v1::parse(version, bytes, device_bytes),
+        }
+    }
+
+    /// Writes the superblock with its checksum into the first [`Version::superblock_bytes`] of `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] if `out` is too short or the version cannot record a value; `out` is then unchanged.
+    pub fn encode(&self, out: &mut [u8]) -> Result<(), EncodeError> {
+        let have = out.len();
+        let out = out
+            .first_chunk_mut::<SUPERBLOCK_BYTES>()
+            .ok_or(EncodeError::Buffer { have, need: SUPERBLOCK_BYTES })?;
+        *out = match self.version {
+            Version::V0_90(endian) => v0::encode(self, endian)?,
+            _ => v1::encode(self)?,
+        };
+        Ok(())
+    }
+
+    /// Role of this device: its entry in the table, spare if it has none (as the kernel takes it).
+    pub fn role(&self) -> DeviceRole {
+        self.role_of(self.device_number)
+    }
+
+    /// Role of the device with that number, spare if the table does not reach it.
+    pub fn role_of(&self, device_number: u32) -> DeviceRole {
+        usize::try_from(device_number)
+            .ok()
+            .and_then(|n| self.roles.get(n))
+            .copied()
+            .unwrap_or(DeviceRole::Spare)
+    }
+
+    /// Whether the redundancy of the whole array is known to agree.
+    pub fn is_clean(&self) -> bool {
+        self.resync_offset.is_none()
+    }
+
+    /// Number of the device that fills `role`, if one does.
+    pub fn device_in_role(&self, role: u16) -> Option<u32> {
+        let n = self.roles.iter().position(|r| *r == DeviceRole::Active(role))?;
+        u32::try_from(n).ok()
+    }
+}
