@@ -1,1 +1,47 @@
 //! Pure arithmetic: where each byte of an array lives. No I/O, no clock, no allocation per call.
+//!
+//! A [`Geometry`] is made once from a level, a layout, a chunk size and the sizes of the members; from then on it
+//! answers, in a few nanoseconds and without allocating, where a byte of the array is ([`Geometry::family`]) and what
+//! a byte of a member is for ([`Geometry::place`]). Every formula places bytes exactly where Linux md places them.
+//!
+//! All sizes and offsets are bytes; offsets on a member count from the start of its data area (md's data offset).
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod divide;
+mod error;
+mod geometry;
+mod layout;
+mod level;
+mod mirrored;
+mod parity_layout;
+mod parity_rows;
+mod raid10_layout;
+mod row;
+mod striped;
+
+pub use error::{GeometryError, UnknownLayout, UnknownLevel};
+pub use geometry::{Extent, Family, Geometry, Place};
+pub use layout::{Layout, Raid0Layout};
+pub use level::Level;
+pub use mirrored::Mirrored;
+pub use parity_layout::ParityLayout;
+pub use parity_rows::{ParityRows, Position};
+pub use raid10_layout::{FarSets, Raid10Layout};
+pub use row::{Row, RowRole};
+pub use striped::Striped;
+
+/// The most members that any geometry accepts: the roles that fit behind a version-1 superblock.
+pub const MAX_MEMBERS: u16 = 1920;
+
+/// The most members of a RAID 6: the generator of Q has 255 distinct powers, and md refuses wider syndromes.
+pub const MAX_RAID6_MEMBERS: u16 = 255;
+
+/// The smallest chunk of a striped level, and what every chunk is a multiple of.
+pub const MIN_CHUNK: u64 = 4096;
+
+/// The largest chunk.
+pub const MAX_CHUNK: u64 = 64 << 20;
