@@ -1,0 +1,8 @@
+//! The engine: arrays over members that it knows by number only.
+//!
+//! Nothing here names a file, a socket, a thread, a clock of its own or a random source: the same code runs in the
+//! uring, the memory and the sim world.
+
+mod volume;
+
+pub use volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};

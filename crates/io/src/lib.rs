@@ -1,0 +1,34 @@
+//! The reactor seam. The engine above knows only [`Io`]: groups of operations on numbered members, buffers, tasks and
+//! the time. Below it stand three reactors, and nothing above can tell which.
+//!
+//! | reactor | members | time |
+//! |---|---|---|
+//! | [`memory`] | RAM or null | real |
+//!
+//! This crate and `parity` are the only ones with `unsafe`.
+#![allow(unsafe_code)]
+
+mod buf;
+mod exec;
+mod group;
+pub mod memory;
+mod op;
+mod reactor;
+mod served;
+pub mod sync;
+mod table;
+mod task;
+mod time;
+
+pub use buf::{Buf, Bytes, BytesMut, MAX_BUF, PAGE, Pool, Slice};
+pub use exec::{Io, Remote, Sleep, Task};
+pub use group::{Group, Outcome, Pending};
+pub use op::{
+    Completion, Failure, MemberId, MemberInfo, OpError, OpKey, OpKind, OpTag, OpView, Segment, ServedOp,
+    SocketId,
+};
+pub use reactor::{Reactor, Unpark};
+pub use served::{Served, ServedRequest};
+pub use table::MAX_SEGMENTS;
+pub use task::TaskId;
+pub use time::{Duration, Instant};

@@ -1,0 +1,190 @@
+//! What a reactor is asked to do, and what it answers.
+
+use crate::buf::Slice;
+
+/// A member device, as a reactor (or [`crate::Io::serve_member`]) numbered it. Numbers are small and dense per reactor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(pub u32);
+
+/// A listening or connected socket of a reactor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId(pub u32);
+
+/// The op table's name of one operation in flight. A reactor hands it back in the [`Completion`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpKey(pub u32);
+
+/// The number of an operation within its group, in the order in which the operations were begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpTag(pub u16);
+
+/// What is asked. Offsets and lengths are bytes; the memory of a transfer is in the operation's segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpKind {
+    /// Fill the segments from the member.
+    Read {
+        /// Asked member.
+        member: MemberId,
+        /// First byte on the member.
+        offset: u64,
+    },
+    /// Write the segments to the member.
+    Write {
+        /// Asked member.
+        member: MemberId,
+        /// First byte on the member.
+        offset: u64,
+        /// Complete only when the bytes are on stable storage.
+        fua: bool,
+    },
+    /// Make every write that completed before this one stable.
+    Flush {
+        /// Asked member.
+        member: MemberId,
+    },
+    /// The range's content is of no use any more; reads of it may give anything until it is written again.
+    Discard {
+        /// Asked member.
+        member: MemberId,
+        /// First byte on the member.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Make the range read as zeroes.
+    WriteZeroes {
+        /// Asked member.
+        member: MemberId,
+        /// First byte on the member.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+        /// The range may be unmapped (thin) rather than written.
+        may_unmap: bool,
+    },
+    /// Wait for a connection; the completion's value is the new [`SocketId`].
+    Accept {
+        /// Listening socket.
+        socket: SocketId,
+    },
+    /// Receive into the segments; completes with the count of bytes, 0 at the end of the stream.
+    Recv {
+        /// Connected socket.
+        socket: SocketId,
+    },
+    /// Send all segments.
+    Send {
+        /// Connected socket.
+        socket: SocketId,
+    },
+}
+
+impl OpKind {
+    /// The member that the operation asks, if it asks one.
+    #[inline]
+    pub fn member(&self) -> Option<MemberId> {
+        match *self {
+            Self::Read { member, .. }
+            | Self::Write { member, .. }
+            | Self::Flush { member }
+            | Self::Discard { member, .. }
+            | Self::WriteZeroes { member, .. } => Some(member),
+            Self::Accept { .. } | Self::Recv { .. } | Self::Send { .. } => None,
+        }
+    }
+}
+
+/// One stretch of memory of an operation: address and bytes. Same shape as the kernel's `struct iovec`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// First byte. Valid until the operation completes: the op table holds the buffer.
+    pub base: *mut u8,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// An operation as a reactor sees it. The segments stay where they are until the completion has been handed back.
+#[derive(Clone, Copy, Debug)]
+pub struct OpView<'a> {
+    /// What is asked.
+    pub kind: OpKind,
+    /// The memory of a read, write, receive or send; at most [`crate::MAX_SEGMENTS`].
+    pub segments: &'a [Segment],
+    /// The segments' bytes in all.
+    pub len: u64,
+    /// The arena (see [`crate::Reactor::register_arena`]) that all the segments lie in, if it is one and the same.
+    pub arena: Option<u32>,
+}
+
+/// Why an operation failed. Kinds are stable; the message is for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpError {
+    /// The medium could not give or take the bytes (EIO and its like).
+    #[error("input/output error (errno {0})")]
+    Medium(i32),
+    /// The device is gone (ENODEV, ENXIO) or was failed by the sim.
+    #[error("the device is gone")]
+    Gone,
+    /// Nothing more to read or no room to write at this offset.
+    #[error("beyond the end of the device")]
+    OutOfRange,
+    /// The file system that holds the member is full.
+    #[error("no space left where the member lives")]
+    NoSpace,
+    /// The device does not know this operation (discard, write-zeroes).
+    #[error("the device does not support the operation")]
+    Unsupported,
+    /// The operation was called off (socket shut down, reactor stopping).
+    #[error("the operation was cancelled")]
+    Cancelled,
+    /// The other end of a connection went away.
+    #[error("the connection was closed by the other end")]
+    Disconnected,
+}
+
+/// A reactor's answer: bytes moved (or the new socket's number), or why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The operation.
+    pub key: OpKey,
+    /// Bytes moved, which may be fewer than asked: the op table asks for the rest.
+    pub result: Result<u64, OpError>,
+}
+
+/// What is known of a member before anything is read from it. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberInfo {
+    /// Size of the device.
+    pub size: u64,
+    /// Offsets and lengths must be multiples of this: 512 or 4096.
+    pub logical_block: u32,
+    /// Smallest write that the device does without reading first.
+    pub physical_block: u32,
+    /// A spinning disk: prefers few large sequential operations.
+    pub rotational: bool,
+    /// Discard works.
+    pub discard: bool,
+    /// Write-zeroes works without sending zeroes.
+    pub write_zeroes: bool,
+}
+
+/// A failed operation of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which operation of the group.
+    pub tag: OpTag,
+    /// Its kind: names the member.
+    pub kind: OpKind,
+    /// Why.
+    pub error: OpError,
+}
+
+/// A request to a member that is served by tasks of this process (see [`crate::Io::serve_member`]).
+#[derive(Debug)]
+pub struct ServedOp {
+    /// What is asked.
+    pub kind: OpKind,
+    /// The memory, in order.
+    pub slices: Vec<Slice>,
+}

@@ -1,0 +1,108 @@
+//! Members that tasks of this process serve: how an array becomes a member of another array.
+
+use core::future::poll_fn;
+use core::task::Poll;
+use std::collections::VecDeque;
+
+use crate::exec::Io;
+use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, ServedOp};
+use crate::table::SERVED;
+use crate::task::{Scheduler, TaskId};
+
+struct Queue {
+    info: MemberInfo,
+    waiting: VecDeque<OpKey>,
+    idle: Vec<TaskId>,
+}
+
+#[derive(Default)]
+pub(crate) struct ServedQueues(Vec<Queue>);
+
+impl ServedQueues {
+    pub(crate) fn add(&mut self, info: MemberInfo) -> MemberId {
+        self.0.push(Queue { info, waiting: VecDeque::new(), idle: Vec::new() });
+        MemberId((self.0.len() - 1) as u32 | SERVED)
+    }
+
+    pub(crate) fn info(&self, member: MemberId) -> Option<MemberInfo> {
+        self.0.get((member.0 & !SERVED) as usize).map(|queue| queue.info)
+    }
+
+    pub(crate) fn push(&mut self, member: MemberId, key: OpKey, scheduler: &Scheduler) {
+        let queue = &mut self.0[(member.0 & !SERVED) as usize];
+        queue.waiting.push_back(key);
+        if let Some(task) = queue.idle.pop() {
+            scheduler.wake(task);
+        }
+    }
+}
+
+/// The serving end of a member made by [`Io::serve_member`]. Several tasks may take requests from it.
+pub struct Served {
+    pub(crate) io: Io,
+    pub(crate) member: MemberId,
+}
+
+impl Served {
+    /// The member's number, to be given to the array above.
+    pub fn member(&self) -> MemberId {
+        self.member
+    }
+
+    /// The next request, in the order of their coming.
+    pub async fn next(&self) -> ServedRequest {
+        let key = poll_fn(|_| {
+            let mut served = self.io.0.served.borrow_mut();
+            let queue = &mut served.0[(self.member.0 & !SERVED) as usize];
+            match queue.waiting.pop_front() {
+                Some(key) => Poll::Ready(key),
+                None => {
+                    let task = self.io.current_task();
+                    if !queue.idle.contains(&task) {
+                        queue.idle.push(task);
+                    }
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        let table = self.io.0.table.borrow();
+        let op = ServedOp { kind: table.view(key).kind, slices: table.slices(key) };
+        drop(table);
+        ServedRequest { io: self.io.clone(), key, op: Some(op), len: 0 }
+    }
+}
+
+/// A request to a served member. Dropping it unanswered answers that it was cancelled.
+pub struct ServedRequest {
+    io: Io,
+    key: OpKey,
+    op: Option<ServedOp>,
+    len: u64,
+}
+
+impl ServedRequest {
+    /// Takes what is asked. A second call gives nothing.
+    pub fn take(&mut self) -> Option<ServedOp> {
+        let op = self.op.take()?;
+        self.len = op.slices.iter().map(|slice| slice.len() as u64).sum();
+        Some(op)
+    }
+
+    /// Answers: all was done, or why not.
+    pub fn complete(mut self, result: Result<(), OpError>) {
+        self.finish(result);
+        core::mem::forget(self);
+    }
+
+    fn finish(&mut self, result: Result<(), OpError>) {
+        self.op = None;
+        self.io.complete(Completion { key: self.key, result: result.map(|()| self.len) });
+    }
+}
+
+impl Drop for ServedRequest {
+    fn drop(&mut self) {
+        self.finish(Err(OpError::Cancelled));
+    }
+}

@@ -1,0 +1,35 @@
+//! Time as a reactor tells it: real in the uring and memory worlds, virtual in the sim world.
+
+pub use core::time::Duration;
+
+/// A moment on a reactor's clock: nanoseconds since the reactor began. Never compare two reactors' moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// The moment `nanos` nanoseconds after the reactor began.
+    #[inline]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the reactor began.
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Time from `earlier` to here; zero if `earlier` is later.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The moment `span` after this one; saturates after 584 years.
+    #[inline]
+    pub const fn after(self, span: Duration) -> Self {
+        let nanos = span.as_nanos();
+        let nanos = if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 };
+        Self(self.0.saturating_add(nanos))
+    }
+}
