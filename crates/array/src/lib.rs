@@ -3,6 +3,11 @@
 //! Nothing here names a file, a socket, a thread, a clock of its own or a random source: the same code runs in the
 //! uring, the memory and the sim world.
 
+#[allow(dead_code, reason = "the data path comes next")]
+mod keeper;
+#[allow(dead_code, reason = "the data path comes next")]
+mod members;
 mod volume;
 
+pub use members::{Device, RoleState};
 pub use volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
