@@ -58,7 +58,8 @@ static POWERS: [u8; ORDER] = {
 
 /// The products of a constant with all low halves of a byte, and with all high halves: the sum of
 /// one of each is the product with any byte.
-#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), expect(dead_code))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
 pub(crate) fn nibbles(constant: u8) -> &'static [[u8; 16]; 2] {
     static TABLE: [[[u8; 16]; 2]; 256] = {
         let mut table = [[[0; 16]; 2]; 256];
@@ -79,19 +80,29 @@ pub(crate) fn nibbles(constant: u8) -> &'static [[u8; 16]; 2] {
 
 /// Multiplication by a constant as a matrix over GF(2), in the form that GFNI's affine map wants:
 /// byte 7 - i of the word has the bits of the argument that add up to bit i of the product.
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
 pub(crate) const fn affine(constant: u8) -> u64 {
-    let mut matrix = 0;
-    let mut from = 0;
-    while from < 8 {
-        // The product of the constant with bit `from` alone is a column of the matrix.
-        let column = multiply(constant, 1 << from);
-        let mut to = 0;
-        while to < 8 {
-            matrix |= ((column >> to & 1) as u64) << (8 * (7 - to) + from);
-            to += 1;
-        }
-        from += 1;
-    }
-    matrix
+    AFFINE[constant as usize]
 }
+
+#[cfg(target_arch = "x86_64")]
+static AFFINE: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut constant = 0;
+    while constant < 256 {
+        // The product of the constant with each single bit is a column of the matrix.
+        let mut from = 0;
+        while from < 8 {
+            let column = multiply(constant as u8, 1 << from);
+            let mut to = 0;
+            while to < 8 {
+                table[constant] |= ((column >> to & 1) as u64) << (8 * (7 - to) + from);
+                to += 1;
+            }
+            from += 1;
+        }
+        constant += 1;
+    }
+    table
+};

@@ -1,0 +1,100 @@
+//! ISA-L, found when the bench starts: the program must not depend on it.
+
+use std::ffi::{c_int, c_uchar, c_void};
+
+use libloading::Library;
+
+type Generate = unsafe extern "C" fn(c_int, c_int, *mut *mut c_void) -> c_int;
+type Tables = unsafe extern "C" fn(c_int, c_int, *const c_uchar, *mut c_uchar);
+type Encode =
+    unsafe extern "C" fn(c_int, c_int, c_int, *const c_uchar, *const *const c_uchar, *const *mut c_uchar);
+
+/// The functions that the bench compares with.
+pub(crate) struct Isal {
+    xor: Generate,
+    pq: Generate,
+    tables: Tables,
+    encode: Encode,
+    /// Keeps the functions in memory.
+    _library: Library,
+}
+
+impl Isal {
+    /// Opens the library, or says that it is not there.
+    pub(crate) fn open() -> Option<Self> {
+        // SAFETY: libisal has no initialisers that do anything; the types of its functions are
+        // those of its headers raid.h and erasure_code.h.
+        unsafe {
+            let library = Library::new("libisal.so.2").ok()?;
+            Some(Self {
+                xor: *library.get(b"xor_gen\0").ok()?,
+                pq: *library.get(b"pq_gen\0").ok()?,
+                tables: *library.get(b"ec_init_tables\0").ok()?,
+                encode: *library.get(b"ec_encode_data\0").ok()?,
+                _library: library,
+            })
+        }
+    }
+
+    /// `dst` = XOR of `data`. All blocks are aligned to 32 bytes, as ISA-L demands.
+    pub(crate) fn xor(&self, data: &[&[u8]], dst: &mut [u8]) {
+        // SAFETY: the pointers are those of the blocks, whose lengths are equal (`arguments`
+        // checks); xor_gen reads all but the last, which it writes.
+        unsafe {
+            let (count, len, mut array) = arguments(data, [dst]);
+            (self.xor)(count, len, array.as_mut_ptr());
+        }
+    }
+
+    /// P and Q of `data`. All blocks are aligned to 32 bytes.
+    pub(crate) fn pq(&self, data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
+        // SAFETY: as in `xor`; pq_gen writes the last two.
+        unsafe {
+            let (count, len, mut array) = arguments(data, [p, q]);
+            (self.pq)(count, len, array.as_mut_ptr());
+        }
+    }
+
+    /// The tables of a code whose coefficients stand in `matrix`, one row for each output.
+    pub(crate) fn tables(&self, data: usize, matrix: &[u8]) -> Vec<u8> {
+        let mut tables = vec![0; 32 * matrix.len()];
+        // SAFETY: ec_init_tables reads data * rows coefficients and writes 32 bytes for each.
+        unsafe {
+            let rows = matrix.len() / data;
+            (self.tables)(data as c_int, rows as c_int, matrix.as_ptr(), tables.as_mut_ptr());
+        }
+        tables
+    }
+
+    /// Outputs of the code of `tables`.
+    pub(crate) fn encode<const N: usize>(&self, tables: &[u8], data: &[&[u8]], out: [&mut [u8]; N]) {
+        assert_eq!(tables.len(), 32 * data.len() * N);
+        // SAFETY: tables and blocks have the sizes that ec_encode_data is told of.
+        unsafe {
+            let (count, len, array) = arguments(data, out);
+            let (sources, out) = array.split_at(data.len());
+            (self.encode)(
+                len,
+                count - N as c_int,
+                N as c_int,
+                tables.as_ptr(),
+                sources.as_ptr().cast(),
+                out.as_ptr().cast(),
+            );
+        }
+    }
+}
+
+/// The number of blocks, their length and their addresses.
+fn arguments<const N: usize>(data: &[&[u8]], out: [&mut [u8]; N]) -> (c_int, c_int, [*mut c_void; 16]) {
+    let len = out[0].len();
+    assert!(data.iter().all(|block| block.len() == len) && out.iter().all(|block| block.len() == len));
+    assert!(data.len() + N <= 16);
+    let mut array = [std::ptr::null_mut(); 16];
+    let sources = data.iter().map(|block| block.as_ptr().cast_mut());
+    let addresses = sources.chain(out.map(<[u8]>::as_mut_ptr));
+    for (to, address) in array.iter_mut().zip(addresses) {
+        *to = address.cast();
+    }
+    ((data.len() + N) as c_int, len as c_int, array)
+}

@@ -1,0 +1,93 @@
+//! Parity kernels against ISA-L's, one core, in turns: `cargo bench -p brindle-parity`.
+//!
+//! `-- --markdown` prints the table as it is kept in docs/bench/parity.md, `-- --json FILE` writes
+//! all figures, `-- --kernel NAME` takes another kernel than the best of this CPU, `-- --work NAME`
+//! measures only one thing, as it is named in the table.
+
+#![allow(unsafe_code, reason = "calls ISA-L through its C interface")]
+
+mod isal;
+mod measure;
+mod report;
+
+use std::process::ExitCode;
+
+use brindle_parity::{Kernel, available, kernel};
+
+use isal::Isal;
+use measure::{Place, Ring, Work, compare};
+use report::Figures;
+
+/// Data members of the rows that are measured.
+const MEMBERS: [usize; 3] = [4, 8, 10];
+
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    let Some(isal) = Isal::open() else {
+        println!("SKIPPED: install libisal2");
+        return ExitCode::SUCCESS;
+    };
+    let mut ring = Ring::new();
+    let mut figures = Vec::new();
+    for work in Work::ALL.into_iter().filter(|work| options.work.is_none_or(|only| only == *work)) {
+        for place in [Place::Cache, Place::Cold] {
+            for members in MEMBERS {
+                figures.push(compare(options.kernel, &isal, &mut ring, work, place, members));
+            }
+        }
+    }
+    print!("{}", report::table(options.kernel.name(), &figures, options.markdown));
+    match options.json.map(|path| {
+        std::fs::write(&path, report::json(options.kernel.name(), &figures)).map_err(|e| (path, e))
+    }) {
+        Some(Err((path, error))) => {
+            eprintln!("error: cannot write {path}: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+struct Options {
+    markdown: bool,
+    json: Option<String>,
+    work: Option<Work>,
+    kernel: &'static Kernel,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { markdown: false, json: None, work: None, kernel: kernel() };
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                // Cargo's own.
+                "--bench" => {}
+                "--markdown" => options.markdown = true,
+                "--json" => options.json = Some(arguments.next().ok_or("--json needs a file")?),
+                "--work" => {
+                    let name = arguments.next().ok_or("--work needs a name")?;
+                    let work = Work::ALL.into_iter().find(|work| work.name() == name);
+                    options.work = Some(work.ok_or_else(|| format!("there is no work {name}"))?);
+                }
+                "--kernel" => {
+                    let name = arguments.next().ok_or("--kernel needs a name")?;
+                    options.kernel = available()
+                        .find(|kernel| kernel.name() == name)
+                        .ok_or_else(|| format!("this CPU has no kernel {name}"))?;
+                }
+                _ => {
+                    return Err(format!(
+                        "unknown argument {argument}; known: --markdown, --json FILE, --kernel NAME, --work NAME"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
