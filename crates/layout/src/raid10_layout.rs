@@ -92,14 +92,13 @@ impl Raid10Layout {
             Some(rest) => take_copies(rest, &mut layout.near)?,
             None => name,
         };
-        let rest = match rest.split_at_checked(1) {
-            None => "",
-            Some(("f", rest)) => take_copies(rest, &mut layout.far)?,
-            Some(("o", rest)) => {
-                layout.offset = true;
-                take_copies(rest, &mut layout.far)?
-            }
-            Some(_) => return None,
+        let rest = if let Some(rest) = rest.strip_prefix('f') {
+            take_copies(rest, &mut layout.far)?
+        } else if let Some(rest) = rest.strip_prefix('o') {
+            layout.offset = true;
+            take_copies(rest, &mut layout.far)?
+        } else {
+            rest
         };
         (rest.is_empty() && !name.is_empty()).then_some(layout)
     }

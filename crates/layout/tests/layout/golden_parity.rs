@@ -3,37 +3,9 @@
 //! RAID 5 as in the kernel's and mdadm's descriptions of left/right, symmetric/asymmetric; DDF as in SNIA's DDF 1.2.
 //! `P` and `Q` are parity; numbers are the array's chunks. Rows run from the start of the members.
 
-use brindle_layout::{Family, Geometry, Layout, Level, Place};
+use brindle_layout::{Family, Level};
 
-const CHUNK: u64 = 4096;
-
-/// Draws the first rows of an array as the tables below do.
-fn draw(level: Level, layout: &str, members: usize, rows: u64) -> String {
-    let layout = Layout::parse(level, layout).unwrap();
-    let geometry = Geometry::new(level, layout, CHUNK, &vec![rows * CHUNK; members]).unwrap();
-    let mut lines = Vec::new();
-    for row in 0..rows {
-        let cells = (0..members as u16).map(|member| match geometry.place(member, row * CHUNK) {
-            Place::Data { array_offset, .. } => (array_offset / CHUNK).to_string(),
-            Place::P { .. } => "P".into(),
-            Place::Q { .. } => "Q".into(),
-            Place::Unused => "-".into(),
-        });
-        lines.push(cells.collect::<Vec<_>>().join(" "));
-    }
-    lines.join("\n")
-}
-
-fn table(text: &str) -> String {
-    let lines = text.trim().lines();
-    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>().join("\n")
-}
-
-#[track_caller]
-fn check(level: Level, layout: &str, members: usize, expected: &str) {
-    let expected = table(expected);
-    assert_eq!(draw(level, layout, members, expected.lines().count() as u64), expected, "{level} {layout}");
-}
+use crate::draw::{check, draw, geometry};
 
 #[test]
 fn raid4() {
@@ -169,7 +141,10 @@ fn raid6_ddf() {
 fn raid6_with_q_last() {
     for raid5 in ["left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric", "parity-first"]
     {
-        let with_q = draw(Level::Raid5, raid5, 4, 9).lines().map(|l| format!("{l} Q\n")).collect::<String>();
+        let with_q = draw(&geometry(Level::Raid5, raid5, &[9; 4]), 9)
+            .lines()
+            .map(|l| format!("{l} Q\n"))
+            .collect::<String>();
         check(Level::Raid6, &format!("{raid5}-6"), 5, &with_q);
     }
     let left_symmetric = "
@@ -183,8 +158,7 @@ fn raid6_with_q_last() {
 
 /// The exponents of the generator in Q, in the order of data chunks.
 fn slots(layout: &str, row: u64) -> (Vec<u16>, u16) {
-    let layout = Layout::parse(Level::Raid6, layout).unwrap();
-    let geometry = Geometry::new(Level::Raid6, layout, CHUNK, &[64 * CHUNK; 5]).unwrap();
+    let geometry = geometry(Level::Raid6, layout, &[64; 5]);
     let Family::Parity(rows) = geometry.family() else { panic!("RAID 6 is a parity level") };
     let row = rows.row(row);
     ((0..3).map(|i| row.data_slot(i)).collect(), row.slots())
