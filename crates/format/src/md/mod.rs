@@ -3,9 +3,14 @@
 //! Field meanings follow the kernel's `include/uapi/linux/raid/md_p.h` and `drivers/md/md.c`, and mdadm's `super0.c`
 //! and `super1.c`; `docs/formats/superblock.md` draws the superblocks byte by byte.
 
+pub mod badblocks;
+pub mod bitmap;
+pub mod defaults;
 mod error;
 mod features;
+pub mod journal;
 mod name;
+pub mod ppl;
 mod role;
 mod superblock;
 mod units;
@@ -33,5 +38,5 @@ pub const MAX_DEVICES_0_90: usize = 27;
 /// Devices that fit in the 4 KiB of a 1.x superblock: (4096 - 256) / 2.
 pub const MAX_DEVICES_1: usize = 1920;
 
-/// Entries of the role table that mdadm reserves in a new 1.x superblock: 1 KiB in all.
-pub const DEFAULT_MAX_DEV_1: usize = 384;
+/// Entries of the role table of a new 1.x superblock for few devices: 512 bytes in all (see [`defaults::max_dev`]).
+pub const DEFAULT_MAX_DEV_1: usize = 128;

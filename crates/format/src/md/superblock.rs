@@ -159,7 +159,8 @@ impl fmt::Debug for Kept {
 
 impl Superblock {
     /// An empty superblock of `version` for a device of `device_bytes`: fields at their neutral values, table of
-    /// roles empty (0.90) or of the length that mdadm reserves, all spare (1.x). `None` if the device is too small.
+    /// roles empty (0.90) or of the length that mdadm gives up to 128 devices,
+    /// all spare (1.x). `None` if the device is too small.
     ///
     /// The event count starts at 1: kernels from 6.19 stamp a logical block size into arrays whose count is 0, and
     /// older kernels then refuse them.

@@ -1,0 +1,166 @@
+//! What stands on a device already, told from its first and last bytes.
+//!
+//! Before a device becomes a member it must be known to be free: this module names file systems, partition tables,
+//! volume managers and other RAID. It only recognises; it trusts nothing that it reads beyond labels for messages.
+//! The places and magic numbers are those that each format documents (and that `blkid` of util-linux looks for).
+
+mod magic;
+mod probe;
+mod window;
+
+use core::fmt;
+
+pub use window::{Window, needed};
+
+use window::Device;
+
+/// A format that may stand on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Signature {
+    /// Linux ext2, ext3 or ext4.
+    Ext,
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+    /// GUID partition table, primary or backup.
+    Gpt,
+    /// DOS partition table.
+    Mbr,
+    /// LVM physical volume.
+    LvmPv,
+    /// LUKS encryption, version 1 or 2.
+    Luks,
+    /// Member of a ZFS pool.
+    Zfs,
+    /// Intel Matrix Storage RAID.
+    Imsm,
+    /// SNIA DDF RAID.
+    Ddf,
+    /// Linux swap space.
+    Swap,
+    /// NTFS.
+    Ntfs,
+    /// FAT12, FAT16 or FAT32.
+    Vfat,
+    /// exFAT.
+    ExFat,
+    /// BitLocker encryption.
+    BitLocker,
+    /// SquashFS.
+    Squashfs,
+    /// EROFS.
+    Erofs,
+    /// ISO 9660.
+    Iso9660,
+    /// UDF.
+    Udf,
+    /// F2FS.
+    F2fs,
+    /// ReiserFS.
+    Reiserfs,
+    /// JFS.
+    Jfs,
+    /// APFS container.
+    Apfs,
+    /// HFS+ or HFSX.
+    Hfs,
+    /// bcache backing or cache device.
+    Bcache,
+    /// bcachefs.
+    Bcachefs,
+    /// DRBD with internal metadata.
+    Drbd,
+    /// Stratis pool member.
+    Stratis,
+    /// dm-integrity.
+    DmIntegrity,
+    /// VDO.
+    Vdo,
+    /// Ceph BlueStore.
+    BlueStore,
+    /// Linux md RAID of any version.
+    MdRaid,
+}
+
+impl Signature {
+    /// What to call it in a message: `ext2/3/4 file system`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ext => "ext2/3/4 file system",
+            Self::Xfs => "XFS file system",
+            Self::Btrfs => "Btrfs file system",
+            Self::Gpt => "GPT partition table",
+            Self::Mbr => "DOS partition table",
+            Self::LvmPv => "LVM physical volume",
+            Self::Luks => "LUKS encrypted volume",
+            Self::Zfs => "ZFS pool member",
+            Self::Imsm => "Intel IMSM RAID member",
+            Self::Ddf => "DDF RAID member",
+            Self::Swap => "swap space",
+            Self::Ntfs => "NTFS file system",
+            Self::Vfat => "FAT file system",
+            Self::ExFat => "exFAT file system",
+            Self::BitLocker => "BitLocker encrypted volume",
+            Self::Squashfs => "SquashFS file system",
+            Self::Erofs => "EROFS file system",
+            Self::Iso9660 => "ISO 9660 file system",
+            Self::Udf => "UDF file system",
+            Self::F2fs => "F2FS file system",
+            Self::Reiserfs => "ReiserFS file system",
+            Self::Jfs => "JFS file system",
+            Self::Apfs => "APFS container",
+            Self::Hfs => "HFS+ file system",
+            Self::Bcache => "bcache device",
+            Self::Bcachefs => "bcachefs file system",
+            Self::Drbd => "DRBD device",
+            Self::Stratis => "Stratis pool member",
+            Self::DmIntegrity => "dm-integrity device",
+            Self::Vdo => "VDO device",
+            Self::BlueStore => "Ceph BlueStore device",
+            Self::MdRaid => "md RAID member",
+        }
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A signature and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub signature: Signature,
+    /// Byte of the device at which its magic number stands.
+    pub offset: u64,
+    /// Label, if the format has one and it is set.
+    pub label: Option<String>,
+    /// UUID or serial number as the format's own tools write it, if it has one.
+    pub uuid: Option<String>,
+}
+
+/// `ext2/3/4 file system "data" at byte 1080`.
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.signature.name())?;
+        if let Some(label) = &self.label {
+            write!(f, " {label:?}")?;
+        }
+        write!(f, " at byte {}", self.offset)
+    }
+}
+
+/// Names everything that stands on a device of `device_bytes`, of which `windows` holds at least what [`needed`] asks
+/// for; bytes that are missing are taken as holding nothing. Ordered by place.
+pub fn detect(device_bytes: u64, windows: &[Window<'_>]) -> Vec<Found> {
+    let device = Device { bytes: device_bytes, windows };
+    let mut found = magic::find(&device);
+    found.extend(probe::find(&device));
+    found.sort_by_key(|f| f.offset);
+    found.dedup_by_key(|f| (f.signature, f.offset));
+    found
+}
