@@ -4,6 +4,7 @@
 //! | reactor | members | time |
 //! |---|---|---|
 //! | [`memory`] | RAM or null | real |
+//! | [`sim`] | modelled drives | virtual, seeded |
 //!
 //! This crate and `parity` are the only ones with `unsafe`.
 #![allow(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod memory;
 mod op;
 mod reactor;
 mod served;
+pub mod sim;
 pub mod sync;
 mod table;
 mod task;
