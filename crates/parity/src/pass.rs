@@ -3,9 +3,11 @@
 
 use crate::simd::{Byte, Simd, Word};
 
-/// How far ahead of its loads a streaming pass prefetches. Measured: less leaves DRAM idle, more
-/// falls out of the first-level cache with ten sources.
+/// How far ahead of its loads a streaming pass prefetches.
 const AHEAD: usize = 2048;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// The blocks of one call. Which fields count is up to the pass.
 pub(crate) struct Job<'a> {
@@ -44,37 +46,72 @@ pub(crate) trait Pass {
 /// The pointers and slices of `job` that the pass uses are as `Job` says.
 #[inline(always)]
 pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Job<'_>) {
-    let mut at = 0;
-    // SAFETY: the caller's promise about `job` is that of `span`; `STREAM` only where the outputs
-    // were found to be aligned.
+    // SAFETY: the caller's promise about `job` is that of `span`; `lines` only where the outputs were
+    // found to be aligned.
     unsafe {
+        let mut at = 0;
         if P::STREAM
             && let Some(head) = aligned_from::<S>(&job.out[..P::OUTPUTS], job.len)
         {
-            at = P::span::<Byte, 1, false>(Byte, &Job { len: head, ..*job }, at);
-            at = groups::<S, P, true>(simd, job, at);
+            if head > 0 {
+                rest::<P>(&Job { len: head, ..*job }, 0);
+            }
+            at = lines::<S, P>(simd, job, head);
             simd.fence();
         } else {
-            at = groups::<S, P, false>(simd, job, at);
+            at = groups::<S, P>(simd, job, at);
         }
         at = P::span::<S, 1, false>(simd, job, at);
-        at = P::span::<Word, 1, false>(Word, job, at);
+        if at < job.len {
+            rest::<P>(job, at);
+        }
+    }
+}
+
+/// What is not whole vectors: words, then bytes. Compiled once for all instruction sets.
+///
+/// # Safety
+/// As [`Pass::span`].
+#[inline(never)]
+unsafe fn rest<P: Pass>(job: &Job<'_>, from: usize) {
+    // SAFETY: the caller's promise is passed on.
+    unsafe {
+        let at = P::span::<Word, 1, false>(Word, job, from);
         P::span::<Byte, 1, false>(Byte, job, at);
     }
 }
 
-/// The main part of a run, with the width that the instruction set likes best.
+/// The main part of a run whose blocks may be in a cache: as many vectors of each source at a time
+/// as hide the latency of one multiplication.
 ///
 /// # Safety
 /// As [`Pass::span`].
 #[inline(always)]
-unsafe fn groups<S: Simd, P: Pass, const STREAM: bool>(simd: S, job: &Job<'_>, from: usize) -> usize {
+unsafe fn groups<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize {
     // SAFETY: the caller's promise is passed on.
     unsafe {
         match S::UNROLL {
-            4 => P::span::<S, 4, STREAM>(simd, job, from),
-            2 => P::span::<S, 2, STREAM>(simd, job, from),
-            _ => P::span::<S, 1, STREAM>(simd, job, from),
+            4 => P::span::<S, 4, false>(simd, job, from),
+            2 => P::span::<S, 2, false>(simd, job, from),
+            _ => P::span::<S, 1, false>(simd, job, from),
+        }
+    }
+}
+
+/// The main part of a streaming run: one cache line of each source at a time. Measured on Zen 4
+/// with cold blocks, this gains 15 to 20 % over four lines, since more sources wait for memory at
+/// once.
+///
+/// # Safety
+/// As [`Pass::span`], and all outputs at `from` are aligned to a vector.
+#[inline(always)]
+unsafe fn lines<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize {
+    // SAFETY: the caller's promise is passed on.
+    unsafe {
+        match LINE / S::BYTES {
+            4 => P::span::<S, 4, true>(simd, job, from),
+            2 => P::span::<S, 2, true>(simd, job, from),
+            _ => P::span::<S, 1, true>(simd, job, from),
         }
     }
 }
@@ -154,7 +191,7 @@ unsafe fn sum<S: Simd, const N: usize, const P: bool, const Q: bool, const R: bo
         if !slot.is_empty() {
             if ahead {
                 let next = slot.as_ptr().wrapping_add(at + AHEAD);
-                for line in (0..N * S::BYTES).step_by(64) {
+                for line in (0..N * S::BYTES).step_by(LINE) {
                     simd.prefetch(next.wrapping_add(line));
                 }
             }

@@ -47,7 +47,8 @@ pub(crate) trait Simd: Copy {
     /// Orders streamed stores before all later stores.
     #[inline(always)]
     fn fence(self) {}
-    /// Asks for the cache line at `from`, which need not be mapped.
+    /// Asks for the cache line at `from`, which need not be mapped, into the second-level cache: the
+    /// first is too small for many sources at equal distances.
     #[inline(always)]
     fn prefetch(self, _from: *const u8) {}
 }

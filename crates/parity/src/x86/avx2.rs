@@ -15,7 +15,7 @@ impl Simd for Avx2 {
     /// The products of the constant with all low and all high halves of a byte.
     type Factor = [__m256i; 2];
     const BYTES: usize = 32;
-    const UNROLL: usize = 2;
+    const UNROLL: usize = 4;
 
     #[inline(always)]
     fn zero(self) -> __m256i {
@@ -77,7 +77,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch(self, from: *const u8) {
         // SAFETY: every x86-64 CPU has the instruction, and it never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
     }
 }
 

@@ -18,7 +18,7 @@ impl Simd for Avx512 {
     /// The products of the constant with all low and all high halves of a byte.
     type Factor = [__m512i; 2];
     const BYTES: usize = 64;
-    const UNROLL: usize = 2;
+    const UNROLL: usize = 4;
 
     #[inline(always)]
     fn zero(self) -> __m512i {
@@ -80,7 +80,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch(self, from: *const u8) {
         // SAFETY: every x86-64 CPU has the instruction, and it never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
     }
 }
 

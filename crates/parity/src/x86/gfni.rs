@@ -17,7 +17,7 @@ impl Simd for Gfni {
     /// The matrix of the multiplication, once for each eight bytes.
     type Factor = __m512i;
     const BYTES: usize = 64;
-    const UNROLL: usize = 2;
+    const UNROLL: usize = 4;
 
     #[inline(always)]
     fn zero(self) -> __m512i {
@@ -71,7 +71,7 @@ impl Simd for Gfni {
     #[inline(always)]
     fn prefetch(self, from: *const u8) {
         // SAFETY: every x86-64 CPU has the instruction, and it never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
     }
 }
 
