@@ -10,7 +10,8 @@ pub enum UnknownLevel {
     /// Not a spelling of a level.
     #[error("'{0}' is no RAID level; use linear, 0, 1, 4, 5, 6 or 10")]
     Name(String),
-    /// Not a level number in md's metadata (multipath, faulty and containers have their own, and are not supported).
+    /// Not a level number in md's metadata (multipath, faulty and containers have their own, and are not
+    /// supported).
     #[error("{0} is no supported md level number")]
     Number(i32),
 }
@@ -98,7 +99,8 @@ pub enum GeometryError {
         /// Chunk given, in bytes.
         chunk: u64,
     },
-    /// A member has no room for even one chunk (or, where there are no chunks, one sector) of each of its roles.
+    /// A member has no room for even one chunk (or, where there are no chunks, one sector) of each of its
+    /// roles.
     #[error("member {member} offers {size} bytes, but at least {needed} are needed")]
     MemberTooSmall {
         /// Index of the smallest member.

@@ -7,8 +7,8 @@ use alloc::string::{String, ToString};
 
 use crate::{Level, ParityLayout, Raid10Layout, UnknownLayout};
 
-/// Where RAID 0 over members of different sizes goes on when the smallest is full: kernels before 3.14 and since
-/// differ, and version-1 superblocks say which made the array.
+/// Where RAID 0 over members of different sizes goes on when the smallest is full: kernels before 3.14 and
+/// since differ, and version-1 superblocks say which made the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raid0Layout {
     /// Kernels before 3.14: the chunk's number in the whole array chooses the member.
@@ -40,8 +40,8 @@ impl Raid0Layout {
 /// The layout of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// The level has no choice of layouts (linear, RAID 1, RAID 4), or it is not told and not needed (RAID 0 over
-    /// members of one size).
+    /// The level has no choice of layouts (linear, RAID 1, RAID 4), or it is not told and not needed (RAID
+    /// 0 over members of one size).
     None,
     /// RAID 0.
     Raid0(Raid0Layout),
@@ -88,7 +88,8 @@ impl Layout {
         }
     }
 
-    /// The name, as [`Layout::parse`] accepts it and [`fmt::Display`] writes it; `none` where there is no layout.
+    /// The name, as [`Layout::parse`] accepts it and [`fmt::Display`] writes it; `none` where there is no
+    /// layout.
     #[must_use]
     pub fn name(self) -> String {
         self.to_string()

@@ -48,7 +48,8 @@ impl Level {
     /// The level with this number in md's metadata.
     ///
     /// # Errors
-    /// [`UnknownLevel::Number`] for multipath (-4), faulty (-5), containers and whatever else is stored there.
+    /// [`UnknownLevel::Number`] for multipath (-4), faulty (-5), containers and whatever else is stored
+    /// there.
     pub fn from_md(number: i32) -> Result<Level, UnknownLevel> {
         Level::ALL.into_iter().find(|l| l.md_number() == number).ok_or(UnknownLevel::Number(number))
     }

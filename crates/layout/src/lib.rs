@@ -1,16 +1,34 @@
 //! Pure arithmetic: where each byte of an array lives. No I/O, no clock, no allocation per call.
 //!
-//! A [`Geometry`] is made once from a level, a layout, a chunk size and the sizes of the members; from then on it
-//! answers, in a few nanoseconds and without allocating, where a byte of the array is ([`Geometry::family`]) and what
-//! a byte of a member is for ([`Geometry::place`]). Every formula places bytes exactly where Linux md places them.
+//! A [`Geometry`] is made once from a level, a layout, a chunk size and the sizes of the members; from then
+//! on it answers, in a few nanoseconds and without allocating, where a byte of the array is
+//! ([`Geometry::family`]) and what a byte of a member is for ([`Geometry::place`]). Every formula places
+//! bytes exactly where Linux md places them.
 //!
-//! All sizes and offsets are bytes; offsets on a member count from the start of its data area (md's data offset).
+//! ```
+//! use brindle_layout::{Extent, Family, Geometry, Layout, Level, Place};
+//!
+//! let layout = Layout::parse(Level::Raid10, "f2")?;
+//! let array = Geometry::new(Level::Raid10, layout, 64 << 10, &[1 << 30; 4])?;
+//! assert_eq!(array.size(), 2 << 30);
+//! assert!(array.can_lose(&[0, 2]) && !array.can_lose(&[0, 1]));
+//!
+//! let Family::Mirrored(copies) = array.family() else { panic!("RAID 10 keeps copies") };
+//! let second = copies.locate(70_000, 1);
+//! assert_eq!(second, Extent { member: 2, offset: (512 << 20) + 4464, len: 61_072 });
+//! assert_eq!(array.place(2, second.offset), Place::Data { array_offset: 70_000, copy: 1 });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! All sizes and offsets are bytes; offsets on a member count from the start of its data area (md's data
+//! offset).
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod build;
 mod divide;
 mod error;
 mod geometry;

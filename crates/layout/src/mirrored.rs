@@ -8,10 +8,12 @@ use crate::{Extent, FarSets, Raid10Layout};
 
 /// The copies of a RAID 1 or RAID 10 array.
 ///
-/// Think of RAID 0 over all members whose every chunk is repeated `near` times in a row, and of that whole picture
-/// repeated `far` times: further down on each member or, with *offset*, row by row, each time on other members.
+/// Think of RAID 0 over all members whose every chunk is repeated `near` times in a row, and of that whole
+/// picture repeated `far` times: further down on each member or, with *offset*, row by row, each time on
+/// other members.
 ///
-/// Facts: `setup_geo`, `raid10_size`, `calc_sectors` and `__raid10_find_phys` in the kernel's `drivers/md/raid10.c`.
+/// Facts: `setup_geo`, `raid10_size`, `calc_sectors` and `__raid10_find_phys` in the kernel's
+/// `drivers/md/raid10.c`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
     chunk: Divider,
@@ -56,7 +58,8 @@ impl Mirrored {
     /// The number of copies (2 to `members`), and that the sizes fit, has been validated.
     pub(crate) fn raid10(layout: Raid10Layout, chunk: u64, members: u16, rows: u64) -> Option<Mirrored> {
         let (near, far) = (u16::from(layout.near), u16::from(layout.far));
-        // md puts what wraps round to the first member one chunk further down: with offset among the far copies.
+        // md puts what wraps round to the first member one chunk further down: with offset among the far
+        // copies.
         let offset = layout.offset && far > 1;
         if offset && !members.is_multiple_of(near) {
             return None;
@@ -86,9 +89,10 @@ impl Mirrored {
         (self.near.value() * self.far.value()) as u16
     }
 
-    /// Where copy `copy` (below [`Mirrored::copies`]) of byte `array_offset` of the array (below its size) is, and
-    /// how many bytes follow it there: to the end of its chunk, or where each member holds the whole array to its
-    /// end. Copies are numbered as md numbers them: the far copies of the first near copy, then those of the next.
+    /// Where copy `copy` (below [`Mirrored::copies`]) of byte `array_offset` of the array (below its size)
+    /// is, and how many bytes follow it there: to the end of its chunk, or where each member holds the
+    /// whole array to its end. Copies are numbered as md numbers them: the far copies of the first near
+    /// copy, then those of the next.
     #[inline]
     #[must_use]
     pub fn locate(&self, array_offset: u64, copy: u16) -> Extent {
@@ -148,14 +152,19 @@ impl Mirrored {
 
     /// Whether no member holds two copies of one chunk.
     fn copies_apart(&self) -> bool {
-        let members_of = |chunk| (0..self.copies()).map(move |copy| self.locate(chunk, copy).member);
+        // The chunk of which a member was last seen to hold a copy.
+        let mut last = alloc::vec![None; self.members.value() as usize];
         self.turn().all(|chunk| {
-            members_of(chunk).enumerate().all(|(i, member)| members_of(chunk).take(i).all(|m| m != member))
+            (0..self.copies()).all(|copy| {
+                let member = usize::from(self.locate(chunk, copy).member);
+                last[member].replace(chunk) != Some(chunk)
+            })
         })
     }
 }
 
-/// For each far copy, the member that holds it by the member that holds the first copy; table 0 is the identity.
+/// For each far copy, the member that holds it by the member that holds the first copy; table 0 is the
+/// identity.
 fn far_tables(layout: Raid10Layout, members: u16) -> Option<Vec<u16>> {
     let (near, far) = (u16::from(layout.near), u16::from(layout.far));
     let set = match layout.far_sets {

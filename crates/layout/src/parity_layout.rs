@@ -6,8 +6,9 @@ use crate::Level;
 
 /// Where a row of RAID 5 or RAID 6 keeps its parity, and in which order its data.
 ///
-/// *Left* and *right* tell which way the parity moves from row to row (left: from the last member towards the first);
-/// *asymmetric* data starts anew on the first free member of each row, *symmetric* data goes on after the parity.
+/// *Left* and *right* tell which way the parity moves from row to row (left: from the last member towards
+/// the first); *asymmetric* data starts anew on the first free member of each row, *symmetric* data goes on
+/// after the parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParityLayout {
     /// Parity moves left, data starts on the first member (RAID 5, 6).
@@ -112,7 +113,8 @@ impl ParityLayout {
         }
     }
 
-    /// Whether Q's syndrome follows DDF: every member is a term, in member order, P and Q as blocks of zeroes.
+    /// Whether Q's syndrome follows DDF: every member is a term, in member order, P and Q as blocks of
+    /// zeroes.
     #[must_use]
     pub const fn is_ddf(self) -> bool {
         matches!(self, ParityLayout::DdfZeroRestart | ParityLayout::DdfNRestart | ParityLayout::DdfNContinue)

@@ -8,7 +8,8 @@ pub enum FarSets {
     /// The far copies rotate over all members: what mdadm makes.
     #[default]
     Off,
-    /// Bit 17: members / far of them form a set. Too small a set puts copies on one member; md keeps it for reading.
+    /// Bit 17: members / far of them form a set. Too small a set puts copies on one member; md keeps it for
+    /// reading.
     Broken,
     /// Bit 18: near * far members form a set (the last one also takes the members that are left over).
     On,
@@ -54,7 +55,8 @@ impl Raid10Layout {
         self.near as u16 * self.far as u16
     }
 
-    /// The number in md's metadata: near in the low byte, far in the next, then the offset bit and the far sets.
+    /// The number in md's metadata: near in the low byte, far in the next, then the offset bit and the far
+    /// sets.
     #[must_use]
     pub const fn md_number(self) -> u32 {
         let sets = match self.far_sets {

@@ -15,8 +15,9 @@ pub enum RowRole {
 
 /// The roles of the members in one row of RAID 4, 5 or 6.
 ///
-/// Data chunks are numbered 0.. in the order of their addresses. In all of md's layouts their members follow each
-/// other but for one jump: over the parity, or from the last member of the rotation to the first.
+/// Data chunks are numbered 0.. in the order of their addresses. In all of md's layouts their members
+/// follow each other but for one jump: over the parity, or from the last member of the rotation to the
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     p: u16,
@@ -45,7 +46,8 @@ const NONE: u16 = u16::MAX;
 impl Row {
     /// Row `step` of the rotation of `layout`; `members` are already validated.
     ///
-    /// Facts: `raid5_compute_sector`, `raid6_d0` and `raid6_idx_to_slot` in the kernel's `drivers/md/raid5.c`.
+    /// Facts: `raid5_compute_sector`, `raid6_d0` and `raid6_idx_to_slot` in the kernel's
+    /// `drivers/md/raid5.c`.
     pub(crate) fn new(layout: ParityLayout, has_q: bool, members: u16, step: u16) -> Row {
         use ParityLayout as L;
         // Where P rotates over all members; the `-6` layouts and RAID 5 leave Q out of the ring.
@@ -145,8 +147,9 @@ impl Row {
 
     /// The exponent of the generator with which data chunk `index` enters Q.
     ///
-    /// Not the index: md counts from the member behind Q, leaving out P; DDF layouts count members from 0, with P
-    /// and Q as blocks of zeroes. In RAID 4 and 5, which have no Q, it counts members from 0, leaving out P.
+    /// Not the index: md counts from the member behind Q, leaving out P; DDF layouts count members from 0,
+    /// with P and Q as blocks of zeroes. In RAID 4 and 5, which have no Q, it counts members from 0,
+    /// leaving out P.
     #[inline]
     #[must_use]
     pub fn data_slot(&self, index: u16) -> u16 {

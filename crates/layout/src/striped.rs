@@ -66,8 +66,8 @@ impl Builder {
 }
 
 impl Striped {
-    /// Where byte `array_offset` of the array (below its size) is, and how many bytes follow it there: to the end of
-    /// its chunk, or where a zone has one member only to the end of the zone.
+    /// Where byte `array_offset` of the array (below its size) is, and how many bytes follow it there: to
+    /// the end of its chunk, or where a zone has one member only to the end of the zone.
     #[inline]
     #[must_use]
     pub fn locate(&self, array_offset: u64) -> Extent {

@@ -33,7 +33,8 @@ pub(crate) fn check_byte(geometry: &Geometry, offset: u64) {
     }
 }
 
-/// All of it, for one array whose chunks are `unit` bytes or multiples of that; `sizes` are those of its members.
+/// All of it, for one array whose chunks are `unit` bytes or multiples of that; `sizes` are those of its
+/// members.
 fn check(geometry: &Geometry, unit: u64, sizes: &[u64]) {
     let label = format!("{} {} on {sizes:?}", geometry.level(), geometry.layout());
     let mut seen = HashMap::new();
@@ -142,8 +143,9 @@ fn unequal_members() {
     }
 }
 
-/// Where md's rule puts the copies of a chunk, told without any of our tables: the near copies of all chunks one after
-/// the other over the members, row by row; then each far copy `near` members further on, round its set of members.
+/// Where md's rule puts the copies of a chunk, told without any of our tables: the near copies of all
+/// chunks one after the other over the members, row by row; then each far copy `near` members further on,
+/// round its set of members.
 fn by_the_rule(layout: Raid10Layout, members: u64, rows: u64, chunk: u64) -> Vec<(u64, u64)> {
     let (near, far) = (u64::from(layout.near), u64::from(layout.far));
     let (first_row, first_member) = (chunk * near / members, chunk * near % members);
@@ -171,7 +173,8 @@ fn by_the_rule(layout: Raid10Layout, members: u64, rows: u64, chunk: u64) -> Vec
     cells
 }
 
-/// We refuse exactly those layouts of RAID 10 in which the rule makes cells collide, and place by the rule elsewhere.
+/// We refuse exactly those layouts of RAID 10 in which the rule makes cells collide, and place by the rule
+/// elsewhere.
 #[test]
 fn raid10_follows_the_rule() {
     let (mut accepted, mut refused) = (0, 0);

@@ -1,7 +1,8 @@
-//! The parity layouts as they are drawn in documentation, chunk by chunk: the oracle that does not come from our code.
+//! The parity layouts as they are drawn in documentation, chunk by chunk: the oracle that does not come
+//! from our code.
 //!
-//! RAID 5 as in the kernel's and mdadm's descriptions of left/right, symmetric/asymmetric; DDF as in SNIA's DDF 1.2.
-//! `P` and `Q` are parity; numbers are the array's chunks. Rows run from the start of the members.
+//! RAID 5 as in the kernel's and mdadm's descriptions of left/right, symmetric/asymmetric; DDF as in SNIA's
+//! DDF 1.2. `P` and `Q` are parity; numbers are the array's chunks. Rows run from the start of the members.
 
 use brindle_layout::{Family, Level};
 
@@ -164,7 +165,8 @@ fn slots(layout: &str, row: u64) -> (Vec<u16>, u16) {
     ((0..3).map(|i| row.data_slot(i)).collect(), row.slots())
 }
 
-/// Q's terms begin behind Q and leave out P; DDF's are the members themselves. Read each line with the tables above.
+/// Q's terms begin behind Q and leave out P; DDF's are the members themselves. Read each line with the
+/// tables above.
 #[test]
 fn order_of_q() {
     // Q 0 1 2 P; 7 8 P Q 6; 11 P Q 9 10: with symmetric data, terms and data agree.

@@ -26,8 +26,8 @@ fn raid0_of_one_size() {
     }
 }
 
-/// Chunk 3 opens the second zone: the whole array's count sends it to the second of the zone's two members, the
-/// zone's own count to the first.
+/// Chunk 3 opens the second zone: the whole array's count sends it to the second of the zone's two members,
+/// the zone's own count to the first.
 #[test]
 fn raid0_two_zones() {
     let original = "
@@ -42,8 +42,8 @@ fn raid0_two_zones() {
     check_unequal(Level::Raid0, "alternate", &[1, 3, 3], alternate);
 }
 
-/// Zones of 4, 3, 2 and 1 members, whose members are not neighbours. First chunks of the zones: 4 (4 mod 3 = 1),
-/// 10 (10 mod 2 = 0), 12.
+/// Zones of 4, 3, 2 and 1 members, whose members are not neighbours. First chunks of the zones: 4 (4 mod 3
+/// = 1), 10 (10 mod 2 = 0), 12.
 #[test]
 fn raid0_four_zones() {
     let original = "

@@ -100,6 +100,9 @@ fn copies() {
     assert_eq!(refused(layout, 5), Some(collide));
     assert_eq!(refused(layout, 6), None);
     assert_eq!(refused(Raid10Layout::near(255), 255), None);
+    // The most that a superblock can ask for.
+    let most = Raid10Layout { near: 7, ..Raid10Layout::far(255) };
+    assert_eq!(refused(most, 1920), None);
 }
 
 #[test]
@@ -171,8 +174,8 @@ fn sizes() {
     assert_eq!(shape(Level::Raid10, "o3", CHUNK, &uneven), (12 * CHUNK, 9 * CHUNK, 4 * CHUNK));
 }
 
-/// md masks RAID 0's sizes with chunk - 1 sectors even where the chunk is no power of two, and so announces less than
-/// the members hold: of 12 KiB (24 sectors, mask 23) on 3 x 24 sectors, 8 sectors each.
+/// md masks RAID 0's sizes with chunk - 1 sectors even where the chunk is no power of two, and so announces
+/// less than the members hold: of 12 KiB (24 sectors, mask 23) on 3 x 24 sectors, 8 sectors each.
 #[test]
 fn raid0_with_odd_chunks_has_mds_size() {
     let geometry = Geometry::new(Level::Raid0, Layout::None, 12288, &[12288; 3]).unwrap();

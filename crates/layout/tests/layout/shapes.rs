@@ -24,8 +24,8 @@ pub(crate) fn layouts(copies: u8) -> Vec<(Level, Layout)> {
     all
 }
 
-/// Calls `check` with each geometry that exists on 1 to `members` equal members, which are long enough for more than
-/// a whole turn of any rotation and no multiple of the chunk. Returns how many there were.
+/// Calls `check` with each geometry that exists on 1 to `members` equal members, which are long enough for
+/// more than a whole turn of any rotation and no multiple of the chunk. Returns how many there were.
 pub(crate) fn for_each(members: usize, copies: u8, chunk: u64, mut check: impl FnMut(&Geometry)) -> usize {
     let mut count = 0;
     for (level, layout) in layouts(copies) {
