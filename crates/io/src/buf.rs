@@ -172,6 +172,12 @@ impl fmt::Debug for Pool {
     }
 }
 
+/// Forgotten handles and guards could take a counter round to 0, and with it the block from those who still look at it.
+#[inline]
+fn add_one(count: &Cell<u32>) {
+    count.set(count.get().checked_add(1).expect("fewer than 2^32 handles of one buffer"));
+}
+
 /// The smallest power-of-two count of pages, as its logarithm, that holds `len` bytes.
 #[inline]
 fn order_of(len: usize) -> usize {
@@ -313,7 +319,7 @@ impl Buf {
             !header.writer.get() && header.device_writers.get() == 0,
             "the buffer is being written to: look at it after the operation has completed"
         );
-        header.readers.set(header.readers.get() + 1);
+        add_one(&header.readers);
         Bytes { buf: self, start: 0, len: self.len() }
     }
 
@@ -339,9 +345,9 @@ impl Buf {
         assert!(!header.writer.get(), "the buffer is being changed: drop the guard before submitting");
         if into {
             assert!(header.readers.get() == 0, "the buffer is being read: a device can't fill it now");
-            header.device_writers.set(header.device_writers.get() + 1);
+            add_one(&header.device_writers);
         } else {
-            header.readers.set(header.readers.get() + 1);
+            add_one(&header.readers);
         }
     }
 
@@ -355,8 +361,7 @@ impl Buf {
 impl Clone for Buf {
     #[inline]
     fn clone(&self) -> Self {
-        let refs = &self.header().refs;
-        refs.set(refs.get() + 1);
+        add_one(&self.header().refs);
         Self { pool: Rc::clone(&self.pool), page: self.page, len: self.len }
     }
 }

@@ -40,6 +40,11 @@ pub(crate) struct Inner {
     arenas: Cell<u32>,
     done: RefCell<Vec<Completion>>,
     jobs: Arc<Jobs>,
+    /// Operations that the reactor has and that have not completed.
+    at_reactor: Cell<usize>,
+    /// Short transfers are not carried on.
+    draining: Cell<bool>,
+    /// Last, so that no arena is freed before [`Inner::drain`] has waited for the devices.
     pools: RefCell<Vec<Pool>>,
 }
 
@@ -68,6 +73,8 @@ impl Io {
             arenas: Cell::new(0),
             done: RefCell::new(Vec::with_capacity(256)),
             jobs: Arc::default(),
+            at_reactor: Cell::new(0),
+            draining: Cell::new(false),
             pools: RefCell::default(),
         }))
     }
@@ -196,36 +203,38 @@ impl Io {
         } else {
             Some(Instant::default())
         };
-        let mut done = inner.done.borrow_mut();
-        inner.reactor.borrow_mut().park(&mut done, until);
-        for completion in done.drain(..) {
-            self.complete(completion);
-        }
-        drop(done);
+        inner.park(until);
         self.run_jobs();
         self.fire_timers();
     }
 
-    pub(crate) fn complete(&self, completion: Completion) {
-        let after = self.0.table.borrow_mut().complete(completion);
-        match after {
-            After::Nothing => {}
-            After::Wake(task) => self.0.scheduler.wake(task),
-            After::Resubmit(key) => self.submit(key),
+    /// Ends all tasks where they stand, calls off what waits on sockets, and returns when no device touches a buffer any
+    /// more. Without it, tasks that hold a handle to their own executor keep it, and its reactor, alive for ever.
+    ///
+    /// To be called from outside of the tasks. The executor can be used again.
+    pub fn shutdown(&self) {
+        loop {
+            let mut tasks = self.0.tasks.borrow_mut();
+            let Tasks { futures, free, alive } = &mut *tasks;
+            let mut dropped = Vec::new();
+            for (at, future) in futures.iter_mut().enumerate() {
+                if let Some(future) = future.take() {
+                    dropped.push(future);
+                    free.push(at as u32);
+                }
+            }
+            *alive -= dropped.len();
+            drop(tasks);
+            if dropped.is_empty() {
+                break;
+            }
+            drop(dropped); // which may spawn
         }
-    }
-
-    #[inline]
-    pub(crate) fn submit(&self, key: OpKey) {
-        let table = self.0.table.borrow();
-        let view = table.view(key);
-        if let Some(member) = view.kind.member()
-            && member.0 & SERVED != 0
-        {
-            self.0.served.borrow_mut().push(member, key, &self.0.scheduler);
-            return;
+        let unserved = self.0.served.borrow_mut().take_waiting();
+        for key in unserved {
+            self.0.complete(Completion { key, result: Err(OpError::Cancelled) });
         }
-        self.0.reactor.borrow_mut().submit(key, view);
+        self.0.drain();
     }
 
     fn fire_timers(&self) {
@@ -338,6 +347,69 @@ impl Io {
 
     pub(crate) fn clear_timer(&self, timer: (Instant, u64)) {
         self.0.timers.borrow_mut().remove(&timer);
+    }
+}
+
+impl Inner {
+    fn park(&self, until: Option<Instant>) {
+        let mut done = self.done.borrow_mut();
+        self.reactor.borrow_mut().park(&mut done, until);
+        self.at_reactor.set(self.at_reactor.get() - done.len());
+        for completion in done.drain(..) {
+            self.complete(completion);
+        }
+    }
+
+    pub(crate) fn complete(&self, completion: Completion) {
+        let mut table = self.table.borrow_mut();
+        let mut after = table.complete(completion);
+        if let After::Resubmit(key) = after
+            && self.draining.get()
+        {
+            after = table.complete(Completion { key, result: Err(OpError::Cancelled) });
+        }
+        drop(table);
+        match after {
+            After::Nothing => {}
+            After::Wake(task) => self.scheduler.wake(task),
+            After::Resubmit(key) => self.submit(key),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn submit(&self, key: OpKey) {
+        let table = self.table.borrow();
+        let view = table.view(key);
+        if let Some(member) = view.kind.member()
+            && member.0 & SERVED != 0
+        {
+            self.served.borrow_mut().push(member, key, &self.scheduler);
+            return;
+        }
+        self.at_reactor.set(self.at_reactor.get() + 1);
+        // SAFETY: the op table holds the buffers and leaves the segments in place until `complete`, and `launch` noted
+        // that a device uses the buffers, which keeps every guard away. The key is its slot's number: one operation's.
+        unsafe { self.reactor.borrow_mut().submit(key, view) };
+    }
+
+    /// Waits until the reactor has completed all that it was given.
+    fn drain(&self) {
+        if self.at_reactor.get() == 0 {
+            return;
+        }
+        self.draining.set(true);
+        self.reactor.borrow_mut().cancel_all();
+        while self.at_reactor.get() > 0 {
+            self.park(None);
+        }
+        self.draining.set(false);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The caller may keep a handle to the reactor, so that its own drop would come too late for the arenas.
+        self.drain();
     }
 }
 

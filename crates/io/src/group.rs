@@ -80,14 +80,14 @@ impl Group {
     /// Sends all operations. The future is done when the last has completed; dropping it does not call them off, and
     /// their buffers stay held until they have completed.
     pub fn submit(mut self) -> Pending {
-        self.launched = true;
         let io = self.io.clone();
         let task = io.current_task();
         io.0.table.borrow_mut().launch(self.id, task);
+        self.launched = true;
         let count = self.len();
         for at in 0..count {
             let key = io.0.table.borrow().group_op(self.id, at);
-            io.submit(key);
+            io.0.submit(key);
         }
         Pending { io, id: self.id, taken: false }
     }
@@ -113,6 +113,8 @@ impl Future for Pending {
     type Output = Outcome;
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
+        // The number may be another group's by now.
+        assert!(!self.taken, "a group's result is given once");
         let mut table = self.io.0.table.borrow_mut();
         if !table.is_done(self.id) {
             table.wait_as(self.id, self.io.0.scheduler.current());

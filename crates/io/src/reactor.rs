@@ -11,15 +11,21 @@ pub type Unpark = Arc<dyn Fn() + Send + Sync>;
 
 /// Does operations and tells the time. Everything above it is the same code in all three worlds.
 ///
-/// A reactor must complete every operation exactly once, and must not touch an operation's segments after it has
-/// handed back the completion.
-pub trait Reactor {
+/// # Safety
+/// Buffers are given back, and may be looked at, when their operation's completion has come. So an implementation
+/// completes every operation exactly once, and touches an operation's segments (or lets a device touch them) only
+/// between its [`Reactor::submit`] and the return of the [`Reactor::park`] that hands back its completion.
+pub unsafe trait Reactor {
     /// A stretch of memory from which segments will be cut, so that a reactor can register it with the kernel.
     /// It outlives the reactor's use of it. Arenas are numbered from 0 in the order of the calls.
     fn register_arena(&mut self, memory: NonNull<[u8]>);
 
     /// Takes an operation. Never blocks; the operation may be sent as late as the next [`Reactor::park`].
-    fn submit(&mut self, key: OpKey, op: OpView<'_>);
+    ///
+    /// # Safety
+    /// Until the completion of `key` the segments' array and memory stay valid; nobody else writes to the memory, and
+    /// nobody reads it if the operation fills it. `key` is not that of another operation in flight.
+    unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>);
 
     /// Sends what was submitted and appends completions to `done`. Waits for at least one completion, an unpark or
     /// the moment `until`, whichever is first; `None` waits without end, a moment that has passed does not wait.
@@ -33,6 +39,10 @@ pub trait Reactor {
 
     /// Closes a socket for both directions; operations on it complete, with an error or as the end of the stream.
     fn close_socket(&mut self, socket: SocketId);
+
+    /// Calls off every operation that may wait without end: those on sockets. They, and in their own time all others,
+    /// complete in the parks that follow.
+    fn cancel_all(&mut self);
 
     /// A function that ends a park from another thread.
     fn unpark(&self) -> Unpark;

@@ -28,6 +28,11 @@ impl ServedQueues {
         self.0.get((member.0 & !SERVED) as usize).map(|queue| queue.info)
     }
 
+    /// Takes the requests that no task has taken.
+    pub(crate) fn take_waiting(&mut self) -> Vec<OpKey> {
+        self.0.iter_mut().flat_map(|queue| queue.waiting.drain(..)).collect()
+    }
+
     pub(crate) fn push(&mut self, member: MemberId, key: OpKey, scheduler: &Scheduler) {
         let queue = &mut self.0[(member.0 & !SERVED) as usize];
         queue.waiting.push_back(key);
@@ -69,7 +74,7 @@ impl Served {
         let table = self.io.0.table.borrow();
         let op = ServedOp { kind: table.view(key).kind, slices: table.slices(key) };
         drop(table);
-        ServedRequest { io: self.io.clone(), key, op: Some(op), len: 0 }
+        ServedRequest { io: self.io.clone(), key, op: Some(op), len: 0, answered: false }
     }
 }
 
@@ -79,6 +84,7 @@ pub struct ServedRequest {
     key: OpKey,
     op: Option<ServedOp>,
     len: u64,
+    answered: bool,
 }
 
 impl ServedRequest {
@@ -92,12 +98,14 @@ impl ServedRequest {
     /// Answers: all was done, or why not.
     pub fn complete(mut self, result: Result<(), OpError>) {
         self.finish(result);
-        core::mem::forget(self);
     }
 
     fn finish(&mut self, result: Result<(), OpError>) {
+        if core::mem::replace(&mut self.answered, true) {
+            return;
+        }
         self.op = None;
-        self.io.complete(Completion { key: self.key, result: result.map(|()| self.len) });
+        self.io.0.complete(Completion { key: self.key, result: result.map(|()| self.len) });
     }
 }
 

@@ -186,20 +186,21 @@ impl Table {
     pub(crate) fn launch(&mut self, group: u32, task: TaskId) {
         let slots = &mut self.slots;
         let g = &mut self.groups[group as usize];
-        g.left = g.ops.len() as u32;
-        g.state = GroupState::Waiting(task);
-        self.in_flight += g.ops.len();
         for key in &g.ops {
             let slot = &mut slots[key.0 as usize];
             // A served member's tasks take guards of their own.
-            slot.borrowed = slot.kind.member().is_none_or(|m| m.0 & SERVED == 0);
-            if slot.borrowed {
+            if slot.kind.member().is_none_or(|m| m.0 & SERVED == 0) {
                 let fills = slot.kind.fills();
                 for buf in &slot.holds {
                     buf.device_begins(fills);
                 }
+                slot.borrowed = true;
             }
         }
+        // Only now: `device_begins` panics on a wrong use of a buffer, and then nothing of the group is in flight.
+        g.left = g.ops.len() as u32;
+        g.state = GroupState::Waiting(task);
+        self.in_flight += g.ops.len();
     }
 
     #[inline]

@@ -283,3 +283,71 @@ fn another_thread_hands_work_in() {
     io.block_on(queue.pop());
     thread.join().unwrap();
 }
+
+#[test]
+fn shutdown_ends_tasks_that_hold_their_own_executor() {
+    let (memory, io) = world();
+    let pool = io.pool(1 << 20);
+    let listener = memory.listen();
+    let client = memory.connect(listener);
+    for socket in [listener, client] {
+        let (io2, pool) = (io.clone(), pool.clone());
+        io.spawn(async move {
+            let buf = pool.alloc(PAGE).await;
+            if socket == client {
+                let _ = io2.recv(socket, &buf.all()).await;
+            } else {
+                while io2.accept(socket).await.is_ok() {}
+            }
+        });
+    }
+    io.block_on(async {
+        while io.in_flight() < 2 {
+            io.yield_now().await;
+        }
+    });
+    assert_eq!((io.tasks_alive(), io.in_flight()), (2, 2));
+    io.shutdown();
+    assert_eq!((io.tasks_alive(), io.in_flight()), (0, 0));
+    assert_eq!(pool.free_bytes(), 1 << 20);
+    let task = io.spawn(async { 5 });
+    assert_eq!(io.block_on(task), 5, "it can be used again");
+}
+
+#[test]
+fn a_served_request_keeps_no_executor_alive() {
+    let (memory, io) = world();
+    let below = memory.add_ram(1 << 20);
+    let served = io.serve_member(io.member_info(below).unwrap());
+    let member = served.member();
+    io.spawn(async move {
+        loop {
+            served.next().await.complete(Ok(()));
+        }
+    });
+    io.block_on(async {
+        let mut group = io.group();
+        group.flush(member);
+        group.submit().await.ok().unwrap();
+    });
+    io.shutdown();
+    let token = Rc::new(());
+    let held = Rc::clone(&token);
+    io.spawn(async move {
+        let _held = held;
+        std::future::pending::<()>().await;
+    });
+    drop(io);
+    assert_eq!(Rc::strong_count(&token), 1, "the executor, and so its task, is gone");
+}
+
+#[test]
+#[should_panic(expected = "given once")]
+fn a_result_is_not_given_twice() {
+    let (_, io) = world();
+    io.block_on(async {
+        let mut pending = std::pin::pin!(io.group().submit());
+        let _ = pending.as_mut().await;
+        let _ = pending.await;
+    });
+}

@@ -131,11 +131,13 @@ impl Memory {
     }
 }
 
-impl Reactor for Memory {
+// SAFETY: an operation on a member is done, and its completion noted once, within `submit`; a pipe takes the segments
+// it keeps out of its state when it notes their operation's completion.
+unsafe impl Reactor for Memory {
     fn register_arena(&mut self, _: NonNull<[u8]>) {}
 
     #[inline]
-    fn submit(&mut self, key: OpKey, op: OpView<'_>) {
+    unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
         let state = &mut *self.0.borrow_mut();
         match op.kind {
             OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
@@ -175,6 +177,11 @@ impl Reactor for Memory {
     fn close_socket(&mut self, socket: SocketId) {
         let state = &mut *self.0.borrow_mut();
         state.pipes.close(socket, &mut state.done);
+    }
+
+    fn cancel_all(&mut self) {
+        let state = &mut *self.0.borrow_mut();
+        state.pipes.cancel_all(&mut state.done);
     }
 
     fn unpark(&self) -> Unpark {

@@ -130,6 +130,20 @@ impl Pipes {
         }
     }
 
+    /// Completes every operation that waits; the sockets stay open.
+    pub(crate) fn cancel_all(&mut self, done: &mut Vec<Completion>) {
+        let mut cancel = |key| done.push(Completion { key, result: Err(OpError::Cancelled) });
+        for socket in &mut self.0 {
+            match socket {
+                Socket::Listener { accepts, .. } => accepts.drain(..).for_each(&mut cancel),
+                Socket::End(end) => {
+                    let waiting = [end.recv.take().map(|r| r.0), end.send.take().map(|s| s.0)];
+                    waiting.into_iter().flatten().for_each(&mut cancel);
+                }
+            }
+        }
+    }
+
     pub(crate) fn close(&mut self, socket: SocketId, done: &mut Vec<Completion>) {
         match self.0.get_mut(socket.0 as usize) {
             Some(Socket::Listener { backlog, accepts, closed }) => {
@@ -176,10 +190,16 @@ fn drain(inbox: &mut VecDeque<u8>, segments: &[Segment]) -> usize {
     let mut moved = 0;
     for segment in segments {
         let count = segment.len.min(inbox.len());
-        for (at, byte) in inbox.drain(..count).enumerate() {
-            // SAFETY: `at < segment.len`, and the op table keeps the segment valid until the receive's completion.
-            unsafe { segment.base.wrapping_add(at).write(byte) };
+        let (front, back) = inbox.as_slices();
+        let front = &front[..count.min(front.len())];
+        let back = &back[..count - front.len()];
+        // SAFETY: `front` and `back` are `count <= segment.len` bytes together, and the op table keeps the segment valid
+        // and unborrowed until the receive's completion.
+        unsafe {
+            core::ptr::copy_nonoverlapping(front.as_ptr(), segment.base, front.len());
+            core::ptr::copy_nonoverlapping(back.as_ptr(), segment.base.add(front.len()), back.len());
         }
+        inbox.drain(..count);
         moved += count;
     }
     moved

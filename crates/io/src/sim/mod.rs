@@ -234,10 +234,12 @@ impl World {
     }
 }
 
-impl Reactor for Sim {
+// SAFETY: an operation leaves the agenda, with the segments, when its one completion is noted; a pipe takes the segments
+// it keeps out of its state when it notes their operation's completion.
+unsafe impl Reactor for Sim {
     fn register_arena(&mut self, _: NonNull<[u8]>) {}
 
-    fn submit(&mut self, key: OpKey, op: OpView<'_>) {
+    unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
         self.0.borrow_mut().submit(key, op);
     }
 
@@ -280,6 +282,11 @@ impl Reactor for Sim {
     fn close_socket(&mut self, socket: SocketId) {
         let world = &mut *self.0.borrow_mut();
         world.pipes.close(socket, &mut world.piped);
+    }
+
+    fn cancel_all(&mut self) {
+        let world = &mut *self.0.borrow_mut();
+        world.pipes.cancel_all(&mut world.piped);
     }
 
     /// Nothing outside the world can wake it: there is no outside.
