@@ -179,9 +179,9 @@ fn far_tables(layout: Raid10Layout, members: u16) -> Option<Vec<u16>> {
     let last = (members / set - 1) * set;
     let left_over = members % set;
     let mut tables: Vec<u16> = (0..members).collect();
-    for copy in 1..far {
-        for member in 0..members {
-            let before = tables[usize::from((copy - 1) * members + member)];
+    for copy in 1..usize::from(far) {
+        for member in 0..usize::from(members) {
+            let before = tables[(copy - 1) * usize::from(members) + member];
             let next = before + near;
             tables.push(if left_over != 0 && next > last {
                 last + (next - last) % (set + left_over)
