@@ -126,7 +126,7 @@ const _: () = assert!(size_of::<Raw>() == BITMAP_SUPER_BYTES);
 pub struct BitmapSuper {
     /// Version: how the bits are kept.
     pub version: BitmapVersion,
-    /// UUID of the array, bytes as in its superblock (1.x); for 0.90 the four words in the host's byte order.
+    /// UUID of the array: see [`Superblock::bitmap_uuid`](super::Superblock::bitmap_uuid).
     pub uuid: Uuid,
     /// Event count at which the bitmap was last written.
     pub events: u64,

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::{
-    DEFAULT_MAX_DEV_1, DeviceRole, EncodeError, Features, SUPERBLOCK_BYTES, SuperblockError, Uuid, Version,
-    v0, v1,
+    DEFAULT_MAX_DEV_1, DeviceRole, EncodeError, Endian, Features, SUPERBLOCK_BYTES, SuperblockError, Uuid,
+    Version, v0, v1,
 };
 
 /// A moment as md records it: seconds since 1970 (40 bits in 1.x, 32 in 0.90) and microseconds (24 bits, 1.x only).
@@ -244,6 +244,15 @@ impl Superblock {
             .and_then(|n| self.roles.get(n))
             .copied()
             .unwrap_or(DeviceRole::Spare)
+    }
+
+    /// The array's UUID as its write-intent bitmaps carry it: for 0.90 each word in the byte order of the host.
+    pub fn bitmap_uuid(&self) -> Uuid {
+        let mut bytes = self.set_uuid.into_bytes();
+        if self.version == Version::V0_90(Endian::Little) {
+            bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+        }
+        Uuid::from_bytes(bytes)
     }
 
     /// Whether the redundancy of the whole array is known to agree.

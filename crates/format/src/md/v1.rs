@@ -262,9 +262,18 @@ fn check_areas(sb: &Superblock, super_offset: u64, device_bytes: u64) -> Result<
     if end > device_bytes {
         return Err(SuperblockError::BeyondDevice { area: "data", end, device_bytes });
     }
-    let before = super_offset.saturating_add(checksummed(sb.roles.len()) as u64);
+    // All 4 KiB, although the kernel is content with the part in use: they are written as one.
+    let before = super_offset.saturating_add(SUPERBLOCK_BYTES as u64);
     if end > limit || (sb.version != Version::V1_0 && sb.data_offset < before) {
         return Err(SuperblockError::Overlap { area: "data" });
+    }
+    // A reshape may move the data, but not onto the superblock.
+    if let Some(shift) = sb.reshape.and_then(|r| r.new_offset) {
+        let moved = sb.data_offset.checked_add_signed(shift);
+        let least = if sb.version == Version::V1_0 { 0 } else { before };
+        if moved.is_none_or(|offset| offset < least) {
+            return Err(SuperblockError::Overlap { area: "data after the reshape" });
+        }
     }
     if sb.level > 0 && sb.role().active().is_some() && sb.component_size > sb.data_size {
         return Err(impossible("size", sb.component_size / crate::SECTOR));
