@@ -228,9 +228,16 @@ fn the_reference_agrees_with_the_definition() {
 }
 
 #[test]
-fn portable_comes_first() {
-    assert_eq!(available().next().map(Kernel::name), Some("portable"));
-    assert_eq!(available().last().map(Kernel::name), Some(brindle_parity::kernel().name()));
+fn portable_comes_first_and_the_best_last() {
+    let names: Vec<_> = available().map(Kernel::name).collect();
+    println!("kernels: {}", names.join(", "));
+    assert_eq!(names.first(), Some(&"portable"));
+    assert_eq!(names.last(), Some(&brindle_parity::kernel().name()));
+    if cfg!(target_arch = "aarch64") {
+        assert_eq!(names, ["portable", "neon"]);
+    }
+    #[cfg(target_arch = "x86_64")]
+    assert_eq!(names.contains(&"avx2"), std::arch::is_x86_feature_detected!("avx2"));
 }
 
 #[test]
