@@ -31,8 +31,8 @@ fn any_sizes() -> impl Strategy<Value = Vec<u64>> {
 }
 
 fn any_layout() -> impl Strategy<Value = (Level, Layout)> {
-    let number =
-        prop_oneof![0_u32..=20, (1_u32..=4, 1_u32..=4, 0_u32..8).prop_map(|(n, f, x)| n | f << 8 | x << 16)];
+    let raid10 = |most: u32| (1..=most, 1..=most, 0_u32..8).prop_map(|(n, f, x)| n | f << 8 | x << 16);
+    let number = prop_oneof![0_u32..=20, raid10(4), raid10(255)];
     (prop::sample::select(&Level::ALL[..]), prop_oneof![number, any::<u32>()]).prop_map(|(level, number)| {
         (level, Layout::from_md(level, number).unwrap_or(Layout::default_for(level)))
     })
@@ -63,7 +63,7 @@ fn check(geometry: &Geometry, draws: &[u64], members: &[u16], offsets: &[u64]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_geometry_panics(
@@ -92,5 +92,23 @@ proptest! {
     ) {
         let geometry = Geometry::new(level, Layout::default_for(level), 1 << shift, &vec![size; members]).unwrap();
         check(&geometry, &draws, &some, &offsets);
+    }
+
+    /// RAID 10 as wide as md can have it, with as many copies as members allow.
+    #[test]
+    fn wide_raid10(
+        members in 1_u32..=1920,
+        copies in (1_u32..=255, 1_u32..=255),
+        flags in 0_u32..6,
+        draws in prop::collection::vec(any::<u64>(), 2),
+        some in prop::collection::vec(0_u16..1920, 4),
+        offsets in prop::collection::vec(0_u64..(1 << 22), 4),
+    ) {
+        let far = copies.1.min(members);
+        let near = copies.0.min(members / far);
+        let layout = Layout::from_md(Level::Raid10, near | far << 8 | flags << 16).unwrap();
+        if let Ok(geometry) = Geometry::new(Level::Raid10, layout, 4096, &vec![1 << 22; members as usize]) {
+            check(&geometry, &draws, &some, &offsets);
+        }
     }
 }
