@@ -9,18 +9,21 @@ use brindle_io::OpError;
 use crate::members::{Members, RoleState};
 use crate::volume::VolumeError;
 
+/// Whether every byte survives the loss of these roles.
+pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
+
 /// What the data path tells the keeper, and must wait for.
 pub(crate) struct Keeper {
     members: Rc<Members>,
     dirty: Cell<bool>,
     writes: Cell<u32>,
     synced_to: Cell<u64>,
-    can_lose: Box<dyn Fn(&[u16]) -> bool>,
+    can_lose: CanLose,
 }
 
 impl Keeper {
     /// A keeper without superblocks: state lives in memory only.
-    pub(crate) fn volatile(members: Rc<Members>, can_lose: Box<dyn Fn(&[u16]) -> bool>) -> Self {
+    pub(crate) fn volatile(members: Rc<Members>, can_lose: CanLose) -> Self {
         Self {
             members,
             dirty: Cell::new(false),
@@ -62,6 +65,12 @@ impl Keeper {
             return Err(VolumeError::TooManyLost);
         }
         self.members.set_state(role, RoleState::Failed);
+        Ok(())
+    }
+
+    /// Every failure that [`Keeper::member_failed`] was told of is recorded: a write that left a failed member out
+    /// waits for this before it is acknowledged, since another request may be the one that reported the failure.
+    pub(crate) async fn failures_recorded(&self) -> Result<(), VolumeError> {
         Ok(())
     }
 

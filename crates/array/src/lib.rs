@@ -3,11 +3,13 @@
 //! Nothing here names a file, a socket, a thread, a clock of its own or a random source: the same code runs in the
 //! uring, the memory and the sim world.
 
-#[allow(dead_code, reason = "the data path comes next")]
+mod array;
+mod data;
 mod keeper;
-#[allow(dead_code, reason = "the data path comes next")]
+#[allow(dead_code, reason = "the control side sets devices and states")]
 mod members;
 mod volume;
 
+pub use array::{Array, Config, ReadPolicy};
 pub use members::{Device, RoleState};
 pub use volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};

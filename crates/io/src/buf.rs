@@ -444,6 +444,26 @@ impl Slice {
         bytes
     }
 
+    /// Copies `from` to the bytes from `at` on, as a device would: other operations may be filling other parts of the
+    /// same buffer meanwhile, which no guard allows. `from` must not be of the same buffer.
+    ///
+    /// # Panics
+    /// If the bytes don't fit, or while a guard or an operation looks at the buffer.
+    pub fn put(&self, at: usize, from: &[u8]) {
+        assert!(
+            at <= self.len() && from.len() <= self.len() - at,
+            "{} bytes at {at} of {self:?}",
+            from.len()
+        );
+        self.buf.device_begins(true);
+        // SAFETY: the range is within the block, and no guard of this buffer lives (checked just now), so no
+        // reference to its bytes does. `from` is a reference, hence memory of no live operation or other buffer.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from.as_ptr(), self.base().as_ptr().add(at), from.len());
+        }
+        self.buf.device_ends(true);
+    }
+
     #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
         // SAFETY: `start` is within the buffer's block.

@@ -1,0 +1,212 @@
+//! The array: a volume over its members.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use brindle_io::{Io, PAGE, Pool, Slice};
+use brindle_layout::{Family, Geometry, Level};
+use brindle_parity::Kernel;
+
+use crate::data::lock::RangeLock;
+use crate::keeper::Keeper;
+use crate::members::{Device, Members, RoleState};
+use crate::volume::{Limits, Volume, VolumeError, ZeroOptions};
+
+/// Which copy of a mirrored array answers a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadPolicy {
+    /// The member with the least work in flight; large reads are split over all copies.
+    #[default]
+    LeastOutstanding,
+    /// The first copy that can be read.
+    First,
+    /// The copies in turn; large reads are split over all copies.
+    RoundRobin,
+}
+
+/// How an array runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Memory for parity and reconstruction, in bytes; raised to what the array's width needs.
+    pub scratch_bytes: usize,
+    /// Which copy answers a read.
+    pub read_policy: ReadPolicy,
+    /// Changes are refused.
+    pub read_only: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { scratch_bytes: 64 << 20, read_policy: ReadPolicy::default(), read_only: false }
+    }
+}
+
+/// A running array. A handle: cloning gives the same array.
+///
+/// Requests must be driven to their end (as tasks of their own, for instance): one that is dropped on its way may
+/// have changed some members and not others.
+#[derive(Clone)]
+pub struct Array(pub(crate) Rc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) io: Io,
+    pub(crate) geometry: Geometry,
+    pub(crate) members: Rc<Members>,
+    pub(crate) keeper: Rc<Keeper>,
+    pub(crate) config: Config,
+    pub(crate) limits: Limits,
+    #[allow(dead_code, reason = "parity levels come next")]
+    pub(crate) kernel: &'static Kernel,
+    pub(crate) scratch: Pool,
+    /// Bytes of the array (mirrored) or rows (parity).
+    pub(crate) locks: RangeLock,
+    /// Work in flight by role, in bytes; mirrored arrays choose by it.
+    pub(crate) load: Vec<Cell<u64>>,
+    /// Breaks ties between copies.
+    pub(crate) turn: Cell<u16>,
+}
+
+impl Array {
+    /// An array whose state lives in memory only: no superblocks are read or written, every present member is in
+    /// sync. For tests and benches. `devices` are in the order of roles; `None` is a missing member.
+    pub fn volatile(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>, config: Config) -> Self {
+        let members = Rc::new(Members::new(devices));
+        let map = geometry.clone();
+        let keeper = Keeper::volatile(Rc::clone(&members), Box::new(move |lost| map.can_lose(lost)));
+        Self::new(io, geometry, members, Rc::new(keeper), config)
+    }
+
+    /// An array whose state `keeper` keeps.
+    pub(crate) fn new(
+        io: &Io,
+        geometry: Geometry,
+        members: Rc<Members>,
+        keeper: Rc<Keeper>,
+        config: Config,
+    ) -> Self {
+        let limits = limits(io, &geometry, &members, config.read_only);
+        let parity = matches!(geometry.family(), Family::Parity(_));
+        // The widest step holds a page of each member and as much again; buffers are powers of two.
+        let least = ((usize::from(geometry.members()) + 4) * 2 * PAGE).next_power_of_two();
+        let least = if parity { 4 * least.max(256 << 10) } else { 1 << 20 };
+        // Levels without parity use scratch for healing and zeroes only.
+        let bytes =
+            if parity { config.scratch_bytes.max(least) } else { config.scratch_bytes.clamp(least, 4 << 20) };
+        Self(Rc::new(Inner {
+            io: io.clone(),
+            limits,
+            kernel: brindle_parity::kernel(),
+            scratch: io.pool(bytes),
+            locks: RangeLock::new(io),
+            load: (0..members.len()).map(|_| Cell::new(0)).collect(),
+            turn: Cell::new(0),
+            geometry,
+            members,
+            keeper,
+            config,
+        }))
+    }
+
+    /// What has become of a role's member.
+    ///
+    /// # Panics
+    /// If the array has no such role.
+    pub fn state(&self, role: u16) -> RoleState {
+        self.0.members.state(role)
+    }
+
+    /// Where each byte lives.
+    pub fn geometry(&self) -> &Geometry {
+        &self.0.geometry
+    }
+}
+
+fn limits(io: &Io, geometry: &Geometry, members: &Members, read_only: bool) -> Limits {
+    let infos = || (0..members.len()).filter_map(|role| io.member_info(members.device(role)?.id));
+    let block = infos().map(|info| info.logical_block).max().unwrap_or(512);
+    let physical = infos().map(|info| info.physical_block).max().unwrap_or(block).max(block);
+    let parity = matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+    Limits {
+        size: geometry.size(),
+        block,
+        preferred: if parity { geometry.chunk() as u32 } else { physical },
+        optimal: geometry.row_bytes(),
+        read_only,
+        discard: infos().any(|info| info.discard),
+    }
+}
+
+impl Inner {
+    /// Refuses what no member could do.
+    #[inline]
+    fn check(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let mask = u64::from(self.limits.block) - 1;
+        if (offset | len) & mask != 0 {
+            return Err(VolumeError::Unaligned);
+        }
+        match offset.checked_add(len) {
+            Some(end) if end <= self.limits.size => Ok(()),
+            _ => Err(VolumeError::OutOfRange),
+        }
+    }
+
+    #[inline]
+    fn check_change(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if self.config.read_only {
+            return Err(VolumeError::ReadOnly);
+        }
+        self.check(offset, len)
+    }
+}
+
+impl Volume for Array {
+    fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
+    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
+        let inner = &*self.0;
+        inner.check(offset, into.len() as u64)?;
+        match inner.geometry.family() {
+            _ if into.is_empty() => Ok(()),
+            Family::Striped(map) => inner.read_striped(map, offset, &into).await,
+            Family::Mirrored(map) => inner.read_mirrored(map, offset, &into).await,
+            Family::Parity(_) => Err(VolumeError::Unsupported),
+        }
+    }
+
+    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
+        let inner = &*self.0;
+        inner.check_change(offset, from.len() as u64)?;
+        match inner.geometry.family() {
+            _ if from.is_empty() => Ok(()),
+            Family::Striped(map) => inner.write_striped(map, offset, &from, fua).await,
+            Family::Mirrored(map) => inner.write_mirrored(map, offset, &from, fua).await,
+            Family::Parity(_) => Err(VolumeError::Unsupported),
+        }
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        self.0.flush_members().await
+    }
+
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let inner = &*self.0;
+        inner.check_change(offset, len)?;
+        match inner.geometry.family() {
+            _ if len == 0 => Ok(()),
+            Family::Striped(_) | Family::Mirrored(_) => inner.discard_data(offset, len).await,
+            Family::Parity(_) => Err(VolumeError::Unsupported),
+        }
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        let inner = &*self.0;
+        inner.check_change(offset, len)?;
+        match inner.geometry.family() {
+            _ if len == 0 => Ok(()),
+            Family::Striped(_) | Family::Mirrored(_) => inner.zero_data(offset, len, options).await,
+            Family::Parity(_) => Err(VolumeError::Unsupported),
+        }
+    }
+}

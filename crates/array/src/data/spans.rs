@@ -1,0 +1,188 @@
+//! Flush, discard and write-zeroes of levels that keep data as it is.
+
+use brindle_io::{MemberId, OpError, Slice};
+use brindle_layout::{Family, Geometry};
+
+use super::lock::Hold;
+use super::{Writing, first_error, only_unsupported, range_of};
+use crate::array::Inner;
+use crate::volume::{VolumeError, ZeroOptions};
+
+/// Bytes of the array that one round of a discard or write-zeroes covers: bounds the operations in flight.
+const ROUND: u64 = 256 << 20;
+/// Bytes of zeroes that are written at a time where a member has no other way.
+pub(crate) const ZEROES: usize = 256 << 10;
+
+/// Contiguous ranges of members, joined as they come.
+#[derive(Default)]
+struct Spans(Vec<(u16, u64, u64)>);
+
+impl Spans {
+    fn add(&mut self, member: u16, offset: u64, len: u64) {
+        // Only the last range of each member can go on; stripes are few, so the walk is short.
+        match self.0.iter_mut().rev().find(|span| span.0 == member) {
+            Some(span) if span.1 + span.2 == offset => span.2 += len,
+            _ => self.0.push((member, offset, len)),
+        }
+    }
+
+    /// Where every copy of `len` bytes at `offset` lies.
+    fn of(geometry: &Geometry, offset: u64, len: u64) -> Self {
+        let mut spans = Self::default();
+        let mut at = 0;
+        while at < len {
+            let here = offset + at;
+            let step = match geometry.family() {
+                Family::Striped(map) => {
+                    let extent = map.locate(here);
+                    let step = extent.len.min(len - at);
+                    spans.add(extent.member, extent.offset, step);
+                    step
+                }
+                Family::Mirrored(map) => {
+                    let step = map.locate(here, 0).len.min(len - at);
+                    for copy in 0..map.copies() {
+                        let extent = map.locate(here, copy);
+                        spans.add(extent.member, extent.offset, step);
+                    }
+                    step
+                }
+                Family::Parity(_) => break,
+            };
+            at += step;
+        }
+        spans
+    }
+}
+
+impl Inner {
+    /// Makes stable what every member in use was given.
+    pub(crate) async fn flush_members(&self) -> Result<(), VolumeError> {
+        let mut group = self.io.group();
+        for role in 0..self.members.len() {
+            if let Some(device) = self.members.writable(role) {
+                group.flush(device.id);
+            }
+        }
+        let outcome = group.submit().await;
+        if only_unsupported(&outcome) {
+            return self.keeper.failures_recorded().await;
+        }
+        if self.geometry.level().is_redundant() {
+            let parity = matches!(self.geometry.family(), Family::Parity(_));
+            return self.settle_writes(&outcome, parity).await;
+        }
+        first_error(&outcome)
+    }
+
+    /// Discards are hints: a member that can't, does not.
+    pub(crate) async fn discard_data(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if !self.limits.discard {
+            return Ok(());
+        }
+        let _writing = Writing::begin(&self.keeper).await?;
+        let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
+        for at in (0..len).step_by(ROUND as usize) {
+            let mut group = self.io.group();
+            for (role, offset, len) in Spans::of(&self.geometry, offset + at, ROUND.min(len - at)).0 {
+                if let Some(device) = self.members.writable(role) {
+                    group.discard(device.id, device.data_offset + offset, len);
+                }
+            }
+            let _hint = group.submit().await;
+        }
+        Ok(())
+    }
+
+    /// Whether every member in use can make zeroes without being sent them.
+    pub(crate) fn zeroes_fast(&self) -> bool {
+        let devices = (0..self.members.len()).filter_map(|role| self.members.writable(role));
+        let mut infos = devices.filter_map(|device| self.io.member_info(device.id));
+        infos.all(|info| info.write_zeroes)
+    }
+
+    pub(crate) async fn zero_data(
+        &self,
+        offset: u64,
+        len: u64,
+        options: ZeroOptions,
+    ) -> Result<(), VolumeError> {
+        if options.fast_only && !self.zeroes_fast() {
+            return Err(VolumeError::Unsupported);
+        }
+        let _writing = Writing::begin(&self.keeper).await?;
+        let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
+        for at in (0..len).step_by(ROUND as usize) {
+            let spans = Spans::of(&self.geometry, offset + at, ROUND.min(len - at));
+            self.zero_spans(&spans.0, options).await?;
+        }
+        if options.fua { self.flush_members().await } else { Ok(()) }
+    }
+
+    /// Zeroes ranges of members (role, offset in the data area, bytes); sends zeroes where a member must be sent
+    /// them. The caller holds the ranges.
+    pub(crate) async fn zero_spans(
+        &self,
+        spans: &[(u16, u64, u64)],
+        options: ZeroOptions,
+    ) -> Result<(), VolumeError> {
+        let redundant = self.geometry.level().is_redundant();
+        let mut group = self.io.group();
+        for &(role, offset, len) in spans {
+            match self.members.writable(role) {
+                Some(device) => {
+                    group.write_zeroes(device.id, device.data_offset + offset, len, !options.keep_allocated);
+                }
+                None if redundant => {}
+                None => return Err(VolumeError::TooManyLost),
+            }
+        }
+        let outcome = group.submit().await;
+        if outcome.is_ok() {
+            return self.settle_writes(&outcome, redundant).await;
+        }
+        let mut result = Ok(());
+        for failure in outcome.failures() {
+            let Some((member, offset, len)) = range_of(failure.kind) else { continue };
+            let mut done = Err(failure.error);
+            if failure.error == OpError::Unsupported {
+                done = self.send_zeroes(member, offset, len).await;
+            }
+            let Err(error) = done else { continue };
+            let failed = match self.role_of(member) {
+                Some(role) if redundant => {
+                    let parity = matches!(self.geometry.family(), Family::Parity(_));
+                    self.fail_member(role, error, parity).await
+                }
+                _ => Err(VolumeError::Member(error)),
+            };
+            result = result.and(failed);
+        }
+        result
+    }
+
+    /// Writes zeroes to a member.
+    async fn send_zeroes(&self, member: MemberId, offset: u64, len: u64) -> Result<(), OpError> {
+        let zeroes = self.zeroes().await;
+        let mut at = 0;
+        while at < len {
+            let mut group = self.io.group();
+            for _ in 0..16 {
+                let step = (len - at).min(zeroes.len() as u64);
+                if step > 0 {
+                    group.write(member, offset + at, &zeroes.slice(0..step as usize), false);
+                }
+                at += step;
+            }
+            group.submit().await.ok()?;
+        }
+        Ok(())
+    }
+
+    /// A buffer of zeroes.
+    pub(crate) async fn zeroes(&self) -> Slice {
+        let buf = self.scratch.alloc(ZEROES).await;
+        buf.bytes_mut().fill(0);
+        buf.all()
+    }
+}

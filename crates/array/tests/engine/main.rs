@@ -1,0 +1,4 @@
+//! The engine's data path on members in RAM.
+
+mod striped_mirrored;
+mod world;

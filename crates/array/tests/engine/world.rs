@@ -1,0 +1,80 @@
+//! An array on members in RAM, for the tests.
+use brindle_array::{Array, Config, Device, Volume, VolumeError};
+use brindle_io::memory::Memory;
+use brindle_io::{Io, MemberId, Pool};
+use brindle_layout::{Geometry, Layout, Level};
+
+/// Where the data area begins on every member: off the zero, to catch who forgets it.
+pub(crate) const DATA_OFFSET: u64 = 8192;
+
+pub(crate) struct World {
+    pub(crate) memory: Memory,
+    pub(crate) io: Io,
+    pub(crate) pool: Pool,
+    pub(crate) ids: Vec<MemberId>,
+    pub(crate) array: Array,
+}
+
+pub(crate) fn config() -> Config {
+    Config { scratch_bytes: 1 << 20, ..Config::default() }
+}
+
+/// Bytes that differ from seed to seed and from place to place.
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = vec![0; len];
+    for word in bytes.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes()[..word.len()]);
+    }
+    bytes
+}
+
+impl World {
+    pub(crate) fn new(level: Level, layout: Layout, chunk: u64, members: usize, size: u64) -> Self {
+        Self::with(level, layout, chunk, &vec![size; members], config())
+    }
+
+    pub(crate) fn with(level: Level, layout: Layout, chunk: u64, sizes: &[u64], config: Config) -> Self {
+        let memory = Memory::new();
+        let ids: Vec<_> = sizes.iter().map(|size| memory.add_ram(DATA_OFFSET + size)).collect();
+        Self::over(memory, ids, level, layout, chunk, sizes, config)
+    }
+
+    pub(crate) fn over(
+        memory: Memory,
+        ids: Vec<MemberId>,
+        level: Level,
+        layout: Layout,
+        chunk: u64,
+        sizes: &[u64],
+        config: Config,
+    ) -> Self {
+        let io = Io::new(Box::new(memory.clone()));
+        let geometry = Geometry::new(level, layout, chunk, sizes).unwrap();
+        let devices = ids.iter().map(|&id| Some(Device { id, data_offset: DATA_OFFSET })).collect();
+        let array = Array::volatile(&io, geometry, devices, config);
+        let pool = io.pool(16 << 20);
+        Self { memory, io, pool, ids, array }
+    }
+
+    /// Runs to the end of `work`.
+    pub(crate) fn run<'a, T>(&'a self, work: impl AsyncFnOnce(&'a Self) -> T) -> T {
+        self.io.block_on(work(self))
+    }
+
+    pub(crate) async fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), VolumeError> {
+        let buf = self.pool.alloc(bytes.len()).await;
+        buf.bytes_mut().copy_from_slice(bytes);
+        self.array.write(offset, buf.all(), false).await
+    }
+
+    pub(crate) async fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>, VolumeError> {
+        let buf = self.pool.alloc(len).await;
+        buf.bytes_mut().fill(0xEE);
+        self.array.read(offset, buf.all()).await?;
+        Ok(buf.bytes().to_vec())
+    }
+}
