@@ -255,8 +255,9 @@ fn parity_of_every_slot_count() {
 fn parity_of_every_length_and_alignment() {
     let tables = Tables::new();
     for &len in LENGTHS {
-        for skew in [0, 1, 16, 24, 63] {
-            let row = Row::new(&tables, 5, len, skew, 0);
+        // Few and many sources are taken in groups of different widths.
+        for (slots, skew) in [(3, 0), (5, 0), (3, 1), (5, 16), (5, 24), (5, 63)] {
+            let row = Row::new(&tables, slots, len, skew, 0);
             for misalignment in [[0; 3], [1; 3], [32; 3], [63; 3], [0, 8, 16], [64, 32, 3]] {
                 available().for_each(|kernel| check_generate(kernel, &row, misalignment));
             }
@@ -291,8 +292,8 @@ fn recovery_of_every_pair() {
 fn recovery_of_every_length() {
     let tables = Tables::new();
     for &len in LENGTHS {
-        for skew in [0, 7] {
-            let row = Row::new(&tables, 4, len, skew, 0);
+        for (slots, skew) in [(4, 0), (4, 7), (6, 0)] {
+            let row = Row::new(&tables, slots, len, skew, 0);
             available().for_each(|kernel| check_recover(kernel, &row));
         }
     }
