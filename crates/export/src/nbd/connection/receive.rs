@@ -1,0 +1,145 @@
+//! The receiver: bytes to requests, data of writes to their buffers.
+
+use core::convert::Infallible;
+use std::rc::Rc;
+
+use brindle_array::Volume;
+use brindle_io::sync::{Either, race};
+use brindle_io::{Buf, OpError, PAGE, Slice};
+
+use super::send::{Answer, Body};
+use super::slot::{Job, Work};
+use super::{End, Session};
+use crate::nbd::inbox::Inbox;
+use crate::nbd::proto::{Command, Errno, Request, command_code};
+
+/// What is missing of a write's data is received straight into its buffer if it is at least this long; below, one
+/// receive into the inbox brings the next requests too, and the copy costs less than a second receive.
+const DIRECT: usize = 32 * 1024;
+
+/// Bytes of the buffer for extents: 2047 of them.
+const STATUS: usize = 16 * 1024;
+
+impl<V: Volume + 'static> Session<V> {
+    /// Takes requests until there is a reason not to.
+    pub(super) async fn receive(self: &Rc<Self>, mut inbox: Inbox) -> End {
+        match self.requests(&mut inbox).await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    async fn requests(self: &Rc<Self>, inbox: &mut Inbox) -> Result<Infallible, End> {
+        loop {
+            while let Some(header) = inbox.peek::<{ Request::BYTES }>() {
+                let request = Request::decode(&header).ok_or(End::Garbage)?;
+                inbox.consume(Request::BYTES);
+                self.take(&request, inbox).await?;
+            }
+            self.more(inbox).await?;
+        }
+    }
+
+    /// Sorts out one request and sends it on its way.
+    async fn take(self: &Rc<Self>, request: &Request, inbox: &mut Inbox) -> Result<(), End> {
+        let command = match self.terms.check(request) {
+            Ok(command) => command,
+            Err(error) => return self.refuse(request, error, inbox).await,
+        };
+        let holds = match command {
+            Command::Disconnect => return Err(End::Orderly),
+            Command::Read { len, .. } | Command::Write { len, .. } => len as usize,
+            Command::BlockStatus { .. } => STATUS,
+            _ => 0,
+        };
+        let charge = if holds == 0 { 0 } else { holds.next_power_of_two().max(PAGE) };
+        let config = &self.memory.config;
+        let ticket = self.link.admit(charge, config.requests, config.memory_per_connection()).await?;
+        let work = match command {
+            Command::Read { offset, .. } => Work::Read { offset, into: self.buffer(holds).await? },
+            Command::Write { offset, fua, .. } => {
+                let from = self.buffer(holds).await?;
+                self.fill(&from, inbox).await?;
+                Work::Write { offset, from, fua }
+            }
+            Command::BlockStatus { offset, len, one } => {
+                Work::Status { offset, len, one, into: self.buffer(holds).await? }
+            }
+            Command::Flush => Work::Flush,
+            Command::Trim { offset, len, fua } => Work::Trim { offset, len, fua },
+            Command::WriteZeroes { offset, len, options } => Work::Zeroes { offset, len, options },
+            Command::Disconnect => return Err(End::Orderly),
+        };
+        self.dispatch(Job { cookie: request.cookie, work, ticket });
+        Ok(())
+    }
+
+    /// Answers with an error; the data of a write are skipped, so that the next request is found.
+    async fn refuse(&self, request: &Request, error: Errno, inbox: &mut Inbox) -> Result<(), End> {
+        let config = &self.memory.config;
+        let ticket = self.link.admit(0, config.requests, config.memory_per_connection()).await?;
+        if request.command == command_code::WRITE {
+            let mut left = request.len as usize;
+            while left > 0 {
+                if inbox.len() == 0 {
+                    self.more(inbox).await?;
+                }
+                let now = left.min(inbox.len());
+                inbox.consume(now);
+                left -= now;
+            }
+        }
+        for tally in self.tallies() {
+            tally.add(|t| (t.requests, t.errors) = (t.requests + 1, t.errors + 1));
+        }
+        self.link.answer(Answer { cookie: request.cookie, body: Body::Failed(error), ticket });
+        Ok(())
+    }
+
+    async fn buffer(&self, len: usize) -> Result<Buf, End> {
+        match self.memory.pool.try_alloc(len) {
+            Some(buf) => Ok(buf),
+            None => self.memory.wait(len, &self.link).await,
+        }
+    }
+
+    /// Fills a write's buffer from what is there and what comes.
+    async fn fill(&self, buf: &Buf, inbox: &mut Inbox) -> Result<(), End> {
+        let mut rest = buf.all();
+        loop {
+            let got = inbox.move_to(&rest);
+            rest = rest.slice(got..rest.len());
+            if rest.is_empty() {
+                self.link.payload_since.set(None);
+                return Ok(());
+            }
+            self.link.payload_since.set(Some(self.link.io.now()));
+            if rest.len() < DIRECT {
+                self.more(inbox).await?;
+            } else {
+                let got = self.straight(&rest).await?;
+                rest = rest.slice(got..rest.len());
+            }
+        }
+    }
+
+    async fn more(&self, inbox: &mut Inbox) -> Result<(), End> {
+        self.received(inbox.receive(&self.link.io, self.link.socket)).await.map(|_| ())
+    }
+
+    async fn straight(&self, into: &Slice) -> Result<usize, End> {
+        self.received(self.link.io.recv(self.link.socket, into)).await
+    }
+
+    /// Receives, or learns that it is of no use any more. In the latter case the reactor may still write to the
+    /// buffer until the socket is closed.
+    async fn received(&self, receiving: impl Future<Output = Result<usize, OpError>>) -> Result<usize, End> {
+        match race(receiving, self.link.interruption()).await {
+            // Whoever closes his side may still want the replies to what he asked before.
+            Either::First(Ok(0)) => Err(End::Orderly),
+            Either::First(Ok(count)) => Ok(count),
+            Either::First(Err(_)) => Err(End::Broken),
+            Either::Second(end) => Err(end),
+        }
+    }
+}

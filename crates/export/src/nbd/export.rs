@@ -1,0 +1,77 @@
+//! An export: a volume with a name, and what has been done with it.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use brindle_array::Volume;
+
+use super::handshake::Offer;
+use super::proto::MAX_STRING;
+
+/// Why an export could not be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddExportError {
+    /// Name or description is longer than the protocol allows.
+    #[error("name or description of export {0:?} is longer than 4096 bytes: choose a shorter one")]
+    TooLong(String),
+    /// There is an export of that name already.
+    #[error("there is an export named {0:?} already: choose another name")]
+    Duplicate(String),
+}
+
+/// What was done on an export, or on a connection, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests replied to.
+    pub requests: u64,
+    /// Bytes read by clients.
+    pub read_bytes: u64,
+    /// Bytes written by clients.
+    pub written_bytes: u64,
+    /// Requests replied to with an error.
+    pub errors: u64,
+}
+
+/// Counters that are added to while others look.
+#[derive(Default)]
+pub(crate) struct Tally(Cell<Counters>);
+
+impl Tally {
+    pub(crate) fn get(&self) -> Counters {
+        self.0.get()
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, change: impl FnOnce(&mut Counters)) {
+        let mut counters = self.0.get();
+        change(&mut counters);
+        self.0.set(counters);
+    }
+}
+
+pub(crate) struct Export<V> {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) volume: Rc<V>,
+    pub(crate) tally: Tally,
+    pub(crate) connections: Cell<usize>,
+}
+
+impl<V: Volume> Export<V> {
+    pub(crate) fn new(name: &str, description: &str, volume: Rc<V>) -> Result<Self, AddExportError> {
+        if name.len() > MAX_STRING || description.len() > MAX_STRING {
+            return Err(AddExportError::TooLong(name.to_owned()));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            volume,
+            tally: Tally::default(),
+            connections: Cell::new(0),
+        })
+    }
+
+    pub(crate) fn offer(&self) -> Offer {
+        Offer { name: self.name.clone(), description: self.description.clone(), limits: self.volume.limits() }
+    }
+}

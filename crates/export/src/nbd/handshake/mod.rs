@@ -1,0 +1,107 @@
+//! From the greeting to the choice of an export. [`options`] decides; here bytes are moved.
+
+mod options;
+
+use brindle_io::{Buf, Io, OpError, SocketId};
+
+use super::inbox::Inbox;
+use super::proto::{ClientFlags, MAX_OPTION, OptionHeader, greeting};
+pub(crate) use options::{Chosen, Offer};
+use options::{Haggle, Next};
+
+/// Data of an option that is too long for us are read and forgotten up to this length; beyond it the client is
+/// not worth the time. Bytes.
+const MAX_SKIP: u32 = 1 << 20;
+
+/// Why a handshake did not end with an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HandshakeError {
+    #[error("the client ended the handshake")]
+    Ended,
+    #[error("the client does not speak fixed newstyle NBD")]
+    Garbage,
+    #[error("{0}")]
+    Socket(#[from] OpError),
+}
+
+/// One handshake's ends: the socket, what came from it, and a buffer for what is sent.
+pub(crate) struct Handshake<'a> {
+    pub(crate) io: &'a Io,
+    pub(crate) socket: SocketId,
+    pub(crate) inbox: &'a mut Inbox,
+    pub(crate) out: &'a Buf,
+}
+
+impl Handshake<'_> {
+    /// Haggles until the client has chosen one of `offers`, which is asked anew for each option.
+    pub(crate) async fn run(
+        &mut self,
+        max_payload: u32,
+        offers: impl Fn() -> Vec<Offer>,
+    ) -> Result<Chosen, HandshakeError> {
+        self.send(&greeting()).await?;
+        let flags = ClientFlags::decode(self.take().await?).ok_or(HandshakeError::Garbage)?;
+        let mut haggle = Haggle::new(flags, max_payload);
+        let mut reply = Vec::new();
+        loop {
+            let header = self.take::<{ OptionHeader::BYTES }>().await?;
+            let header = OptionHeader::decode(&header).ok_or(HandshakeError::Garbage)?;
+            reply.clear();
+            let next = if header.len as usize > MAX_OPTION {
+                self.skip(header.len).await?;
+                haggle.too_big(header.option, &mut reply)
+            } else {
+                let len = header.len as usize;
+                self.need(len).await?;
+                let next = haggle.option(header.option, &self.inbox.bytes()[..len], &offers(), &mut reply);
+                self.inbox.consume(len);
+                next
+            };
+            self.send(&reply).await?;
+            match next {
+                Next::Continue => {}
+                Next::Close => return Err(HandshakeError::Ended),
+                Next::Serve(chosen) => return Ok(chosen),
+            }
+        }
+    }
+
+    /// Waits until `count` bytes are there. They must fit in the inbox.
+    async fn need(&mut self, count: usize) -> Result<(), HandshakeError> {
+        while self.inbox.len() < count {
+            if self.inbox.receive(self.io, self.socket).await? == 0 {
+                return Err(HandshakeError::Ended);
+            }
+        }
+        Ok(())
+    }
+
+    async fn take<const N: usize>(&mut self) -> Result<[u8; N], HandshakeError> {
+        self.need(N).await?;
+        let bytes = self.inbox.peek().ok_or(HandshakeError::Garbage)?;
+        self.inbox.consume(N);
+        Ok(bytes)
+    }
+
+    async fn skip(&mut self, count: u32) -> Result<(), HandshakeError> {
+        if count > MAX_SKIP {
+            return Err(HandshakeError::Garbage);
+        }
+        let mut left = count as usize;
+        while left > 0 {
+            self.need(1).await?;
+            let now = left.min(self.inbox.len());
+            self.inbox.consume(now);
+            left -= now;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
+        for part in bytes.chunks(self.out.len()) {
+            self.out.bytes_mut()[..part.len()].copy_from_slice(part);
+            self.io.send(self.socket, &[self.out.slice(0..part.len())]).await?;
+        }
+        Ok(())
+    }
+}

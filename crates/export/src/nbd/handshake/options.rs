@@ -1,0 +1,174 @@
+//! What is answered to each option: pure.
+
+use brindle_array::Limits;
+
+use crate::nbd::proto::{
+    BASE_ALLOCATION, BASE_ALLOCATION_ID, ClientFlags, InfoRequest, MAX_STRING, MetaQuery,
+    OptionReply as Reply, Terms, export_name_reply, info_block_size, info_code, info_export, info_text,
+    meta_context, option_code as code, option_reply, server_entry,
+};
+
+/// An export as clients are told of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) limits: Limits,
+}
+
+/// How the handshake ended: which of the offers, on which terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) offer: usize,
+    pub(crate) terms: Terms,
+}
+
+/// What comes after the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Continue,
+    Close,
+    Serve(Chosen),
+}
+
+/// What a client has settled so far.
+pub(super) struct Haggle {
+    flags: ClientFlags,
+    max_payload: u32,
+    structured: bool,
+    /// The offer for which `base:allocation` is chosen.
+    context: Option<usize>,
+}
+
+/// The offer of that name; the empty name is the first offer's, unless one has just that name.
+fn find(offers: &[Offer], name: &[u8]) -> Option<usize> {
+    let named = offers.iter().position(|offer| offer.name.as_bytes() == name);
+    named.or_else(|| (name.is_empty() && !offers.is_empty()).then_some(0))
+}
+
+impl Haggle {
+    pub(super) fn new(flags: ClientFlags, max_payload: u32) -> Self {
+        Self { flags, max_payload, structured: false, context: None }
+    }
+
+    /// Answers an option whose data were too long to be kept.
+    pub(super) fn too_big(&mut self, option: u32, out: &mut Vec<u8>) -> Next {
+        match option {
+            // There is no way to refuse it but to hang up.
+            code::EXPORT_NAME => Next::Close,
+            code::ABORT => self.option(option, &[], &[], out),
+            _ => {
+                if option == code::SET_META_CONTEXT {
+                    self.context = None;
+                }
+                option_reply(out, option, Reply::ErrTooBig, b"the option is longer than this server reads");
+                Next::Continue
+            }
+        }
+    }
+
+    /// Answers an option: appends the replies to `out`.
+    pub(super) fn option(&mut self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
+        let (reply, message): (_, &[u8]) = match option {
+            code::EXPORT_NAME => return self.export_name(data, offers, out),
+            code::ABORT => {
+                option_reply(out, option, Reply::Ack, &[]);
+                return Next::Close;
+            }
+            code::LIST if data.is_empty() => {
+                for offer in offers {
+                    option_reply(out, option, Reply::Server, &server_entry(&offer.name, &offer.description));
+                }
+                (Reply::Ack, b"")
+            }
+            code::STRUCTURED_REPLY if data.is_empty() => {
+                self.structured = true;
+                (Reply::Ack, b"")
+            }
+            code::LIST | code::STRUCTURED_REPLY => (Reply::ErrInvalid, b"this option takes no data"),
+            code::INFO | code::GO => return self.info(option, data, offers, out),
+            code::LIST_META_CONTEXT | code::SET_META_CONTEXT => self.meta(option, data, offers, out),
+            code::STARTTLS => (Reply::ErrUnsup, b"this server does not offer TLS"),
+            _ => (Reply::ErrUnsup, b"this option is not known here"),
+        };
+        option_reply(out, option, reply, message);
+        Next::Continue
+    }
+
+    fn terms(&self, at: usize, offer: &Offer) -> Terms {
+        Terms {
+            limits: offer.limits,
+            max_payload: self.max_payload,
+            structured: self.structured,
+            status: self.structured && self.context == Some(at),
+        }
+    }
+
+    fn export_name(&self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
+        let found = if name.len() > MAX_STRING { None } else { find(offers, name) };
+        let Some((at, offer)) = found.and_then(|at| Some((at, offers.get(at)?))) else {
+            return Next::Close;
+        };
+        let terms = self.terms(at, offer);
+        out.extend(export_name_reply(offer.limits.size, terms.transmission_flags(), self.flags.no_zeroes));
+        Next::Serve(Chosen { offer: at, terms })
+    }
+
+    fn info(&self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
+        let Some(wanted) = InfoRequest::decode(data) else {
+            option_reply(out, option, Reply::ErrInvalid, b"the option's data are not well-formed");
+            return Next::Continue;
+        };
+        let Some((at, offer)) = find(offers, wanted.name).and_then(|at| Some((at, offers.get(at)?))) else {
+            option_reply(out, option, Reply::ErrUnknown, b"there is no export of this name");
+            return Next::Continue;
+        };
+        let terms = self.terms(at, offer);
+        let mut info = |data: &[u8]| option_reply(out, option, Reply::Info, data);
+        info(&info_export(offer.limits.size, terms.transmission_flags()));
+        if wanted.wants_name {
+            info(&info_text(info_code::NAME, &offer.name));
+        }
+        if wanted.wants_description {
+            info(&info_text(info_code::DESCRIPTION, &offer.description));
+        }
+        if wanted.wants_block_size {
+            info(&info_block_size(offer.limits.block, terms.preferred(), terms.max_payload));
+        }
+        option_reply(out, option, Reply::Ack, &[]);
+        if option == code::GO { Next::Serve(Chosen { offer: at, terms }) } else { Next::Continue }
+    }
+
+    /// Lists or sets contexts; returns the final reply.
+    fn meta(
+        &mut self,
+        option: u32,
+        data: &[u8],
+        offers: &[Offer],
+        out: &mut Vec<u8>,
+    ) -> (Reply, &'static [u8]) {
+        let set = option == code::SET_META_CONTEXT;
+        if set {
+            self.context = None; // also if this one fails
+        }
+        if !self.structured {
+            return (Reply::ErrInvalid, b"ask for structured replies first");
+        }
+        let Some(asked) = MetaQuery::decode(data) else {
+            return (Reply::ErrInvalid, b"the option's data are not well-formed");
+        };
+        let Some(at) = find(offers, asked.name) else {
+            return (Reply::ErrUnknown, b"there is no export of this name");
+        };
+        let named = asked.queries.contains(&BASE_ALLOCATION.as_bytes());
+        let listed = !set && (asked.queries.is_empty() || asked.queries.contains(&b"base:".as_slice()));
+        if named || listed {
+            let id = if set { BASE_ALLOCATION_ID } else { 0 };
+            option_reply(out, option, Reply::MetaContext, &meta_context(id, BASE_ALLOCATION));
+        }
+        if set && named {
+            self.context = Some(at);
+        }
+        (Reply::Ack, b"")
+    }
+}
