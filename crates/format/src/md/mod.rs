@@ -20,7 +20,7 @@ mod version;
 
 pub use error::{EncodeError, SuperblockError};
 pub use features::Features;
-pub use name::{display_uuid, parse_uuid, split_name};
+pub use name::{display_uuid, full_name, parse_uuid, split_name};
 pub use role::DeviceRole;
 pub use superblock::{BadBlockLog, DeviceFlags, Ppl, Reshape, Superblock, Timestamp};
 pub use uuid::Uuid;

@@ -14,6 +14,13 @@ pub fn split_name(name: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// The name that mdadm gives a new 1.x array: `host:name`, unless the name has a host already, there is no host, or
+/// both together do not stay below 32 bytes.
+pub fn full_name(host: &str, name: &str) -> String {
+    let fits = host.len().saturating_add(name.len()) < 31;
+    if host.is_empty() || name.contains(':') || !fits { name.to_owned() } else { format!("{host}:{name}") }
+}
+
 /// Shows a UUID as mdadm does: four groups of eight hexadecimal digits with colons.
 pub fn display_uuid(uuid: Uuid) -> impl fmt::Display {
     MdUuid(uuid)
