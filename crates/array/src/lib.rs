@@ -4,6 +4,8 @@
 //! uring, the memory and the sim world.
 
 mod array;
+pub mod assembly;
+pub mod create;
 mod data;
 mod keeper;
 #[allow(dead_code, reason = "the control side sets devices and states")]

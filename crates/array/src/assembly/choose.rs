@@ -1,0 +1,226 @@
+//! Which superblock decides, and what it makes of each device.
+
+use core::cmp::Reverse;
+
+use brindle_format::md::{DeviceRole, Features, Superblock, Uuid};
+
+use super::error::{AssemblyError, ForeignArray};
+use super::{Candidate, DeviceUse, LeftOut, claimed};
+
+/// A candidate with the superblock that counts.
+pub(super) struct Picked<'a> {
+    pub(super) label: &'a str,
+    pub(super) bytes: u64,
+    pub(super) superblock: &'a Superblock,
+    pub(super) super_offset: u64,
+}
+
+/// What the deciding superblock makes of the devices.
+pub(super) struct Chosen<'a> {
+    pub(super) freshest: &'a Picked<'a>,
+    /// By role, the index of the device that fills it.
+    pub(super) roles: Vec<Option<usize>>,
+    /// By device.
+    pub(super) usage: Vec<DeviceUse>,
+}
+
+/// One superblock of each candidate; all of the same array.
+pub(super) fn superblocks(candidates: &[Candidate]) -> Result<Vec<Picked<'_>>, AssemblyError> {
+    if candidates.is_empty() {
+        return Err(AssemblyError::Empty);
+    }
+    let pick = |candidate: &'_ Candidate| {
+        let label = candidate.label.clone();
+        match candidate.superblock() {
+            Ok(_) => Ok(()),
+            Err(Some(why)) => Err(AssemblyError::Damaged { label, why: why.clone() }),
+            Err(None) => Err(AssemblyError::NoSuperblock { label }),
+        }
+    };
+    candidates.iter().try_for_each(pick)?;
+    let picked: Vec<Picked<'_>> = candidates
+        .iter()
+        .filter_map(|candidate| {
+            let (superblock, super_offset) = candidate.superblock().ok()?;
+            Some(Picked { label: &candidate.label, bytes: candidate.member.size, superblock, super_offset })
+        })
+        .collect();
+    same_array(&picked)?;
+    Ok(picked)
+}
+
+fn same_array(picked: &[Picked<'_>]) -> Result<(), AssemblyError> {
+    let mut arrays: Vec<ForeignArray> = Vec::new();
+    for device in picked {
+        let uuid: Uuid = device.superblock.set_uuid;
+        match arrays.iter_mut().find(|array| array.uuid == uuid) {
+            Some(array) => array.members.push(device.label.to_owned()),
+            None => arrays.push(ForeignArray {
+                uuid,
+                name: device.superblock.name.clone(),
+                members: vec![device.label.to_owned()],
+            }),
+        }
+    }
+    if arrays.len() <= 1 {
+        return Ok(());
+    }
+    for array in &mut arrays {
+        array.members.sort();
+    }
+    arrays.sort_by_key(|array| (Reverse(array.members.len()), array.uuid));
+    Err(AssemblyError::Mixed { arrays })
+}
+
+/// Finds the deciding superblock and asks it about every device.
+pub(super) fn devices<'a>(picked: &'a [Picked<'a>]) -> Result<Chosen<'a>, AssemblyError> {
+    let freshest = freshest(picked)?;
+    let mut chosen = Chosen {
+        freshest,
+        roles: vec![None; freshest.superblock.raid_disks as usize],
+        usage: picked.iter().map(|device| judge(device, freshest)).collect(),
+    };
+    for (device, usage) in picked.iter().zip(&chosen.usage) {
+        not_apart(device, freshest)?;
+        if !matches!(usage, DeviceUse::LeftOut { .. }) {
+            agrees(device, freshest)?;
+        }
+    }
+    fill_roles(picked, &mut chosen)?;
+    Ok(chosen)
+}
+
+/// The member with the highest event count. Spares count only if there is nothing else: md lets theirs lag and lead.
+/// Of equals, the lowest device number: the order of the devices must not matter.
+fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyError> {
+    let rank = |device: &&Picked<'_>| {
+        let sb = device.superblock;
+        (claimed(sb).is_some(), sb.events, Reverse(sb.device_number), Reverse(sb.device_uuid))
+    };
+    picked.iter().max_by_key(rank).ok_or(AssemblyError::Empty)
+}
+
+/// What a device is by the table of the deciding superblock.
+fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
+    let (own, newest) = (device.superblock, freshest.superblock);
+    let claim = claimed(own);
+    let left_out = |why| DeviceUse::LeftOut { role: claim, why };
+    match own.role() {
+        DeviceRole::Spare => return DeviceUse::Spare,
+        DeviceRole::Faulty => return left_out(LeftOut::Faulty),
+        DeviceRole::Active(_) | DeviceRole::Journal => {}
+    }
+    // md's tolerance: superblocks are written one after the other, and the host may die in between.
+    if own.events.saturating_add(1) < newest.events {
+        return left_out(LeftOut::Stale { events: own.events });
+    }
+    match newest.role_of(own.device_number) {
+        DeviceRole::Active(role) => match own.recovery_offset {
+            Some(upto) => DeviceUse::Recovering { role, upto },
+            None => DeviceUse::Active { role },
+        },
+        DeviceRole::Journal => DeviceUse::Journal,
+        DeviceRole::Spare if own.role() == DeviceRole::Journal => DeviceUse::Journal,
+        DeviceRole::Faulty | DeviceRole::Spare => left_out(LeftOut::Faulty),
+    }
+}
+
+/// Members of one array must agree on its shape.
+fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
+    let facts = |sb: &Superblock| {
+        [
+            ("metadata", sb.version.to_string()),
+            ("byte order", format!("{:?}", sb.version)),
+            ("level", sb.level.to_string()),
+            ("layout", format!("{:#x}", sb.layout)),
+            ("chunk", sb.chunk.to_string()),
+            ("number of members", sb.raid_disks.to_string()),
+            ("component size", sb.component_size.to_string()),
+        ]
+    };
+    let pairs = facts(device.superblock).into_iter().zip(facts(freshest.superblock));
+    for ((field, says), (_, other_says)) in pairs {
+        if says != other_says {
+            let (label, other) = (device.label.to_owned(), freshest.label.to_owned());
+            return Err(AssemblyError::Inconsistent { label, field, says, other, other_says });
+        }
+    }
+    Ok(())
+}
+
+/// Two members at the same count, of which one says that the other has failed, went separate ways.
+fn not_apart(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
+    let (own, newest) = (device.superblock, freshest.superblock);
+    let disowned = own.role_of(newest.device_number) == DeviceRole::Faulty;
+    if claimed(own).is_some() && own.events == newest.events && disowned {
+        return Err(AssemblyError::SplitBrain { labels: pair(device, freshest) });
+    }
+    Ok(())
+}
+
+fn pair(a: &Picked<'_>, b: &Picked<'_>) -> (String, String) {
+    let (first, second) = if a.label <= b.label { (a, b) } else { (b, a) };
+    (first.label.to_owned(), second.label.to_owned())
+}
+
+/// Gives each role its device; of two that claim one, the newer, and of a member and its replacement the member.
+fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), AssemblyError> {
+    for at in 0..picked.len() {
+        let (DeviceUse::Active { role } | DeviceUse::Recovering { role, .. }) = chosen.usage[at] else {
+            continue;
+        };
+        let Some(slot) = chosen.roles.get_mut(usize::from(role)) else {
+            // The table of the deciding superblock names a role that the array does not have.
+            chosen.usage[at] = DeviceUse::LeftOut { role: Some(role), why: LeftOut::Faulty };
+            continue;
+        };
+        let Some(rival) = *slot else {
+            *slot = Some(at);
+            continue;
+        };
+        let (winner, loser, why) = prefer(picked, rival, at, role)?;
+        *slot = Some(winner);
+        chosen.usage[loser] = DeviceUse::LeftOut { role: Some(role), why };
+    }
+    same_spare(picked, chosen)
+}
+
+/// Which of two devices takes the role, and why the other does not.
+fn prefer(
+    picked: &[Picked<'_>],
+    a: usize,
+    b: usize,
+    role: u16,
+) -> Result<(usize, usize, LeftOut), AssemblyError> {
+    let (one, two) = (picked[a].superblock, picked[b].superblock);
+    let replaces = |sb: &Superblock| sb.features.contains(Features::REPLACEMENT);
+    if replaces(one) != replaces(two) {
+        let (keep, leave) = if replaces(one) { (b, a) } else { (a, b) };
+        return Ok((keep, leave, LeftOut::Replacement));
+    }
+    if one.events != two.events {
+        let (keep, leave) = if one.events > two.events { (a, b) } else { (b, a) };
+        return Ok((keep, leave, LeftOut::Stale { events: picked[leave].superblock.events }));
+    }
+    let labels = pair(&picked[a], &picked[b]);
+    if one.device_number == two.device_number {
+        return Err(AssemblyError::SameDevice { labels, number: one.device_number });
+    }
+    Err(AssemblyError::DuplicateRole { labels, role })
+}
+
+/// A spare given twice would be used twice.
+fn same_spare(picked: &[Picked<'_>], chosen: &Chosen<'_>) -> Result<(), AssemblyError> {
+    let spares: Vec<&Picked<'_>> = picked
+        .iter()
+        .zip(&chosen.usage)
+        .filter_map(|(device, usage)| (*usage == DeviceUse::Spare).then_some(device))
+        .collect();
+    for (n, device) in spares.iter().enumerate() {
+        let number = device.superblock.device_number;
+        if let Some(other) = spares[..n].iter().find(|other| other.superblock.device_number == number) {
+            return Err(AssemblyError::SameDevice { labels: pair(device, other), number });
+        }
+    }
+    Ok(())
+}

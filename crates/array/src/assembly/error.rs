@@ -1,0 +1,207 @@
+//! Why devices do not form an array.
+
+use core::fmt;
+
+use brindle_format::md::{SuperblockError, Uuid, display_uuid};
+use brindle_layout::{GeometryError, UnknownLayout, UnknownLevel};
+
+/// One of several arrays whose members were given together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignArray {
+    /// The array's identity.
+    pub uuid: Uuid,
+    /// Its name, if it has one.
+    pub name: String,
+    /// The devices that belong to it.
+    pub members: Vec<String>,
+}
+
+impl fmt::Display for ForeignArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", display_uuid(self.uuid))?;
+        if !self.name.is_empty() {
+            write!(f, " '{}'", self.name)?;
+        }
+        write!(f, " ({})", self.members.join(", "))
+    }
+}
+
+/// Why devices do not form an array. Every message names the devices and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssemblyError {
+    /// No device was given.
+    #[error("no members given")]
+    Empty,
+    /// A device carries no md superblock.
+    #[error("{label} has no md superblock: it is no member of an array; leave it out")]
+    NoSuperblock {
+        /// The device.
+        label: String,
+    },
+    /// A device's superblock can't be trusted.
+    #[error("{label}: {why}; leave it out if the array can do without it")]
+    Damaged {
+        /// The device.
+        label: String,
+        /// What is wrong.
+        why: SuperblockError,
+    },
+    /// The devices belong to more than one array.
+    #[error("the members belong to different arrays: {}; give those of one", list(arrays, "; "))]
+    Mixed {
+        /// The arrays, the one with the most members first.
+        arrays: Vec<ForeignArray>,
+    },
+    /// Two devices are the same member.
+    #[error(
+        "{} and {} are both device {number} of the array with the same event count: one device given twice, or a copy; give one of them",
+        labels.0, labels.1
+    )]
+    SameDevice {
+        /// The devices.
+        labels: (String, String),
+        /// Their number in the array.
+        number: u32,
+    },
+    /// Two members claim one role, and neither is newer.
+    #[error(
+        "{} and {} both claim role {role} with the same event count; leave one of them out",
+        labels.0, labels.1
+    )]
+    DuplicateRole {
+        /// The devices.
+        labels: (String, String),
+        /// The role.
+        role: u16,
+    },
+    /// Two equally new members each say that the other has failed: both were written to without the other.
+    #[error(
+        "{} and {} each say that the other has failed: they were used apart, and differ; leave one side out",
+        labels.0, labels.1
+    )]
+    SplitBrain {
+        /// The devices.
+        labels: (String, String),
+    },
+    /// Members of one array disagree on what it is.
+    #[error("{label} says {field} {says}, but {other} says {other_says}; leave out the one that is wrong")]
+    Inconsistent {
+        /// The device that differs.
+        label: String,
+        /// In what.
+        field: &'static str,
+        /// What it says.
+        says: String,
+        /// The member with the highest event count.
+        other: String,
+        /// What that one says.
+        other_says: String,
+    },
+    /// Only devices without a role (spares, journals, failed ones) were given.
+    #[error("none of the devices holds data of the array: {}", labels.join(", "))]
+    NoMember {
+        /// The devices.
+        labels: Vec<String>,
+    },
+    /// Too many roles have no member.
+    #[error("{} missing: {have} of {total} members are here, {}{}", Roles(roles), Needs(*need, *total), Stale(stale))]
+    TooFewMembers {
+        /// Roles without a usable member.
+        roles: Vec<u16>,
+        /// Roles with one.
+        have: u16,
+        /// Roles of the array.
+        total: u16,
+        /// Members needed at least; which ones may matter too (RAID 10).
+        need: u16,
+        /// Devices given that were left out, each with the reason.
+        stale: Vec<String>,
+    },
+    /// Members are missing and redundancy was not true when the array was last written to.
+    #[error(
+        "the array was not stopped cleanly and {} missing: what those held can't be worked out for certain; find them, or use --force to take what parity gives",
+        Roles(roles)
+    )]
+    DirtyDegraded {
+        /// Roles without a usable member.
+        roles: Vec<u16>,
+    },
+    /// A member has bad blocks, and the array can't do without that member.
+    #[error(
+        "{} bad blocks in their log, and the array can't do without: use --force to read them as they are",
+        Labels(labels)
+    )]
+    BadBlocks {
+        /// The members.
+        labels: Vec<String>,
+    },
+    /// The layout is changing: it differs on either side of a moving border, which this release can't follow.
+    #[error(
+        "the array is being reshaped (feature {feature}), which this release can't follow; let mdadm finish it"
+    )]
+    Reshape {
+        /// The feature bits.
+        feature: String,
+    },
+    /// The level is none that arrays of ours can have.
+    #[error(transparent)]
+    Level(#[from] UnknownLevel),
+    /// The layout number does not exist.
+    #[error(transparent)]
+    Layout(#[from] UnknownLayout),
+    /// No array can have this shape.
+    #[error("the superblocks describe an impossible array: {0}")]
+    Geometry(#[from] GeometryError),
+}
+
+fn list<T: fmt::Display>(items: &[T], separator: &str) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+}
+
+/// `role 2 is`, `roles 1 and 3 are`.
+struct Roles<'a>(&'a [u16]);
+
+impl fmt::Display for Roles<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [role] => write!(f, "role {role} is"),
+            [first @ .., _, _] if first.len() > 8 => {
+                write!(f, "roles {} and {} more are", list(&first[..6], ", "), self.0.len() - 6)
+            }
+            [many @ .., last] => write!(f, "roles {} and {last} are", list(many, ", ")),
+            [] => f.write_str("no role is"),
+        }
+    }
+}
+
+struct Needs(u16, u16);
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == self.1 {
+            f.write_str("all are needed")
+        } else {
+            write!(f, "at least {} are needed", self.0)
+        }
+    }
+}
+
+struct Stale<'a>(&'a [String]);
+
+impl fmt::Display for Stale<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, " (left out: {})", self.0.join("; ")) }
+    }
+}
+
+struct Labels<'a>(&'a [String]);
+
+impl fmt::Display for Labels<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [label] => write!(f, "{label} has"),
+            labels => write!(f, "{} have", labels.join(", ")),
+        }
+    }
+}

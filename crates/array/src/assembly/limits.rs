@@ -1,0 +1,92 @@
+//! What keeps an array from being written to by this release.
+
+use brindle_format::md::Features;
+
+/// A reason why an array is served read-only, or with less certainty. The message names feature and way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Limitation {
+    /// A write-intent bitmap would have to be kept up to date.
+    #[error(
+        "the array has a write-intent bitmap (feature bitmap), which this release can't keep up to date; remove it with 'mdadm --grow --bitmap=none'"
+    )]
+    Bitmap,
+    /// A partial parity log would have to be written.
+    #[error(
+        "the array has a partial parity log (feature ppl), which this release can't write; change it with 'mdadm --grow --consistency-policy=resync'"
+    )]
+    Ppl,
+    /// Writes go to a journal first.
+    #[error(
+        "the array has a journal device (feature journal), which this release can't write, and what is only in the journal is not seen; let md stop the array and drop the journal"
+    )]
+    Journal,
+    /// Members have bad blocks; they are left out of reads.
+    #[error(
+        "{} in their log (feature bad-blocks), which this release does not keep; replace these members with mdadm",
+        has(labels)
+    )]
+    BadBlocks {
+        /// The members with bad blocks.
+        labels: Vec<String>,
+    },
+    /// Several hosts share the array.
+    #[error(
+        "the array is clustered (feature clustered): other hosts may write to it; serve it from a cluster node"
+    )]
+    Clustered,
+    /// A member is being copied onto a replacement.
+    #[error(
+        "{label} is the replacement of a member that still works (feature replacement), which this release does not feed; let mdadm finish it"
+    )]
+    Replacement {
+        /// The replacement.
+        label: String,
+    },
+    /// Feature bits that this release does not know.
+    #[error("the array uses feature bits {bits:#x}, which this release does not know; use a newer one")]
+    Unknown {
+        /// The bits.
+        bits: u32,
+    },
+    /// Not stopped cleanly with members missing, and forced: what the missing ones held may be wrong.
+    #[error(
+        "the array was not stopped cleanly and members are missing: what they held is worked out from parity that may be wrong"
+    )]
+    DirtyDegraded,
+}
+
+impl Limitation {
+    /// Whether the array must not be written to, forced or not.
+    pub fn forbids_writes(&self) -> bool {
+        !matches!(self, Self::DirtyDegraded)
+    }
+}
+
+/// The limitations that feature bits alone tell of; those of single members are found elsewhere.
+pub(super) fn of_features(features: Features) -> Vec<Limitation> {
+    let mut limits = Vec::new();
+    if features.intersects(Features::BITMAP_OFFSET | Features::RECOVERY_BITMAP) {
+        limits.push(Limitation::Bitmap);
+    }
+    if features.intersects(Features::PPL | Features::MULTIPLE_PPLS) {
+        limits.push(Limitation::Ppl);
+    }
+    if features.intersects(Features::JOURNAL) {
+        limits.push(Limitation::Journal);
+    }
+    if features.intersects(Features::CLUSTERED) {
+        limits.push(Limitation::Clustered);
+    }
+    if features.unknown() != 0 {
+        limits.push(Limitation::Unknown { bits: features.unknown() });
+    }
+    limits
+}
+
+fn has(labels: &[String]) -> String {
+    match labels {
+        [label] => format!("{label} has bad blocks"),
+        labels => format!("{} have bad blocks", labels.join(", ")),
+    }
+}

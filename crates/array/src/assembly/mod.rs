@@ -1,0 +1,329 @@
+//! Which array a set of devices forms, and what each device is in it. Pure: no I/O, and the order of the devices never
+//! matters.
+//!
+//! The rules are those of md and mdadm (`super_1_validate` and `analyze_sbs` in the kernel's `md.c`, mdadm's
+//! `Assemble.c`): the superblock with the highest event count decides; members whose count is more than one behind
+//! have missed writes and are left out; the deciding superblock's table says which devices are active.
+
+mod candidate;
+mod choose;
+mod error;
+mod limits;
+
+use brindle_format::md::{DeviceRole, Features, Superblock, Uuid, Version};
+use brindle_layout::{Geometry, Layout, Level};
+
+pub use candidate::{Candidate, Found};
+pub use error::{AssemblyError, ForeignArray};
+pub use limits::Limitation;
+
+use choose::{Chosen, Picked};
+
+/// What the user allows beyond what is safe.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AssembleOptions {
+    /// Assemble although bytes that lost members held may be wrong.
+    pub force: bool,
+}
+
+/// Why a device is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Its event count is behind: it missed writes.
+    Stale {
+        /// Its count; the array's is [`Assembly::events`].
+        events: u64,
+    },
+    /// The array's newest superblock says that it has failed or was removed.
+    Faulty,
+    /// Its bad-block log is not empty, and the array can do without it.
+    BadBlocks,
+    /// It replaces a member that still works, and is not complete or not needed.
+    Replacement,
+}
+
+/// What a device is in its array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceUse {
+    /// Fills a role.
+    Active {
+        /// The role.
+        role: u16,
+    },
+    /// Fills a role, but holds only a part of what it should.
+    Recovering {
+        /// The role.
+        role: u16,
+        /// Bytes of the data area, from its start, that it holds.
+        upto: u64,
+    },
+    /// Waits to replace a member.
+    Spare,
+    /// Holds the array's journal.
+    Journal,
+    /// Not used.
+    LeftOut {
+        /// The role that it claims, if any.
+        role: Option<u16>,
+        /// Why it is not used.
+        why: LeftOut,
+    },
+}
+
+/// One of the given devices in the array.
+#[derive(Clone, Debug)]
+pub struct AssembledDevice {
+    /// How messages name it.
+    pub label: String,
+    /// Its superblock.
+    pub superblock: Superblock,
+    /// Byte of the device at which the superblock stands.
+    pub super_offset: u64,
+    /// What it is.
+    pub usage: DeviceUse,
+    /// Size of the device in bytes.
+    pub bytes: u64,
+}
+
+/// An array as its superblocks describe it, checked: ready to be opened.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    /// Identity of the array.
+    pub uuid: Uuid,
+    /// Its name, `host:name` as a rule; empty in 0.90.
+    pub name: String,
+    /// Version of its metadata.
+    pub version: Version,
+    /// Where its bytes live.
+    pub geometry: Geometry,
+    /// Bytes used of each member as recorded; 0 for linear and RAID 0, which use all of each.
+    pub component_size: u64,
+    /// The highest event count.
+    pub events: u64,
+    /// Where redundancy stops being known true: bytes of the members' data area (of the array for RAID 10);
+    /// `None` if it is true everywhere (clean).
+    pub resync_offset: Option<u64>,
+    /// By role: the index in [`Assembly::devices`] of the device that fills it.
+    pub roles: Vec<Option<usize>>,
+    /// The given devices, in the given order.
+    pub devices: Vec<AssembledDevice>,
+    /// What keeps the array from being written to, or makes its content less certain.
+    pub limits: Vec<Limitation>,
+}
+
+impl Assembly {
+    /// The level.
+    pub fn level(&self) -> Level {
+        self.geometry.level()
+    }
+
+    /// Redundancy is true everywhere.
+    pub fn is_clean(&self) -> bool {
+        self.resync_offset.is_none()
+    }
+
+    /// Roles that no device fills.
+    pub fn missing(&self) -> Vec<u16> {
+        (0u16..).zip(&self.roles).filter_map(|(role, device)| device.is_none().then_some(role)).collect()
+    }
+
+    /// Roles whose member does not hold all that it should: missing, or being recovered.
+    pub fn degraded(&self) -> Vec<u16> {
+        let whole = |device: Option<usize>| {
+            device
+                .and_then(|at| self.devices.get(at))
+                .is_some_and(|d| matches!(d.usage, DeviceUse::Active { .. }))
+        };
+        (0u16..).zip(&self.roles).filter_map(|(role, &device)| (!whole(device)).then_some(role)).collect()
+    }
+
+    /// No reason forbids writing.
+    pub fn writable(&self) -> bool {
+        !self.limits.iter().any(Limitation::forbids_writes)
+    }
+}
+
+/// Works out the array that the candidates form.
+///
+/// # Errors
+/// An [`AssemblyError`] that names the devices at fault.
+pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<Assembly, AssemblyError> {
+    let picked = choose::superblocks(candidates)?;
+    let chosen = choose::devices(&picked)?;
+    let freshest = chosen.freshest.superblock;
+    let level = Level::from_md(freshest.level)?;
+    let layout = layout_of(level, freshest)?;
+    let features = picked
+        .iter()
+        .zip(&chosen.usage)
+        .filter(|(_, usage)| !matches!(usage, DeviceUse::LeftOut { .. }))
+        .fold(Features::NONE, |all, (device, _)| all | device.superblock.features);
+    if features.intersects(Features::RESHAPE) {
+        return Err(AssemblyError::Reshape { feature: (features & Features::RESHAPE).to_string() });
+    }
+    let mut draft = Draft { level, layout, picked: &picked, chosen, limits: limits::of_features(features) };
+    draft.limit_replacements();
+    draft.check_missing()?;
+    let geometry = draft.geometry()?;
+    draft.check_bad_blocks(&geometry, options)?;
+    draft.check_tolerance(&geometry)?;
+    draft.check_dirty(&geometry, options)?;
+    Ok(draft.finish(geometry))
+}
+
+/// The layout; RAID 0's counts only if a feature bit says that it was recorded.
+fn layout_of(level: Level, sb: &Superblock) -> Result<Layout, AssemblyError> {
+    let recorded = level != Level::Raid0 || sb.features.contains(Features::RAID0_LAYOUT);
+    Ok(Layout::from_md(level, if recorded { sb.layout } else { 0 })?)
+}
+
+/// An assembly in the making.
+struct Draft<'a> {
+    level: Level,
+    layout: Layout,
+    picked: &'a [Picked<'a>],
+    chosen: Chosen<'a>,
+    limits: Vec<Limitation>,
+}
+
+impl Draft<'_> {
+    /// Roles whose member is not whole.
+    fn lost(&self) -> Vec<u16> {
+        let whole = |at: &Option<usize>| {
+            at.is_some_and(|at| matches!(self.chosen.usage.get(at), Some(DeviceUse::Active { .. })))
+        };
+        (0u16..).zip(&self.chosen.roles).filter_map(|(role, at)| (!whole(at)).then_some(role)).collect()
+    }
+
+    fn limit_replacements(&mut self) {
+        for (device, usage) in self.picked.iter().zip(&self.chosen.usage) {
+            if matches!(usage, DeviceUse::LeftOut { why: LeftOut::Replacement, .. }) {
+                self.limits.push(Limitation::Replacement { label: device.label.to_owned() });
+            }
+        }
+    }
+
+    /// Levels without redundancy need every member: even the geometry can't be known without.
+    fn check_missing(&self) -> Result<(), AssemblyError> {
+        let lost = self.lost();
+        if self.chosen.roles.iter().all(Option::is_none) {
+            return Err(AssemblyError::NoMember {
+                labels: self.picked.iter().map(|d| d.label.to_owned()).collect(),
+            });
+        }
+        if !self.level.is_redundant() && !lost.is_empty() {
+            return Err(self.too_few(lost, 0));
+        }
+        Ok(())
+    }
+
+    fn geometry(&self) -> Result<Geometry, AssemblyError> {
+        let freshest = self.chosen.freshest.superblock;
+        let size = |at: &Option<usize>| match at.and_then(|at| self.picked.get(at)) {
+            Some(device) if !self.level.is_redundant() => device.superblock.data_size,
+            _ => freshest.component_size,
+        };
+        let sizes: Vec<u64> = self.chosen.roles.iter().map(size).collect();
+        Ok(Geometry::new(self.level, self.layout, freshest.chunk, &sizes)?)
+    }
+
+    /// Members with bad blocks hold bytes that were never written: they are left out of reads if the rest suffices.
+    fn check_bad_blocks(
+        &mut self,
+        geometry: &Geometry,
+        options: AssembleOptions,
+    ) -> Result<(), AssemblyError> {
+        let bad: Vec<(u16, usize)> = (0u16..)
+            .zip(&self.chosen.roles)
+            .filter_map(|(role, at)| Some((role, (*at)?)))
+            .filter(|&(_, at)| self.picked[at].superblock.features.contains(Features::BAD_BLOCKS))
+            .collect();
+        if bad.is_empty() {
+            return Ok(());
+        }
+        let labels: Vec<String> = bad.iter().map(|&(_, at)| self.picked[at].label.to_owned()).collect();
+        let mut lost = self.lost();
+        lost.extend(bad.iter().map(|&(role, _)| role));
+        if geometry.can_lose(&lost) {
+            for (role, at) in bad {
+                self.chosen.roles[usize::from(role)] = None;
+                self.chosen.usage[at] = DeviceUse::LeftOut { role: Some(role), why: LeftOut::BadBlocks };
+            }
+        } else if !options.force {
+            return Err(AssemblyError::BadBlocks { labels });
+        }
+        self.limits.push(Limitation::BadBlocks { labels });
+        Ok(())
+    }
+
+    fn check_tolerance(&self, geometry: &Geometry) -> Result<(), AssemblyError> {
+        let lost = self.lost();
+        if geometry.can_lose(&lost) { Ok(()) } else { Err(self.too_few(lost, geometry.tolerance())) }
+    }
+
+    fn too_few(&self, roles: Vec<u16>, tolerance: u16) -> AssemblyError {
+        let total = self.chosen.roles.len() as u16;
+        let stale = self.picked.iter().zip(&self.chosen.usage).filter_map(|(device, usage)| {
+            let DeviceUse::LeftOut { why, .. } = usage else { return None };
+            Some(format!("{} {}", device.label, self.reason(*why)))
+        });
+        let have = total - roles.len() as u16;
+        AssemblyError::TooFewMembers { have, total, need: total - tolerance, stale: stale.collect(), roles }
+    }
+
+    fn reason(&self, why: LeftOut) -> String {
+        match why {
+            LeftOut::Stale { events } => {
+                format!("is out of date, at event {events} of {}", self.chosen.freshest.superblock.events)
+            }
+            LeftOut::Faulty => "has failed".to_owned(),
+            LeftOut::BadBlocks => "has bad blocks".to_owned(),
+            LeftOut::Replacement => "is an unfinished replacement".to_owned(),
+        }
+    }
+
+    /// Parity that was not made true can't stand in for a member (md's "cannot start dirty degraded array").
+    fn check_dirty(&mut self, geometry: &Geometry, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let lost = self.lost();
+        let parity = matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+        if !parity || lost.is_empty() || self.chosen.freshest.superblock.is_clean() {
+            return Ok(());
+        }
+        if !options.force {
+            return Err(AssemblyError::DirtyDegraded { roles: lost });
+        }
+        self.limits.push(Limitation::DirtyDegraded);
+        Ok(())
+    }
+
+    fn finish(self, geometry: Geometry) -> Assembly {
+        let freshest = self.chosen.freshest.superblock;
+        let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, usage)| AssembledDevice {
+            label: device.label.to_owned(),
+            superblock: device.superblock.clone(),
+            super_offset: device.super_offset,
+            usage,
+            bytes: device.bytes,
+        });
+        Assembly {
+            uuid: freshest.set_uuid,
+            name: freshest.name.clone(),
+            version: freshest.version,
+            component_size: freshest.component_size,
+            events: freshest.events,
+            resync_offset: freshest.resync_offset.filter(|_| geometry.level().is_redundant()),
+            roles: self.chosen.roles,
+            devices: devices.collect(),
+            limits: self.limits,
+            geometry,
+        }
+    }
+}
+
+/// The role that a device claims.
+fn claimed(sb: &Superblock) -> Option<u16> {
+    match sb.role() {
+        DeviceRole::Active(role) => Some(role),
+        _ => None,
+    }
+}

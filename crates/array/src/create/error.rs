@@ -1,0 +1,138 @@
+//! Why an array can't be created.
+
+use brindle_format::md::{EncodeError, Version, defaults};
+use brindle_layout::{GeometryError, Level};
+
+use super::{CONSISTENCY, CreateSpec, NewMember};
+
+/// A device without room for its part of the array.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{label} has {have} bytes, of which {available} could hold data; {needed} are needed: use a larger device, a smaller --size or a smaller --chunk"
+)]
+pub struct TooSmall {
+    /// The device.
+    pub label: String,
+    /// Its size in bytes.
+    pub have: u64,
+    /// Bytes beside the metadata.
+    pub available: u64,
+    /// Bytes of data that it would have to hold.
+    pub needed: u64,
+}
+
+impl TooSmall {
+    pub(super) fn of(spec: &CreateSpec, member: &NewMember, data_offset: u64, needed: u64) -> Self {
+        let have = member.info.size;
+        let available = defaults::available(spec.version, have, data_offset, CONSISTENCY).unwrap_or(0);
+        Self { label: member.label.clone(), have, available, needed: needed.max(1) }
+    }
+
+    /// There is not even room for the superblock.
+    pub(super) fn superblock(spec: &CreateSpec, size: u64) -> Self {
+        let member = spec.roles.iter().flatten().chain(&spec.spares).find(|member| member.info.size == size);
+        let label = member.map_or_else(String::new, |member| member.label.clone());
+        Self { label, have: size, available: 0, needed: 1 }
+    }
+}
+
+/// Why an array can't be created.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// No device for any role.
+    #[error("at least one member must be a device")]
+    NoMembers,
+    /// More devices than the metadata can describe.
+    #[error("metadata {version} can describe {max} devices, not {count}; use 1.2 or fewer devices")]
+    TooManyDevices {
+        /// The version.
+        version: Version,
+        /// Members and spares.
+        count: usize,
+        /// Devices that fit.
+        max: usize,
+    },
+    /// A spare could never replace anything.
+    #[error("{level} has no redundancy, so spares are of no use; make them members or leave them out")]
+    SparesWithoutRedundancy {
+        /// The level.
+        level: Level,
+    },
+    /// More members are missing than the level tolerates.
+    #[error("{level} can't be created with missing members in roles {roles:?}; give more devices")]
+    TooManyMissing {
+        /// The level.
+        level: Level,
+        /// The missing roles.
+        roles: Vec<u16>,
+    },
+    /// With a member missing, the other parity can't be made true without a resync that md refuses.
+    #[error(
+        "{level} with a missing member that leaves redundancy would be dirty and degraded, which md refuses to start; give all members, leave out one more, or use --assume-clean after zeroing them"
+    )]
+    MissingNeedsAssumeClean {
+        /// The level.
+        level: Level,
+    },
+    /// The name does not fit.
+    #[error("the name '{name}' has {len} bytes; at most 32 without zero bytes are possible")]
+    Name {
+        /// The name.
+        name: String,
+        /// Its bytes.
+        len: usize,
+    },
+    /// 0.90 keeps no names.
+    #[error("metadata 0.90 keeps no name; leave --name out or use 1.2")]
+    NameIn090,
+    /// 0.90 keeps no data offset.
+    #[error("metadata 0.90 always has its data at 0, not {offset}; leave --data-offset out or use 1.2")]
+    DataOffsetIn090 {
+        /// The offset asked for.
+        offset: u64,
+    },
+    /// The data would not start on a block.
+    #[error("a data offset of {offset} is no multiple of {unit}")]
+    DataOffsetUnaligned {
+        /// The offset asked for.
+        offset: u64,
+        /// What it must be a multiple of.
+        unit: u64,
+    },
+    /// 0.90 counts the size of a member in 32 bits of KiB.
+    #[error("metadata 0.90 can use at most 4 TiB of a member, not {size} bytes; use 1.2")]
+    SizeIn090 {
+        /// The size asked for.
+        size: u64,
+    },
+    /// 0.90 has no place for the layout of a RAID 0 over members of different sizes.
+    #[error("metadata 0.90 can't tell the layout of a raid0 over members of different sizes; use 1.2")]
+    ZonesIn090,
+    /// These levels use all of each member.
+    #[error("{level} uses all of each member; leave --size out")]
+    SizeWithoutRedundancy {
+        /// The level.
+        level: Level,
+    },
+    /// Less than one chunk of each member.
+    #[error("a size of {size} bytes is less than one chunk of {unit}; use more")]
+    SizeBelowChunk {
+        /// The size asked for.
+        size: u64,
+        /// The least.
+        unit: u64,
+    },
+    /// RAID 1 has no chunks.
+    #[error("raid1 has no chunks; leave --chunk out")]
+    ChunkWithoutStripes,
+    /// A device has too little room.
+    #[error(transparent)]
+    Small(#[from] TooSmall),
+    /// No array can have this shape.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The metadata can't record it.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}

@@ -1,0 +1,388 @@
+//! Which array a set of devices forms, or why none.
+
+use brindle_array::assembly::{
+    AssembleOptions, Assembly, AssemblyError, Candidate, DeviceUse, LeftOut, Limitation, assemble,
+};
+use brindle_format::md::{BadBlockLog, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use brindle_layout::Level;
+
+use crate::common::*;
+
+fn strict(candidates: &[Candidate]) -> Result<Assembly, AssemblyError> {
+    assemble(candidates, AssembleOptions::default())
+}
+
+fn refusal(candidates: &[Candidate]) -> String {
+    strict(candidates).unwrap_err().to_string()
+}
+
+fn raid(level: Level, members: usize) -> brindle_array::create::CreateSpec {
+    spec(level, members, Version::V1_2)
+}
+
+/// Every order of up to four things.
+fn orders<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
+    if items.len() <= 1 {
+        return vec![items.to_vec()];
+    }
+    (0..items.len())
+        .flat_map(|first| {
+            let mut rest = items.to_vec();
+            let head = rest.remove(first);
+            orders(&rest).into_iter().map(move |tail| [vec![head.clone()], tail].concat())
+        })
+        .collect()
+}
+
+#[test]
+fn every_level_and_version_assembles_in_any_order() {
+    let levels = [
+        (Level::Linear, 3),
+        (Level::Raid0, 3),
+        (Level::Raid1, 3),
+        (Level::Raid4, 4),
+        (Level::Raid5, 4),
+        (Level::Raid6, 4),
+        (Level::Raid10, 4),
+    ];
+    for (level, members) in levels {
+        for version in VERSIONS {
+            let spec = spec(level, members, version);
+            let size = planned(&spec).geometry.size();
+            for order in orders(&candidates(&spec)) {
+                let array = strict(&order).unwrap();
+                assert_eq!(array.level(), level);
+                assert_eq!(array.geometry.size(), size, "{level} {version}");
+                assert_eq!(array.events, 1);
+                assert!(array.is_clean() && array.writable() && array.degraded().is_empty());
+                let labels: Vec<_> =
+                    array.roles.iter().map(|at| array.devices[at.unwrap()].label.clone()).collect();
+                assert_eq!(labels, (0..members).map(|n| format!("disk{n}")).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+#[test]
+fn members_of_two_arrays_are_named_with_their_uuids() {
+    let mut other = raid(Level::Raid1, 2);
+    other.uuid = Uuid::from_u128(0x77);
+    let mut all = candidates(&raid(Level::Raid5, 3));
+    let mut foreign = candidates(&other).remove(0);
+    foreign.label = "stray".into();
+    all.insert(1, foreign);
+    for order in orders(&all) {
+        assert_eq!(
+            refusal(&order),
+            "the members belong to different arrays: 00000000:00000000:00000000:0000abcd 'host:data' (disk0, disk1, \
+             disk2); 00000000:00000000:00000000:00000077 'host:data' (stray); give those of one"
+        );
+    }
+}
+
+#[test]
+fn devices_that_are_no_members_are_named() {
+    assert_eq!(refusal(&[]), "no members given");
+    let mut all = candidates(&raid(Level::Raid1, 2));
+    all.push(device("blank", 8 * MIB, &[]));
+    assert_eq!(refusal(&all), "blank has no md superblock: it is no member of an array; leave it out");
+}
+
+#[test]
+fn a_damaged_superblock_is_named_with_the_damage() {
+    let spec = raid(Level::Raid1, 2);
+    let mut bytes = planned(&spec).superblocks[1].bytes.clone();
+    bytes[200] ^= 1;
+    let all = [candidates(&spec).remove(0), device("rotten", 8 * MIB, &[(4096, bytes)])];
+    let message = refusal(&all);
+    assert!(message.starts_with("rotten: superblock checksum is"), "{message}");
+    assert!(message.ends_with("leave it out if the array can do without it"), "{message}");
+}
+
+#[test]
+fn a_truncated_member_is_named() {
+    let spec = raid(Level::Raid5, 3);
+    let sbs = superblocks(&spec);
+    let mut all = candidates(&spec);
+    all[2] = candidate("cut", &sbs[2], 6 * MIB);
+    let message = refusal(&all);
+    assert!(
+        message.starts_with("cut: data ends at byte 8388608, but the device has 6291456 bytes"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_member_given_twice_is_refused() {
+    let mut all = candidates(&raid(Level::Raid5, 3));
+    let mut copy = all[1].clone();
+    copy.label = "copy".into();
+    all.push(copy);
+    for order in orders(&all) {
+        assert_eq!(
+            refusal(&order),
+            "copy and disk1 are both device 1 of the array with the same event count: one device given twice, or a \
+             copy; give one of them"
+        );
+    }
+}
+
+#[test]
+fn of_two_copies_the_older_is_stale() {
+    let spec = raid(Level::Raid5, 3);
+    let mut all = edited(&spec, |_, sb| sb.events = 40);
+    let mut old = superblocks(&spec).remove(1);
+    old.events = 39;
+    all.push(candidate("old", &old, 8 * MIB));
+    for order in orders(&all) {
+        let array = strict(&order).unwrap();
+        let old = array.devices.iter().find(|d| d.label == "old").unwrap();
+        assert_eq!(old.usage, DeviceUse::LeftOut { role: Some(1), why: LeftOut::Stale { events: 39 } });
+        assert!(array.degraded().is_empty());
+    }
+}
+
+#[test]
+fn two_devices_that_claim_one_role_are_refused() {
+    let all = edited(&raid(Level::Raid1, 3), |n, sb| {
+        sb.roles[2] = DeviceRole::Active(1);
+        sb.roles[1] = DeviceRole::Active(1);
+        sb.device_number = n as u32;
+    });
+    for order in orders(&all) {
+        assert_eq!(
+            refusal(&order),
+            "disk1 and disk2 both claim role 1 with the same event count; leave one of them out"
+        );
+    }
+}
+
+#[test]
+fn members_more_than_one_event_behind_are_left_out() {
+    for (events, stale) in [(9, false), (8, true), (1, true)] {
+        let all = edited(&raid(Level::Raid5, 3), |n, sb| sb.events = if n == 2 { events } else { 10 });
+        for order in orders(&all) {
+            let array = strict(&order).unwrap();
+            assert_eq!(array.events, 10);
+            assert_eq!(array.missing(), if stale { vec![2] } else { vec![] }, "{events}");
+        }
+    }
+}
+
+#[test]
+fn the_freshest_table_tells_who_has_failed() {
+    let all = edited(&raid(Level::Raid5, 3), |n, sb| {
+        if n != 1 {
+            sb.roles[1] = DeviceRole::Faulty;
+            sb.events = 2; // the failed one is behind by 1 only
+        }
+    });
+    for order in orders(&all) {
+        let array = strict(&order).unwrap();
+        assert_eq!(array.missing(), [1]);
+        let failed = array.devices.iter().find(|d| d.label == "disk1").unwrap();
+        assert_eq!(failed.usage, DeviceUse::LeftOut { role: Some(1), why: LeftOut::Faulty });
+    }
+}
+
+#[test]
+fn halves_that_were_used_apart_are_refused() {
+    let all = edited(&raid(Level::Raid1, 2), |n, sb| {
+        sb.roles[1 - n] = DeviceRole::Faulty;
+        sb.events = 5;
+    });
+    for order in orders(&all) {
+        assert_eq!(
+            refusal(&order),
+            "disk0 and disk1 each say that the other has failed: they were used apart, and differ; leave one side out"
+        );
+    }
+    assert_eq!(strict(&all[1..]).unwrap().missing(), [0]);
+}
+
+#[test]
+fn missing_members_are_counted_and_named() {
+    let all = candidates(&raid(Level::Raid6, 6));
+    assert_eq!(strict(&all[2..]).unwrap().missing(), [0, 1]);
+    assert_eq!(
+        refusal(&all[3..]),
+        "roles 0, 1 and 2 are missing: 3 of 6 members are here, at least 4 are needed"
+    );
+    let all = candidates(&raid(Level::Raid0, 3));
+    assert_eq!(refusal(&all[..2]), "role 2 is missing: 2 of 3 members are here, all are needed");
+    let stale = edited(&raid(Level::Raid5, 3), |n, sb| sb.events = [30, 4, 30][n]);
+    assert_eq!(
+        refusal(&stale[..2]),
+        "roles 1 and 2 are missing: 1 of 3 members are here, at least 2 are needed (left out: disk1 is out of date, \
+         at event 4 of 30)"
+    );
+}
+
+#[test]
+fn raid10_needs_one_copy_of_each_byte() {
+    let all = candidates(&raid(Level::Raid10, 4));
+    assert!(strict(&[all[0].clone(), all[2].clone()]).is_ok());
+    assert!(matches!(strict(&all[..2]), Err(AssemblyError::TooFewMembers { .. })));
+}
+
+#[test]
+fn spares_are_listed_and_do_not_decide() {
+    let mut spec = raid(Level::Raid5, 3);
+    spec.spares = vec![new_member(3, 8 * MIB)];
+    let all = edited(&spec, |n, sb| sb.events = if n == 3 { 99 } else { 7 });
+    for order in orders(&all) {
+        let array = strict(&order).unwrap();
+        assert_eq!(array.events, 7);
+        let spare = array.devices.iter().find(|d| d.label == "disk3").unwrap();
+        assert_eq!(spare.usage, DeviceUse::Spare);
+        assert!(array.degraded().is_empty());
+    }
+    assert_eq!(refusal(&all[3..]), "none of the devices holds data of the array: disk3");
+}
+
+#[test]
+fn dirty_and_degraded_parity_needs_force() {
+    let dirty = |level, n| edited(&raid(level, n), |_, sb| sb.resync_offset = Some(0));
+    let all = dirty(Level::Raid6, 5);
+    let whole = strict(&all).unwrap();
+    assert!(!whole.is_clean() && whole.resync_offset == Some(0) && whole.limits.is_empty());
+    assert_eq!(
+        refusal(&all[1..]),
+        "the array was not stopped cleanly and role 0 is missing: what those held can't be worked out for certain; \
+         find them, or use --force to take what parity gives"
+    );
+    let forced = assemble(&all[1..], AssembleOptions { force: true }).unwrap();
+    assert_eq!(forced.limits, [Limitation::DirtyDegraded]);
+    assert!(forced.writable());
+    // A mirror's copies are each whole.
+    assert!(strict(&dirty(Level::Raid1, 2)[1..]).unwrap().limits.is_empty());
+}
+
+#[test]
+fn a_half_recovered_member_is_not_whole() {
+    let all = edited(&raid(Level::Raid5, 3), |n, sb| {
+        sb.recovery_offset = (n == 1).then_some(MIB);
+        sb.features = sb.features.with(Features::RECOVERY_OFFSET, n == 1);
+    });
+    let array = strict(&all).unwrap();
+    assert_eq!(array.devices[1].usage, DeviceUse::Recovering { role: 1, upto: MIB });
+    assert_eq!((array.missing(), array.degraded()), (vec![], vec![1]));
+    assert!(matches!(strict(&all[1..]), Err(AssemblyError::TooFewMembers { .. })));
+}
+
+#[test]
+fn features_that_bind_writers_are_named_with_the_way_out() {
+    type Edit = fn(&mut Superblock);
+    let cases: [(Edit, &str); 5] = [
+        (|sb| sb.bitmap_offset = Some(4096), "feature bitmap"),
+        (|sb| sb.features |= Features::PPL, "feature ppl"),
+        (|sb| sb.features |= Features::JOURNAL, "feature journal"),
+        (|sb| sb.features |= Features::CLUSTERED, "feature clustered"),
+        (|sb| sb.features |= Features(0x8000), "feature bits 0x8000"),
+    ];
+    for (edit, name) in cases {
+        let all = edited(&raid(Level::Raid5, 3), |_, sb| {
+            edit(sb);
+            if sb.features.contains(Features::PPL) {
+                sb.ppl = Some(brindle_format::md::Ppl { offset: 4096, size: 4096 });
+            }
+        });
+        let array = strict(&all).unwrap();
+        assert!(!array.writable());
+        let message = array.limits[0].to_string();
+        assert!(message.contains(name), "{message}");
+    }
+}
+
+#[test]
+fn a_reshape_can_not_be_followed() {
+    let all = edited(&raid(Level::Raid5, 3), |_, sb| {
+        sb.reshape = Some(brindle_format::md::Reshape {
+            position: MIB,
+            new_level: 5,
+            new_layout: 2,
+            new_chunk: 64 << 10,
+            delta_disks: 1,
+            new_offset: None,
+        });
+    });
+    assert_eq!(
+        refusal(&all),
+        "the array is being reshaped (feature reshape), which this release can't follow; let mdadm finish it"
+    );
+}
+
+#[test]
+fn members_with_bad_blocks_are_left_out_of_reads() {
+    let bad = |which: &'static [usize]| {
+        edited(&raid(Level::Raid5, 3), move |n, sb| {
+            sb.bad_block_log = Some(BadBlockLog { offset: 8192, size: 4096, shift: 0 });
+            sb.features = sb.features.with(Features::BAD_BLOCKS, which.contains(&n));
+        })
+    };
+    assert!(strict(&bad(&[])).unwrap().writable(), "an empty log binds nobody");
+    let array = strict(&bad(&[1])).unwrap();
+    assert_eq!((array.missing(), array.writable()), (vec![1], false));
+    let both = bad(&[0, 1]);
+    assert_eq!(
+        refusal(&both),
+        "disk0, disk1 have bad blocks in their log, and the array can't do without: use --force to read them as they \
+         are"
+    );
+    let forced = assemble(&both, AssembleOptions { force: true }).unwrap();
+    assert_eq!((forced.missing(), forced.writable()), (vec![], false));
+}
+
+#[test]
+fn members_that_disagree_are_named() {
+    let all = edited(&raid(Level::Raid5, 3), |n, sb| {
+        if n == 2 {
+            sb.chunk = 128 << 10;
+        }
+    });
+    assert_eq!(
+        refusal(&all),
+        "disk2 says chunk 131072, but disk0 says 65536; leave out the one that is wrong"
+    );
+    let mut mixed = candidates(&raid(Level::Raid1, 2));
+    mixed.truncate(1);
+    let mut old = spec(Level::Raid1, 2, Version::V1_1);
+    old.name = "data".into();
+    mixed.push(candidates(&old).remove(1));
+    let message = refusal(&mixed);
+    assert!(message.starts_with("disk1 says metadata 1.1, but disk0 says 1.2"), "{message}");
+}
+
+#[test]
+fn hostile_values_end_in_errors() {
+    type Edit = fn(&mut Superblock);
+    let cases: [(Edit, &str); 6] = [
+        (|sb| sb.level = -4, "-4 is no supported md level number"),
+        (|sb| sb.layout = 0x777, "0x777 is no layout number of raid5"),
+        (|sb| sb.chunk = 512, "impossible array: a chunk of 512 bytes is not possible"),
+        (|sb| sb.chunk = 0, "impossible array: a chunk of 0 bytes"),
+        (|sb| sb.component_size = 0, "impossible array: member 0 offers 0 bytes"),
+        (|sb| sb.raid_disks = 1900, "roles 3, 4, 5"),
+    ];
+    for (edit, expected) in cases {
+        let message = refusal(&edited(&raid(Level::Raid5, 3), |_, sb| edit(sb)));
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn of_two_superblocks_on_a_device_the_newer_counts() {
+    let new = raid(Level::Raid1, 2);
+    let mut old = spec(Level::Raid5, 3, Version::V1_0);
+    old.now -= 1000;
+    old.uuid = Uuid::from_u128(1);
+    let (fresh, left) = (planned(&new).superblocks.remove(0), planned(&old).superblocks.remove(0));
+    let both = device("disk0", 8 * MIB, &[(fresh.offset, fresh.bytes), (left.offset, left.bytes)]);
+    assert_eq!(both.found.len(), 2);
+    assert_eq!(strict(&[both]).unwrap().uuid, new.uuid);
+}
+
+#[test]
+fn a_device_without_room_for_a_superblock_is_no_candidate() {
+    assert!(device("tiny", SUPERBLOCK_BYTES as u64 - 1, &[]).superblock().is_err());
+}

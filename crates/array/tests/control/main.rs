@@ -1,0 +1,5 @@
+//! The control side of the engine: assembly, creation, state on disk, resync, arrays in arrays.
+
+mod assembly;
+mod common;
+mod create;
