@@ -1,0 +1,11 @@
+//! What the tests that cross crates stand on.
+//!
+//! - [`tools`]: other people's programs, and what a test does when one is missing.
+//! - [`files`]: members, contents and hashes.
+//! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
+//! - [`golden`]: arrays that md itself made and wrote.
+
+pub mod files;
+pub mod golden;
+pub mod tools;
+pub mod vm;

@@ -1,0 +1,103 @@
+//! Other people's programs: where they are, how they are run, and what a test does without them.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Something that a test needs and this machine does not have: what, and how to get it.
+#[derive(Debug, Clone)]
+pub struct Missing(String);
+
+impl Missing {
+    /// `what` names the thing, the reason and the way out.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What was found, or `None` after saying that the test of this thread is skipped, and why.
+///
+/// # Panics
+/// With `CI=true` in the environment: there a test that cannot run has failed.
+pub fn or_skip<T>(found: Result<T, Missing>) -> Option<T> {
+    match found {
+        Ok(it) => Some(it),
+        Err(missing) => {
+            assert!(
+                std::env::var_os("CI").is_none_or(|v| v != "true"),
+                "{missing} (with CI=true no test may be skipped)"
+            );
+            let test = std::thread::current();
+            // Not `eprintln!`: the test harness would swallow it, and nobody would know.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {}: {missing}", test.name().unwrap_or("a test"));
+            None
+        }
+    }
+}
+
+/// Path of the program `name`, looked for in `PATH` and where administrators' programs live.
+///
+/// # Errors
+/// It is nowhere.
+pub fn find(name: &str) -> Result<PathBuf, Missing> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+        .ok_or_else(|| {
+            Missing::new(format!("{name} is not installed; scripts/install-test-deps.sh knows the package"))
+        })
+}
+
+/// Runs `program` to its end and returns what it printed to standard output.
+///
+/// # Panics
+/// With both outputs if it cannot be started or fails.
+pub fn run<S: AsRef<OsStr>>(program: &Path, args: impl IntoIterator<Item = S>) -> String {
+    let mut command = Command::new(program);
+    command.args(args);
+    let output = command.output().unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
+    out.into_owned()
+}
+
+/// Folder `name` under cargo's target folder, made if it is not there: for what is dear to make and can be kept.
+///
+/// # Panics
+/// If it cannot be made.
+pub fn cache_dir(name: &str) -> PathBuf {
+    // target/PROFILE/deps/TEST-HASH
+    let test = std::env::current_exe().expect("path of the test binary");
+    let target = test.ancestors().nth(3).expect("target folder");
+    let dir = target.join(name);
+    std::fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    dir
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_or_named() {
+        assert!(find("sh").is_ok());
+        let missing = find("no-such-program").expect_err("should be nowhere").to_string();
+        assert!(missing.contains("no-such-program"), "{missing}");
+    }
+
+    #[test]
+    #[should_panic(expected = "exit status: 3")]
+    fn a_failing_program_fails_the_test() {
+        run(Path::new("/bin/sh"), ["-c", "exit 3"]);
+    }
+}

@@ -1,0 +1,46 @@
+#!/bin/busybox sh
+# First and only program of the machine. Results go to the second serial line, all else to the console.
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+# Nothing may turn a line feed into two characters or echo anything back.
+stty -F /dev/ttyS1 raw -echo
+exec </dev/null >/dev/console 2>&1
+
+while read -r module; do
+    insmod "/modules/$module.ko" || echo "EXIT module $module" >/dev/ttyS1
+done </modules/order
+
+# Disks appear when they like and in no promised order; their unit number says which is which.
+disks=$(cat /disks)
+until [ "$(ls /sys/block | grep -c '^sd')" -eq "$disks" ]; do
+    if [ "$(cut -d . -f 1 /proc/uptime)" -gt 60 ]; then
+        dmesg
+        echo "EXIT not all of $disks disks appeared" >/dev/ttyS1
+        poweroff -f
+    fi
+    sleep 0.02
+done
+mkdir /dev/member
+for disk in /sys/block/sd*; do
+    [ -e "$disk" ] || break
+    unit=$(readlink "$disk/device")
+    ln -s "/dev/${disk##*/}" "/dev/member/${unit##*:}"
+done
+
+# Resync as fast as it goes.
+echo 10000000 >/proc/sys/dev/raid/speed_limit_max
+echo 10000000 >/proc/sys/dev/raid/speed_limit_min
+
+sh -eu -c '. /helpers.sh; . /script.sh'
+status=$?
+if [ "$status" -ne 0 ]; then
+    cat /proc/mdstat
+    dmesg | tail -n 60
+fi
+echo "EXIT $status" >/dev/ttyS1
+poweroff -f

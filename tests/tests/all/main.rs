@@ -1,0 +1,4 @@
+//! The one binary of all tests that cross crates: one link, one place to look.
+
+mod golden;
+mod machine;
