@@ -78,6 +78,9 @@ fn run(tool: &str, args: &[&str], path: &Path, input: &str) -> Option<()> {
     Some(())
 }
 
+/// Tool, arguments, standard input; then signature, label and UUID to find.
+type Case<'a> = (&'a str, &'a [&'a str], &'a str, Signature, Option<&'a str>, Option<&'a str>);
+
 #[test]
 fn real_file_systems_and_partition_tables_are_known() {
     let luks = ["luksFormat", "-q", "--pbkdf-force-iterations", "1000", "--uuid", UUID];
@@ -85,7 +88,7 @@ fn real_file_systems_and_partition_tables_are_known() {
     let luks2 = [&luks[..], &["--type", "luks2", "--pbkdf", "pbkdf2", "--label", "data"]].concat();
     let gpt = format!("label: gpt\nlabel-id: {UUID}\n2048,,L\n");
     let dos = "label: dos\nlabel-id: 0xfeedbeef\n2048,,L\n";
-    let cases: &[(&str, &[&str], &str, Signature, Option<&str>, Option<&str>)] = &[
+    let cases: &[Case<'_>] = &[
         ("mkfs.ext4", &["-q", "-L", "data", "-U", UUID], "", Signature::Ext, Some("data"), Some(UUID)),
         ("mkfs.ext2", &["-q", "-b", "4096", "-U", UUID], "", Signature::Ext, None, Some(UUID)),
         (
