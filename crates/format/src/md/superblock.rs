@@ -47,8 +47,8 @@ pub struct Ppl {
 
 /// A reshape under way: old geometry on one side of `position`, new on the other.
 ///
-/// The superblock's own `raid_disks`, `level`, `layout` and `chunk` are those of the *new* geometry except `level`,
-/// `layout` and `chunk`, which stay those of the old one until the end (`drivers/md/md.c`).
+/// Until its end the superblock's own `level`, `layout` and `chunk` are those of the old geometry, and `raid_disks` is
+/// the larger of old and new (`md_p.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reshape {
     /// Byte of the array up to which the reshape has come (from which it still has to go, if it runs backwards).
@@ -59,7 +59,7 @@ pub struct Reshape {
     pub new_layout: u32,
     /// Chunk after the reshape, bytes.
     pub new_chunk: u64,
-    /// New number of raid disks minus the old; negative when the array shrinks.
+    /// New number of raid disks minus the old; negative when the array shrinks. Smaller than `raid_disks` either way.
     pub delta_disks: i32,
     /// Bytes by which the data of this member move, if they do (`NEW_OFFSET`).
     pub new_offset: Option<i64>,
@@ -89,7 +89,7 @@ pub struct Superblock {
     pub layout: u32,
     /// Chunk, bytes; 0 for RAID 1. For linear, the rounding of member sizes.
     pub chunk: u64,
-    /// Members of the complete array. While a reshape is under way: the larger of old and new (0.90) or the new (1.x).
+    /// Members of the complete array. While a reshape is under way: the larger of old and new.
     pub raid_disks: u32,
     /// Bytes that the array uses of each member; 0 for linear and RAID 0, which use all of each ([`data_size`](Self::data_size)).
     pub component_size: u64,

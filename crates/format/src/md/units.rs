@@ -1,6 +1,6 @@
 //! Conversions between md's units on disk and bytes, none of which can overflow.
 
-use super::{EncodeError, SuperblockError, Version};
+use super::{EncodeError, Reshape, SuperblockError, Version};
 use crate::SECTOR;
 
 /// Largest byte count accepted from disk: offsets must fit `i64`, as every file offset does.
@@ -73,4 +73,17 @@ pub(super) fn fold_sum(words: impl Iterator<Item = u32>) -> u32 {
 /// Whether md knows the level: faulty, multipath, linear, 0, 1, 4, 5, 6 and 10.
 pub(super) fn known_level(level: i32) -> bool {
     matches!(level, -5 | -4 | -1 | 0 | 1 | 4 | 5 | 6 | 10)
+}
+
+/// Refuses a reshape that leaves no member on one of its sides, or leads to a level that md does not know.
+pub(super) fn check_reshape(reshape: &Reshape, raid_disks: u32) -> Result<(), SuperblockError> {
+    let impossible =
+        |field, value: i32| SuperblockError::Impossible { field, value: u64::from(value as u32) };
+    if reshape.delta_disks.unsigned_abs() >= raid_disks {
+        return Err(impossible("delta_disks", reshape.delta_disks));
+    }
+    if !known_level(reshape.new_level) {
+        return Err(impossible("new_level", reshape.new_level));
+    }
+    Ok(())
 }

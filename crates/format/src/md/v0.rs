@@ -6,7 +6,7 @@ use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::superblock::Kept;
-use super::units::{Encoder, fold_sum, kib, known_level, sectors};
+use super::units::{Encoder, check_reshape, fold_sum, kib, known_level, sectors};
 use super::{
     DeviceFlags, DeviceRole, EncodeError, Endian, Features, MAGIC, MAX_DEVICES_0_90, Reshape,
     SUPERBLOCK_BYTES, Superblock, SuperblockError, Timestamp, Uuid, Version,
@@ -261,6 +261,9 @@ fn check<O: ByteOrder>(sb: &Superblock, raw: &Raw<O>, device_bytes: u64) -> Resu
     }
     if sb.device_number as usize >= MAX_DEVICES_0_90 {
         return Err(impossible("this_disk.number", sb.device_number));
+    }
+    if let Some(reshape) = &sb.reshape {
+        check_reshape(reshape, sb.raid_disks)?;
     }
     if sb.role().active().is_some_and(|role| u32::from(role) >= sb.raid_disks) {
         return Err(impossible("disks.raid_disk", u32::from(sb.role().code())));

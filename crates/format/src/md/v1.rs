@@ -6,7 +6,7 @@ use zerocopy::little_endian::{I16, I32, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::superblock::Kept;
-use super::units::{Encoder, fold_sum, known_level, sectors, signed_sectors};
+use super::units::{Encoder, check_reshape, fold_sum, known_level, sectors, signed_sectors};
 use super::{
     BadBlockLog, DeviceFlags, DeviceRole, EncodeError, Features, MAGIC, MAX_DEVICES_1, Ppl, Reshape,
     SUPERBLOCK_BYTES, Superblock, SuperblockError, Timestamp, Uuid, Version,
@@ -67,6 +67,8 @@ struct RawPpl {
 
 const HEAD: usize = size_of::<Raw>();
 const NAME_BYTES: usize = 32;
+/// Either kind of partial parity log; a superblock has at most one.
+const ANY_PPL: Features = Features(Features::PPL.0 | Features::MULTIPLE_PPLS.0);
 const WRITE_MOSTLY: u8 = 1;
 const FAIL_FAST: u8 = 2;
 /// `resync_offset` of a clean array: no sector is in doubt.
@@ -162,7 +164,7 @@ fn decode(
             .contains(Features::BITMAP_OFFSET)
             .then(|| signed_sectors(i32::from_le_bytes(head.bitmap_or_ppl))),
         bad_block_log: bad_block_log(head),
-        ppl: features.intersects(Features::PPL | Features::MULTIPLE_PPLS).then(|| ppl(head)),
+        ppl: features.intersects(ANY_PPL).then(|| ppl(head)),
         journal_tail: None,
         reshape: reshape(head, features)?,
         flags: DeviceFlags {
@@ -238,16 +240,29 @@ fn check(sb: &Superblock, head: &Raw, device_bytes: u64) -> Result<(), Superbloc
     if sb.raid_disks == 0 || sb.raid_disks as usize > MAX_DEVICES_1 {
         return Err(impossible("raid_disks", sb.raid_disks));
     }
+    if let Some(reshape) = &sb.reshape {
+        check_reshape(reshape, sb.raid_disks)?;
+    }
     if sb.role().active().is_some_and(|role| u32::from(role) >= sb.raid_disks) {
         return Err(impossible("dev_roles", sb.role().code()));
     }
-    if sb.features.contains(Features::RAID0_LAYOUT) && sb.level != 0 {
+    if !features_agree(sb) {
         return Err(impossible("feature_map", sb.features.0));
     }
     if head.bblog_shift >= 64 {
         return Err(impossible("bblog_shift", head.bblog_shift));
     }
     check_areas(sb, actual, device_bytes)
+}
+
+/// Features that the kernel does not accept together, or with this level or role.
+fn features_agree(sb: &Superblock) -> bool {
+    let has = |features| sb.features.intersects(features);
+    let raid0 = !has(Features::RAID0_LAYOUT) || sb.level == 0;
+    let ppl = !has(ANY_PPL) || !has(Features::BITMAP_OFFSET | Features::JOURNAL);
+    let one_ppl = !sb.features.contains(ANY_PPL);
+    let journal = sb.role() != DeviceRole::Journal || has(Features::JOURNAL);
+    raid0 && ppl && one_ppl && journal
 }
 
 /// Data must lie within the device and clear of the superblock.
@@ -298,23 +313,29 @@ pub(super) fn encode(sb: &Superblock) -> Result<[u8; SUPERBLOCK_BYTES], EncodeEr
     set_device(sb, head, &encoder, old)?;
     set_areas(sb, head, &encoder)?;
     set_reshape(sb, head, &encoder)?;
-    head.feature_map.set(feature_map(sb).0);
+    head.feature_map.set(feature_map(sb, old).0);
     head.sb_csum.set(checksum(head, table));
     Ok(out)
 }
 
-/// Features with the bits that an `Option` of the struct decides.
-fn feature_map(sb: &Superblock) -> Features {
-    let ppl = Features::PPL | Features::MULTIPLE_PPLS;
-    let features = sb
+/// Features with the bits that an `Option` of the struct decides; `old` are those of the block so far.
+fn feature_map(sb: &Superblock, old: Features) -> Features {
+    let mut features = sb
         .features
         .with(Features::BITMAP_OFFSET, sb.bitmap_offset.is_some())
-        .with(Features::RECOVERY_OFFSET, sb.recovery_offset.is_some())
-        .with(Features::RESHAPE_ACTIVE, sb.reshape.is_some())
-        .with(Features::NEW_OFFSET, sb.reshape.is_some_and(|r| r.new_offset.is_some()));
+        .with(Features::RESHAPE_ACTIVE, sb.reshape.is_some());
+    // A journal has its tail where others have the recovery offset: the bit says nothing there.
+    if sb.journal_tail.is_none() {
+        features = features.with(Features::RECOVERY_OFFSET, sb.recovery_offset.is_some());
+    }
+    // Without a reshape the new offset means nothing; with the end of one it must go.
+    if sb.reshape.is_some() || old.contains(Features::RESHAPE_ACTIVE) {
+        let moves = sb.reshape.is_some_and(|r| r.new_offset.is_some());
+        features = features.with(Features::NEW_OFFSET, moves);
+    }
     match sb.ppl {
-        None => features.without(ppl),
-        Some(_) if features.intersects(ppl) => features,
+        None => features.without(ANY_PPL),
+        Some(_) if features.intersects(ANY_PPL) => features,
         Some(_) => features | Features::PPL,
     }
 }
