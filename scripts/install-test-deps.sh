@@ -26,6 +26,9 @@ readonly wanted=(
     "cryptsetup                           cryptsetup-bin"
     "busybox                              busybox-static"
     "dpkg-deb                             dpkg"
+    "qemu-aarch64                         qemu-user"
+    "aarch64-linux-gnu-gcc                gcc-aarch64-linux-gnu"
+    "/usr/aarch64-linux-gnu/lib/crt1.o    libc6-dev-arm64-cross"
     "/usr/lib/*/libisal.so.2              libisal2"
 )
 

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use cargo_metadata::semver::{Version, VersionReq};
 use cargo_metadata::{MetadataCommand, Package};
 use serde::Deserialize;
 use spdx::Expression;
@@ -56,7 +57,7 @@ enum Level {
     Deny,
 }
 
-/// A crate (`name`) or one version of it (`name@1.2.3`), with the reason why it stands on a list.
+/// A crate (`name`) or some versions of it (`name@2`, as in a dependency), with the reason why it stands on a list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -190,7 +191,13 @@ fn duplicates(policy: &Policy, linked: &[Linked]) -> Vec<Offence> {
 
 fn names(listed: &Named, name: &str, version: &str) -> bool {
     match listed.name.split_once('@') {
-        Some((n, v)) => n == name && v == version,
+        Some((n, requirement)) => {
+            n == name
+                && match (VersionReq::parse(requirement), Version::parse(version)) {
+                    (Ok(requirement), Ok(version)) => requirement.matches(&version),
+                    _ => false,
+                }
+        }
         None => listed.name == name,
     }
 }
@@ -245,7 +252,7 @@ mod tests {
         multiple-versions = "deny"
         wildcards = "deny"
         deny = [{ crate = "openssl", reason = "no" }]
-        skip = [{ crate = "old@1.0.0", reason = "two users" }]
+        skip = [{ crate = "old@1", reason = "two users" }]
         [sources]
         unknown-registry = "deny"
         unknown-git = "deny"

@@ -26,10 +26,11 @@ pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
     offences
 }
 
-/// Whether `line` has `folder` as the beginning of a path, not as the middle of one (`net/work/x`).
+/// Whether `line` has `folder` as the beginning of a path, not as the middle of one (`net/work/x`, `"$DIR"/work/x`).
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
-        !line[..at].ends_with(|c: char| c.is_alphanumeric() || ['_', '-', '.', '}', ')', '*'].contains(&c))
+        let before = line[..at].trim_end_matches('"');
+        !before.ends_with(|c: char| c.is_alphanumeric() || ['_', '-', '.', '}', ')', '*'].contains(&c))
     })
 }
 
@@ -52,6 +53,8 @@ mod tests {
 
     #[test]
     fn other_paths_pass() {
-        assert!(lines("net/work/x ./work/y $HOME/work/z ${DIR}/work/ /var/lib").is_empty());
+        for before in ["net", ".", "$HOME", "${DIR}", "\"$DIR\"", "/var"] {
+            assert!(lines(&format!("cd {before}{}x", MACHINE_FOLDERS[0])).is_empty(), "{before}");
+        }
     }
 }
