@@ -32,14 +32,18 @@ impl Memory {
             let tick = link.io.sleep(self.config.stall / 4);
             match race(race(turn.as_mut(), tick), link.interruption()).await {
                 Either::First(Either::First(buf)) => return Ok(buf),
-                Either::First(Either::Second(())) => self.close_stalled(&link.io),
+                Either::First(Either::Second(())) => self.close_stalled(link),
                 Either::Second(end) => return Err(end),
             }
         }
     }
 
-    fn close_stalled(&self, io: &Io) {
-        let now = io.now();
+    /// Closes who holds memory that `waiting` wants and does not move, unless `waiting` does not move either.
+    fn close_stalled(&self, waiting: &Link) {
+        let now = waiting.io.now();
+        if waiting.stalled_for(now, self.config.stall) {
+            return;
+        }
         for (id, link) in &*self.links.borrow() {
             if link.load().1 > 0 && link.stalled_for(now, self.config.stall) {
                 tracing::warn!(

@@ -1,7 +1,7 @@
 //! A scripted client over in-process sockets, and a world for it.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-pub mod ram;
+pub(crate) mod ram;
 
 use std::rc::Rc;
 
@@ -15,17 +15,17 @@ use brindle_io::{Buf, Duration, Io, OpError, SocketId};
 use ram::RamVolume;
 
 /// A server with one export in RAM, and a listener for clients.
-pub struct World {
-    pub memory: Memory,
-    pub io: Io,
-    pub server: Server<RamVolume>,
-    pub listener: SocketId,
-    pub volume: Rc<RamVolume>,
-    pub client_pool: brindle_io::Pool,
+pub(crate) struct World {
+    pub(crate) memory: Memory,
+    pub(crate) io: Io,
+    pub(crate) server: Server<RamVolume>,
+    pub(crate) listener: SocketId,
+    pub(crate) volume: Rc<RamVolume>,
+    pub(crate) client_pool: brindle_io::Pool,
 }
 
 /// Bounds that tests can reach.
-pub fn small() -> Config {
+pub(crate) fn small() -> Config {
     Config {
         memory: 4 << 20,
         connections: 8,
@@ -37,11 +37,11 @@ pub fn small() -> Config {
 }
 
 impl World {
-    pub fn new(config: Config, size: u64) -> Self {
+    pub(crate) fn new(config: Config, size: u64) -> Self {
         Self::with(config, |io| RamVolume::new(io, size))
     }
 
-    pub fn with(config: Config, volume: impl FnOnce(&Io) -> Rc<RamVolume>) -> Self {
+    pub(crate) fn with(config: Config, volume: impl FnOnce(&Io) -> Rc<RamVolume>) -> Self {
         let memory = Memory::new();
         let io = Io::new(Box::new(memory.clone()));
         let volume = volume(&io);
@@ -54,14 +54,14 @@ impl World {
     }
 
     /// A connection on which nothing has been said.
-    pub fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         let socket = self.memory.connect(self.listener);
         let buf = self.client_pool.try_alloc(256 << 10).expect("few clients");
         Client { io: self.io.clone(), socket, buf, inbox: Vec::new(), structured: false }
     }
 
     /// A connection in the transmission phase with structured replies and block status.
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         let mut client = self.connect();
         client.greet().await;
         client.structured().await;
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Everything a dead client could have kept is back: memory and tasks; `tasks` beside the accept loop are allowed.
-    pub async fn settle(&self, connections: usize) {
+    pub(crate) async fn settle(&self, connections: usize) {
         let settled = || self.server.connection_stats().len() == connections;
         let mut turns = 0;
         while !settled() {
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Stops the server and checks that nothing of it is left.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.io.block_on(async {
             self.server.stop().await;
             for _ in 0..4 {
@@ -101,7 +101,7 @@ impl World {
 }
 
 /// Data of `INFO` and `GO`.
-pub fn go(name: &[u8], wants: &[u16]) -> Vec<u8> {
+pub(crate) fn go(name: &[u8], wants: &[u16]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend(name);
     data.extend((wants.len() as u16).to_be_bytes());
@@ -110,7 +110,7 @@ pub fn go(name: &[u8], wants: &[u16]) -> Vec<u8> {
 }
 
 /// Data of the metadata context options.
-pub fn meta(name: &[u8], queries: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn meta(name: &[u8], queries: &[&[u8]]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend(name);
     data.extend((queries.len() as u32).to_be_bytes());
@@ -123,7 +123,7 @@ pub fn meta(name: &[u8], queries: &[&[u8]]) -> Vec<u8> {
 
 /// A reply in the transmission phase.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reply {
+pub(crate) enum Reply {
     Simple { cookie: u64, error: u32 },
     Data { cookie: u64, offset: u64, data: Vec<u8> },
     Error { cookie: u64, error: u32 },
@@ -131,7 +131,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn cookie(&self) -> u64 {
+    pub(crate) fn cookie(&self) -> u64 {
         match *self {
             Self::Simple { cookie, .. }
             | Self::Data { cookie, .. }
@@ -140,7 +140,7 @@ impl Reply {
         }
     }
 
-    pub fn error(&self) -> u32 {
+    pub(crate) fn error(&self) -> u32 {
         match *self {
             Self::Simple { error, .. } | Self::Error { error, .. } => error,
             _ => 0,
@@ -149,16 +149,16 @@ impl Reply {
 }
 
 /// One end of a connection that says what it is told to.
-pub struct Client {
-    pub io: Io,
-    pub socket: SocketId,
+pub(crate) struct Client {
+    pub(crate) io: Io,
+    pub(crate) socket: SocketId,
     buf: Buf,
     inbox: Vec<u8>,
     structured: bool,
 }
 
 impl Client {
-    pub async fn send(&self, bytes: &[u8]) -> Result<(), OpError> {
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), OpError> {
         for part in bytes.chunks(self.buf.len() / 2) {
             self.buf.bytes_mut()[..part.len()].copy_from_slice(part);
             self.io.send(self.socket, &[self.buf.slice(0..part.len())]).await?;
@@ -167,7 +167,7 @@ impl Client {
     }
 
     /// The next bytes, or `None` if the server closes before they have come.
-    pub async fn try_recv(&mut self, count: usize) -> Option<Vec<u8>> {
+    pub(crate) async fn try_recv(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.inbox.len() < count {
             // A buffer of its own: the server may be sending while this client's buffer waits to be sent.
             let got = self.io.recv(self.socket, &self.buf.all()).await.ok()?;
@@ -180,23 +180,23 @@ impl Client {
         Some(core::mem::replace(&mut self.inbox, rest))
     }
 
-    pub async fn recv<const N: usize>(&mut self) -> [u8; N] {
+    pub(crate) async fn recv<const N: usize>(&mut self) -> [u8; N] {
         let bytes = self.try_recv(N).await.expect("the server closed the connection");
         bytes.try_into().expect("N bytes")
     }
 
     /// The server has closed the connection, and nothing more came before it did.
-    pub async fn assert_closed(&mut self) {
+    pub(crate) async fn assert_closed(&mut self) {
         assert_eq!(self.try_recv(1).await, None);
     }
 
-    pub async fn greet(&mut self) {
+    pub(crate) async fn greet(&mut self) {
         assert_eq!(&self.recv::<18>().await, b"NBDMAGICIHAVEOPT\0\x03");
         self.send(&[0, 0, 0, 3]).await.expect("open");
     }
 
     /// Sends an option and takes all its replies: code and data.
-    pub async fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    pub(crate) async fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.send_option(option, data).await;
         let mut replies = Vec::new();
         loop {
@@ -210,31 +210,31 @@ impl Client {
         }
     }
 
-    pub async fn send_option(&self, option: u32, data: &[u8]) {
+    pub(crate) async fn send_option(&self, option: u32, data: &[u8]) {
         let mut bytes = OptionHeader { option, len: data.len() as u32 }.encode().to_vec();
         bytes.extend(data);
         self.send(&bytes).await.expect("open");
     }
 
-    pub async fn structured(&mut self) {
+    pub(crate) async fn structured(&mut self) {
         assert_eq!(self.option(option_code::STRUCTURED_REPLY, b"").await, [(1, vec![])]);
         self.structured = true;
     }
 
-    pub async fn choose_context(&mut self) {
+    pub(crate) async fn choose_context(&mut self) {
         let data = meta(b"disk", &[b"base:allocation"]);
         let replies = self.option(option_code::SET_META_CONTEXT, &data).await;
         assert_eq!(replies, [(4, [&[0, 0, 0, 1], b"base:allocation".as_slice()].concat()), (1, vec![])]);
     }
 
-    pub async fn request(&self, request: Request, data: &[u8]) {
+    pub(crate) async fn request(&self, request: Request, data: &[u8]) {
         let mut bytes = request.encode().to_vec();
         bytes.extend(data);
         self.send(&bytes).await.expect("open");
     }
 
     /// Takes one reply; `read` is the length of the data if it is a simple reply to a read.
-    pub async fn reply(&mut self, read: usize) -> Reply {
+    pub(crate) async fn reply(&mut self, read: usize) -> Reply {
         let magic = self.peek_magic().await;
         if magic == [0x67, 0x44, 0x66, 0x98] {
             let SimpleReply { error, cookie } = SimpleReply::decode(&self.recv().await).expect("magic");
@@ -279,7 +279,7 @@ impl Client {
     }
 
     /// Sends one request and takes its reply.
-    pub async fn ask(&mut self, request: Request, data: &[u8]) -> Reply {
+    pub(crate) async fn ask(&mut self, request: Request, data: &[u8]) -> Reply {
         self.request(request, data).await;
         let read = if request.command == command_code::READ { request.len as usize } else { 0 };
         let reply = self.reply(read).await;
@@ -287,21 +287,22 @@ impl Client {
         reply
     }
 
-    pub async fn read(&mut self, offset: u64, len: u32) -> Vec<u8> {
-        match self.ask(Request { command: command_code::READ, offset, len, ..Request::default() }, b"").await {
+    pub(crate) async fn read(&mut self, offset: u64, len: u32) -> Vec<u8> {
+        match self.ask(Request { command: command_code::READ, offset, len, ..Request::default() }, b"").await
+        {
             Reply::Data { data, .. } => data,
             other => panic!("{other:?} to a read"),
         }
     }
 
-    pub async fn write(&mut self, offset: u64, data: &[u8]) {
+    pub(crate) async fn write(&mut self, offset: u64, data: &[u8]) {
         let len = data.len() as u32;
         let request = Request { command: command_code::WRITE, offset, len, ..Request::default() };
         let reply = self.ask(request, data).await;
         assert_eq!(reply.error(), 0);
     }
 
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.io.close(self.socket);
     }
 }

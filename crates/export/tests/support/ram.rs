@@ -8,7 +8,7 @@ use brindle_io::{Io, PAGE, Slice};
 
 /// What a volume was asked for, in the order in which it was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum Asked {
     Read(u64, usize),
     Write(u64, usize, bool),
     Flush,
@@ -17,7 +17,7 @@ pub enum Asked {
 }
 
 /// Bytes in RAM. Pages that were discarded or zeroed without `keep_allocated` are holes.
-pub struct RamVolume {
+pub(crate) struct RamVolume {
     io: Io,
     limits: Limits,
     bytes: RefCell<Vec<u8>>,
@@ -25,23 +25,29 @@ pub struct RamVolume {
     /// Requests wait for up to so many turns of the executor, so that they end in another order than they began.
     turns: Cell<u32>,
     chance: Cell<u32>,
-    pub asked: RefCell<Vec<Asked>>,
+    pub(crate) asked: RefCell<Vec<Asked>>,
     /// What the next requests end with.
-    pub error: Cell<Option<VolumeError>>,
+    pub(crate) error: Cell<Option<VolumeError>>,
     /// Requests that are under way.
-    pub busy: Cell<usize>,
+    pub(crate) busy: Cell<usize>,
 }
 
 impl RamVolume {
     /// `size` zeroes, all of them holes.
-    pub fn new(io: &Io, size: u64) -> Rc<Self> {
+    pub(crate) fn new(io: &Io, size: u64) -> Rc<Self> {
         Self::with(io, |limits| limits.size = size)
     }
 
     /// A volume whose limits are changed before it is made.
-    pub fn with(io: &Io, change: impl FnOnce(&mut Limits)) -> Rc<Self> {
-        let mut limits =
-            Limits { size: 1 << 20, block: 512, preferred: 4096, optimal: 0, read_only: false, discard: true };
+    pub(crate) fn with(io: &Io, change: impl FnOnce(&mut Limits)) -> Rc<Self> {
+        let mut limits = Limits {
+            size: 1 << 20,
+            block: 512,
+            preferred: 4096,
+            optimal: 0,
+            read_only: false,
+            discard: true,
+        };
         change(&mut limits);
         let size = limits.size as usize;
         Rc::new(Self {
@@ -59,17 +65,17 @@ impl RamVolume {
 
     /// From now on each request waits for up to `turns` turns.
     #[allow(dead_code, reason = "not every user does")]
-    pub fn dawdle(&self, turns: u32) {
+    pub(crate) fn dawdle(&self, turns: u32) {
         self.turns.set(turns);
     }
 
     #[allow(dead_code, reason = "not every user does")]
-    pub fn content(&self, offset: usize, len: usize) -> Vec<u8> {
+    pub(crate) fn content(&self, offset: usize, len: usize) -> Vec<u8> {
         self.bytes.borrow()[offset..offset + len].to_vec()
     }
 
     /// Changes the content beside the server's back.
-    pub fn set_content(&self, offset: usize, from: &[u8]) {
+    pub(crate) fn set_content(&self, offset: usize, from: &[u8]) {
         self.bytes.borrow_mut()[offset..offset + from.len()].copy_from_slice(from);
         self.allocate(offset as u64, from.len() as u64, true);
     }
