@@ -8,6 +8,7 @@ use brindle_layout::{Family, Geometry, Level};
 use brindle_parity::Kernel;
 
 use crate::data::lock::RangeLock;
+use crate::data::parity::Batches;
 use crate::keeper::Keeper;
 use crate::members::{Device, Members, RoleState};
 use crate::volume::{Limits, Volume, VolumeError, ZeroOptions};
@@ -55,11 +56,14 @@ pub(crate) struct Inner {
     pub(crate) keeper: Rc<Keeper>,
     pub(crate) config: Config,
     pub(crate) limits: Limits,
-    #[allow(dead_code, reason = "parity levels come next")]
     pub(crate) kernel: &'static Kernel,
     pub(crate) scratch: Pool,
     /// Bytes of the array (mirrored) or rows (parity).
     pub(crate) locks: RangeLock,
+    /// Writes to rows that can be joined.
+    pub(crate) batches: Batches,
+    /// Writes in progress (parity).
+    pub(crate) writers: Cell<u32>,
     /// Work in flight by role, in bytes; mirrored arrays choose by it.
     pub(crate) load: Vec<Cell<u64>>,
     /// Breaks ties between copies.
@@ -98,6 +102,8 @@ impl Array {
             kernel: brindle_parity::kernel(),
             scratch: io.pool(bytes),
             locks: RangeLock::new(io),
+            batches: Batches::default(),
+            writers: Cell::new(0),
             load: (0..members.len()).map(|_| Cell::new(0)).collect(),
             turn: Cell::new(0),
             geometry,
@@ -171,7 +177,7 @@ impl Volume for Array {
             _ if into.is_empty() => Ok(()),
             Family::Striped(map) => inner.read_striped(map, offset, &into).await,
             Family::Mirrored(map) => inner.read_mirrored(map, offset, &into).await,
-            Family::Parity(_) => Err(VolumeError::Unsupported),
+            Family::Parity(map) => inner.read_parity(map, offset, &into).await,
         }
     }
 
@@ -182,7 +188,7 @@ impl Volume for Array {
             _ if from.is_empty() => Ok(()),
             Family::Striped(map) => inner.write_striped(map, offset, &from, fua).await,
             Family::Mirrored(map) => inner.write_mirrored(map, offset, &from, fua).await,
-            Family::Parity(_) => Err(VolumeError::Unsupported),
+            Family::Parity(map) => inner.write_parity(map, offset, &from, fua).await,
         }
     }
 

@@ -1,8 +1,8 @@
 //! The data path: what happens to a request between the volume above and the members below.
 
-#[allow(dead_code, reason = "parity levels come next")]
 pub(crate) mod lock;
 mod mirrored;
+pub(crate) mod parity;
 mod spans;
 mod striped;
 

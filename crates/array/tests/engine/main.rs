@@ -1,4 +1,5 @@
 //! The engine's data path on members in RAM.
 
+mod model;
 mod striped_mirrored;
 mod world;

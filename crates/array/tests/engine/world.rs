@@ -7,6 +7,9 @@ use brindle_layout::{Geometry, Layout, Level};
 /// Where the data area begins on every member: off the zero, to catch who forgets it.
 pub(crate) const DATA_OFFSET: u64 = 8192;
 
+/// Bytes that the whole array is read or written in.
+const STEP: u64 = 256 << 10;
+
 pub(crate) struct World {
     pub(crate) memory: Memory,
     pub(crate) io: Io,
@@ -32,6 +35,26 @@ pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Random numbers from a seed (xorshift).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 8) % end
+    }
+}
+
 impl World {
     pub(crate) fn new(level: Level, layout: Layout, chunk: u64, members: usize, size: u64) -> Self {
         Self::with(level, layout, chunk, &vec![size; members], config())
@@ -52,12 +75,28 @@ impl World {
         sizes: &[u64],
         config: Config,
     ) -> Self {
-        let io = Io::new(Box::new(memory.clone()));
         let geometry = Geometry::new(level, layout, chunk, sizes).unwrap();
-        let devices = ids.iter().map(|&id| Some(Device { id, data_offset: DATA_OFFSET })).collect();
+        Self::assemble(memory, ids, geometry, &[], config)
+    }
+
+    fn assemble(
+        memory: Memory,
+        ids: Vec<MemberId>,
+        geometry: Geometry,
+        lost: &[u16],
+        config: Config,
+    ) -> Self {
+        let io = Io::new(Box::new(memory.clone()));
+        let device = |(role, &id)| (!lost.contains(&role)).then_some(Device { id, data_offset: DATA_OFFSET });
+        let devices = (0..).zip(&ids).map(device).collect();
         let array = Array::volatile(&io, geometry, devices, config);
-        let pool = io.pool(16 << 20);
+        let pool = io.pool(2 << 20);
         Self { memory, io, pool, ids, array }
+    }
+
+    /// The same members, some of them missing.
+    pub(crate) fn without(&self, lost: &[u16]) -> Self {
+        Self::assemble(self.memory.clone(), self.ids.clone(), self.array.geometry().clone(), lost, config())
     }
 
     /// Runs to the end of `work`.
@@ -76,5 +115,22 @@ impl World {
         buf.bytes_mut().fill(0xEE);
         self.array.read(offset, buf.all()).await?;
         Ok(buf.bytes().to_vec())
+    }
+
+    pub(crate) async fn read_all(&self) -> Result<Vec<u8>, VolumeError> {
+        let size = self.array.limits().size;
+        let mut all = Vec::with_capacity(size as usize);
+        while (all.len() as u64) < size {
+            let len = (size - all.len() as u64).min(STEP) as usize;
+            all.extend(self.read(all.len() as u64, len).await?);
+        }
+        Ok(all)
+    }
+
+    pub(crate) async fn write_all(&self, bytes: &[u8]) -> Result<(), VolumeError> {
+        for (at, step) in bytes.chunks(STEP as usize).enumerate() {
+            self.write(at as u64 * STEP, step).await?;
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,76 @@
+//! RAID 4, 5 and 6: rows of data chunks with parity.
+//!
+//! A row is locked while its parity and data don't agree, and while something is computed from both. A task takes all
+//! the scratch memory that a step needs at once, and never waits for a lock while it holds some.
+
+mod batch;
+mod full;
+mod plan;
+mod read;
+mod rebuild;
+mod row_write;
+mod solve;
+mod window;
+mod write;
+
+use brindle_layout::{ParityRows, Row};
+use smallvec::SmallVec;
+
+pub(crate) use batch::Batches;
+
+use crate::array::Inner;
+use crate::members::Device;
+use crate::volume::VolumeError;
+
+/// Columns are cut at multiples of this: no member has larger blocks.
+const PAGE: u64 = 4096;
+
+/// One block per term of a parity; an empty one stands for zeroes.
+type Slots<'a> = SmallVec<[&'a [u8]; 32]>;
+
+impl Inner {
+    /// Bytes of scratch that one step may take: several steps can run side by side.
+    fn budget(&self) -> u64 {
+        self.scratch.capacity().min(64 << 20) as u64 / 8
+    }
+
+    /// The member of `role` if its bytes in row `row` can be trusted.
+    ///
+    /// Recovery advances by whole rows, so that a row is either rebuilt or not.
+    #[inline]
+    fn readable_in(&self, map: &ParityRows, row: u64, role: u16) -> Option<Device> {
+        self.members.readable(role, map.row_offset(row + 1))
+    }
+
+    /// Whether parity of the row is known to agree with its data.
+    #[inline]
+    fn is_synced(&self, map: &ParityRows, row: u64) -> bool {
+        map.row_offset(row + 1) <= self.keeper.synced_to()
+    }
+
+    /// Refuses to change a row of which more is lost than its parity can replace: nothing that is written there
+    /// could be promised.
+    fn check_row(&self, map: &ParityRows, row: u64) -> Result<(), VolumeError> {
+        if self.members.all_in_sync() {
+            return Ok(());
+        }
+        let roles = map.row(row);
+        let lost = |role: &u16| self.readable_in(map, row, *role).is_none();
+        let data = data_roles(&roles).filter(lost).count();
+        let parity = parity_roles(&roles).filter(|role| !lost(role)).count();
+        if data > parity || (data > 0 && !self.is_synced(map, row)) {
+            return Err(VolumeError::TooManyLost);
+        }
+        Ok(())
+    }
+}
+
+/// The roles that hold the row's data, in its order.
+fn data_roles(row: &Row) -> impl Iterator<Item = u16> + '_ {
+    (0..row.data_members()).map(|index| row.data_member(index))
+}
+
+/// The roles that hold the row's parity: P, then Q if there is one.
+fn parity_roles(row: &Row) -> impl Iterator<Item = u16> {
+    core::iter::once(row.p()).chain(row.q())
+}

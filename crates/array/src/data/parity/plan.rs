@@ -1,0 +1,185 @@
+//! How to write a part of a row with the fewest operations.
+
+use brindle_io::Slice;
+use brindle_layout::{ParityRows, Row};
+use smallvec::SmallVec;
+
+use super::solve::LostData;
+use crate::array::Inner;
+use crate::volume::VolumeError;
+
+/// New bytes of one data block. Columns are bytes within the chunk.
+#[derive(Clone)]
+pub(super) struct Piece {
+    pub(super) index: u16,
+    pub(super) lo: u64,
+    pub(super) hi: u64,
+    pub(super) memory: Slice,
+}
+
+impl Piece {
+    /// The part between two columns, which the piece covers.
+    pub(super) fn part(&self, lo: u64, hi: u64) -> Slice {
+        self.memory.slice((lo - self.lo) as usize..(hi - self.lo) as usize)
+    }
+
+    pub(super) fn covers(&self, band: &Band) -> bool {
+        self.lo <= band.lo && band.hi <= self.hi
+    }
+}
+
+/// The pieces of a row, by index and column; none overlaps another.
+pub(super) type Pieces = SmallVec<[Piece; 2]>;
+
+/// How the parity of a band comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From the new data and the data that stays, which is read, if any does.
+    Reconstruct,
+    /// From the old parity, the old data and the new data: read-modify-write.
+    Modify,
+}
+
+/// Columns in which the same blocks are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Band {
+    pub(super) lo: u64,
+    pub(super) hi: u64,
+    pub(super) way: Way,
+    /// Both ways are possible.
+    free: bool,
+}
+
+pub(super) type Bands = SmallVec<[Band; 2]>;
+
+/// What to do about the columns of a row.
+pub(super) enum Plan {
+    Bands(Bands),
+    /// Lost blocks have to be rebuilt before parity can be computed: all is read.
+    Rebuild(Bands),
+}
+
+/// What a row has left.
+pub(super) struct Health {
+    /// Parity whose old content can be used: P, Q.
+    pub(super) readable: [bool; 2],
+    /// Parity that has to be written: P, Q.
+    pub(super) writable: [bool; 2],
+    pub(super) lost: LostData,
+    pub(super) synced: bool,
+}
+
+impl Health {
+    /// Parity blocks that read-modify-write reads.
+    fn old_parity(&self) -> usize {
+        self.readable.iter().filter(|&&there| there).count()
+    }
+}
+
+impl Inner {
+    /// What is left of a row.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] if something of it is lost for good.
+    pub(super) fn health(&self, map: &ParityRows, number: u64, row: &Row) -> Result<Health, VolumeError> {
+        let synced = self.is_synced(map, number);
+        let has_q = row.q().is_some();
+        if self.members.all_in_sync() {
+            let parity = [true, has_q];
+            return Ok(Health { readable: parity, writable: parity, lost: LostData::new(), synced });
+        }
+        self.check_row(map, number)?;
+        let there = |role: u16| self.readable_in(map, number, role).is_some();
+        let lost = super::solve::lost_data(row, there).map_err(|_| VolumeError::TooManyLost)?;
+        let takes = |role: u16| self.members.writable(role).is_some();
+        Ok(Health {
+            readable: [there(row.p()), row.q().is_some_and(there)],
+            writable: [takes(row.p()), row.q().is_some_and(takes)],
+            lost,
+            synced,
+        })
+    }
+}
+
+/// Cuts the columns of the pieces into bands and finds each one's way.
+pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Plan {
+    let mut bands = cut(pieces);
+    let mut rebuild = false;
+    for band in &mut bands {
+        let written = |index: u16| pieces.iter().any(|piece| piece.index == index && piece.covers(band));
+        let count = pieces.iter().filter(|piece| piece.covers(band)).count();
+        let lost_written = health.lost.iter().any(|&index| written(index));
+        let lost_kept = health.lost.iter().any(|&index| !written(index));
+        rebuild |= lost_written && lost_kept;
+        (band.way, band.free) = match () {
+            // No parity is left: there is nothing to compute, and so nothing to read.
+            () if health.writable == [false, false] => (Way::Modify, false),
+            () if lost_kept => (Way::Modify, false),
+            () if lost_written || !health.synced => (Way::Reconstruct, false),
+            () => {
+                let reconstruct = usize::from(row.data_members()) - count;
+                let modify = count + health.old_parity();
+                (if reconstruct < modify { Way::Reconstruct } else { Way::Modify }, true)
+            }
+        };
+    }
+    if rebuild {
+        return Plan::Rebuild(bands);
+    }
+    if bands.len() > 1 && bands.iter().any(|band| band.free) {
+        bands = cheapest(row, health, pieces, &bands);
+    }
+    Plan::Bands(bands)
+}
+
+/// Each band's own best way against one way for all: neighbours that read the same member share an operation.
+fn cheapest(row: &Row, health: &Health, pieces: &[Piece], bands: &Bands) -> Bands {
+    let uniform = |way: Way| -> Bands {
+        bands.iter().map(|&band| if band.free { Band { way, ..band } } else { band }).collect()
+    };
+    let cost = |bands: &Bands| reads(row, health, pieces, bands);
+    let mut best = bands.clone();
+    for other in [uniform(Way::Modify), uniform(Way::Reconstruct)] {
+        if cost(&other) < cost(&best) {
+            best = other;
+        }
+    }
+    best
+}
+
+/// Read operations, and bytes as the tie-breaker.
+fn reads(row: &Row, health: &Health, pieces: &[Piece], bands: &[Band]) -> (usize, u64) {
+    let (mut operations, mut bytes) = (0, 0);
+    let mut count = |times: usize, reads: &dyn Fn(&Band) -> bool| {
+        let mut end = None;
+        for band in bands.iter().filter(|band| reads(band)) {
+            operations += if end == Some(band.lo) { 0 } else { times };
+            bytes += (band.hi - band.lo) * times as u64;
+            end = Some(band.hi);
+        }
+    };
+    for index in 0..row.data_members() {
+        count(1, &|band| reads_data(health, pieces, band, index));
+    }
+    count(health.old_parity(), &|band| band.way == Way::Modify);
+    (operations, bytes)
+}
+
+/// Whether a band needs the old content of a data block.
+pub(super) fn reads_data(health: &Health, pieces: &[Piece], band: &Band, index: u16) -> bool {
+    let written = pieces.iter().any(|piece| piece.index == index && piece.covers(band));
+    match band.way {
+        Way::Reconstruct => !written,
+        Way::Modify => written && health.old_parity() > 0,
+    }
+}
+
+/// Bands between all the pieces' edges; columns that no piece touches are left out.
+fn cut(pieces: &[Piece]) -> Bands {
+    let mut edges: SmallVec<[u64; 8]> = pieces.iter().flat_map(|piece| [piece.lo, piece.hi]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let band = |edge: &[u64]| Band { lo: edge[0], hi: edge[1], way: Way::Modify, free: false };
+    let touched = |band: &Band| pieces.iter().any(|piece| piece.covers(band));
+    edges.windows(2).map(band).filter(touched).collect()
+}

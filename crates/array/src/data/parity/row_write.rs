@@ -1,0 +1,373 @@
+//! A part of one row written: reads what its plan needs, computes parity, writes data and parity at once.
+//!
+//! All members are written in one group, so whichever of them refuse, the others hold what belongs together: data that
+//! a failed member lacks is what parity says it is.
+
+use core::ops::Range;
+
+use brindle_io::{Buf, Group, OpError, Outcome, Slice};
+use brindle_layout::{ParityRows, Row};
+use smallvec::SmallVec;
+
+use super::PAGE;
+use super::batch::Batch;
+use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
+use super::rebuild::LoadError;
+use super::solve::{SmallSlots, generate};
+use super::window::{Planes, Window};
+use crate::array::Inner;
+use crate::volume::VolumeError;
+
+/// How often a write begins anew after members gave errors; each time something is mended or a member less is used.
+const ATTEMPTS: usize = 8;
+
+/// The work on some columns of a row.
+struct Job<'a> {
+    map: &'a ParityRows,
+    number: u64,
+    row: Row,
+    pieces: &'a [Piece],
+    fua: bool,
+}
+
+/// Scratch of a job: blocks of P, Q and then data, each as wide as the columns.
+struct Blocks {
+    buf: Buf,
+    /// First column.
+    lo: u64,
+    width: u64,
+    /// By data index, the block that takes its old content; 0 for none.
+    data: SmallVec<[u16; 16]>,
+}
+
+const P: u16 = 0;
+const Q: u16 = 1;
+
+impl Blocks {
+    fn range(&self, block: u16, band: &Band) -> Range<usize> {
+        let start = u64::from(block) * self.width + band.lo - self.lo;
+        start as usize..(start + band.hi - band.lo) as usize
+    }
+
+    fn slice(&self, block: u16, band: &Band) -> Slice {
+        self.buf.slice(self.range(block, band))
+    }
+}
+
+impl Inner {
+    /// Carries out what has gathered for a row. The caller holds the row alone.
+    pub(super) async fn write_batch(
+        &self,
+        map: &ParityRows,
+        number: u64,
+        batch: &Batch,
+    ) -> Result<(), VolumeError> {
+        let mut pieces = Pieces::new();
+        for part in &batch.parts {
+            cut_part(map.chunk(), part.start, &part.memory, &mut pieces);
+        }
+        if pieces.len() > 1 {
+            pieces.sort_unstable_by_key(|piece| (piece.index, piece.lo));
+        }
+        let lo = pieces.iter().map(|piece| piece.lo).min().unwrap_or(0);
+        let hi = pieces.iter().map(|piece| piece.hi).max().unwrap_or(0);
+        let row = map.row(number);
+        let width = self.budget() / u64::from(self.members.len() + 2);
+        if hi - lo <= width {
+            let job = Job { map, number, row, pieces: &pieces, fua: batch.fua };
+            return self.write_columns(&job, lo..hi).await;
+        }
+        let width = (width & !(PAGE - 1)).max(PAGE);
+        for from in (lo..hi).step_by(width as usize) {
+            let cols = from..(from + width).min(hi);
+            let within: Pieces = pieces.iter().filter_map(|piece| clip(piece, &cols)).collect();
+            let job = Job { map, number, row, pieces: &within, fua: batch.fua };
+            if !within.is_empty() {
+                self.write_columns(&job, cols).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the pieces, all of which lie within the columns.
+    async fn write_columns(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
+        let mut last = VolumeError::TooManyLost;
+        for _ in 0..ATTEMPTS {
+            let health = self.health(job.map, job.number, &job.row)?;
+            let tried = match plan(&job.row, &health, job.pieces) {
+                Plan::Bands(bands) => self.write_bands(job, &cols, health, bands).await?,
+                Plan::Rebuild(bands) => Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?,
+            };
+            let Some(failed) = tried else { return Ok(()) };
+            last = failed.ok().err().map_or(last, VolumeError::Member);
+            Box::pin(self.mend_reads(job, &cols, &failed)).await?;
+        }
+        Err(last)
+    }
+
+    /// Makes readable what the members in `failed` would not give, or takes them out of use.
+    async fn mend_reads(
+        &self,
+        job: &Job<'_>,
+        cols: &Range<u64>,
+        failed: &Outcome,
+    ) -> Result<(), VolumeError> {
+        for failure in failed.failures() {
+            let Some(role) = failure.kind.member().and_then(|member| self.role_of(member)) else { continue };
+            if failure.error == OpError::Gone {
+                self.fail_member(role, failure.error, false).await?;
+            } else {
+                self.mend_block(job.map, job.number, cols.clone(), role).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads, computes and writes as planned; gives back a group of reads that failed, with nothing changed yet.
+    async fn write_bands(
+        &self,
+        job: &Job<'_>,
+        cols: &Range<u64>,
+        health: Health,
+        bands: Bands,
+    ) -> Result<Option<Outcome>, VolumeError> {
+        let (mut health, mut bands) = (health, bands);
+        let (mut data, count) = assign(&job.row, &health, job.pieces, &bands);
+        let width = cols.end - cols.start;
+        let bytes = (u64::from(count) * width) as usize;
+        let buf = match self.scratch.try_alloc(bytes) {
+            Some(buf) => buf,
+            None => {
+                // Members may fail while this task waits: take what any plan may need and plan again.
+                let most = (u64::from(job.row.data_members() + 2) * width) as usize;
+                let buf = self.scratch.alloc(most).await;
+                health = self.health(job.map, job.number, &job.row)?;
+                let Plan::Bands(now) = plan(&job.row, &health, job.pieces) else {
+                    drop(buf);
+                    return Box::pin(self.write_rebuilt(job, cols, &health, &bands)).await;
+                };
+                bands = now;
+                data = assign(&job.row, &health, job.pieces, &bands).0;
+                buf
+            }
+        };
+        let blocks = Blocks { buf, lo: cols.start, width, data };
+        let group = self.read_old(job, &health, &bands, &blocks);
+        if !group.is_empty() {
+            let outcome = group.submit().await;
+            if !outcome.is_ok() {
+                return Ok(Some(outcome));
+            }
+        } else {
+            drop(group);
+        }
+        self.compute(job, &health, &bands, &blocks);
+
+        let mut group = self.io.group();
+        self.write_data(job, &mut group);
+        for (kind, role) in [(P, Some(job.row.p())), (Q, job.row.q())] {
+            let Some(device) = role.and_then(|role| self.members.writable(role)) else { continue };
+            for band in bands.iter().filter(|band| health.makes(band, kind)) {
+                let offset = device.data_offset + job.map.row_offset(job.number) + band.lo;
+                group.write(device.id, offset, &blocks.slice(kind, band), job.fua);
+            }
+        }
+        let outcome = group.submit().await;
+        self.settle_writes(&outcome, true).await?;
+        // Members may have been lost meanwhile, and what was not written to them with them.
+        self.check_row(job.map, job.number)?;
+        Ok(None)
+    }
+
+    fn read_old(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> Group {
+        let mut group = self.io.group();
+        let start = job.map.row_offset(job.number);
+        for index in 0..job.row.data_members() {
+            let block = blocks.data[usize::from(index)];
+            if block == 0 {
+                continue;
+            }
+            let Some(device) = self.members.device(job.row.data_member(index)) else { continue };
+            for band in bands.iter().filter(|band| reads_data(health, job.pieces, band, index)) {
+                group.read(device.id, device.data_offset + start + band.lo, &blocks.slice(block, band));
+            }
+        }
+        for (kind, role) in [(P, Some(job.row.p())), (Q, job.row.q())] {
+            let Some(device) = role.and_then(|role| self.members.device(role)) else { continue };
+            let modified = |band: &&Band| band.way == Way::Modify && health.readable[usize::from(kind)];
+            for band in bands.iter().filter(modified) {
+                group.read(device.id, device.data_offset + start + band.lo, &blocks.slice(kind, band));
+            }
+        }
+        group
+    }
+
+    fn write_data(&self, job: &Job<'_>, group: &mut Group) {
+        let start = job.map.row_offset(job.number);
+        for piece in job.pieces {
+            if let Some(device) = self.members.writable(job.row.data_member(piece.index)) {
+                group.write(device.id, device.data_offset + start + piece.lo, &piece.memory, job.fua);
+            }
+        }
+    }
+
+    fn compute(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) {
+        let mut bytes = blocks.buf.bytes_mut();
+        let (parity, data) = bytes.split_at_mut(2 * blocks.width as usize);
+        let (p, q) = parity.split_at_mut(blocks.width as usize);
+        for band in bands {
+            let at = (band.lo - blocks.lo) as usize..(band.hi - blocks.lo) as usize;
+            let p = health.makes(band, P).then_some(&mut p[at.clone()]);
+            let q = health.makes(band, Q).then_some(&mut q[at]);
+            let old = |index: u16| {
+                let block = blocks.data[usize::from(index)];
+                (block > 0).then(|| {
+                    let range = blocks.range(block - 2, band);
+                    &data[range]
+                })
+            };
+            match band.way {
+                Way::Modify => self.modify(job, band, old, p, q),
+                Way::Reconstruct => with_new(job, band, old, |slots| generate(self.kernel, slots, p, q)),
+            }
+        }
+    }
+
+    /// Adds to parity what changes.
+    fn modify<'a>(
+        &self,
+        job: &Job<'_>,
+        band: &Band,
+        old: impl Fn(u16) -> Option<&'a [u8]>,
+        mut p: Option<&mut [u8]>,
+        mut q: Option<&mut [u8]>,
+    ) {
+        for piece in job.pieces.iter().filter(|piece| piece.covers(band)) {
+            let part = piece.part(band.lo, band.hi);
+            let (Some(old), new) = (old(piece.index), part.bytes()) else { continue };
+            let slot = usize::from(job.row.data_slot(piece.index));
+            match (p.as_deref_mut(), q.as_deref_mut()) {
+                (Some(p), Some(q)) => self.kernel.update_pq(slot, old, &new, p, q),
+                (Some(p), None) => self.kernel.update_p(old, &new, p),
+                (None, Some(q)) => self.kernel.update_q(slot, old, &new, q),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Reads the whole row, rebuilds what is lost, and writes the pieces with parity made anew.
+    async fn write_rebuilt(
+        &self,
+        job: &Job<'_>,
+        cols: &Range<u64>,
+        health: &Health,
+        bands: &Bands,
+    ) -> Result<Option<Outcome>, VolumeError> {
+        let window = Window::of_row(job.number, cols.clone());
+        let wanted = |row: &Row, role: u16| role != row.p() && Some(role) != row.q();
+        let planes = match self.load(job.map, &window, 0, wanted, &[]).await {
+            Ok(planes) => planes,
+            Err(LoadError::Volume(error)) => return Err(error),
+            Err(LoadError::Members(outcome)) => return Ok(Some(outcome)),
+        };
+        self.compute_rebuilt(job, cols.start, health, bands, &planes);
+        let mut group = self.io.group();
+        self.write_data(job, &mut group);
+        for (kind, role) in [(P, Some(job.row.p())), (Q, job.row.q())] {
+            let Some(role) = role.filter(|_| health.writable[usize::from(kind)]) else { continue };
+            let Some(device) = self.members.writable(role) else { continue };
+            let block = planes.block(role, job.number);
+            for band in bands {
+                let offset = device.data_offset + job.map.row_offset(job.number) + band.lo;
+                let part = block.slice((band.lo - cols.start) as usize..(band.hi - cols.start) as usize);
+                group.write(device.id, offset, &part, job.fua);
+            }
+        }
+        let outcome = group.submit().await;
+        self.settle_writes(&outcome, true).await?;
+        // Members may have been lost meanwhile, and what was not written to them with them.
+        self.check_row(job.map, job.number)?;
+        Ok(None)
+    }
+
+    fn compute_rebuilt(&self, job: &Job<'_>, lo: u64, health: &Health, bands: &Bands, planes: &Planes) {
+        let mut bytes = planes.bytes_mut();
+        let mut blocks = planes.blocks(&mut bytes, job.number);
+        let p_block = core::mem::take(&mut blocks[usize::from(job.row.p())]);
+        let q_block = job.row.q().map(|q| core::mem::take(&mut blocks[usize::from(q)]));
+        let (p_block, mut q_block) = (p_block, q_block);
+        for band in bands {
+            let at = (band.lo - lo) as usize..(band.hi - lo) as usize;
+            let p = health.writable[0].then_some(&mut p_block[at.clone()]);
+            let q = q_block.as_deref_mut().filter(|_| health.writable[1]).map(|q| &mut q[at.clone()]);
+            let old = |index: u16| Some(&blocks[usize::from(job.row.data_member(index))][at.clone()]);
+            with_new(job, band, old, |slots| generate(self.kernel, slots, p, q));
+        }
+    }
+}
+
+impl Health {
+    /// Whether a band's way gives new content for this parity.
+    fn makes(&self, band: &Band, kind: u16) -> bool {
+        match band.way {
+            Way::Modify => self.readable[usize::from(kind)],
+            Way::Reconstruct => self.writable[usize::from(kind)],
+        }
+    }
+}
+
+/// Hands the row's new content in a band to `work`, as terms of parity: pieces where there are, else old blocks.
+fn with_new<'a>(
+    job: &Job<'_>,
+    band: &Band,
+    old: impl Fn(u16) -> Option<&'a [u8]>,
+    work: impl FnOnce(&[&[u8]]),
+) {
+    let parts: SmallVec<[(u16, Slice); 16]> = job
+        .pieces
+        .iter()
+        .filter(|piece| piece.covers(band))
+        .map(|piece| (piece.index, piece.part(band.lo, band.hi)))
+        .collect();
+    let guards: SmallVec<[(u16, brindle_io::Bytes<'_>); 16]> =
+        parts.iter().map(|(index, part)| (*index, part.bytes())).collect();
+    let mut slots = SmallSlots::zeroes(&job.row);
+    for index in 0..job.row.data_members() {
+        let new = guards.iter().find(|(i, _)| *i == index).map(|(_, bytes)| &**bytes);
+        if let Some(block) = new.or_else(|| old(index)) {
+            slots[usize::from(job.row.data_slot(index))] = block;
+        }
+    }
+    work(&slots);
+}
+
+/// Gives each data block that is read a place in scratch, behind P and Q; with how many there are in all.
+fn assign(row: &Row, health: &Health, pieces: &[Piece], bands: &Bands) -> (SmallVec<[u16; 16]>, u16) {
+    let mut next = 2;
+    let data = (0..row.data_members()).map(|index| {
+        if !bands.iter().any(|band| reads_data(health, pieces, band, index)) {
+            return 0;
+        }
+        next += 1;
+        next - 1
+    });
+    (data.collect(), next)
+}
+
+/// Cuts a range of a row's data at its chunks.
+fn cut_part(chunk: u64, start: u64, memory: &Slice, pieces: &mut Pieces) {
+    let mut at = 0;
+    while at < memory.len() as u64 {
+        let (index, lo) = ((start + at) / chunk, (start + at) % chunk);
+        let len = (chunk - lo).min(memory.len() as u64 - at);
+        let memory = memory.slice(at as usize..(at + len) as usize);
+        pieces.push(Piece { index: index as u16, lo, hi: lo + len, memory });
+        at += len;
+    }
+}
+
+/// The piece's part within the columns.
+fn clip(piece: &Piece, cols: &Range<u64>) -> Option<Piece> {
+    let (lo, hi) = (piece.lo.max(cols.start), piece.hi.min(cols.end));
+    (lo < hi).then(|| Piece { index: piece.index, lo, hi, memory: piece.part(lo, hi) })
+}

@@ -1,0 +1,108 @@
+//! A window on the rows: the same columns of all members, in scratch memory.
+
+use core::ops::Range;
+
+use brindle_io::{Buf, BytesMut, Slice};
+use brindle_layout::ParityRows;
+use smallvec::SmallVec;
+
+use super::PAGE;
+use crate::array::Inner;
+
+/// Some rows with all their columns, or one row with some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) rows: Range<u64>,
+    /// Bytes within the chunks.
+    pub(super) cols: Range<u64>,
+}
+
+impl Window {
+    pub(super) fn of_row(row: u64, cols: Range<u64>) -> Self {
+        Self { rows: row..row + 1, cols }
+    }
+
+    pub(super) fn width(&self) -> u64 {
+        self.cols.end - self.cols.start
+    }
+
+    /// Bytes of each member.
+    pub(super) fn plane(&self) -> u64 {
+        (self.rows.end - self.rows.start) * self.width()
+    }
+
+    /// Where the window's part of a row begins on every member.
+    pub(super) fn offset(&self, map: &ParityRows, row: u64) -> u64 {
+        map.row_offset(row) + self.cols.start
+    }
+}
+
+/// A window's bytes: a plane per member, in the order of roles, within which rows follow each other as they do on
+/// the member; and planes for what is computed besides.
+pub(super) struct Planes {
+    window: Window,
+    buf: Buf,
+}
+
+/// The blocks of one row, by plane. Taking one out leaves it empty, which parity takes for zeroes.
+pub(super) type Blocks<'a> = SmallVec<[&'a mut [u8]; 16]>;
+
+impl Planes {
+    fn start(&self, plane: u16, row: u64) -> usize {
+        (u64::from(plane) * self.window.plane() + (row - self.window.rows.start) * self.window.width())
+            as usize
+    }
+
+    /// The block of a row in a plane.
+    pub(super) fn block(&self, plane: u16, row: u64) -> Slice {
+        let start = self.start(plane, row);
+        self.buf.slice(start..start + self.window.width() as usize)
+    }
+
+    /// All rows of a plane.
+    pub(super) fn all(&self, plane: u16) -> Slice {
+        let start = self.start(plane, self.window.rows.start);
+        self.buf.slice(start..start + self.window.plane() as usize)
+    }
+
+    /// To look at and change everything; [`Planes::blocks`] cuts it up.
+    pub(super) fn bytes_mut(&self) -> BytesMut<'_> {
+        self.buf.bytes_mut()
+    }
+
+    /// The blocks of a row, one per plane.
+    pub(super) fn blocks<'a>(&self, bytes: &'a mut [u8], row: u64) -> Blocks<'a> {
+        let at = self.start(0, row);
+        let width = self.window.width() as usize;
+        bytes.chunks_exact_mut(self.window.plane() as usize).map(|plane| &mut plane[at..at + width]).collect()
+    }
+}
+
+impl Inner {
+    /// Scratch for a window: a plane per member and `more`.
+    pub(super) async fn planes(&self, window: &Window, more: u16) -> Planes {
+        let planes = u64::from(self.members.len() + more);
+        let buf = self.scratch.alloc((planes * window.plane()) as usize).await;
+        Planes { window: window.clone(), buf }
+    }
+
+    /// Cuts rows and columns into windows that fit the budget with `more` planes besides the members'.
+    pub(super) fn windows(
+        &self,
+        rows: Range<u64>,
+        cols: Range<u64>,
+        more: u16,
+    ) -> impl Iterator<Item = Window> + use<> {
+        let plane = self.budget() / u64::from(self.members.len() + more);
+        let width = cols.end - cols.start;
+        let (row_step, col_step) =
+            if plane >= width { (plane / width, width) } else { (1, (plane & !(PAGE - 1)).max(PAGE)) };
+        rows.clone().step_by(row_step as usize).flat_map(move |row| {
+            let rows = row..(row + row_step).min(rows.end);
+            let end = cols.end;
+            cols.clone()
+                .step_by(col_step as usize)
+                .map(move |col| Window { rows: rows.clone(), cols: col..(col + col_step).min(end) })
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! Writes of parity arrays, cut into parts of rows and runs of full rows.
+
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+
+use brindle_io::Slice;
+use brindle_layout::ParityRows;
+
+use super::batch::Part;
+use crate::array::Inner;
+use crate::data::Writing;
+use crate::data::lock::Hold;
+use crate::volume::VolumeError;
+
+/// Where a range cuts rows: a part of the first, full ones, a part of the last. Lengths in bytes.
+pub(super) struct Cuts {
+    pub(super) head: u64,
+    pub(super) full: u64,
+    pub(super) tail: u64,
+}
+
+impl Cuts {
+    pub(super) fn of(map: &ParityRows, offset: u64, len: u64) -> Self {
+        let row = map.row_data_bytes();
+        let to_next = offset.next_multiple_of(row) - offset;
+        if to_next > len {
+            return Self { head: len, full: 0, tail: 0 };
+        }
+        let tail = (len - to_next) % row;
+        Self { head: to_next, full: len - to_next - tail, tail }
+    }
+}
+
+/// A request's stay among those that are writing.
+struct Counted<'a>(&'a core::cell::Cell<u32>);
+
+impl<'a> Counted<'a> {
+    fn begin(count: &'a core::cell::Cell<u32>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Inner {
+    #[inline]
+    pub(crate) async fn write_parity(
+        &self,
+        map: &ParityRows,
+        offset: u64,
+        from: &Slice,
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        let _writing = Writing::begin(&self.keeper).await?;
+        let _counted = Counted::begin(&self.writers);
+        let cuts = Cuts::of(map, offset, from.len() as u64);
+        if cuts.full + cuts.tail == 0 {
+            return self.write_part(map, offset, from, fua).await;
+        }
+        if cuts.head + cuts.tail == 0 {
+            return self.write_full_rows(map, offset / map.row_data_bytes(), from, fua).await;
+        }
+        Box::pin(self.write_cuts(map, offset, from, fua, &cuts)).await
+    }
+
+    /// Writes both edges and the full rows between them side by side.
+    async fn write_cuts(
+        &self,
+        map: &ParityRows,
+        offset: u64,
+        from: &Slice,
+        fua: bool,
+        cuts: &Cuts,
+    ) -> Result<(), VolumeError> {
+        let (head, full) = (cuts.head as usize, (cuts.head + cuts.full) as usize);
+        let write_head = self.write_edge(map, offset, from.slice(0..head), fua);
+        let write_full = async {
+            let row = (offset + cuts.head) / map.row_data_bytes();
+            if cuts.full == 0 {
+                return Ok(());
+            }
+            self.write_full_rows(map, row, &from.slice(head..full), fua).await
+        };
+        let write_tail = self.write_edge(map, offset + full as u64, from.slice(full..from.len()), fua);
+        all(write_head, write_full, write_tail).await
+    }
+
+    async fn write_edge(
+        &self,
+        map: &ParityRows,
+        offset: u64,
+        from: Slice,
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.write_part(map, offset, &from, fua).await
+    }
+
+    /// Writes a part of one row, together with others that come for that row before its turn.
+    pub(super) async fn write_part(
+        &self,
+        map: &ParityRows,
+        offset: u64,
+        from: &Slice,
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        let (row, start) = (offset / map.row_data_bytes(), offset % map.row_data_bytes());
+        let part = Part { start, memory: from.clone() };
+        if let Some(ticket) = self.locks.last_over(&(row..row + 1))
+            && let Some(result) = self.batches.join(&self.io, ticket, &part, fua).await
+        {
+            return result;
+        }
+        let held = self.locks.enter(row..row + 1, Hold::Exclusive);
+        let open = self.batches.open(&self.io, held.ticket(), part, fua);
+        if self.writers.get() > 1 {
+            // Others are at it: those that are about to write to this row get their chance to join.
+            self.io.yield_now().await;
+        }
+        held.granted().await;
+        let Some(batch) = open.close() else { return Err(VolumeError::Stopping) };
+        let result = self.write_batch(map, row, &batch).await;
+        batch.finish(result);
+        result
+    }
+}
+
+/// Waits for all three; the first error in their order.
+async fn all<E: Copy>(
+    a: impl Future<Output = Result<(), E>>,
+    b: impl Future<Output = Result<(), E>>,
+    c: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
+    let (mut a, mut b, mut c) = (pin!(a), pin!(b), pin!(c));
+    let mut results = [None; 3];
+    poll_fn(|cx| {
+        if results[0].is_none()
+            && let Poll::Ready(result) = a.as_mut().poll(cx)
+        {
+            results[0] = Some(result);
+        }
+        if results[1].is_none()
+            && let Poll::Ready(result) = b.as_mut().poll(cx)
+        {
+            results[1] = Some(result);
+        }
+        if results[2].is_none()
+            && let Poll::Ready(result) = c.as_mut().poll(cx)
+        {
+            results[2] = Some(result);
+        }
+        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    results.into_iter().flatten().collect()
+}
