@@ -60,7 +60,11 @@ pub struct Io(pub(crate) Rc<Inner>);
 
 impl Io {
     /// An executor over `reactor`.
-    pub fn new(reactor: Box<dyn Reactor>) -> Self {
+    ///
+    /// # Panics
+    /// If the reactor has an executor that was not shut down and dropped: their operations would get mixed up.
+    pub fn new(mut reactor: Box<dyn Reactor>) -> Self {
+        reactor.attach();
         let tasks = Tasks { futures: vec![None], ..Tasks::default() }; // place 0 is the root's
         Self(Rc::new(Inner {
             scheduler: Rc::default(),
@@ -410,6 +414,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // The caller may keep a handle to the reactor, so that its own drop would come too late for the arenas.
         self.drain();
+        self.reactor.get_mut().detach();
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! | reactor | members | time |
 //! |---|---|---|
+//! | [`uring`] | regular files, partitions, block devices | real |
 //! | [`memory`] | RAM or null | real |
 //! | [`sim`] | modelled drives | virtual, seeded |
 //!
@@ -10,6 +11,7 @@
 #![allow(unsafe_code)]
 
 mod buf;
+pub mod device;
 mod exec;
 mod group;
 pub mod memory;
@@ -21,6 +23,7 @@ pub mod sync;
 mod table;
 mod task;
 mod time;
+pub mod uring;
 
 pub use buf::{Buf, Bytes, BytesMut, MAX_BUF, PAGE, Pool, Slice};
 pub use exec::{Io, Remote, Sleep, Task};

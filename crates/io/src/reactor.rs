@@ -16,8 +16,18 @@ pub type Unpark = Arc<dyn Fn() + Send + Sync>;
 /// completes every operation exactly once, and touches an operation's segments (or lets a device touch them) only
 /// between its [`Reactor::submit`] and the return of the [`Reactor::park`] that hands back its completion.
 pub unsafe trait Reactor {
+    /// An executor takes the reactor: completions belong to its operations until [`Reactor::detach`].
+    ///
+    /// # Panics
+    /// If another executor has it.
+    fn attach(&mut self);
+
+    /// The executor, none of whose operations is in flight, and its arenas are about to go.
+    fn detach(&mut self);
+
     /// A stretch of memory from which segments will be cut, so that a reactor can register it with the kernel.
-    /// It outlives the reactor's use of it. Arenas are numbered from 0 in the order of the calls.
+    /// It lasts until [`Reactor::detach`]. Arenas are numbered from 0 in the order of the calls since
+    /// [`Reactor::attach`].
     fn register_arena(&mut self, memory: NonNull<[u8]>);
 
     /// Takes an operation. Never blocks; the operation may be sent as late as the next [`Reactor::park`].

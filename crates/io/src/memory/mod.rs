@@ -27,6 +27,7 @@ struct State {
     pipes: Pipes,
     done: Vec<Completion>,
     signal: Arc<Signal>,
+    attached: bool,
 }
 
 #[derive(Default)]
@@ -50,6 +51,7 @@ impl Memory {
             pipes: Pipes::default(),
             done: Vec::with_capacity(256),
             signal: Arc::default(),
+            attached: false,
         })))
     }
 
@@ -134,6 +136,16 @@ impl Memory {
 // SAFETY: an operation on a member is done, and its completion noted once, within `submit`; a pipe takes the segments
 // it keeps out of its state when it notes their operation's completion.
 unsafe impl Reactor for Memory {
+    fn attach(&mut self) {
+        let attached = &mut self.0.borrow_mut().attached;
+        assert!(!*attached, "the reactor has an executor: shut that down first");
+        *attached = true;
+    }
+
+    fn detach(&mut self) {
+        self.0.borrow_mut().attached = false;
+    }
+
     fn register_arena(&mut self, _: NonNull<[u8]>) {}
 
     #[inline]

@@ -36,6 +36,7 @@ struct World {
     pipes: Pipes,
     piped: Vec<Completion>,
     trace: Trace,
+    attached: bool,
 }
 
 struct Drive {
@@ -80,6 +81,7 @@ impl Sim {
             pipes: Pipes::default(),
             piped: Vec::new(),
             trace: Trace { digest: 0xcbf2_9ce4_8422_2325, events: 0 },
+            attached: false,
         })))
     }
 
@@ -237,6 +239,16 @@ impl World {
 // SAFETY: an operation leaves the agenda, with the segments, when its one completion is noted; a pipe takes the segments
 // it keeps out of its state when it notes their operation's completion.
 unsafe impl Reactor for Sim {
+    fn attach(&mut self) {
+        let attached = &mut self.0.borrow_mut().attached;
+        assert!(!*attached, "the reactor has an executor: shut that down first");
+        *attached = true;
+    }
+
+    fn detach(&mut self) {
+        self.0.borrow_mut().attached = false;
+    }
+
     fn register_arena(&mut self, _: NonNull<[u8]>) {}
 
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {

@@ -142,11 +142,11 @@ impl Timing {
     /// Seek time grows with the square root of the distance (Ruemmler & Wilkes, 1994); then half a turn on average.
     fn seek(&mut self, offset: u64, len: u64, rng: &mut Rng) -> u64 {
         if self.model.rotation == 0 || offset == self.head {
-            self.head = offset + len;
+            self.head = offset.saturating_add(len); // checked against the size when it takes its effect
             return 0;
         }
         let distance = offset.abs_diff(self.head) as f64 / self.size.max(1) as f64;
-        self.head = offset + len;
+        self.head = offset.saturating_add(len);
         (self.model.full_seek as f64 * distance.sqrt()) as u64 + rng.below(self.model.rotation)
     }
 }

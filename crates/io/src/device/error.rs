@@ -1,0 +1,84 @@
+//! Why a member could not be opened.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A member that could not be opened: which, why, and the way out.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {kind}", path.display())]
+pub struct OpenError {
+    /// As it was named.
+    pub path: PathBuf,
+    /// Why.
+    pub kind: OpenErrorKind,
+    /// What the kernel said, if it was asked.
+    #[source]
+    pub source: Option<io::Error>,
+}
+
+/// The kinds of [`OpenError`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenErrorKind {
+    /// No such file.
+    Missing,
+    /// The user may not open it.
+    Permission,
+    /// The file system or the device can't be written to.
+    ReadOnly,
+    /// A directory, a socket, a character device...: what it is.
+    NotStorage(&'static str),
+    /// It holds less than one block.
+    Empty,
+    /// The kernel uses it: mounted, swapped to, part of a kernel array or held by device mapper.
+    InUse,
+    /// Another Brindle has it open.
+    Busy,
+    /// The kernel serves the file as this loop device.
+    BacksLoop(PathBuf),
+    /// Anything else, in the kernel's words.
+    Failed(String),
+}
+
+impl fmt::Display for OpenErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => write!(f, "no such file or device; check the name"),
+            Self::Permission => {
+                write!(f, "permission denied; run as its owner, or as root for block devices")
+            }
+            Self::ReadOnly => write!(f, "it can't be written to; make it (or its file system) writable"),
+            Self::NotStorage(what) => {
+                write!(f, "it is {what}; a member is a regular file or a block device")
+            }
+            Self::Empty => write!(f, "it holds less than one block; make it larger, as with truncate -s"),
+            Self::InUse => {
+                write!(f, "in use: mounted or part of another array; unmount or stop that first")
+            }
+            Self::Busy => write!(f, "another Brindle uses it; stop that server or command first"),
+            Self::BacksLoop(device) => {
+                write!(f, "it backs {0}; name {0} as the member, or detach it first", device.display())
+            }
+            Self::Failed(why) => write!(f, "can't open it: {why}"),
+        }
+    }
+}
+
+impl OpenError {
+    pub(super) fn new(path: &Path, kind: OpenErrorKind) -> Self {
+        Self { path: path.to_path_buf(), kind, source: None }
+    }
+
+    pub(super) fn from_errno(path: &Path, errno: rustix::io::Errno) -> Self {
+        use rustix::io::Errno;
+        let kind = match errno {
+            Errno::NOENT => OpenErrorKind::Missing,
+            Errno::ACCESS | Errno::PERM => OpenErrorKind::Permission,
+            Errno::ROFS => OpenErrorKind::ReadOnly,
+            Errno::BUSY | Errno::TXTBSY => OpenErrorKind::InUse,
+            other => OpenErrorKind::Failed(io::Error::from(other).to_string()),
+        };
+        Self { path: path.to_path_buf(), kind, source: Some(errno.into()) }
+    }
+}

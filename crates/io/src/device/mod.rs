@@ -1,0 +1,209 @@
+//! Opening members: regular files and block devices, past the page cache, locked against others.
+
+mod error;
+mod facts;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat};
+use rustix::io::Errno;
+
+use crate::op::MemberInfo;
+pub use error::{OpenError, OpenErrorKind};
+
+/// What a member is opened for, and so how it is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To look at something that others may be changing: not locked at all. For reports only.
+    Examine,
+    /// Others may read too, nobody may write.
+    Read,
+    /// Nobody else may use it; a block device that the kernel itself uses is refused.
+    Write,
+}
+
+/// What tells two devices apart, however they are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    block: bool,
+    major_minor: u64,
+    inode: u64,
+}
+
+/// An open member. Locked for as long as it lives.
+#[derive(Debug)]
+pub struct Device {
+    fd: OwnedFd,
+    path: PathBuf,
+    info: MemberInfo,
+    identity: Identity,
+    access: Access,
+    direct: bool,
+}
+
+impl Device {
+    /// Opens a regular file or a block device.
+    ///
+    /// # Errors
+    /// [`OpenErrorKind`] has them all; nothing is changed on the device.
+    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        // Looked at before it is opened: opening can do things to tapes, watchdogs and pipes.
+        let stat = rustix::fs::stat(path).map_err(|errno| OpenError::from_errno(path, errno))?;
+        let block = is_block(path, &stat)?;
+        let (fd, direct) = open_fd(path, access, block)?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| OpenError::from_errno(path, errno))?;
+        let block = is_block(path, &stat)?;
+        lock(path, &fd, access, block)?;
+        if access == Access::Write
+            && !block
+            && let Some(device) = facts::loop_over(&stat)
+        {
+            return Err(OpenError::new(path, OpenErrorKind::BacksLoop(device)));
+        }
+        let info = facts::gather(&fd, &stat, block).map_err(|errno| OpenError::from_errno(path, errno))?;
+        if info.size == 0 {
+            return Err(OpenError::new(path, OpenErrorKind::Empty));
+        }
+        let identity = Identity {
+            block,
+            major_minor: if block { stat.st_rdev } else { stat.st_dev },
+            inode: if block { 0 } else { stat.st_ino },
+        };
+        Ok(Self { fd, path: path.to_path_buf(), info, identity, access, direct })
+    }
+
+    /// As it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it was opened for.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Size, blocks, abilities. A size that is not a multiple of the logical block is rounded down.
+    pub fn info(&self) -> MemberInfo {
+        self.info
+    }
+
+    /// Equal for two names of one device.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Transfers go past the page cache. False only on file systems that refuse to.
+    pub fn direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Reads `len` bytes at `offset`, at any alignment. Blocks: for looking at members before a reactor runs.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the range is not within the device, or what the medium says.
+    pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let end = offset.checked_add(len as u64).filter(|&end| end <= self.info.size);
+        let Some(end) = end else { return Err(io::ErrorKind::UnexpectedEof.into()) };
+        let block = u64::from(self.info.logical_block).max(512);
+        let (first, last) = (offset / block * block, end.next_multiple_of(block));
+        // O_DIRECT wants aligned memory; a page satisfies every device.
+        let mut memory = vec![0; (last - first) as usize + crate::PAGE];
+        let skip = memory.as_ptr().align_offset(crate::PAGE);
+        let into = &mut memory[skip..][..(last - first) as usize];
+        let mut done = 0;
+        while first + (done as u64) < end {
+            match rustix::io::pread(&self.fd, &mut into[done..], first + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(got) => done += got,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        let from = (offset - first) as usize;
+        Ok(into[from..from + len].to_vec())
+    }
+
+    /// Whether the range is known to read as zeroes because a regular file holds nothing there. A false says nothing.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn is_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
+        if self.identity.block {
+            return Ok(false);
+        }
+        match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(data >= offset.saturating_add(len)),
+            Err(Errno::NXIO) => Ok(true),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Whether it is a block device; refuses what is neither that nor a regular file.
+fn is_block(path: &Path, stat: &Stat) -> Result<bool, OpenError> {
+    let what = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return Ok(false),
+        FileType::BlockDevice => return Ok(true),
+        FileType::Directory => "a directory",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice => "a character device",
+        FileType::Fifo => "a pipe",
+        _ => "of an unknown type",
+    };
+    Err(OpenError::new(path, OpenErrorKind::NotStorage(what)))
+}
+
+fn open_fd(path: &Path, access: Access, block: bool) -> Result<(OwnedFd, bool), OpenError> {
+    let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
+    flags |= if access == Access::Write { OFlags::RDWR } else { OFlags::RDONLY };
+    if access == Access::Write && block {
+        // Claims the device as a mount or a kernel array does; EBUSY if one of those has it.
+        flags |= OFlags::EXCL;
+    }
+    let opened = match rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()) {
+        Ok(fd) => return Ok((fd, true)),
+        // The file system has no direct I/O.
+        Err(Errno::INVAL) => rustix::fs::open(path, flags, Mode::empty()),
+        Err(errno) => Err(errno),
+    };
+    opened.map(|fd| (fd, false)).map_err(|errno| {
+        let mut error = OpenError::from_errno(path, errno);
+        if error.kind == OpenErrorKind::Permission && block && facts::is_read_only(path) {
+            error.kind = OpenErrorKind::ReadOnly;
+        }
+        error
+    })
+}
+
+/// Locks against other Brindles; a lock on a block device is also udev's sign to leave it alone.
+fn lock(path: &Path, fd: &OwnedFd, access: Access, block: bool) -> Result<(), OpenError> {
+    let operation = match access {
+        Access::Examine => return Ok(()),
+        Access::Read => FlockOperation::NonBlockingLockShared,
+        Access::Write => FlockOperation::NonBlockingLockExclusive,
+    };
+    // udev holds a shared lock while it probes a device that has just appeared or been written to.
+    let mut patience = if block { 20 } else { 0 };
+    loop {
+        match rustix::fs::flock(fd, operation) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) if patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(std::time::Duration::from_millis(25));
+            }
+            Err(Errno::WOULDBLOCK) => return Err(OpenError::new(path, OpenErrorKind::Busy)),
+            Err(errno) => return Err(OpenError::from_errno(path, errno)),
+        }
+    }
+}

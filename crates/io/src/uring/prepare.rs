@@ -1,0 +1,187 @@
+//! Operations as the kernel's submission entries.
+
+use core::ptr;
+use std::os::fd::RawFd;
+
+use io_uring::{opcode, squeue, types};
+use libc::{
+    FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE, MSG_NOSIGNAL, MSG_WAITALL, RWF_DSYNC,
+    SOCK_CLOEXEC,
+};
+
+use super::errno;
+use super::members::Members;
+use super::ring::Ring;
+use super::sockets::Sockets;
+use crate::op::{OpKind, OpView, Segment};
+
+/// The file of a member.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Open(RawFd),
+    Registered(u32),
+}
+
+/// What the kernel was asked under one key.
+pub(super) struct Running {
+    kind: OpKind,
+    /// The op table's array of stretches: stays in place until the completion.
+    segments: *const Segment,
+    count: u32,
+    fixed: Option<u16>,
+    /// Unmapping was refused: zeroes are to be written.
+    keep_mapped: bool,
+    /// The header of a send of several stretches; kept for the next.
+    message: Option<Box<libc::msghdr>>,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self {
+            kind: OpKind::Accept { socket: crate::op::SocketId(u32::MAX) },
+            segments: ptr::null(),
+            count: 0,
+            fixed: None,
+            keep_mapped: false,
+            message: None,
+        }
+    }
+}
+
+impl Running {
+    #[inline]
+    pub(super) fn begin(&mut self, op: OpView<'_>, fixed: Option<u16>) {
+        self.kind = op.kind;
+        self.segments = op.segments.as_ptr();
+        self.count = op.segments.len() as u32;
+        self.fixed = fixed;
+        self.keep_mapped = !matches!(op.kind, OpKind::WriteZeroes { may_unmap: true, .. });
+    }
+
+    pub(super) fn kind(&self) -> OpKind {
+        self.kind
+    }
+
+    /// Whether to ask again after this error, perhaps in another way.
+    pub(super) fn again(&mut self, error: i32) -> bool {
+        let refused = matches!(error, libc::EOPNOTSUPP | libc::EINVAL);
+        if refused && !self.keep_mapped {
+            self.keep_mapped = true;
+            return true;
+        }
+        errno::is_transient(self.kind, error)
+    }
+
+    /// The first stretch, or an empty one.
+    fn first(&self) -> Segment {
+        if self.count == 0 {
+            return Segment { base: ptr::null_mut(), len: 0 };
+        }
+        // SAFETY: the array has `count` elements and is in place until the completion.
+        unsafe { *self.segments }
+    }
+
+    /// Same shape as the kernel's: see [`Segment`].
+    fn vector(&self) -> *const libc::iovec {
+        self.segments.cast()
+    }
+
+    /// What to send to the kernel.
+    #[inline]
+    pub(super) fn entry(&mut self, members: &Members, sockets: &Sockets, ring: &Ring) -> squeue::Entry {
+        match self.kind {
+            OpKind::Accept { socket } | OpKind::Recv { socket } | OpKind::Send { socket } => {
+                self.socket_entry(types::Fd(sockets.raw_fd(socket)))
+            }
+            OpKind::Read { member, .. }
+            | OpKind::Write { member, .. }
+            | OpKind::Flush { member }
+            | OpKind::Discard { member, .. }
+            | OpKind::WriteZeroes { member, .. } => match members.target(member) {
+                Target::Open(fd) => self.member_entry(types::Fd(fd), ring),
+                Target::Registered(place) => {
+                    let entry = self.member_entry(types::Fd(place as RawFd), ring);
+                    entry.flags(squeue::Flags::FIXED_FILE)
+                }
+            },
+        }
+    }
+
+    #[inline]
+    fn member_entry(&self, fd: types::Fd, ring: &Ring) -> squeue::Entry {
+        const PUNCH: i32 = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        const ZERO: i32 = FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
+        match self.kind {
+            OpKind::Read { offset, .. } => self.read(fd, offset, ring),
+            OpKind::Write { offset, fua, .. } => {
+                self.write(fd, offset, if fua { RWF_DSYNC } else { 0 }, ring)
+            }
+            OpKind::Discard { offset, len, .. } => {
+                opcode::Fallocate::new(fd, len).offset(offset).mode(PUNCH).build()
+            }
+            OpKind::WriteZeroes { offset, len, .. } => {
+                let mode = if self.keep_mapped { ZERO } else { PUNCH };
+                opcode::Fallocate::new(fd, len).offset(offset).mode(mode).build()
+            }
+            _ => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        }
+    }
+
+    #[inline]
+    fn read(&self, fd: types::Fd, offset: u64, ring: &Ring) -> squeue::Entry {
+        let (one, first) = (self.count <= 1, self.first());
+        match self.fixed {
+            Some(place) if one => {
+                opcode::ReadFixed::new(fd, first.base, first.len as u32, place).offset(offset).build()
+            }
+            None if one => opcode::Read::new(fd, first.base, first.len as u32).offset(offset).build(),
+            Some(place) if ring.vectors_in_arenas => {
+                opcode::ReadvFixed::new(fd, self.vector(), self.count, place).offset(offset).build()
+            }
+            _ => opcode::Readv::new(fd, self.vector(), self.count).offset(offset).build(),
+        }
+    }
+
+    #[inline]
+    fn write(&self, fd: types::Fd, offset: u64, rw: i32, ring: &Ring) -> squeue::Entry {
+        let (one, first) = (self.count <= 1, self.first());
+        let len = first.len as u32;
+        match self.fixed {
+            Some(place) if one => {
+                opcode::WriteFixed::new(fd, first.base, len, place).offset(offset).rw_flags(rw).build()
+            }
+            None if one => opcode::Write::new(fd, first.base, len).offset(offset).rw_flags(rw).build(),
+            Some(place) if ring.vectors_in_arenas => {
+                let entry = opcode::WritevFixed::new(fd, self.vector(), self.count, place);
+                entry.offset(offset).rw_flags(rw).build()
+            }
+            _ => opcode::Writev::new(fd, self.vector(), self.count).offset(offset).rw_flags(rw).build(),
+        }
+    }
+
+    fn socket_entry(&mut self, fd: types::Fd) -> squeue::Entry {
+        let first = self.first();
+        match self.kind {
+            OpKind::Accept { .. } => {
+                opcode::Accept::new(fd, ptr::null_mut(), ptr::null_mut()).flags(SOCK_CLOEXEC).build()
+            }
+            // More than one stretch can wait: a receive gives what has come, not all that was asked.
+            OpKind::Recv { .. } => opcode::Recv::new(fd, first.base, first.len as u32).build(),
+            _ if self.count <= 1 => {
+                opcode::Send::new(fd, first.base, first.len as u32).flags(MSG_NOSIGNAL | MSG_WAITALL).build()
+            }
+            _ => {
+                let (vector, count) = (self.vector(), self.count);
+                let message = self.message.get_or_insert_with(|| {
+                    // SAFETY: zeroes are a header without address, stretches and control data.
+                    Box::new(unsafe { core::mem::zeroed() })
+                });
+                message.msg_iov = vector.cast_mut();
+                message.msg_iovlen = count as _;
+                opcode::SendMsg::new(fd, &raw const **message)
+                    .flags((MSG_NOSIGNAL | MSG_WAITALL) as u32)
+                    .build()
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The sockets of a ring: which are open, what is under way on them, and when their descriptors may be closed.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use io_uring::{opcode, types};
+use rustix::net::Shutdown;
+
+use super::listen::SocketFile;
+use super::ring::{Ring, Token};
+use crate::op::{OpError, OpKind, SocketId};
+
+/// An id is a place in the table and, above, how many sockets had the place before: an id that is used after its
+/// socket was closed means no other.
+const PLACE_BITS: u32 = 20;
+
+#[derive(Default)]
+struct Place {
+    times: u32,
+    socket: Option<Socket>,
+}
+
+struct Socket {
+    fd: OwnedFd,
+    /// A Unix listener's; removed when it is closed.
+    file: Option<SocketFile>,
+    /// Small replies must not wait for more.
+    no_delay: bool,
+    /// Operations under way.
+    operations: u32,
+    /// A cancellation is under way.
+    cancelling: bool,
+    /// What is under way is to end.
+    stopped: bool,
+    /// To be closed when nothing under way names the descriptor any more.
+    closing: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Sockets {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+impl Sockets {
+    /// A Unix listener has a file; any other is TCP.
+    pub(super) fn add_listener(&mut self, fd: OwnedFd, file: Option<SocketFile>) -> SocketId {
+        let no_delay = file.is_none();
+        self.add(fd, file, no_delay)
+    }
+
+    pub(super) fn add_stream(&mut self, fd: OwnedFd) -> SocketId {
+        // Refused by sockets that are not TCP, which do not delay.
+        let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
+        self.add(fd, None, false)
+    }
+
+    fn add(&mut self, fd: OwnedFd, file: Option<SocketFile>, no_delay: bool) -> SocketId {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            (self.places.len() - 1) as u32
+        });
+        assert!(at < 1 << PLACE_BITS, "more sockets than a process can have descriptors");
+        let place = &mut self.places[at as usize];
+        place.socket = Some(Socket {
+            fd,
+            file,
+            no_delay,
+            operations: 0,
+            cancelling: false,
+            stopped: false,
+            closing: false,
+        });
+        SocketId(place.times << PLACE_BITS | at)
+    }
+
+    fn get(&self, id: SocketId) -> Option<&Socket> {
+        let place = self.places.get((id.0 & ((1 << PLACE_BITS) - 1)) as usize)?;
+        place.socket.as_ref().filter(|_| place.times == id.0 >> PLACE_BITS)
+    }
+
+    fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        let place = self.places.get_mut((id.0 & ((1 << PLACE_BITS) - 1)) as usize)?;
+        place.socket.as_mut().filter(|_| place.times == id.0 >> PLACE_BITS)
+    }
+
+    fn ids(&self) -> Vec<SocketId> {
+        let open = self.places.iter().enumerate().filter(|(_, place)| place.socket.is_some());
+        open.map(|(at, place)| SocketId(place.times << PLACE_BITS | at as u32)).collect()
+    }
+
+    pub(super) fn local_addr(&self, id: SocketId) -> Option<SocketAddr> {
+        rustix::net::getsockname(&self.get(id)?.fd).ok()?.try_into().ok()
+    }
+
+    /// The descriptor of a socket with operations under way.
+    pub(super) fn raw_fd(&self, id: SocketId) -> RawFd {
+        self.get(id).map_or(-1, |socket| socket.fd.as_raw_fd())
+    }
+
+    /// Counts an operation, or says why it can't be.
+    pub(super) fn begin(&mut self, id: SocketId) -> Result<(), OpError> {
+        let socket = self.get_mut(id).filter(|socket| !socket.closing).ok_or(OpError::Cancelled)?;
+        socket.operations += 1;
+        socket.stopped = false;
+        Ok(())
+    }
+
+    /// Whether the operations under way on its socket are to end.
+    pub(super) fn is_stopped(&self, kind: OpKind) -> bool {
+        socket_of(kind).and_then(|id| self.get(id)).is_none_or(|socket| socket.stopped)
+    }
+
+    /// An operation is over: what it comes to.
+    pub(super) fn end(&mut self, kind: OpKind, result: Result<u32, OpError>) -> Result<u64, OpError> {
+        let id = socket_of(kind).ok_or(OpError::Unsupported)?;
+        let socket = self.get_mut(id).ok_or(OpError::Cancelled)?;
+        socket.operations -= 1;
+        let (stopped, no_delay) = (socket.stopped, socket.no_delay);
+        self.close_if_idle(id);
+        let accepted = match (kind, result) {
+            // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+            (OpKind::Accept { .. }, Ok(fd)) => Some(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }),
+            _ => None,
+        };
+        match result {
+            Err(_) | Ok(0) if stopped => Err(OpError::Cancelled),
+            Err(error) => Err(error),
+            Ok(_) if accepted.is_some() && stopped => Err(OpError::Cancelled),
+            Ok(value) => match accepted {
+                None => Ok(u64::from(value)),
+                Some(fd) => {
+                    if no_delay {
+                        let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
+                    }
+                    Ok(u64::from(self.add(fd, None, false).0))
+                }
+            },
+        }
+    }
+
+    pub(super) fn close(&mut self, ring: &mut Ring, id: SocketId) {
+        let Some(socket) = self.get_mut(id).filter(|socket| !socket.closing) else { return };
+        (socket.closing, socket.stopped) = (true, true);
+        socket.file = None;
+        // Ends what is under way even where the cancellation comes at a bad moment. It fails on what is not connected.
+        let _ = rustix::net::shutdown(&socket.fd, Shutdown::Both);
+        self.cancel(ring, id);
+        self.close_if_idle(id);
+    }
+
+    pub(super) fn close_all(&mut self, ring: &mut Ring) {
+        for id in self.ids() {
+            self.close(ring, id);
+        }
+    }
+
+    pub(super) fn cancel_all(&mut self, ring: &mut Ring) {
+        for id in self.ids() {
+            if let Some(socket) = self.get_mut(id) {
+                socket.stopped = true;
+            }
+            self.cancel(ring, id);
+        }
+    }
+
+    pub(super) fn is_cancelling(&self) -> bool {
+        self.places.iter().any(|place| place.socket.as_ref().is_some_and(|socket| socket.cancelling))
+    }
+
+    fn cancel(&mut self, ring: &mut Ring, id: SocketId) {
+        let Some(socket) = self.get_mut(id) else { return };
+        if socket.operations == 0 || socket.cancelling {
+            return;
+        }
+        socket.cancelling = true;
+        let whose = types::CancelBuilder::fd(types::Fd(socket.fd.as_raw_fd())).all();
+        // SAFETY: the entry points to nothing; the descriptor stays open until `cancelled`.
+        unsafe { ring.push(opcode::AsyncCancel2::new(whose).build(), Token::Cancel(id)) };
+    }
+
+    /// A cancellation is over. An operation that was just being tried again has escaped it, and is cancelled again.
+    pub(super) fn cancelled(&mut self, ring: &mut Ring, id: SocketId) {
+        let Some(socket) = self.get_mut(id) else { return };
+        socket.cancelling = false;
+        if socket.stopped {
+            self.cancel(ring, id);
+        }
+        self.close_if_idle(id);
+    }
+
+    fn close_if_idle(&mut self, id: SocketId) {
+        let idle = |socket: &&mut Socket| socket.closing && socket.operations == 0 && !socket.cancelling;
+        if self.get_mut(id).as_ref().is_some_and(idle) {
+            let at = id.0 & ((1 << PLACE_BITS) - 1);
+            let place = &mut self.places[at as usize];
+            place.socket = None;
+            place.times = (place.times + 1) % (1 << (32 - PLACE_BITS));
+            self.free.push(at);
+        }
+    }
+}
+
+fn socket_of(kind: OpKind) -> Option<SocketId> {
+    match kind {
+        OpKind::Accept { socket } | OpKind::Recv { socket } | OpKind::Send { socket } => Some(socket),
+        _ => None,
+    }
+}

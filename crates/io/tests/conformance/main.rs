@@ -1,0 +1,87 @@
+//! One suite that every reactor passes: only the constructor differs.
+
+mod members;
+mod sockets;
+mod tasks;
+mod worlds;
+
+use brindle_io::{Io, Pool};
+use worlds::World;
+
+/// A world with its executor and 64 MiB of buffers.
+struct Stage<W> {
+    io: Io,
+    pool: Pool,
+    world: W,
+}
+
+/// Runs a test in a world, and then sees to it that nothing is left. A world that can't be had is told, not passed over
+/// in silence.
+fn stage<W: World>(test: impl FnOnce(&Stage<W>)) {
+    let world = match W::new() {
+        Ok(world) => world,
+        Err(why) => {
+            eprintln!("SKIPPED: this world can't be had here: {why}");
+            return;
+        }
+    };
+    let io = Io::new(world.reactor());
+    let stage = Stage { pool: io.pool(64 << 20), io, world };
+    test(&stage);
+    stage.io.shutdown();
+    assert_eq!((stage.io.in_flight(), stage.io.tasks_alive()), (0, 0));
+    assert_eq!(stage.pool.free_bytes(), 64 << 20, "all memory came back");
+}
+
+macro_rules! conformance {
+    ($name:ident, $world:ty, $($test:path as $as:ident),* $(,)?) => {
+        mod $name {
+            $(#[test] fn $as() { crate::stage::<$world>($test); })*
+        }
+    };
+}
+
+macro_rules! worlds {
+    ($($name:ident: $world:ty),*) => { $(
+        conformance!(
+            $name,
+            $world,
+            crate::members::groups_write_and_read_back as groups_write_and_read_back,
+            crate::members::any_count_of_blocks_at_any_place as any_count_of_blocks_at_any_place,
+            crate::members::many_stretches_are_one_operation as many_stretches_are_one_operation,
+            crate::members::the_largest_buffer_moves_whole as the_largest_buffer_moves_whole,
+            crate::members::zeroed_ranges_read_as_zeroes as zeroed_ranges_read_as_zeroes,
+            crate::members::beyond_the_end_is_an_error as beyond_the_end_is_an_error,
+            crate::members::a_closed_member_is_gone as a_closed_member_is_gone,
+            crate::members::thousands_in_flight as thousands_in_flight,
+            crate::members::dropped_futures_give_their_memory_back as dropped_futures_give_their_memory_back,
+            crate::members::an_executor_ends_with_operations_in_flight as an_executor_ends_with_operations_in_flight,
+            crate::sockets::both_directions_at_once as both_directions_at_once,
+            crate::sockets::the_other_end_goes_away as the_other_end_goes_away,
+            crate::sockets::closing_ends_what_waits as closing_ends_what_waits,
+            crate::sockets::a_closed_socket_is_not_another as a_closed_socket_is_not_another,
+            crate::tasks::timers_fire_in_order as timers_fire_in_order,
+            crate::tasks::a_reactor_has_one_executor as a_reactor_has_one_executor,
+            crate::tasks::shutdown_with_everything_under_way as shutdown_with_everything_under_way,
+        );
+    )* };
+}
+
+worlds!(
+    memory: brindle_io::memory::Memory,
+    sim: brindle_io::sim::Sim,
+    uring_files: crate::worlds::Files,
+    uring_loops: crate::worlds::Loops
+);
+
+/// The sim world has no other threads.
+mod other_threads {
+    #[test]
+    fn memory() {
+        crate::stage::<brindle_io::memory::Memory>(crate::tasks::other_threads_hand_work_in);
+    }
+    #[test]
+    fn uring() {
+        crate::stage::<crate::worlds::Files>(crate::tasks::other_threads_hand_work_in);
+    }
+}

@@ -1,0 +1,252 @@
+//! Operations on members.
+
+use brindle_io::{Buf, Io, MAX_BUF, MAX_SEGMENTS, MemberId, OpError, PAGE, Slice};
+
+use crate::Stage;
+use crate::worlds::World;
+
+async fn write(io: &Io, member: MemberId, offset: u64, from: &Slice) -> Result<(), OpError> {
+    let mut group = io.group();
+    group.write(member, offset, from, false);
+    group.submit().await.ok()
+}
+
+async fn read(io: &Io, member: MemberId, offset: u64, into: &Slice) -> Result<(), OpError> {
+    let mut group = io.group();
+    group.read(member, offset, into);
+    group.submit().await.ok()
+}
+
+/// Bytes of which each tells its place.
+fn paint(buf: &Buf, seed: usize) {
+    for (at, byte) in buf.bytes_mut().iter_mut().enumerate() {
+        *byte = (at + seed + (at >> 8) * 3 + (at >> 16) * 5) as u8;
+    }
+}
+
+pub(crate) fn groups_write_and_read_back<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let members: Vec<_> = (0..4).map(|_| world.member(1 << 20)).collect();
+    io.block_on(async {
+        let (whole, back) = (pool.alloc(1 << 20).await, pool.alloc(1 << 20).await);
+        paint(&whole, 1);
+        // A stripe of 64 KiB chunks: each member gets four stretches as one operation.
+        let mut writes = io.group();
+        for chunk in 0..16usize {
+            let part = whole.slice(chunk << 16..(chunk + 1) << 16);
+            writes.write(members[chunk % 4], ((chunk / 4) << 16) as u64, &part, chunk >= 8);
+        }
+        assert_eq!(writes.len(), 8, "with FUA and without do not mix");
+        writes.submit().await.ok().unwrap();
+        let mut flush = io.group();
+        for &member in &members {
+            flush.flush(member);
+        }
+        flush.submit().await.ok().unwrap();
+        let mut reads = io.group();
+        for chunk in 0..16usize {
+            let part = back.slice(chunk << 16..(chunk + 1) << 16);
+            reads.read(members[chunk % 4], ((chunk / 4) << 16) as u64, &part);
+        }
+        assert_eq!(reads.len(), 4);
+        reads.submit().await.ok().unwrap();
+        assert!(*back.bytes() == *whole.bytes());
+    });
+}
+
+pub(crate) fn any_count_of_blocks_at_any_place<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(1 << 20);
+    let block = io.member_info(member).unwrap().logical_block as usize;
+    io.block_on(async {
+        let (from, into) = (pool.alloc(64 << 10).await, pool.alloc(64 << 10).await);
+        for count in 1..=17 {
+            for place in 0..9 {
+                paint(&from, count * 31 + place);
+                let (len, skip) = (count * block, place * block);
+                let offset = (skip * 3) as u64;
+                write(io, member, offset, &from.slice(skip..skip + len)).await.unwrap();
+                // Back to another place in memory.
+                read(io, member, offset, &into.slice(skip + block..skip + block + len)).await.unwrap();
+                let same = into.bytes()[skip + block..][..len] == from.bytes()[skip..][..len];
+                assert!(same, "{count} blocks at block {place}");
+            }
+        }
+    });
+}
+
+pub(crate) fn many_stretches_are_one_operation<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let count = MAX_SEGMENTS + 10;
+    let member = world.member((count * PAGE) as u64);
+    io.block_on(async {
+        let buffers: Vec<_> = (0..count).map(|_| pool.try_alloc(PAGE).unwrap()).collect();
+        // Backwards, so that no two are neighbours in memory.
+        let mut writes = io.group();
+        for (at, buf) in buffers.iter().rev().enumerate() {
+            paint(buf, at);
+            writes.write(member, (at * PAGE) as u64, &buf.all(), false);
+        }
+        assert!(writes.len() <= 2);
+        writes.submit().await.ok().unwrap();
+        for at in [0, 1, MAX_SEGMENTS - 1, MAX_SEGMENTS, count - 1] {
+            let (back, right) = (pool.alloc(PAGE).await, pool.alloc(PAGE).await);
+            paint(&right, at);
+            read(io, member, (at * PAGE) as u64, &back.all()).await.unwrap();
+            assert!(*back.bytes() == *right.bytes(), "stretch {at}");
+        }
+    });
+}
+
+pub(crate) fn the_largest_buffer_moves_whole<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(MAX_BUF as u64);
+    io.block_on(async {
+        let buf = pool.alloc(MAX_BUF).await;
+        paint(&buf, 3);
+        write(io, member, 0, &buf.all()).await.unwrap();
+        let last = pool.alloc(1 << 20).await;
+        read(io, member, (MAX_BUF - (1 << 20)) as u64, &last.all()).await.unwrap();
+        assert!(last.bytes()[..] == buf.bytes()[MAX_BUF - (1 << 20)..]);
+    });
+}
+
+pub(crate) fn zeroed_ranges_read_as_zeroes<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(1 << 20);
+    io.block_on(async {
+        let (ones, back) = (pool.alloc(1 << 20).await, pool.alloc(1 << 20).await);
+        ones.bytes_mut().fill(1);
+        for may_unmap in [false, true] {
+            write(io, member, 0, &ones.all()).await.unwrap();
+            let mut zero = io.group();
+            zero.write_zeroes(member, 64 << 10, 128 << 10, may_unmap);
+            zero.write_zeroes(member, 512 << 10, 4096, may_unmap);
+            match zero.submit().await.ok() {
+                Ok(()) => {}
+                Err(OpError::Unsupported) => return, // and then the engine writes zeroes
+                Err(other) => panic!("{other}"),
+            }
+            read(io, member, 0, &back.all()).await.unwrap();
+            let zeroed = |at: usize| (64..192).contains(&(at >> 10)) || (512..516).contains(&(at >> 10));
+            assert!(back.bytes().iter().enumerate().all(|(at, &byte)| byte == u8::from(!zeroed(at))));
+        }
+        let mut discard = io.group();
+        discard.discard(member, 0, 64 << 10);
+        assert!(matches!(discard.submit().await.ok(), Ok(()) | Err(OpError::Unsupported)));
+        read(io, member, 1 << 19, &back.slice(0..1 << 19)).await.unwrap();
+        assert!(back.bytes()[4096..1 << 19].iter().all(|&byte| byte == 1), "the rest is untouched");
+    });
+}
+
+pub(crate) fn beyond_the_end_is_an_error<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(1 << 20);
+    io.block_on(async {
+        let buf = pool.alloc(2 * PAGE).await;
+        let last = (1 << 20) - PAGE as u64;
+        for offset in [last, 1 << 20, 1 << 40, u64::MAX - 4095] {
+            assert_eq!(write(io, member, offset, &buf.all()).await, Err(OpError::OutOfRange));
+            assert_eq!(read(io, member, offset, &buf.all()).await, Err(OpError::OutOfRange));
+            let mut group = io.group();
+            group.write_zeroes(member, offset, 2 * PAGE as u64, false);
+            group.discard(member, offset, 2 * PAGE as u64);
+            let errors: Vec<_> = group.submit().await.failures().iter().map(|f| f.error).collect();
+            assert_eq!(errors, [OpError::OutOfRange; 2]);
+        }
+        write(io, member, last, &buf.slice(0..PAGE)).await.unwrap();
+        assert_eq!(io.member_info(member).unwrap().size, 1 << 20);
+    });
+}
+
+pub(crate) fn a_closed_member_is_gone<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let (closed, open) = (world.member(1 << 20), world.member(1 << 20));
+    io.block_on(async {
+        let buf = pool.alloc(PAGE).await;
+        write(io, closed, 0, &buf.all()).await.unwrap();
+        world.close_member(closed);
+        let mut group = io.group();
+        group.write(closed, 0, &buf.all(), true);
+        let fine = group.write(open, 0, &buf.all(), true);
+        group.flush(closed);
+        let outcome = group.submit().await;
+        assert!(outcome.failures().iter().all(|f| f.error == OpError::Gone && f.tag != fine));
+        assert_eq!(outcome.failures().len(), 2);
+        assert_eq!(read(io, MemberId(999), 0, &buf.all()).await, Err(OpError::Gone));
+    });
+}
+
+/// More than the rings of any world hold.
+pub(crate) fn thousands_in_flight<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let members = [world.member(32 << 20), world.member(32 << 20)];
+    let count = 7000;
+    // Every other page, so that none continues another.
+    let place = |at: usize| (members[at % 2], (at / 2 * 2 * PAGE) as u64);
+    io.block_on(async {
+        let buffers: Vec<_> = (0..count).map(|_| pool.try_alloc(PAGE).unwrap()).collect();
+        let mut writes = io.group();
+        for (at, buf) in buffers.iter().enumerate() {
+            buf.bytes_mut().fill(at as u8 ^ (at >> 8) as u8);
+            writes.write(place(at).0, place(at).1, &buf.all(), false);
+        }
+        assert_eq!(writes.len(), count);
+        let pending = writes.submit();
+        assert_eq!(io.in_flight(), count);
+        pending.await.ok().unwrap();
+        buffers.iter().for_each(|buf| buf.bytes_mut().fill(0));
+        let mut reads = io.group();
+        for (at, buf) in buffers.iter().enumerate() {
+            reads.read(place(at).0, place(at).1, &buf.all());
+        }
+        reads.submit().await.ok().unwrap();
+        for (at, buf) in buffers.iter().enumerate() {
+            assert!(buf.bytes().iter().all(|&byte| byte == at as u8 ^ (at >> 8) as u8), "page {at}");
+        }
+    });
+}
+
+pub(crate) fn dropped_futures_give_their_memory_back<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(4 << 20);
+    io.block_on(async {
+        for round in 0..200u64 {
+            let (a, b) = (pool.alloc(PAGE).await, pool.alloc(3 * PAGE).await);
+            a.bytes_mut().fill(round as u8);
+            let mut group = io.group();
+            group.write(member, round * 2 * PAGE as u64, &a.all(), false);
+            group.read(member, 2 << 20, &b.all());
+            drop(group.submit());
+        }
+        assert!(io.in_flight() > 0);
+        while io.in_flight() > 0 {
+            io.sleep(brindle_io::Duration::from_micros(100)).await;
+        }
+        assert_eq!(pool.free_bytes(), pool.capacity());
+        // Nobody waited, and yet all of it was done.
+        let back = pool.alloc(PAGE).await;
+        for round in 0..200u64 {
+            read(io, member, round * 2 * PAGE as u64, &back.all()).await.unwrap();
+            assert_eq!(back.bytes()[PAGE - 1], round as u8);
+        }
+    });
+}
+
+pub(crate) fn an_executor_ends_with_operations_in_flight<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(16 << 20);
+    io.block_on(async {
+        for at in 0..32 {
+            let buf = pool.alloc(256 << 10).await;
+            let mut group = io.group();
+            if at % 2 == 0 {
+                group.read(member, at * (256 << 10), &buf.all());
+            } else {
+                group.write(member, at * (256 << 10), &buf.all(), true);
+            }
+            drop(group.submit());
+        }
+    });
+    assert_eq!(io.in_flight(), 32, "`stage` shuts down now");
+}

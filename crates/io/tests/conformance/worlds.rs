@@ -1,0 +1,172 @@
+//! The worlds that must behave alike; only how members and connections come to be differs.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+
+use brindle_io::device::{Access, Device};
+use brindle_io::memory::Memory;
+use brindle_io::sim::{Model, Sim};
+use brindle_io::uring::Uring;
+use brindle_io::{MemberId, Reactor, SocketId};
+use tempfile::TempDir;
+
+/// What a test needs of a world. Handles: the executor owns the reactor.
+pub(crate) trait World: Sized + 'static {
+    /// The world, or why it can't be had here.
+    fn new() -> Result<Self, String>;
+    fn reactor(&self) -> Box<dyn Reactor>;
+    /// A member that reads as zeroes.
+    fn member(&self, bytes: u64) -> MemberId;
+    fn close_member(&self, member: MemberId);
+    fn listen(&self) -> SocketId;
+    fn connect(&self, listener: SocketId) -> SocketId;
+}
+
+impl World for Memory {
+    fn new() -> Result<Self, String> {
+        Ok(Memory::new())
+    }
+    fn reactor(&self) -> Box<dyn Reactor> {
+        Box::new(self.clone())
+    }
+    fn member(&self, bytes: u64) -> MemberId {
+        self.add_ram(bytes)
+    }
+    fn close_member(&self, member: MemberId) {
+        self.kill(member);
+    }
+    fn listen(&self) -> SocketId {
+        Memory::listen(self)
+    }
+    fn connect(&self, listener: SocketId) -> SocketId {
+        Memory::connect(self, listener)
+    }
+}
+
+impl World for Sim {
+    fn new() -> Result<Self, String> {
+        Ok(Sim::new(7))
+    }
+    fn reactor(&self) -> Box<dyn Reactor> {
+        Box::new(self.clone())
+    }
+    fn member(&self, bytes: u64) -> MemberId {
+        self.add_drive(Model::nvme(), bytes)
+    }
+    fn close_member(&self, member: MemberId) {
+        self.kill(member);
+    }
+    fn listen(&self) -> SocketId {
+        Sim::listen(self)
+    }
+    fn connect(&self, listener: SocketId) -> SocketId {
+        Sim::connect(self, listener)
+    }
+}
+
+/// The ring over regular files and Unix sockets.
+pub(crate) struct Files {
+    uring: Uring,
+    dir: Rc<TempDir>,
+    names: RefCell<u32>,
+}
+
+impl Files {
+    fn path(&self) -> PathBuf {
+        let mut names = self.names.borrow_mut();
+        *names += 1;
+        self.dir.path().join(names.to_string())
+    }
+
+    fn file(&self, bytes: u64) -> PathBuf {
+        let path = self.path();
+        File::create(&path).unwrap().set_len(bytes).unwrap();
+        path
+    }
+
+    fn open(&self, path: &Path) -> MemberId {
+        self.uring.add_member(Device::open(path, Access::Write).unwrap())
+    }
+}
+
+impl World for Files {
+    fn new() -> Result<Self, String> {
+        let uring = Uring::new().map_err(|error| error.to_string())?;
+        Ok(Self { uring, dir: Rc::new(TempDir::new().unwrap()), names: RefCell::default() })
+    }
+    fn reactor(&self) -> Box<dyn Reactor> {
+        Box::new(self.uring.clone())
+    }
+    fn member(&self, bytes: u64) -> MemberId {
+        self.open(&self.file(bytes))
+    }
+    fn close_member(&self, member: MemberId) {
+        self.uring.close_member(member);
+    }
+    fn listen(&self) -> SocketId {
+        self.uring.listen_unix(self.dir.path().join("socket")).unwrap()
+    }
+    fn connect(&self, _: SocketId) -> SocketId {
+        self.uring.add_stream(UnixStream::connect(self.dir.path().join("socket")).unwrap())
+    }
+}
+
+/// The ring over loop devices and TCP. Field order: members are closed before their loop devices are let go.
+pub(crate) struct Loops {
+    files: Files,
+    loops: RefCell<Vec<LoopDevice>>,
+}
+
+struct LoopDevice(PathBuf);
+
+impl LoopDevice {
+    fn new(file: &Path) -> Result<Self, String> {
+        let made = Command::new("losetup")
+            .args(["--find", "--show", "--direct-io=on"])
+            .arg(file)
+            .output()
+            .map_err(|error| error.to_string())?;
+        if !made.status.success() {
+            return Err(String::from_utf8_lossy(&made.stderr).trim().to_owned());
+        }
+        Ok(Self(String::from_utf8_lossy(&made.stdout).trim().into()))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+impl World for Loops {
+    fn new() -> Result<Self, String> {
+        let files = Files::new()?;
+        // Loop devices need root; the others of this suite do not.
+        LoopDevice::new(&files.file(1 << 20))?;
+        Ok(Self { files, loops: RefCell::default() })
+    }
+    fn reactor(&self) -> Box<dyn Reactor> {
+        self.files.reactor()
+    }
+    fn member(&self, bytes: u64) -> MemberId {
+        let device = LoopDevice::new(&self.files.file(bytes)).unwrap();
+        let member = self.files.open(&device.0);
+        self.loops.borrow_mut().push(device);
+        member
+    }
+    fn close_member(&self, member: MemberId) {
+        self.files.close_member(member);
+    }
+    fn listen(&self) -> SocketId {
+        self.files.uring.listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap()
+    }
+    fn connect(&self, listener: SocketId) -> SocketId {
+        let address = self.files.uring.local_addr(listener).unwrap();
+        self.files.uring.add_stream(std::net::TcpStream::connect(address).unwrap())
+    }
+}
