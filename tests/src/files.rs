@@ -35,10 +35,19 @@ pub fn sha256(path: &Path) -> String {
     loop {
         let n = file.read(&mut buffer).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         if n == 0 {
-            return hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            return hex(&hash.finalize());
         }
         hash.update(&buffer[..n]);
     }
+}
+
+/// SHA-256 of `bytes`, in lower-case hexadecimal digits.
+pub fn sha256_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes `size` bytes to `path` that never repeat and depend on `seed`, so that a block in a wrong place shows.
@@ -79,6 +88,7 @@ mod tests {
         let path = dir.path().join("abc");
         std::fs::write(&path, "abc").expect("a file");
         // FIPS 180-2, appendix B.1.
+        assert_eq!(sha256(&path), sha256_of(b"abc"));
         assert_eq!(sha256(&path), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
