@@ -146,6 +146,9 @@ impl Inner {
     /// Refuses what no member could do.
     #[inline]
     fn check(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if self.keeper.is_stopping() {
+            return Err(VolumeError::Stopping);
+        }
         let mask = u64::from(self.limits.block) - 1;
         if (offset | len) & mask != 0 {
             return Err(VolumeError::Unaligned);

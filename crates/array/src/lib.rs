@@ -7,11 +7,15 @@ mod array;
 pub mod assembly;
 pub mod create;
 mod data;
+mod detail;
 mod keeper;
 #[allow(dead_code, reason = "the control side sets devices and states")]
 mod members;
+mod open;
 mod volume;
 
 pub use array::{Array, Config, ReadPolicy};
+pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use members::{Device, RoleState};
+pub use open::{Access, OpenConfig, OpenError};
 pub use volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};

@@ -3,3 +3,5 @@
 mod assembly;
 mod common;
 mod create;
+mod life;
+mod world;

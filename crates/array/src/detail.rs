@@ -1,0 +1,168 @@
+//! What a running array tells of itself.
+
+use brindle_format::md::{Uuid, Version};
+use brindle_io::MemberId;
+use brindle_layout::{Layout, Level};
+
+use crate::array::Array;
+use crate::assembly::{DeviceUse, LeftOut, Limitation};
+use crate::keeper::{Kept, Record};
+use crate::members::RoleState;
+
+/// What has become of a device of the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// Fills its role.
+    InSync,
+    /// Fills its role, but its bytes are whole only below this offset of its data area.
+    Recovering {
+        /// Bytes from the start of the data area.
+        upto: u64,
+    },
+    /// Failed in this run.
+    Failed,
+    /// Waits to replace a member.
+    Spare,
+    /// Holds the journal.
+    Journal,
+    /// Not used.
+    LeftOut(LeftOut),
+}
+
+/// One of the given devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceDetail {
+    /// How messages name it.
+    pub label: String,
+    /// The reactor's number.
+    pub id: MemberId,
+    /// The role that it fills, filled, or claims.
+    pub role: Option<u16>,
+    /// What has become of it.
+    pub state: DeviceState,
+}
+
+/// What a role's member can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleDetail {
+    /// The index in [`Detail::devices`] of the device that fills it, or did until it failed.
+    pub device: Option<usize>,
+    /// What it can do.
+    pub state: RoleState,
+}
+
+/// An array as it is now. Sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// Identity; nil if the state lives in memory only.
+    pub uuid: Uuid,
+    /// Name, `host:name` as a rule.
+    pub name: String,
+    /// Version of the metadata; `None` if the state lives in memory only.
+    pub version: Option<Version>,
+    /// Level.
+    pub level: Level,
+    /// Layout.
+    pub layout: Layout,
+    /// Chunk; 0 for RAID 1.
+    pub chunk: u64,
+    /// Bytes of the array.
+    pub size: u64,
+    /// Bytes used of each member; 0 for linear and RAID 0, which use all of each.
+    pub component_size: u64,
+    /// The event count.
+    pub events: u64,
+    /// The members can't make up for what is lost: no writes are taken.
+    pub broken: bool,
+    /// No writes are taken.
+    pub read_only: bool,
+    /// Writes are under way, or the array has not yet been marked clean after them.
+    pub active: bool,
+    /// Roles without a whole member.
+    pub degraded: u16,
+    /// Where redundancy stops being known true, in bytes of the data area (of the array for mirrors); `None`: it is true everywhere.
+    pub resync_offset: Option<u64>,
+    /// By role.
+    pub roles: Vec<RoleDetail>,
+    /// The given devices.
+    pub devices: Vec<DeviceDetail>,
+    /// What keeps the array from being written to, or makes its content less certain.
+    pub limits: Vec<Limitation>,
+}
+
+impl Detail {
+    /// The state in mdadm's words: `active`, `clean, degraded`, `clean, resync pending`.
+    pub fn state_words(&self) -> String {
+        let first = match (self.broken, self.active) {
+            (true, _) => "broken",
+            (false, true) => "active",
+            (false, false) => "clean",
+        };
+        let also = [
+            (self.degraded > 0, ", degraded"),
+            (self.resync_offset.is_some(), ", resync pending"),
+            (self.read_only, ", read-only"),
+        ];
+        also.into_iter().filter(|(on, _)| *on).fold(first.to_owned(), |words, (_, word)| words + word)
+    }
+
+    /// Roles that hold all that they should.
+    pub fn in_sync(&self) -> usize {
+        self.roles.iter().filter(|role| role.state == RoleState::InSync).count()
+    }
+}
+
+impl Array {
+    /// What the array is, and how it does.
+    pub fn detail(&self) -> Detail {
+        let inner = &*self.0;
+        let record = inner.keeper.record();
+        let devices: Vec<DeviceDetail> = record.map_or_else(Vec::new, |record| {
+            record.devices.borrow().iter().map(|device| self.device_detail(device)).collect()
+        });
+        let role = |role| RoleDetail {
+            device: devices
+                .iter()
+                .position(|d| d.role == Some(role) && !matches!(d.state, DeviceState::LeftOut(_))),
+            state: inner.members.state(role),
+        };
+        let identity = record.map(|record| &record.identity);
+        Detail {
+            uuid: identity.map_or_else(Uuid::nil, |identity| identity.uuid),
+            name: identity.map_or_else(String::new, |identity| identity.name.clone()),
+            version: identity.map(|identity| identity.version),
+            level: inner.geometry.level(),
+            layout: inner.geometry.layout(),
+            chunk: if inner.geometry.level() == Level::Raid1 { 0 } else { inner.geometry.chunk() },
+            size: inner.geometry.size(),
+            component_size: identity.map_or(0, |identity| identity.component_size),
+            events: record.map_or(0, |record: &Record| record.events.get()),
+            broken: inner.keeper.is_broken(),
+            read_only: inner.config.read_only,
+            active: inner.keeper.is_active(),
+            degraded: inner.members.lost(),
+            resync_offset: inner.keeper.resync_offset(),
+            roles: (0..inner.members.len()).map(role).collect(),
+            limits: identity.map_or_else(Vec::new, |identity| identity.limits.clone()),
+            devices,
+        }
+    }
+
+    fn device_detail(&self, device: &Kept) -> DeviceDetail {
+        let (role, state) = match device.usage {
+            DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => {
+                let state = match self.0.members.state(role) {
+                    RoleState::InSync => DeviceState::InSync,
+                    RoleState::Recovering(upto) => DeviceState::Recovering { upto },
+                    RoleState::Failed | RoleState::Missing => DeviceState::Failed,
+                };
+                (Some(role), state)
+            }
+            DeviceUse::Spare if device.alive => (None, DeviceState::Spare),
+            DeviceUse::Spare => (None, DeviceState::Failed),
+            DeviceUse::Journal => (None, DeviceState::Journal),
+            DeviceUse::LeftOut { role, why } => (role, DeviceState::LeftOut(why)),
+        };
+        DeviceDetail { label: device.label.clone(), id: device.id, role, state }
+    }
+}

@@ -1,0 +1,322 @@
+//! State on disk: dirty before the first write, clean after idle time and on stop, failures before acknowledgements.
+
+use brindle_array::assembly::{AssembleOptions, AssemblyError, DeviceUse, LeftOut};
+use brindle_array::{Access, DeviceState, OpenConfig, OpenError, RoleState, Volume, VolumeError};
+use brindle_format::md::{DeviceRole, Features, Superblock, Version};
+use brindle_io::Duration;
+use brindle_layout::Level;
+
+use crate::common::*;
+use crate::world::*;
+
+/// Redundant levels with members and how many of those may be lost from the start of the roles.
+const REDUNDANT: [(Level, usize); 2] = [(Level::Raid1, 3), (Level::Raid10, 4)];
+
+fn each(test: impl Fn(Level, World)) {
+    for (level, members) in REDUNDANT {
+        for version in VERSIONS {
+            test(level, World::create(&spec(level, members, version)));
+        }
+    }
+}
+
+fn clean(sbs: &[Superblock]) -> bool {
+    sbs.iter().all(Superblock::is_clean)
+}
+
+fn events(sbs: &[Superblock]) -> Vec<u64> {
+    sbs.iter().map(|sb| sb.events).collect()
+}
+
+#[test]
+fn dirty_before_the_first_write_and_clean_after_stop() {
+    each(|level, world| {
+        let array = world.open();
+        assert_eq!(world.read(&array, 0, 4096).unwrap(), vec![0; 4096]);
+        assert_eq!(events(&world.superblocks()), vec![1; world.ids.len()], "a read changes nothing");
+        world.write(&array, 8192, &pattern(1, 65536)).unwrap();
+        let sbs = world.superblocks();
+        assert!(
+            sbs.iter().all(|sb| sb.resync_offset == Some(0) && sb.events == 2 && sb.updated.seconds == NOW)
+        );
+        assert_eq!(array.detail().state_words(), "active");
+        world.write(&array, 0, &pattern(2, 4096)).unwrap();
+        assert_eq!(events(&world.superblocks()), vec![2; world.ids.len()], "{level}: marked once");
+        world.stop(&array);
+        assert!(clean(&world.superblocks()));
+        assert_eq!(events(&world.superblocks()), vec![3; world.ids.len()]);
+        assert_eq!(world.write(&array, 0, &[0; 512]), Err(VolumeError::Stopping));
+        assert_eq!(world.read(&array, 0, 512), Err(VolumeError::Stopping));
+        let again = world.reboot();
+        let array = again.open();
+        assert!(!array.needs_resync());
+        assert_eq!(again.read(&array, 8192, 65536).unwrap(), pattern(1, 65536));
+    });
+}
+
+#[test]
+fn the_mark_is_on_all_members_before_any_data() {
+    // A member that takes no writes at all: the superblock is refused first, and the failure recorded.
+    each(|level, world| {
+        let array = world.open();
+        world.memory.refuse_writes(world.ids[1]);
+        world.write(&array, 0, &pattern(3, 4096)).unwrap();
+        assert_eq!(array.state(1), RoleState::Failed, "{level}");
+        for n in [0, 2] {
+            let sb = world.superblock(n);
+            assert_eq!((sb.role_of(1), sb.resync_offset), (DeviceRole::Faulty, Some(0)));
+            assert_eq!(sb.events, 3);
+        }
+        assert!(world.superblock(1).is_clean() && world.superblock(1).events == 1);
+    });
+}
+
+#[test]
+fn clean_after_idle_time_and_dirty_again() {
+    each(|_, world| {
+        let config =
+            OpenConfig { idle: Duration::from_millis(5), ..OpenConfig::new(Access::ReadWrite, || NOW) };
+        let array = world.try_open(world.assembly().unwrap(), config).unwrap();
+        for round in 1..=2 {
+            world.write(&array, 0, &pattern(round, 4096)).unwrap();
+            world.io.block_on(async {
+                while array.detail().active {
+                    world.io.sleep(Duration::from_millis(1)).await;
+                }
+                while world.io.tasks_alive() > 0 {
+                    world.io.sleep(Duration::from_millis(1)).await;
+                }
+            });
+            let sbs = world.superblocks();
+            assert!(clean(&sbs));
+            assert_eq!(events(&sbs), vec![1 + 2 * round; sbs.len()]);
+        }
+    });
+}
+
+#[test]
+fn a_killed_process_leaves_an_array_that_needs_a_resync() {
+    each(|_, world| {
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 8192)).unwrap();
+        drop(array);
+        let found = world.reboot();
+        assert_eq!(found.assembly().unwrap().resync_offset, Some(0));
+        let array = found.open();
+        assert!(array.needs_resync());
+        assert_eq!(array.detail().state_words(), "clean, resync pending");
+        found.write(&array, 0, &pattern(2, 8192)).unwrap();
+        found.stop(&array);
+        assert!(!clean(&found.superblocks()), "stopping does not make it in sync");
+        assert_eq!(found.reboot().assembly().unwrap().resync_offset, Some(0));
+    });
+}
+
+#[test]
+fn a_failure_is_recorded_before_the_write_is_acknowledged() {
+    each(|_, world| {
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 65536)).unwrap();
+        world.memory.kill(world.ids[0]);
+        world.write(&array, 0, &pattern(2, 65536)).unwrap();
+        // Nothing but the acknowledgement has happened since.
+        for n in 1..world.ids.len() {
+            let sb = world.superblock(n);
+            assert_eq!((sb.events, sb.role_of(0)), (3, DeviceRole::Faulty));
+        }
+        assert_eq!(world.superblock(0).events, 2);
+        assert_eq!(array.detail().state_words(), "active, degraded");
+        assert_eq!(array.detail().devices[0].state, DeviceState::Failed);
+        world.stop(&array);
+    });
+}
+
+#[test]
+fn a_member_that_comes_back_stale_is_left_out() {
+    each(|_, world| {
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 65536)).unwrap();
+        world.io.block_on(array.fail(1)).unwrap();
+        world.write(&array, 0, &pattern(2, 65536)).unwrap();
+        drop(array); // killed: only one event lies between
+        let found = world.reboot();
+        let assembly = found.assembly().unwrap();
+        assert_eq!(assembly.missing(), [1]);
+        let why = LeftOut::Faulty;
+        assert_eq!(assembly.devices[1].usage, DeviceUse::LeftOut { role: Some(1), why });
+        let array = found.open();
+        assert_eq!(found.read(&array, 0, 65536).unwrap(), pattern(2, 65536));
+        found.write(&array, 4096, &pattern(3, 4096)).unwrap();
+        found.stop(&array);
+        assert_eq!(array.detail().devices[1].state, DeviceState::LeftOut(why));
+        let stale = found.reboot().assembly().unwrap().devices[1].usage;
+        assert_eq!(stale, DeviceUse::LeftOut { role: Some(1), why: LeftOut::Stale { events: 2 } });
+    });
+}
+
+#[test]
+fn a_member_that_was_away_is_not_taken_for_one_in_sync() {
+    each(|_, world| {
+        let part = world.reboot().without(&[2]);
+        let array = part.open();
+        part.write(&array, 0, &pattern(5, 4096)).unwrap();
+        assert_eq!(part.superblock(0).events, 2, "one ahead: within md's tolerance");
+        drop(array);
+        let assembly = world.reboot().assembly().unwrap();
+        assert_eq!(assembly.missing(), [2], "the table of the newer ones says so");
+    });
+}
+
+#[test]
+fn beyond_tolerance_nothing_is_written_and_reads_go_on() {
+    let world = World::create(&spec(Level::Raid10, 4, Version::V1_2));
+    let array = world.open();
+    world.write(&array, 0, &pattern(1, 4 * 65536)).unwrap();
+    world.memory.kill(world.ids[1]);
+    world.write(&array, 0, &pattern(2, 4096)).unwrap();
+    let before = world.superblocks();
+    world.memory.refuse_writes(world.ids[0]);
+    assert_eq!(world.write(&array, 0, &pattern(3, 4096)), Err(VolumeError::TooManyLost));
+    assert_eq!(
+        world.write(&array, 65536, &pattern(3, 4096)),
+        Err(VolumeError::TooManyLost),
+        "the healthy pair too"
+    );
+    assert_eq!(world.read(&array, 65536, 65536).unwrap(), pattern(1, 4 * 65536)[65536..2 * 65536]);
+    assert_eq!(array.detail().state_words(), "broken, degraded");
+    assert!(world.io.block_on(array.stop()).is_err());
+    assert_eq!(world.superblocks(), before, "not one superblock has changed");
+    let found = world.reboot().without(&[1]);
+    assert!(found.assembly().is_ok(), "the array can be assembled as it was");
+}
+
+#[test]
+fn an_operator_can_not_fail_the_last_copy() {
+    let world = World::create(&spec(Level::Raid1, 2, Version::V1_2));
+    let array = world.open();
+    world.io.block_on(async {
+        array.fail(0).await.unwrap();
+        assert_eq!(array.fail(1).await, Err(VolumeError::TooManyLost));
+        assert_eq!(array.fail(7).await, Err(VolumeError::OutOfRange));
+    });
+    assert_eq!(world.superblock(1).role_of(0), DeviceRole::Faulty);
+    assert!(world.superblock(1).is_clean(), "nothing was written, so nothing is dirty");
+    world.write(&array, 0, &pattern(1, 4096)).unwrap();
+    world.stop(&array);
+}
+
+#[test]
+fn read_only_changes_not_one_byte() {
+    each(|_, world| {
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 65536)).unwrap();
+        drop(array);
+        let image = |world: &World, n: usize| {
+            let mut bytes = vec![0; 8 << 20];
+            world.memory.peek(world.ids[n], 0, &mut bytes);
+            bytes
+        };
+        let found = world.reboot();
+        let before: Vec<_> = (0..found.ids.len()).map(|n| image(&found, n)).collect();
+        let config = OpenConfig::new(Access::ReadOnly, || NOW);
+        let array = found.try_open(found.assembly().unwrap(), config).unwrap();
+        found.memory.spoil(found.ids[0], 0, 8 << 20);
+        assert_eq!(found.read(&array, 0, 65536).unwrap(), pattern(1, 65536));
+        assert_eq!(found.write(&array, 0, &[0; 512]), Err(VolumeError::ReadOnly));
+        assert_eq!(found.io.block_on(array.discard(0, 4096)), Err(VolumeError::ReadOnly));
+        assert_eq!(found.io.block_on(array.fail(0)), Err(VolumeError::ReadOnly));
+        found.stop(&array);
+        let after: Vec<_> = (0..found.ids.len()).map(|n| image(&found, n)).collect();
+        assert!(before == after);
+    });
+}
+
+#[test]
+fn a_device_that_changed_since_is_refused() {
+    let world = World::create(&spec(Level::Raid1, 2, Version::V1_2));
+    let assembly = world.assembly().unwrap();
+    let first = world.open();
+    world.write(&first, 0, &[1; 512]).unwrap();
+    let error = world.try_open(assembly.clone(), patient()).map(|_| ()).unwrap_err();
+    let message = "ram0 has changed since its superblock was read: is somebody else using it?";
+    assert_eq!(error.to_string(), message);
+    world.memory.kill(world.ids[0]);
+    let error = world.try_open(assembly, patient()).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "ram0: the superblock can't be read: the device is gone");
+}
+
+#[test]
+fn features_that_bind_writers_allow_reading_only() {
+    let spec = spec(Level::Raid1, 2, Version::V1_2);
+    let world = World::create(&spec);
+    for n in 0..2 {
+        let mut sb = world.superblock(n);
+        sb.bitmap_offset = Some(4096);
+        sb.features |= Features::CLUSTERED;
+        let mut bytes = vec![0; 4096];
+        sb.encode(&mut bytes).unwrap();
+        world.memory.poke(world.ids[n], 4096, &bytes);
+    }
+    let assembly = world.assembly().unwrap();
+    let error = world.try_open(assembly.clone(), patient()).map(|_| ()).unwrap_err();
+    assert!(matches!(&error, OpenError::ReadOnly { limits } if limits.len() == 2));
+    let message = error.to_string();
+    assert!(
+        message.starts_with("the array can't be written to: the array has a write-intent bitmap"),
+        "{message}"
+    );
+    let array = world.try_open(assembly, OpenConfig::new(Access::ReadOnly, || NOW)).unwrap();
+    assert_eq!(world.read(&array, 0, 512).unwrap(), [0; 512]);
+    assert_eq!(array.detail().limits.len(), 2);
+}
+
+#[test]
+fn spares_keep_step_and_may_go() {
+    let mut spec = spec(Level::Raid1, 2, Version::V1_2);
+    spec.spares = vec![new_member(2, 8 * MIB)];
+    let world = World::create(&spec);
+    let array = world.open();
+    world.write(&array, 0, &[1; 512]).unwrap();
+    assert_eq!(events(&world.superblocks()), [2, 2, 2]);
+    assert_eq!(array.detail().devices[2].state, DeviceState::Spare);
+    world.memory.kill(world.ids[2]);
+    world.stop(&array);
+    assert_eq!(array.detail().devices[2].state, DeviceState::Failed);
+    assert_eq!(array.detail().degraded, 0);
+    assert!(world.superblock(0).is_clean());
+}
+
+#[test]
+fn striped_arrays_have_no_state_to_keep() {
+    for level in [Level::Linear, Level::Raid0] {
+        let world = World::create(&spec(level, 3, Version::V1_2));
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 3 * 65536)).unwrap();
+        assert_eq!(events(&world.superblocks()), [1, 1, 1]);
+        world.stop(&array);
+        assert!(clean(&world.superblocks()));
+        let found = world.reboot();
+        assert_eq!(found.read(&found.open(), 0, 3 * 65536).unwrap(), pattern(1, 3 * 65536));
+        let lacking = found.without(&[1]).assembly_with(AssembleOptions { force: true });
+        assert!(matches!(lacking, Err(AssemblyError::TooFewMembers { .. })));
+    }
+}
+
+#[test]
+fn many_writers_wait_for_one_mark() {
+    let world = World::create(&spec(Level::Raid1, 2, Version::V1_2));
+    let array = world.open();
+    let writers: Vec<_> = (0..16u64)
+        .map(|n| {
+            let (array, pool) = (array.clone(), world.pool.clone());
+            world.io.spawn(async move { write(&pool, &array, n * 4096, &pattern(n, 4096)).await })
+        })
+        .collect();
+    world.io.block_on(async {
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    });
+    assert_eq!(events(&world.superblocks()), [2, 2]);
+    world.stop(&array);
+}
