@@ -179,6 +179,11 @@ fn other_signatures_are_known_at_both_ends() {
         (last(8192), b"Intel Raid ISM Cfg Sig. 1.3.00", Signature::Imsm),
         (last(512), &[0xde, 0x11, 0xde, 0x11], Signature::Ddf),
         (last(4096 - 60), &[0x83, 0x74, 0x02, 0x6d], Signature::Drbd),
+        (last(512), b"$XIDE$", Signature::BiosRaid),
+        (last(1024), b"NVIDIA  ", Signature::BiosRaid),
+        (last(991 * 512), b"Promise Technology, Inc.", Signature::BiosRaid),
+        (last(5632), &[0xf3, 0x16, 0x78, 0x5a], Signature::BiosRaid),
+        (4640, &[0xf0, 0x16, 0x78, 0x5a], Signature::BiosRaid),
         (last(512), b"EFI PART", Signature::Gpt),
         (last(4096), b"EFI PART", Signature::Gpt),
         (4096, b"EFI PART", Signature::Gpt),
@@ -199,6 +204,11 @@ fn other_signatures_are_known_at_both_ends() {
         (1024, b"\xe2\xe1\xf5\xe0", Signature::Erofs),
         (32768, b"JFS1", Signature::Jfs),
         (65536 + 52, b"ReIsEr2Fs", Signature::Reiserfs),
+        (65536, b"ReIsEr4\0", Signature::Reiserfs),
+        (65536, &[1, 0x16, 0x19, 0x70, 0, 0, 0, 1], Signature::Gfs2),
+        (8192, b"OCFSV2", Signature::Ocfs2),
+        (1024, &[2, 0, 0, 0, 0, 0, 0x34, 0x34], Signature::Nilfs2),
+        (66908, &[0x19, 0x01, 0x54, 0x19], Signature::Ufs),
         (32769, b"BEA01", Signature::Udf),
     ];
     for (offset, magic, signature) in cases {

@@ -38,6 +38,8 @@ pub enum Signature {
     Imsm,
     /// SNIA DDF RAID.
     Ddf,
+    /// RAID of a BIOS or a cheap controller: Adaptec, HighPoint, LSI, NVIDIA or Promise.
+    BiosRaid,
     /// Linux swap space.
     Swap,
     /// NTFS.
@@ -58,10 +60,18 @@ pub enum Signature {
     Udf,
     /// F2FS.
     F2fs,
-    /// ReiserFS.
+    /// ReiserFS or Reiser4.
     Reiserfs,
     /// JFS.
     Jfs,
+    /// GFS2.
+    Gfs2,
+    /// OCFS2.
+    Ocfs2,
+    /// NILFS2.
+    Nilfs2,
+    /// UFS.
+    Ufs,
     /// APFS container.
     Apfs,
     /// HFS+ or HFSX.
@@ -98,6 +108,7 @@ impl Signature {
             Self::Zfs => "ZFS pool member",
             Self::Imsm => "Intel IMSM RAID member",
             Self::Ddf => "DDF RAID member",
+            Self::BiosRaid => "BIOS RAID member",
             Self::Swap => "swap space",
             Self::Ntfs => "NTFS file system",
             Self::Vfat => "FAT file system",
@@ -110,6 +121,10 @@ impl Signature {
             Self::F2fs => "F2FS file system",
             Self::Reiserfs => "ReiserFS file system",
             Self::Jfs => "JFS file system",
+            Self::Gfs2 => "GFS2 file system",
+            Self::Ocfs2 => "OCFS2 file system",
+            Self::Nilfs2 => "NILFS2 file system",
+            Self::Ufs => "UFS file system",
             Self::Apfs => "APFS container",
             Self::Hfs => "HFS+ file system",
             Self::Bcache => "bcache device",

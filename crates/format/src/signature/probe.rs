@@ -13,7 +13,7 @@ const SECTOR_SIZES: [u64; 2] = [512, 4096];
 pub(super) fn find(device: &Device<'_>) -> Vec<Found> {
     let mut found = gpt(device);
     found.extend(md_raid(device));
-    let single = [ext, mbr, lvm_pv, zfs, imsm, ddf, drbd];
+    let single = [ext, mbr, lvm_pv, zfs, imsm, ddf, drbd, bios_raid];
     found.extend(single.iter().filter_map(|probe| probe(device)));
     found
 }
@@ -27,8 +27,8 @@ fn ext(device: &Device<'_>) -> Option<Found> {
     const SUPER: u64 = 1024;
     let magic = SUPER.wrapping_add(56);
     let log_block_size = device.le32(SUPER.wrapping_add(24))?;
-    let (inodes, blocks) = (device.le32(SUPER)?, device.le32(SUPER.wrapping_add(4))?);
-    let plausible = log_block_size <= 6 && inodes != 0 && blocks != 0;
+    let blocks = device.le32(SUPER.wrapping_add(4))?;
+    let plausible = log_block_size <= 6 && blocks != 0;
     (device.has(magic, &[0x53, 0xef]) && plausible).then(|| Found {
         label: device.text(SUPER.wrapping_add(120), 16),
         uuid: device.uuid(SUPER.wrapping_add(104)),
@@ -111,12 +111,31 @@ fn ddf(device: &Device<'_>) -> Option<Found> {
     Some(bare(Signature::Ddf, place))
 }
 
-/// Internal metadata: a big-endian block in the last 4 KiB, one magic number for each version from 0.7 to 9.
+/// Internal metadata: a big-endian block in the last 4 KiB, one magic number for each version from 0.7 to 9. Old
+/// versions did not round its place.
 fn drbd(device: &Device<'_>) -> Option<Found> {
-    let block = (device.bytes & !0xfff).checked_sub(4 * KIB)?;
-    let place = block.checked_add(60)?;
-    let magic = device.array(place).map(u32::from_be_bytes)?;
-    matches!(magic, 0x8374_026a..=0x8374_026d).then(|| bare(Signature::Drbd, place))
+    let ends = [device.bytes & !0xfff, device.bytes];
+    let mut places = ends.into_iter().filter_map(|end| end.checked_sub(4 * KIB)?.checked_add(60));
+    let known =
+        |place: &u64| matches!(device.array(*place).map(u32::from_be_bytes), Some(0x8374_026a..=0x8374_026d));
+    places.find(known).map(|place| bare(Signature::Drbd, place))
+}
+
+/// Controllers that keep their metadata so many bytes from the end.
+fn bios_raid(device: &Device<'_>) -> Option<Found> {
+    const PROMISE: &[u8] = b"Promise Technology, Inc.";
+    const PROMISE_SECTORS: [u64; 12] = [63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951];
+    const OTHERS: [(u64, &[u8]); 5] = [
+        (512, b"$XIDE$"),
+        (1024, b"NVIDIA  "),
+        (256, b"DPTM"),
+        (11 * 512, b"\xf3\x16\x78\x5a"),
+        (11 * 512, b"\xfd\x16\x78\x5a"),
+    ];
+    let promise = PROMISE_SECTORS.iter().map(|back| (back.saturating_mul(SECTOR), PROMISE));
+    let mut places =
+        promise.chain(OTHERS).filter_map(|(back, magic)| Some((device.bytes.checked_sub(back)?, magic)));
+    places.find(|(place, magic)| device.has(*place, magic)).map(|(place, _)| bare(Signature::BiosRaid, place))
 }
 
 /// Every version at its place. The magic number is enough: a damaged superblock is still somebody's.
