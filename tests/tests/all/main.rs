@@ -1,4 +1,5 @@
 //! The one binary of all tests that cross crates: one link, one place to look.
 
+mod format;
 mod golden;
 mod machine;

@@ -121,7 +121,12 @@ fn component(
             None => Ok(0),
         };
     }
-    let unit = if chunk == 0 { 1024 } else { chunk };
+    // mdadm leaves a RAID 1 whole units of 64 KiB, but takes a size that was asked for at its word.
+    let unit = match (chunk, spec.size) {
+        (0, None) => 64 << 10,
+        (0, Some(_)) => 1024,
+        _ => chunk,
+    };
     let room = |member: &NewMember| {
         defaults::available(spec.version, member.info.size, data_offset, CONSISTENCY).unwrap_or(0)
     };
@@ -142,6 +147,6 @@ fn component(
     if !spec.version.is_v1() && spec.size.is_some_and(|size| size > MAX_COMPONENT_0_90) {
         return Err(CreateError::SizeIn090 { size: wanted });
     }
-    defaults::component_size(spec.version, wanted, chunk)
+    defaults::component_size(spec.version, wanted, unit)
         .ok_or_else(|| CreateError::Small(TooSmall::of(spec, smallest, data_offset, unit)))
 }

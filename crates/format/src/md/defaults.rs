@@ -137,11 +137,13 @@ pub fn available(
     (room > 0).then_some(room)
 }
 
-/// Bytes that the array uses of each member, if the smallest offers `available`: whole chunks, or whole KiB for levels
-/// without chunks; `None` if nothing is left or 0.90 cannot record it.
+/// Bytes that the array uses of each member, if the smallest offers `available`: whole chunks, or units of 64 KiB for
+/// RAID 1, which has no chunks but may get them in a reshape; `None` if nothing is left or 0.90 cannot record it.
+///
+/// RAID 10 with far or offset copies uses whole chunks for each copy: the kernel rounds further down by itself.
 pub fn component_size(version: Version, available: u64, chunk: u64) -> Option<u64> {
     let most = if version.is_v1() { available } else { available.min(MAX_COMPONENT_0_90) };
-    let unit = if chunk == 0 { KIB } else { chunk };
+    let unit = if chunk == 0 { 64 * KIB } else { chunk };
     let size = most.checked_sub(most.checked_rem(unit)?)?;
     (size > 0).then_some(size)
 }
