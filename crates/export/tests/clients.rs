@@ -1,0 +1,351 @@
+//! Real clients over real sockets: libnbd's tools and binding, QEMU's, and fio.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use brindle_export::nbd::{Config, Server};
+use brindle_io::uring::Uring;
+use brindle_io::{Io, Remote};
+use support::ram::RamVolume;
+
+const SIZE: u64 = 64 << 20;
+
+/// A server on a thread of its own, with one export in RAM.
+struct Host {
+    /// Holds the socket; removed in the end.
+    dir: tempfile::TempDir,
+    port: u16,
+    remote: Remote,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    /// `None`, with a note, if this kernel lets nobody use io_uring.
+    fn start() -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("nbd");
+        let (send, recv) = mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || run(&path, &send, &stopped));
+        match recv.recv().expect("the server begins or says why not") {
+            Ok((port, remote)) => Some(Self { dir, port, remote, stop, thread: Some(thread) }),
+            Err(why) => {
+                skip(&why);
+                None
+            }
+        }
+    }
+
+    fn unix(&self) -> String {
+        format!("nbd+unix:///disk?socket={}", self.dir.path().join("nbd").display())
+    }
+
+    fn tcp(&self) -> String {
+        format!("nbd://127.0.0.1:{}/disk", self.port)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Stops the server, which checks that nothing is left.
+    fn end(mut self) {
+        self.shut_down();
+        let thread = self.thread.take().expect("not ended yet");
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn shut_down(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.remote.run(|_| {});
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            self.shut_down(); // a test failed: let the thread go
+        }
+    }
+}
+
+type Started = Result<(u16, Remote), String>;
+
+fn run(path: &Path, started: &mpsc::Sender<Started>, stop: &AtomicBool) {
+    let uring = match Uring::new() {
+        Ok(uring) => uring,
+        Err(error) => {
+            started.send(Err(error.to_string())).expect("somebody waits");
+            return;
+        }
+    };
+    let io = Io::new(Box::new(uring.clone()));
+    let volume = RamVolume::new(&io, SIZE);
+    let server = Server::new(&io, Config::default());
+    server.add_export("disk", "64 MiB of RAM", Rc::clone(&volume)).expect("a fresh name");
+    server.serve(uring.listen_unix(path).expect("a fresh path"));
+    let tcp = uring.listen_tcp("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    server.serve(tcp);
+    let port = uring.local_addr(tcp).expect("bound").port();
+    started.send(Ok((port, io.remote()))).expect("somebody waits");
+    io.block_on(async {
+        while !stop.load(Ordering::Acquire) {
+            io.sleep(brindle_io::Duration::from_millis(10)).await;
+        }
+        server.stop().await;
+    });
+    assert_eq!(io.tasks_alive(), 0, "tasks are left");
+    assert_eq!(server.pool().free_bytes(), server.pool().capacity(), "buffers are left");
+    assert_eq!(volume.busy.get(), 0);
+}
+
+fn skip(why: &str) {
+    println!("SKIPPED: {why}");
+    assert!(std::env::var_os("CI").is_none(), "CI runs every test: {why}");
+}
+
+/// A command, or `None` with a note if its program is not installed.
+fn tool(name: &str, package: &str) -> Option<Command> {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
+    if !found {
+        skip(&format!("{name} is needed: install the package {package}"));
+        return None;
+    }
+    let mut command = Command::new(name);
+    command.stdin(Stdio::null());
+    Some(command)
+}
+
+/// Runs to success; returns what was printed.
+fn run_tool(command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{text}\n{errors}", output.status);
+    text
+}
+
+fn random_file(path: &Path, len: u64) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252u64;
+    let mut bytes = Vec::with_capacity(len as usize);
+    while (bytes.len() as u64) < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend(state.to_le_bytes());
+    }
+    std::fs::write(path, &bytes).expect("room for a temporary file");
+    bytes
+}
+
+#[test]
+fn nbdinfo_sees_all() {
+    let (Some(_), Some(host)) = (tool("nbdinfo", "libnbd-bin"), Host::start()) else { return };
+    for uri in [host.unix(), host.tcp()] {
+        let nbdinfo =
+            |args: &[&str]| run_tool(tool("nbdinfo", "libnbd-bin").expect("there").args(args).arg(&uri));
+        let told = nbdinfo(&["--json"]);
+        for part in [
+            "\"protocol\": \"newstyle-fixed\"",
+            "\"structured\": true",
+            "\"export-name\": \"disk\"",
+            "\"export-size\": 67108864",
+            "\"description\": \"64 MiB of RAM\"",
+            "\"base:allocation\"",
+            "\"can_cache\": false",
+            "\"can_df\": true",
+            "\"can_fast_zero\": true",
+            "\"can_flush\": true",
+            "\"can_fua\": true",
+            "\"can_multi_conn\": true",
+            "\"can_trim\": true",
+            "\"can_zero\": true",
+            "\"is_read_only\": false",
+            "\"block_size_minimum\": 512",
+            "\"block_size_preferred\": 4096",
+            "\"block_size_maximum\": 33554432",
+        ] {
+            assert!(told.contains(part), "no {part} in {told}");
+        }
+        assert!(nbdinfo(&["--list"]).contains("export=\"disk\""));
+        assert_eq!(
+            nbdinfo(&["--map"]).split_whitespace().collect::<Vec<_>>(),
+            ["0", "67108864", "3", "hole,zero"]
+        );
+    }
+    host.end();
+}
+
+#[test]
+fn nbdcopy_there_and_back() {
+    let (Some(_), Some(host)) = (tool("nbdcopy", "libnbd-bin"), Host::start()) else { return };
+    let (from, to) = (host.file("from"), host.file("to"));
+    let content = random_file(&from, SIZE);
+    for uri in [host.unix(), host.tcp()] {
+        let nbdcopy = || tool("nbdcopy", "libnbd-bin").expect("there");
+        run_tool(nbdcopy().args(["--connections=4", "--flush"]).arg(&from).arg(&uri));
+        run_tool(nbdcopy().args(["--connections=4", "--request-size=1048576"]).arg(&uri).arg(&to));
+        assert!(std::fs::read(&to).expect("a copy") == content);
+        std::fs::remove_file(&to).expect("there");
+        // And with the largest requests.
+        run_tool(nbdcopy().args(["--request-size=33554432", "--queue-size=1073741824"]).arg(&uri).arg(&to));
+        assert!(std::fs::read(&to).expect("a copy") == content);
+        std::fs::remove_file(&to).expect("there");
+    }
+    host.end();
+}
+
+/// What libnbd's binding is asked to do; it checks that each reply is well-formed.
+const SCRIPT: &str = r#"
+import os
+def fails(name, call):
+    try:
+        call()
+    except nbd.Error as error:
+        assert error.errno == name, error
+    else:
+        assert False, "no error"
+assert h.get_structured_replies_negotiated() and h.can_meta_context("base:allocation")
+h.set_strict_mode(0)
+a, b = os.urandom(4096), os.urandom(65536)
+h.pwrite(a, 8192, nbd.CMD_FLAG_FUA)
+h.pwrite(b, 1 << 20)
+h.flush()
+assert h.pread(4096, 8192, nbd.CMD_FLAG_DF) == a and h.pread(65536, 1 << 20) == b
+extents = []
+h.block_status(2 << 20, 0, lambda context, offset, entries, error: extents.extend(entries))
+assert extents == [8192, 3, 4096, 0, (1 << 20) - 12288, 3, 65536, 0, (1 << 20) - 65536, 3], extents
+one = []
+h.block_status(1 << 20, 0, lambda context, offset, entries, error: one.extend(entries), nbd.CMD_FLAG_REQ_ONE)
+assert one == [8192, 3], one
+h.zero(4096, 8192, nbd.CMD_FLAG_NO_HOLE)
+assert h.pread(4096, 8192) == bytes(4096)
+h.trim(65536, 1 << 20)
+fails("EINVAL", lambda: h.pread(512, 1))
+fails("EINVAL", lambda: h.pread(512, h.get_size()))
+fails("ENOSPC", lambda: h.pwrite(bytes(512), h.get_size()))
+fails("EINVAL", lambda: h.pwrite(bytes(100), 0))
+fails("EINVAL", lambda: h.cache(512, 0))
+fails("ENOTSUP", lambda: h.zero(2 << 20, 0, nbd.CMD_FLAG_FAST_ZERO))
+big = os.urandom(32 << 20)
+h.pwrite(big, 4096)
+assert h.pread(32 << 20, 4096) == big
+# Many at once, in any order.
+pending = []
+for i in range(500):
+    buffer = nbd.Buffer(8192)
+    pending.append((i, buffer, h.aio_pread(buffer, 4096 + i * 8192)))
+while h.aio_in_flight():
+    h.poll(-1)
+for i, buffer, cookie in pending:
+    assert h.aio_command_completed(cookie)
+    assert buffer.to_bytearray() == big[i * 8192:(i + 1) * 8192]
+h.shutdown()
+print("well")
+"#;
+
+#[test]
+fn nbdsh_agrees_on_each_command() {
+    let Some(_) = tool("nbdsh", "python3-libnbd") else { return };
+    for over in [Host::unix, Host::tcp] {
+        let Some(host) = Host::start() else { return };
+        let mut nbdsh = tool("nbdsh", "python3-libnbd").expect("there");
+        nbdsh.env("PATH", "/usr/bin:/bin"); // the binding is for the system's Python, which another may hide
+        let told = run_tool(nbdsh.args(["--base-allocation", "-u", &over(&host), "-c", SCRIPT]));
+        assert_eq!(told, "well\n");
+        host.end();
+    }
+}
+
+#[test]
+fn qemu_io_writes_and_verifies() {
+    let (Some(_), Some(host)) = (tool("qemu-io", "qemu-utils"), Host::start()) else { return };
+    for uri in [host.unix(), host.tcp()] {
+        let commands = [
+            "write -P 1 0 1M",
+            "write -f -P 2 1M 64k",
+            "aio_write -P 3 2M 128k",
+            "aio_write -P 4 3M 33M",
+            "aio_flush",
+            "write -z 512k 64k",
+            "write -z -n 640k 64k",
+            "discard 40M 1M",
+            "flush",
+            "read -P 1 0 512k",
+            "read -P 0 512k 64k",
+            "read -P 1 576k 64k",
+            "read -P 0 640k 64k",
+            "read -P 1 704k 320k",
+            "read -P 2 1M 64k",
+            "read -P 3 2M 128k",
+            "read -P 4 3M 33M",
+            "read -P 0 40M 1M",
+        ];
+        let mut qemu = tool("qemu-io", "qemu-utils").expect("there");
+        qemu.args(["-f", "raw", "-d", "unmap"]);
+        commands.iter().for_each(|command| _ = qemu.args(["-c", command]));
+        let told = run_tool(qemu.arg(&uri));
+        assert!(!told.contains("failed"), "{told}");
+    }
+    host.end();
+}
+
+#[test]
+fn qemu_img_converts_and_compares() {
+    let (Some(_), Some(host)) = (tool("qemu-img", "qemu-utils"), Host::start()) else { return };
+    let from = host.file("from");
+    random_file(&from, SIZE);
+    // Half of it a hole.
+    let file = std::fs::File::options().write(true).open(&from).expect("there");
+    file.set_len(SIZE / 2).and_then(|()| file.set_len(SIZE)).expect("a sparse file");
+    for uri in [host.unix(), host.tcp()] {
+        let qemu = || tool("qemu-img", "qemu-utils").expect("there");
+        run_tool(
+            qemu().args(["convert", "-n", "-W", "-m", "8", "-f", "raw", "-O", "raw"]).arg(&from).arg(&uri),
+        );
+        run_tool(qemu().args(["compare", "-f", "raw", "-F", "raw"]).arg(&from).arg(&uri));
+        let map = run_tool(qemu().args(["map", "--output=json", "-f", "raw", &uri]));
+        assert!(
+            map.contains("\"start\": 33554432, \"length\": 33554432") && map.contains("\"zero\": true"),
+            "{map}"
+        );
+    }
+    host.end();
+}
+
+#[test]
+fn fio_verifies_what_it_writes() {
+    let (Some(mut fio), Some(host)) = (tool("fio", "fio"), Host::start()) else { return };
+    let engines = run_tool(fio.arg("--enghelp"));
+    if !engines.contains("nbd") {
+        return skip("this fio has no nbd engine");
+    }
+    for uri in [host.unix(), host.tcp()] {
+        let mut fio = tool("fio", "fio").expect("there");
+        let told = run_tool(fio.current_dir(host.dir.path()).args([
+            "--name=verify",
+            "--ioengine=nbd",
+            "--rw=randrw",
+            "--bssplit=512/10:4k/60:64k/20:1m/10",
+            "--iodepth=32",
+            "--size=48m",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--randseed=7",
+            &format!("--uri={uri}"),
+        ]));
+        assert!(told.contains("err= 0"), "{told}");
+    }
+    host.end();
+}
