@@ -194,6 +194,7 @@ fn journal_blocks_that_cannot_be_trusted_are_refused() {
         assert!(matches!(forged(12, size), JournalError::Impossible { .. }), "{size}");
     }
     assert_eq!(forged(36, u32::MAX), JournalError::Impossible { field: "size", value: u64::from(u32::MAX) });
+    assert_eq!(forged(36, 25), JournalError::Impossible { field: "size", value: 25 });
     assert_eq!(forged(32, 9), JournalError::Impossible { field: "type", value: 9 });
     assert!(matches!(MetaBlock::parse(&bytes, Uuid::nil()), Err(JournalError::Checksum { .. })));
     assert_eq!(MetaBlock::parse(&bytes[1..], UUID), Err(JournalError::Short { have: 4095 }));

@@ -283,6 +283,28 @@ fn values_that_no_array_has_are_refused() {
     assert_eq!(parse(version, &shift), Err(impossible("bblog_shift", 64)));
 }
 
+/// What `mdadm --create --metadata=1.0 --data-offset=1M` writes: a data size that does not heed the offset.
+#[test]
+fn a_data_size_of_1_0_may_overlap_where_it_is_not_used() {
+    let version = Version::V1_0;
+    let sized = |component: u64| {
+        forged(version, |b| {
+            put64(b, 80, component / 512);
+            put64(b, 128, MIB / 512);
+            put64(b, 136, (DEVICE - 16384) / 512);
+        })
+    };
+    assert!(parse(version, &sized(DEVICE - 8192 - MIB)).is_ok());
+    assert_eq!(parse(version, &sized(DEVICE - 4096 - MIB)), Err(SuperblockError::Overlap { area: "data" }));
+    assert!(matches!(parse(version, &sized(DEVICE - MIB + 512)), Err(SuperblockError::BeyondDevice { .. })));
+    let linear = forged(version, |b| {
+        put32(b, 72, u32::MAX);
+        put64(b, 128, MIB / 512);
+        put64(b, 136, (DEVICE - 16384) / 512);
+    });
+    assert!(matches!(parse(version, &linear), Err(SuperblockError::BeyondDevice { .. })));
+}
+
 #[test]
 fn a_truncated_image_is_named() {
     for version in [Version::V1_1, Version::V1_2] {
@@ -325,6 +347,9 @@ fn what_a_version_cannot_record_is_refused_and_nothing_is_written() {
     let mut sb = sample(version);
     sb.roles = vec![DeviceRole::Spare; 28];
     assert_eq!(refuse(&sb), EncodeError::TooManyDevices { version, devices: 28, max: 27 });
+    let mut sb = sample(version);
+    sb.roles[0] = DeviceRole::Active(27);
+    assert!(matches!(refuse(&sb), EncodeError::Unrepresentable { field: "raid_disk", value: 27, .. }));
     let mut sb = sample(version);
     sb.recovery_offset = Some(0);
     assert!(matches!(refuse(&sb), EncodeError::Unsupported { what: "a recovery offset", .. }));

@@ -215,6 +215,9 @@ fn payload(bytes: &[u8]) -> Result<(Payload, &[u8]), JournalError> {
         .map_err(|_| JournalError::Impossible { field: "payload", value: bytes.len() as u64 })?;
     let (kind, flags, size) = (head.kind.get(), head.flags.get(), head.size.get());
     let impossible = JournalError::Impossible { field: "size", value: u64::from(size) };
+    if !size.is_multiple_of(UNIT) {
+        return Err(impossible);
+    }
     if kind == TYPE_FLUSH {
         let count = (size / UNIT) as usize;
         let (list, rest) = <[U64]>::ref_from_prefix_with_elems(rest, count).map_err(|_| impossible)?;

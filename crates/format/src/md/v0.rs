@@ -297,6 +297,10 @@ fn refuse_foreign(sb: &Superblock) -> Result<(), EncodeError> {
         let devices = sb.roles.len().max((sb.device_number as usize).saturating_add(1));
         return Err(EncodeError::TooManyDevices { version, devices, max: MAX_DEVICES_0_90 });
     }
+    let too_high = |role: &DeviceRole| role.active().filter(|&place| usize::from(place) >= MAX_DEVICES_0_90);
+    if let Some(place) = sb.roles.iter().find_map(too_high) {
+        return Err(Encoder(version).misfit("raid_disk", place));
+    }
     let absent = [
         (sb.recovery_offset.is_some(), "a recovery offset"),
         (sb.bad_block_log.is_some(), "a bad-block log"),

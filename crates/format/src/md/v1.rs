@@ -271,21 +271,27 @@ fn check_areas(sb: &Superblock, super_offset: u64, device_bytes: u64) -> Result<
     if sb.data_size < 10 * crate::SECTOR {
         return Err(impossible("data_size", sb.data_size / crate::SECTOR));
     }
-    // 1.0 keeps the superblock after the data, the others before.
-    let limit = if sb.version == Version::V1_0 { super_offset } else { device_bytes };
-    let end = sb.data_offset.saturating_add(sb.data_size);
+    // mdadm --data-offset leaves `data_size` of a 1.0 member as large as without: only what is used counts there.
+    let after = sb.version == Version::V1_0;
+    let used = if after && sb.level > 0 && sb.role() != DeviceRole::Journal {
+        sb.component_size
+    } else {
+        sb.data_size
+    };
+    let limit = if after { super_offset } else { device_bytes };
+    let end = sb.data_offset.saturating_add(used);
     if end > device_bytes {
         return Err(SuperblockError::BeyondDevice { area: "data", end, device_bytes });
     }
     // All 4 KiB, although the kernel is content with the part in use: they are written as one.
     let before = super_offset.saturating_add(SUPERBLOCK_BYTES as u64);
-    if end > limit || (sb.version != Version::V1_0 && sb.data_offset < before) {
+    if end.max(sb.data_size) > limit || (!after && sb.data_offset < before) {
         return Err(SuperblockError::Overlap { area: "data" });
     }
     // A reshape may move the data, but not onto the superblock.
     if let Some(shift) = sb.reshape.and_then(|r| r.new_offset) {
         let moved = sb.data_offset.checked_add_signed(shift);
-        let least = if sb.version == Version::V1_0 { 0 } else { before };
+        let least = if after { 0 } else { before };
         if moved.is_none_or(|offset| offset < least) {
             return Err(SuperblockError::Overlap { area: "data after the reshape" });
         }
