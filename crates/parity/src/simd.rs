@@ -53,17 +53,17 @@ pub(crate) trait Simd: Copy {
     fn prefetch(self, _from: *const u8) {}
 }
 
-/// Eight field elements in a machine word ("SIMD within a register").
+/// Four field elements in a machine word ("SIMD within a register").
 #[derive(Clone, Copy)]
 pub(crate) struct Word;
 
 /// Every byte of the word set to `byte`.
-const fn splat(byte: u8) -> u64 {
-    u64::from_ne_bytes([byte; 8])
+const fn splat(byte: u8) -> u32 {
+    u32::from_ne_bytes([byte; 4])
 }
 
 #[inline(always)]
-fn double(a: u64) -> u64 {
+fn double(a: u32) -> u32 {
     let high = a & splat(0x80);
     // 0xff in each byte whose high bit is set; the borrow of one byte cancels in the next.
     let carried = (high << 1).wrapping_sub(high >> 7);
@@ -71,34 +71,34 @@ fn double(a: u64) -> u64 {
 }
 
 impl Simd for Word {
-    type Vector = u64;
+    type Vector = u32;
     /// For each bit of the constant, all ones if it is set.
-    type Factor = [u64; 8];
-    const BYTES: usize = 8;
+    type Factor = [u32; 8];
+    const BYTES: usize = 4;
     const UNROLL: usize = 1;
 
     #[inline(always)]
-    fn zero(self) -> u64 {
+    fn zero(self) -> u32 {
         0
     }
     #[inline(always)]
-    fn xor(self, a: u64, b: u64) -> u64 {
+    fn xor(self, a: u32, b: u32) -> u32 {
         a ^ b
     }
     #[inline(always)]
-    fn double_xor(self, a: u64, b: u64) -> u64 {
+    fn double_xor(self, a: u32, b: u32) -> u32 {
         double(a) ^ b
     }
     #[inline(always)]
-    fn factor(self, constant: u8) -> [u64; 8] {
+    fn factor(self, constant: u8) -> [u32; 8] {
         let mut masks = [0; 8];
         for (bit, mask) in masks.iter_mut().enumerate() {
-            *mask = u64::from(constant >> bit & 1).wrapping_neg();
+            *mask = u32::from(constant >> bit & 1).wrapping_neg();
         }
         masks
     }
     #[inline(always)]
-    fn times(self, a: u64, factor: [u64; 8]) -> u64 {
+    fn times(self, a: u32, factor: [u32; 8]) -> u32 {
         let mut product = 0;
         let mut shifted = a;
         for mask in factor {
@@ -108,14 +108,14 @@ impl Simd for Word {
         product
     }
     #[inline(always)]
-    unsafe fn load(self, from: *const u8) -> u64 {
-        // SAFETY: readable for 8 bytes by the caller's promise; no alignment is assumed.
-        unsafe { from.cast::<u64>().read_unaligned() }
+    unsafe fn load(self, from: *const u8) -> u32 {
+        // SAFETY: readable for 4 bytes by the caller's promise; no alignment is assumed.
+        unsafe { from.cast::<u32>().read_unaligned() }
     }
     #[inline(always)]
-    unsafe fn store(self, to: *mut u8, a: u64) {
-        // SAFETY: writable for 8 bytes by the caller's promise; no alignment is assumed.
-        unsafe { to.cast::<u64>().write_unaligned(a) }
+    unsafe fn store(self, to: *mut u8, a: u32) {
+        // SAFETY: writable for 4 bytes by the caller's promise; no alignment is assumed.
+        unsafe { to.cast::<u32>().write_unaligned(a) }
     }
 }
 

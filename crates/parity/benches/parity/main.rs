@@ -16,7 +16,7 @@ use brindle_parity::{Kernel, available, kernel};
 
 use isal::Isal;
 use measure::{Place, Ring, Work, compare};
-use report::Figures;
+use report::{Figures, Setup};
 
 /// Data members of the rows that are measured.
 const MEMBERS: [usize; 3] = [4, 8, 10];
@@ -42,16 +42,15 @@ fn main() -> ExitCode {
             }
         }
     }
-    print!("{}", report::table(options.kernel.name(), &figures, options.markdown));
-    match options.json.map(|path| {
-        std::fs::write(&path, report::json(options.kernel.name(), &figures)).map_err(|e| (path, e))
-    }) {
-        Some(Err((path, error))) => {
-            eprintln!("error: cannot write {path}: {error}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
+    let setup = Setup::new(options.kernel.name());
+    print!("{}", report::table(&setup, &figures, options.markdown));
+    if let Some(path) = options.json
+        && let Err(error) = std::fs::write(&path, report::json(&setup, &figures))
+    {
+        eprintln!("error: cannot write {path}: {error}");
+        return ExitCode::FAILURE;
     }
+    ExitCode::SUCCESS
 }
 
 struct Options {

@@ -1,16 +1,19 @@
 //! Interleaved measurement: contenders take turns of some milliseconds each, so that whatever else
-//! the machine does hits all of them alike.
+//! the machine does hits all of them alike. The clock is the thread's CPU time: a busy machine takes
+//! turns away from all, and would else take them at random.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use brindle_parity::Kernel;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Figures;
 use crate::isal::Isal;
 
 /// Bytes of a block: a common chunk.
-const BLOCK: usize = 64 << 10;
+pub(crate) const BLOCK: usize = 64 << 10;
 /// Bytes that cold walks go round in: far more than any cache.
 const RING: usize = 3 << 30;
 /// Data bytes of one cold turn.
@@ -194,12 +197,12 @@ pub(crate) fn compare(
                 Place::Cache => in_cache(contender, ring.row(0, blocks)),
                 Place::Cold => {
                     let count = COLD_TURN / (members * BLOCK);
-                    let start = Instant::now();
+                    let start = cpu_time();
                     for _ in 0..count {
                         contender(black_box(ring.row(next, blocks)));
                         next = (next + 1) % rows;
                     }
-                    (count, start.elapsed())
+                    (count, cpu_time() - start)
                 }
             };
             // The first round warms up.
@@ -211,18 +214,24 @@ pub(crate) fn compare(
     Figures::new(work, place, members, &mut rates)
 }
 
+/// CPU time that this thread has used.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
 /// Repeats a call on the same row for the time of a turn.
 fn in_cache(contender: &Contender<'_>, row: &mut [u8]) -> (usize, Duration) {
     // Bring the row into the cache, whatever the contender before has left there.
     contender(row);
-    let start = Instant::now();
+    let start = cpu_time();
     let mut done = 0;
     loop {
         for _ in 0..16 {
             contender(black_box(&mut *row));
         }
         done += 16;
-        let elapsed = start.elapsed();
+        let elapsed = cpu_time() - start;
         if elapsed >= CACHE_TURN {
             return (done, elapsed);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::measure::{Place, Work};
+use crate::measure::{BLOCK, Place, Work};
 
 /// Medians in GB/s of data (10^9 bytes), and of the ratios of each round.
 pub(crate) struct Figures {
@@ -42,16 +42,36 @@ impl Figures {
     }
 }
 
+/// What ran: the CPU, the kernel, and the file of ISA-L, whose name has its version.
+pub(crate) struct Setup {
+    kernel: &'static str,
+    cpu: String,
+    isal: String,
+}
+
+impl Setup {
+    /// Asks Linux; what it does not tell stays "unknown".
+    pub(crate) fn new(kernel: &'static str) -> Self {
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let isal =
+            maps.lines().find_map(|line| line.rsplit('/').next().filter(|name| name.starts_with("libisal")));
+        let name = |name: Option<&str>| name.unwrap_or("unknown").to_owned();
+        Self { kernel, cpu: name(cpu.map(|(_, name)| name)), isal: name(isal) }
+    }
+}
+
 /// A table for people: aligned columns that are Markdown, too. With `markdown`, a page around it.
-pub(crate) fn table(kernel: &str, figures: &[Figures], markdown: bool) -> String {
+pub(crate) fn table(setup: &Setup, figures: &[Figures], markdown: bool) -> String {
     let mut text = String::new();
     if markdown {
         text += "# Parity against ISA-L\n\n\
-            One core, blocks of 64 KiB, GB/s (10^9 bytes) of data; medians of interleaved runs, and in\n\
-            brackets the median of each run's ratio to ISA-L. *Streaming* stores around the caches. Cold\n\
-            blocks come from a ring of 3 GiB. Made by `make bench`.\n\n";
+            One core, blocks of 64 KiB, GB (10^9 bytes) of data per second of CPU time; medians of\n\
+            interleaved runs, and in brackets the median of each run's ratio to ISA-L. *Streaming* stores\n\
+            around the caches. Cold blocks come from a ring of 3 GiB. Made by `make bench`.\n\n";
     }
-    let _ = writeln!(text, "Kernel: {kernel}\n");
+    let _ = writeln!(text, "CPU: {}; kernel: {}; ISA-L: {}\n", setup.cpu, setup.kernel, setup.isal);
     text += "| what        | where    | data members | ISA-L |       cached |    streaming |\n";
     text += "|-------------|----------|-------------:|------:|-------------:|-------------:|\n";
     for line in figures {
@@ -71,7 +91,7 @@ pub(crate) fn table(kernel: &str, figures: &[Figures], markdown: bool) -> String
 }
 
 /// All figures: an object with the kernel's name and a list of lines.
-pub(crate) fn json(kernel: &str, figures: &[Figures]) -> String {
+pub(crate) fn json(setup: &Setup, figures: &[Figures]) -> String {
     let lines: Vec<_> = figures
         .iter()
         .map(|line| {
@@ -87,5 +107,13 @@ pub(crate) fn json(kernel: &str, figures: &[Figures]) -> String {
             })
         })
         .collect();
-    serde_json::json!({ "kernel": kernel, "block_bytes": 65536, "lines": lines }).to_string() + "\n"
+    serde_json::json!({
+        "cpu": setup.cpu,
+        "kernel": setup.kernel,
+        "isal": setup.isal,
+        "block_bytes": BLOCK,
+        "lines": lines,
+    })
+    .to_string()
+        + "\n"
 }

@@ -15,7 +15,7 @@ impl Simd for Avx2 {
     /// The products of the constant with all low and all high halves of a byte.
     type Factor = [__m256i; 2];
     const BYTES: usize = 32;
-    const UNROLL: usize = 4;
+    const UNROLL: usize = 2;
 
     #[inline(always)]
     fn zero(self) -> __m256i {
