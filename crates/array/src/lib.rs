@@ -11,6 +11,7 @@ mod detail;
 mod keeper;
 #[allow(dead_code, reason = "the control side sets devices and states")]
 mod members;
+pub mod nest;
 mod open;
 mod volume;
 

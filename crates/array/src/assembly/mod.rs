@@ -101,7 +101,7 @@ pub struct Assembly {
     /// The highest event count.
     pub events: u64,
     /// Where redundancy stops being known true: bytes of the members' data area (of the array for RAID 10);
-    /// `None` if it is true everywhere (clean).
+    /// `None` if it is true everywhere (clean), or must be taken as true (forced).
     pub resync_offset: Option<u64>,
     /// By role: the index in [`Assembly::devices`] of the device that fills it.
     pub roles: Vec<Option<usize>>,
@@ -305,13 +305,15 @@ impl Draft<'_> {
             usage,
             bytes: device.bytes,
         });
+        // Forced, what parity gives is taken as true, as mdadm does.
+        let in_doubt = geometry.level().is_redundant() && !self.limits.contains(&Limitation::DirtyDegraded);
         Assembly {
             uuid: freshest.set_uuid,
             name: freshest.name.clone(),
             version: freshest.version,
             component_size: freshest.component_size,
             events: freshest.events,
-            resync_offset: freshest.resync_offset.filter(|_| geometry.level().is_redundant()),
+            resync_offset: freshest.resync_offset.filter(|_| in_doubt),
             roles: self.chosen.roles,
             devices: devices.collect(),
             limits: self.limits,

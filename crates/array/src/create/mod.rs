@@ -5,6 +5,7 @@
 
 mod error;
 mod size;
+mod write;
 
 use brindle_format::md::{
     DEFAULT_MAX_DEV_1, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Timestamp, Uuid, Version,
@@ -13,7 +14,9 @@ use brindle_format::md::{
 use brindle_io::MemberInfo;
 use brindle_layout::{Geometry, Layout, Level, Raid0Layout};
 
-pub use error::CreateError;
+pub use error::{CreateError, TooSmall};
+pub use write::PlanError;
+
 use size::Sizes;
 
 /// A device that becomes a member.

@@ -4,4 +4,5 @@ mod assembly;
 mod common;
 mod create;
 mod life;
+mod nested;
 mod world;

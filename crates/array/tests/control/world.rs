@@ -39,18 +39,39 @@ impl World {
         Self { pool: io.pool(8 << 20), io, memory, ids, version, size }
     }
 
-    /// The same members under a new executor: what a new process finds after the old one was killed.
+    /// Members with the same bytes in another world: what a new process finds after the old one was killed.
     pub(crate) fn reboot(&self) -> Self {
-        Self::over(self.memory.clone(), self.ids.clone(), self.version)
+        let memory = Memory::new();
+        let copy = |id: &MemberId| {
+            let size = self.io.member_info(*id).unwrap().size;
+            let mut bytes = vec![0; size as usize];
+            self.memory.peek(*id, 0, &mut bytes);
+            let copy = memory.add_ram(size);
+            memory.poke(copy, 0, &bytes);
+            copy
+        };
+        let ids = self.ids.iter().map(copy).collect();
+        Self::over(memory, ids, self.version)
+    }
+
+    /// All bytes of a member.
+    pub(crate) fn image(&self, member: usize) -> Vec<u8> {
+        let mut bytes = vec![0; self.size as usize];
+        self.memory.peek(self.ids[member], 0, &mut bytes);
+        bytes
+    }
+
+    /// Brings members home from another world: `from` there becomes `to` here.
+    pub(crate) fn bring(&self, other: &Self, members: &[(usize, usize)]) {
+        for &(from, to) in members {
+            self.memory.poke(self.ids[to], 0, &other.image(from));
+        }
     }
 
     /// Without some of the members.
     pub(crate) fn without(mut self, members: &[usize]) -> Self {
-        let mut at = 0;
-        self.ids.retain(|_| {
-            at += 1;
-            !members.contains(&(at - 1))
-        });
+        let mut numbers = 0..;
+        self.ids.retain(|_| numbers.next().is_some_and(|n| !members.contains(&n)));
         self
     }
 
@@ -123,6 +144,12 @@ pub(crate) async fn read(
     volume.read(offset, buf.all()).await?;
     let bytes = buf.bytes().to_vec();
     Ok(bytes)
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.io.shutdown();
+    }
 }
 
 /// Read-write, marked clean on stop only.

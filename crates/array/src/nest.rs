@@ -1,0 +1,82 @@
+//! Arrays as members of arrays: RAID 50, RAID 60, stripes of whatever else is redundant.
+
+use std::rc::Rc;
+
+use brindle_io::sync::join_all;
+use brindle_io::{Io, MemberId, MemberInfo, OpError, OpKind, Served, ServedOp, Slice};
+
+use crate::volume::{Volume, VolumeError, ZeroOptions};
+
+/// Makes a volume a member that an array above can have, on the same executor.
+///
+/// `slots` requests are carried out at the same time; more wait. The tasks that do it live as long as the executor.
+/// A request that the volume can't satisfy is an error of the member: [`OpError::Gone`] where the volume is beyond
+/// repair or stopped, so that the array above stops asking it.
+pub fn serve(io: &Io, volume: impl Volume + 'static, slots: usize) -> MemberId {
+    let limits = volume.limits();
+    let served = Rc::new(io.serve_member(MemberInfo {
+        size: limits.size,
+        logical_block: limits.block,
+        physical_block: limits.preferred.max(limits.block),
+        rotational: false,
+        discard: limits.discard && !limits.read_only,
+        write_zeroes: !limits.read_only,
+    }));
+    let member = served.member();
+    let volume = Rc::new(volume);
+    for _ in 0..slots.max(1) {
+        drop(io.spawn(slot(Rc::clone(&served), Rc::clone(&volume))));
+    }
+    member
+}
+
+async fn slot(served: Rc<Served>, volume: Rc<impl Volume>) {
+    loop {
+        let mut request = served.next().await;
+        let Some(op) = request.take() else { continue };
+        let result = carry_out(&*volume, op).await;
+        request.complete(result.map_err(member_error));
+    }
+}
+
+async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError> {
+    match op.kind {
+        OpKind::Read { offset, .. } => {
+            let reads = pieces(offset, op.slices).map(|(at, slice)| volume.read(at, slice));
+            join_all(reads).await.into_iter().collect()
+        }
+        OpKind::Write { offset, fua, .. } => {
+            let writes = pieces(offset, op.slices).map(|(at, slice)| volume.write(at, slice, fua));
+            join_all(writes).await.into_iter().collect()
+        }
+        OpKind::Flush { .. } => volume.flush().await,
+        OpKind::Discard { offset, len, .. } => volume.discard(offset, len).await,
+        OpKind::WriteZeroes { offset, len, may_unmap, .. } => {
+            let options = ZeroOptions { keep_allocated: !may_unmap, ..ZeroOptions::default() };
+            volume.write_zeroes(offset, len, options).await
+        }
+        OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => Err(VolumeError::Unsupported),
+    }
+}
+
+/// The slices with the offsets that they belong to.
+fn pieces(offset: u64, slices: Vec<Slice>) -> impl Iterator<Item = (u64, Slice)> {
+    slices.into_iter().scan(offset, |next, slice| {
+        let at = *next;
+        *next += slice.len() as u64;
+        Some((at, slice))
+    })
+}
+
+fn member_error(error: VolumeError) -> OpError {
+    match error {
+        VolumeError::OutOfRange => OpError::OutOfRange,
+        VolumeError::Unsupported => OpError::Unsupported,
+        VolumeError::Member(error) => error,
+        VolumeError::TooManyLost | VolumeError::Stopping => OpError::Gone,
+        VolumeError::Unaligned | VolumeError::ReadOnly => OpError::Medium(EINVAL),
+    }
+}
+
+/// The errno of a request that makes no sense.
+const EINVAL: i32 = 22;
