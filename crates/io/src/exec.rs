@@ -256,7 +256,9 @@ impl Io {
     }
 
     fn run_jobs(&self) {
-        if !self.0.jobs.waiting.swap(false, Ordering::Acquire) {
+        // The swap locks the memory bus, so it is kept for when there is something.
+        let jobs = &self.0.jobs.waiting;
+        if !jobs.load(Ordering::Relaxed) || !jobs.swap(false, Ordering::Acquire) {
             return;
         }
         loop {
@@ -359,30 +361,41 @@ impl Inner {
         let mut done = self.done.borrow_mut();
         self.reactor.borrow_mut().park(&mut done, until);
         self.at_reactor.set(self.at_reactor.get() - done.len());
+        let mut table = self.table.borrow_mut();
         for completion in done.drain(..) {
-            self.complete(completion);
+            self.finish(&mut table, completion);
         }
     }
 
     pub(crate) fn complete(&self, completion: Completion) {
-        let mut table = self.table.borrow_mut();
-        let mut after = table.complete(completion);
-        if let After::Resubmit(key) = after
-            && self.draining.get()
-        {
-            after = table.complete(Completion { key, result: Err(OpError::Cancelled) });
-        }
-        drop(table);
-        match after {
+        self.finish(&mut self.table.borrow_mut(), completion);
+    }
+
+    #[inline]
+    fn finish(&self, table: &mut Table, completion: Completion) {
+        match table.complete(completion) {
             After::Nothing => {}
             After::Wake(task) => self.scheduler.wake(task),
-            After::Resubmit(key) => self.submit(key),
+            After::Resubmit(key) if self.draining.get() => {
+                self.finish(table, Completion { key, result: Err(OpError::Cancelled) });
+            }
+            After::Resubmit(key) => self.submit(table, &mut **self.reactor.borrow_mut(), key),
+        }
+    }
+
+    /// Sends a group's operations; the current task waits for it.
+    #[inline]
+    pub(crate) fn launch(&self, group: u32) {
+        let mut table = self.table.borrow_mut();
+        table.launch(group, self.scheduler.current());
+        let mut reactor = self.reactor.borrow_mut();
+        for &key in table.ops(group) {
+            self.submit(&table, &mut **reactor, key);
         }
     }
 
     #[inline]
-    pub(crate) fn submit(&self, key: OpKey) {
-        let table = self.table.borrow();
+    fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
         let view = table.view(key);
         if let Some(member) = view.kind.member()
             && member.0 & SERVED != 0
@@ -391,9 +404,9 @@ impl Inner {
             return;
         }
         self.at_reactor.set(self.at_reactor.get() + 1);
-        // SAFETY: the op table holds the buffers and leaves the segments in place until `complete`, and `launch` noted
+        // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
         // that a device uses the buffers, which keeps every guard away. The key is its slot's number: one operation's.
-        unsafe { self.reactor.borrow_mut().submit(key, view) };
+        unsafe { reactor.submit(key, view) };
     }
 
     /// Waits until the reactor has completed all that it was given.

@@ -1,5 +1,6 @@
 //! Groups: a fan-out of operations with one countdown and one awakening.
 
+use core::cell::RefMut;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -7,33 +8,52 @@ use core::task::{Context, Poll};
 use crate::buf::Slice;
 use crate::exec::Io;
 use crate::op::{Failure, MemberId, OpError, OpKind, OpTag};
+use crate::table::Table;
+
+/// A group's place in the op table, from its beginning to the taking of its result.
+struct Ticket {
+    io: Io,
+    id: u32,
+    taken: bool,
+}
+
+impl Drop for Ticket {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.taken {
+            self.io.0.table.borrow_mut().abandon(self.id);
+        }
+    }
+}
 
 /// Operations that are sent together and awaited as one. Built, then [`Group::submit`]ted.
 ///
 /// Reads (and writes) that continue the group's last one on the same member byte after byte become one operation with
 /// several stretches of memory: a large request costs one operation per member.
-pub struct Group {
-    io: Io,
-    id: u32,
-    launched: bool,
-}
+pub struct Group(Ticket);
 
 impl Group {
+    #[inline]
     pub(crate) fn new(io: Io) -> Self {
         let id = io.0.table.borrow_mut().begin_group();
-        Self { io, id, launched: false }
+        Self(Ticket { io, id, taken: false })
+    }
+
+    #[inline]
+    fn table(&self) -> RefMut<'_, Table> {
+        self.0.io.0.table.borrow_mut()
     }
 
     /// Fills `into` from the member's bytes at `offset`.
     #[inline]
     pub fn read(&mut self, member: MemberId, offset: u64, into: &Slice) -> OpTag {
-        self.io.0.table.borrow_mut().transfer(self.id, OpKind::Read { member, offset }, into)
+        self.table().transfer(self.0.id, OpKind::Read { member, offset }, into)
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline]
     pub fn write(&mut self, member: MemberId, offset: u64, from: &Slice, fua: bool) -> OpTag {
-        self.io.0.table.borrow_mut().transfer(self.id, OpKind::Write { member, offset, fua }, from)
+        self.table().transfer(self.0.id, OpKind::Write { member, offset, fua }, from)
     }
 
     /// Makes the member's completed writes stable.
@@ -52,14 +72,14 @@ impl Group {
     }
 
     fn plain(&mut self, kind: OpKind) -> OpTag {
-        let mut table = self.io.0.table.borrow_mut();
-        table.begin_op(self.id, kind);
-        OpTag((table.group_len(self.id) - 1) as u16)
+        let mut table = self.table();
+        table.begin_op(self.0.id, kind);
+        OpTag((table.ops(self.0.id).len() - 1) as u16)
     }
 
     pub(crate) fn socket(&mut self, kind: OpKind, memory: &[Slice]) {
-        let mut table = self.io.0.table.borrow_mut();
-        let key = table.begin_op(self.id, kind);
+        let mut table = self.table();
+        let key = table.begin_op(self.0.id, kind);
         for slice in memory {
             table.add_memory(key, slice);
         }
@@ -68,7 +88,7 @@ impl Group {
     /// Operations in the group; merged ones count once.
     #[inline]
     pub fn len(&self) -> usize {
-        self.io.0.table.borrow().group_len(self.id)
+        self.0.io.0.table.borrow().ops(self.0.id).len()
     }
 
     /// No operation has been added.
@@ -79,59 +99,32 @@ impl Group {
 
     /// Sends all operations. The future is done when the last has completed; dropping it does not call them off, and
     /// their buffers stay held until they have completed.
-    pub fn submit(mut self) -> Pending {
-        let io = self.io.clone();
-        let task = io.current_task();
-        io.0.table.borrow_mut().launch(self.id, task);
-        self.launched = true;
-        let count = self.len();
-        for at in 0..count {
-            let key = io.0.table.borrow().group_op(self.id, at);
-            io.0.submit(key);
-        }
-        Pending { io, id: self.id, taken: false }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if !self.launched {
-            self.io.0.table.borrow_mut().abandon(self.id);
-        }
+    #[inline]
+    pub fn submit(self) -> Pending {
+        self.0.io.0.launch(self.0.id);
+        Pending(self.0)
     }
 }
 
 /// A submitted group.
 #[must_use = "a group's failures are known only to whom awaits it"]
-pub struct Pending {
-    io: Io,
-    id: u32,
-    taken: bool,
-}
+pub struct Pending(Ticket);
 
 impl Future for Pending {
     type Output = Outcome;
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
+        let Ticket { io, id, taken } = &mut self.0;
         // The number may be another group's by now.
-        assert!(!self.taken, "a group's result is given once");
-        let mut table = self.io.0.table.borrow_mut();
-        if !table.is_done(self.id) {
-            table.wait_as(self.id, self.io.0.scheduler.current());
+        assert!(!*taken, "a group's result is given once");
+        let mut table = io.0.table.borrow_mut();
+        if !table.is_done(*id) {
+            table.wait_as(*id, io.0.scheduler.current());
             return Poll::Pending;
         }
-        let (failures, value) = table.take(self.id);
-        drop(table);
-        self.taken = true;
+        let (failures, value) = table.take(*id);
+        *taken = true;
         Poll::Ready(Outcome { failures, value })
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.io.0.table.borrow_mut().abandon(self.id);
-        }
     }
 }
 

@@ -174,12 +174,10 @@ impl Table {
         }
     }
 
-    pub(crate) fn group_len(&self, group: u32) -> usize {
-        self.groups[group as usize].ops.len()
-    }
-
-    pub(crate) fn group_op(&self, group: u32, at: usize) -> OpKey {
-        self.groups[group as usize].ops[at]
+    /// The group's operations, in the order of their tags.
+    #[inline]
+    pub(crate) fn ops(&self, group: u32) -> &[OpKey] {
+        &self.groups[group as usize].ops
     }
 
     /// The group goes on its way for `task`: from here on devices may touch the memory.

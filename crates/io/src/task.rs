@@ -17,8 +17,14 @@ pub(crate) const ROOT: TaskId = TaskId(0);
 #[derive(Default)]
 pub(crate) struct Scheduler {
     current: Cell<u32>,
-    ready: RefCell<VecDeque<TaskId>>,
-    queued: RefCell<Vec<bool>>,
+    ready: RefCell<Ready>,
+}
+
+#[derive(Default)]
+struct Ready {
+    queue: VecDeque<TaskId>,
+    /// By task: it is in the queue.
+    queued: Vec<bool>,
 }
 
 impl Scheduler {
@@ -36,30 +42,32 @@ impl Scheduler {
     /// Polls `task` soon; once, however often it is called until then. A task that has ended is passed over.
     #[inline]
     pub(crate) fn wake(&self, task: TaskId) {
-        let mut queued = self.queued.borrow_mut();
+        let Ready { queue, queued } = &mut *self.ready.borrow_mut();
         let at = task.0 as usize;
         if at >= queued.len() {
             queued.resize(at + 1, false);
         }
-        if !queued[at] {
-            queued[at] = true;
-            self.ready.borrow_mut().push_back(task);
+        if !core::mem::replace(&mut queued[at], true) {
+            queue.push_back(task);
         }
     }
 
     #[inline]
     pub(crate) fn next(&self) -> Option<TaskId> {
-        let task = self.ready.borrow_mut().pop_front()?;
-        self.queued.borrow_mut()[task.0 as usize] = false;
+        let Ready { queue, queued } = &mut *self.ready.borrow_mut();
+        let task = queue.pop_front()?;
+        queued[task.0 as usize] = false;
         Some(task)
     }
 
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.ready.borrow().is_empty()
+        self.ready_count() == 0
     }
 
     /// Tasks that are ready now.
+    #[inline]
     pub(crate) fn ready_count(&self) -> usize {
-        self.ready.borrow().len()
+        self.ready.borrow().queue.len()
     }
 }
