@@ -33,7 +33,7 @@ pub struct Recipe {
 impl Recipe {
     /// `members` members of 8 MiB, metadata 1.2, chunk 64 KiB where the level has chunks.
     pub fn new(level: &'static str, members: usize) -> Self {
-        let chunk = (level != "1").then_some(64 << 10);
+        let chunk = (level != "1" && level != "linear").then_some(64 << 10);
         Self { level, layout: None, metadata: "1.2", chunk, members: vec![8 * MIB; members], extra: &[] }
     }
 

@@ -147,6 +147,11 @@ fn component(
     if !spec.version.is_v1() && spec.size.is_some_and(|size| size > MAX_COMPONENT_0_90) {
         return Err(CreateError::SizeIn090 { size: wanted });
     }
-    defaults::component_size(spec.version, wanted, unit)
-        .ok_or_else(|| CreateError::Small(TooSmall::of(spec, smallest, data_offset, unit)))
+    let component = defaults::component_size(spec.version, wanted, unit)
+        .ok_or_else(|| CreateError::Small(TooSmall::of(spec, smallest, data_offset, unit)))?;
+    if spec.level != Level::Raid10 {
+        return Ok(component);
+    }
+    // Copies may leave a remainder that no array chunk fills; md records what it uses.
+    Ok(Geometry::new(spec.level, layout(spec), chunk, &vec![component; spec.roles.len()])?.member_size())
 }
