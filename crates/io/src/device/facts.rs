@@ -59,9 +59,8 @@ fn sys_dir(device: u64) -> PathBuf {
 }
 
 /// Whether a block device is set read-only.
-pub(super) fn is_read_only(path: &Path) -> bool {
-    let Ok(stat) = rustix::fs::stat(path) else { return false };
-    std::fs::read_to_string(sys_dir(stat.st_rdev).join("ro")).is_ok_and(|text| text.trim() == "1")
+pub(super) fn is_read_only(device: u64) -> bool {
+    std::fs::read_to_string(sys_dir(device).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
 /// The loop device that serves this file, if one does and its name is visible from here.

@@ -53,6 +53,10 @@ impl Device {
         // Looked at before it is opened: opening can do things to tapes, watchdogs and pipes.
         let stat = rustix::fs::stat(path).map_err(|errno| OpenError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
+        // Some drivers refuse to open such a device for writing, others only to write.
+        if block && access == Access::Write && facts::is_read_only(stat.st_rdev) {
+            return Err(OpenError::new(path, OpenErrorKind::ReadOnly));
+        }
         let (fd, direct) = open_fd(path, access, block)?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| OpenError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
@@ -176,13 +180,7 @@ fn open_fd(path: &Path, access: Access, block: bool) -> Result<(OwnedFd, bool), 
         Err(Errno::INVAL) => rustix::fs::open(path, flags, Mode::empty()),
         Err(errno) => Err(errno),
     };
-    opened.map(|fd| (fd, false)).map_err(|errno| {
-        let mut error = OpenError::from_errno(path, errno);
-        if error.kind == OpenErrorKind::Permission && block && facts::is_read_only(path) {
-            error.kind = OpenErrorKind::ReadOnly;
-        }
-        error
-    })
+    opened.map(|fd| (fd, false)).map_err(|errno| OpenError::from_errno(path, errno))
 }
 
 /// Locks against other Brindles; a lock on a block device is also udev's sign to leave it alone.

@@ -15,6 +15,13 @@ use super::ring::Ring;
 use super::sockets::Sockets;
 use crate::op::{OpKind, OpView, Segment};
 
+// The op table's array of stretches is handed to the kernel as it is.
+const _: () = {
+    assert!(size_of::<Segment>() == size_of::<libc::iovec>());
+    assert!(core::mem::offset_of!(Segment, base) == core::mem::offset_of!(libc::iovec, iov_base));
+    assert!(core::mem::offset_of!(Segment, len) == core::mem::offset_of!(libc::iovec, iov_len));
+};
+
 /// The file of a member.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
@@ -81,7 +88,7 @@ impl Running {
         unsafe { *self.segments }
     }
 
-    /// Same shape as the kernel's: see [`Segment`].
+    /// All stretches.
     fn vector(&self) -> *const libc::iovec {
         self.segments.cast()
     }

@@ -1,0 +1,200 @@
+//! Opening members and listeners: what is refused, and what is told of what is opened.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use brindle_io::device::{Access, Device, OpenErrorKind};
+use brindle_io::uring::{ListenError, Uring};
+use tempfile::TempDir;
+
+fn image(dir: &TempDir, name: &str, bytes: u64) -> PathBuf {
+    let path = dir.path().join(name);
+    File::create(&path).unwrap().set_len(bytes).unwrap();
+    path
+}
+
+/// Why a path is refused; the message must name it.
+fn refusal(path: &Path, access: Access) -> OpenErrorKind {
+    let error = Device::open(path, access).expect_err("it is refused");
+    assert!(error.to_string().starts_with(&format!("{}: ", path.display())), "{error}");
+    error.kind
+}
+
+#[test]
+fn what_is_no_member_is_refused_by_kind() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    assert_eq!(refusal(&path("missing"), Access::Read), OpenErrorKind::Missing);
+    assert_eq!(refusal(dir.path(), Access::Read), OpenErrorKind::NotStorage("a directory"));
+    let character = refusal(Path::new("/dev/null"), Access::Write);
+    assert_eq!(character, OpenErrorKind::NotStorage("a character device"));
+    let _listener = UnixListener::bind(path("socket")).unwrap();
+    assert_eq!(refusal(&path("socket"), Access::Read), OpenErrorKind::NotStorage("a socket"));
+    assert_eq!(refusal(&image(&dir, "empty", 0), Access::Read), OpenErrorKind::Empty);
+    assert_eq!(refusal(&image(&dir, "tiny", 511), Access::Read), OpenErrorKind::Empty);
+    // Must not hang, as opening a pipe without a writer does.
+    assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    assert_eq!(refusal(&path("pipe"), Access::Read), OpenErrorKind::NotStorage("a pipe"));
+}
+
+#[test]
+fn locks_keep_a_second_brindle_away() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 1 << 20);
+    let writer = Device::open(&path, Access::Write).unwrap();
+    assert_eq!(refusal(&path, Access::Write), OpenErrorKind::Busy);
+    assert_eq!(refusal(&path, Access::Read), OpenErrorKind::Busy);
+    Device::open(&path, Access::Examine).expect("looking is free");
+    drop(writer);
+    let readers = [Device::open(&path, Access::Read).unwrap(), Device::open(&path, Access::Read).unwrap()];
+    assert_eq!(refusal(&path, Access::Write), OpenErrorKind::Busy);
+    drop(readers);
+    Device::open(&path, Access::Write).unwrap();
+}
+
+#[test]
+fn a_ring_that_ends_lets_go_of_its_members_at_once() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 1 << 20);
+    for _ in 0..20 {
+        let uring = Uring::new().unwrap();
+        uring.add_member(Device::open(&path, Access::Write).unwrap());
+        drop(brindle_io::Io::new(Box::new(uring)));
+    }
+    let uring = Uring::new().unwrap();
+    let member = uring.add_member(Device::open(&path, Access::Write).unwrap());
+    uring.close_member(member);
+    Device::open(&path, Access::Write).expect("a closed member is unlocked while its ring lives");
+}
+
+#[test]
+fn facts_and_identity() {
+    let dir = TempDir::new().unwrap();
+    // Not a multiple of any block.
+    let path = image(&dir, "a", (1 << 20) + 700);
+    let device = Device::open(&path, Access::Read).unwrap();
+    let info = device.info();
+    assert!(info.logical_block == 512 || info.logical_block == 4096, "{info:?}");
+    assert_eq!(info.size, ((1 << 20) + 700) / u64::from(info.logical_block) * u64::from(info.logical_block));
+    let (linked, other) = (dir.path().join("link"), image(&dir, "b", 1 << 20));
+    symlink(&path, &linked).unwrap();
+    let identity = |path: &Path| Device::open(path, Access::Read).unwrap().identity();
+    assert_eq!(identity(&linked), device.identity());
+    assert_ne!(identity(&other), device.identity());
+}
+
+#[test]
+fn reads_at_any_alignment() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 0);
+    let bytes: Vec<u8> = (0..100_352u32).map(|at| (at * 7 + (at >> 8)) as u8).collect();
+    File::create(&path).unwrap().write_all(&bytes).unwrap();
+    let device = Device::open(&path, Access::Read).unwrap();
+    let size = device.info().size as usize;
+    for (offset, len) in [(0, 4096), (1, 1), (511, 2), (4095, 8194), (0, size), (size - 1, 1), (77, 0)] {
+        assert_eq!(
+            device.read_at(offset as u64, len).unwrap(),
+            bytes[offset..offset + len],
+            "{offset}+{len}"
+        );
+    }
+    for (offset, len) in [(size as u64, 1), (0, size + 1), (u64::MAX, 1)] {
+        let error = device.read_at(offset, len).expect_err("beyond the end");
+        assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+    }
+}
+
+#[test]
+fn holes_are_known_and_data_is_not_taken_for_one() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 8 << 20);
+    let device = Device::open(&path, Access::Examine).unwrap();
+    let sparse = device.is_hole(0, 8 << 20).unwrap();
+    File::options().write(true).open(&path).unwrap().write_all_at(&[1], 4 << 20).unwrap();
+    assert!(!device.is_hole(0, 8 << 20).unwrap());
+    assert!(!device.is_hole(4 << 20, 1).unwrap());
+    if sparse {
+        assert!(device.is_hole(0, 2 << 20).unwrap() && device.is_hole(6 << 20, 2 << 20).unwrap());
+    }
+}
+
+/// What only root can set up, and what only others are refused.
+#[test]
+fn block_devices_and_permissions() {
+    let dir = TempDir::new().unwrap();
+    let path = image(&dir, "a", 4 << 20);
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
+    if File::open(&path).is_err() {
+        assert_eq!(refusal(&path, Access::Read), OpenErrorKind::Permission);
+        eprintln!("SKIPPED: loop devices need root");
+        return;
+    }
+    let made = Command::new("losetup").args(["--find", "--show"]).arg(&path).output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        eprintln!("SKIPPED: no loop devices here");
+        return;
+    };
+    let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+    let result = std::panic::catch_unwind(|| {
+        assert_eq!(refusal(&path, Access::Write), OpenErrorKind::BacksLoop(device.clone()));
+        let opened = Device::open(&device, Access::Write).unwrap();
+        assert_eq!(opened.info().size, 4 << 20);
+        assert!(opened.direct());
+        assert_eq!(opened.read_at(0, 4096).unwrap(), [0; 4096]);
+        assert_eq!(refusal(&device, Access::Write), OpenErrorKind::InUse);
+        drop(opened);
+        assert!(Command::new("blockdev").arg("--setro").arg(&device).status().unwrap().success());
+        assert_eq!(refusal(&device, Access::Write), OpenErrorKind::ReadOnly);
+        Device::open(&device, Access::Read).expect("reading does no harm");
+    });
+    assert!(Command::new("losetup").arg("--detach").arg(&device).status().unwrap().success());
+    result.unwrap();
+}
+
+#[test]
+fn socket_paths_in_use() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("socket");
+    let (first, second) = (Uring::new().unwrap(), Uring::new().unwrap());
+    first.listen_unix(&path).unwrap();
+    let error = second.listen_unix(&path).expect_err("somebody listens");
+    assert!(matches!(&error, ListenError::InUse(at) if *at == path), "{error:?}");
+    assert!(error.to_string().starts_with("socket path in use: "));
+    UnixStream::connect(&path).expect("the live one was left alone");
+    drop(first);
+    assert!(!path.exists(), "removed with its listener");
+
+    // A server that was killed leaves its file.
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    second.listen_unix(&path).expect("nobody listens any more");
+    UnixStream::connect(&path).unwrap();
+
+    let file = image(&dir, "file", 10);
+    assert!(matches!(second.listen_unix(&file), Err(ListenError::NotASocket(_))));
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 10);
+    let nowhere = dir.path().join("missing/socket");
+    assert!(matches!(second.listen_unix(nowhere), Err(ListenError::Path { .. })));
+
+    // A name that somebody else has taken over is not removed.
+    std::fs::remove_file(&path).unwrap();
+    let _theirs = UnixListener::bind(&path).unwrap();
+    drop(second);
+    assert!(path.exists());
+}
+
+#[test]
+fn tcp_addresses_in_use() {
+    let uring = Uring::new().unwrap();
+    let listener = uring.listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = uring.local_addr(listener).unwrap();
+    assert_ne!(address.port(), 0);
+    let taken = uring.listen_tcp(address);
+    assert!(matches!(taken, Err(ListenError::AddressInUse(at)) if at == address));
+    let elsewhere = uring.listen_tcp("192.0.2.1:0".parse().unwrap());
+    assert!(matches!(elsewhere, Err(ListenError::Address { .. })));
+}
