@@ -3,7 +3,8 @@
 
 use crate::simd::{Byte, Simd, Word};
 
-/// How far ahead of its loads a streaming pass prefetches.
+/// How far ahead of its loads a streaming pass prefetches. On Zen 4 anything from 0 to 4 KiB is
+/// as good; on Emerald Rapids this distance and streaming together gained a quarter.
 const AHEAD: usize = 2048;
 
 /// Up to as many sources are taken one cache line at a time even if they may be in a cache.

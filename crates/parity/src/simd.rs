@@ -65,7 +65,7 @@ const fn splat(byte: u8) -> u32 {
 #[inline(always)]
 fn double(a: u32) -> u32 {
     let high = a & splat(0x80);
-    // 0xff in each byte whose high bit is set; the borrow of one byte cancels in the next.
+    // 0x100 - 0x01, which is 0xff, in each byte whose high bit is set.
     let carried = (high << 1).wrapping_sub(high >> 7);
     ((a & splat(0x7f)) << 1) ^ (carried & splat(gf::POLYNOMIAL))
 }
