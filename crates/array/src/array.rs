@@ -1,6 +1,6 @@
 //! The array: a volume over its members.
 
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use brindle_io::{Io, PAGE, Pool, Slice};
@@ -64,6 +64,8 @@ pub(crate) struct Inner {
     pub(crate) batches: Batches,
     /// Writes in progress (parity).
     pub(crate) writers: Cell<u32>,
+    /// Zeroes to be written, once there was need of them.
+    pub(crate) zeroes: OnceCell<Slice>,
     /// Work in flight by role, in bytes; mirrored arrays choose by it.
     pub(crate) load: Vec<Cell<u64>>,
     /// Breaks ties between copies.
@@ -104,6 +106,7 @@ impl Array {
             locks: RangeLock::new(io),
             batches: Batches::default(),
             writers: Cell::new(0),
+            zeroes: OnceCell::new(),
             load: (0..members.len()).map(|_| Cell::new(0)).collect(),
             turn: Cell::new(0),
             geometry,
@@ -119,6 +122,14 @@ impl Array {
     /// If the array has no such role.
     pub fn state(&self, role: u16) -> RoleState {
         self.0.members.state(role)
+    }
+
+    /// Gives a missing or failed role a device of which nothing is good yet; it takes every write from now on.
+    ///
+    /// # Panics
+    /// If the array has no such role.
+    pub fn begin_recovery(&self, role: u16, device: Device) {
+        self.0.members.set_device(role, device, RoleState::Recovering(0));
     }
 
     /// Where each byte lives.
@@ -205,7 +216,7 @@ impl Volume for Array {
         match inner.geometry.family() {
             _ if len == 0 => Ok(()),
             Family::Striped(_) | Family::Mirrored(_) => inner.discard_data(offset, len).await,
-            Family::Parity(_) => Err(VolumeError::Unsupported),
+            Family::Parity(map) => inner.discard_parity(map, offset, len).await,
         }
     }
 
@@ -215,7 +226,7 @@ impl Volume for Array {
         match inner.geometry.family() {
             _ if len == 0 => Ok(()),
             Family::Striped(_) | Family::Mirrored(_) => inner.zero_data(offset, len, options).await,
-            Family::Parity(_) => Err(VolumeError::Unsupported),
+            Family::Parity(map) => inner.zero_parity(map, offset, len, options).await,
         }
     }
 }

@@ -16,6 +16,7 @@ mod open;
 mod volume;
 
 pub use array::{Array, Config, ReadPolicy};
+pub use data::sync::{Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use members::{Device, RoleState};
 pub use open::{Access, OpenConfig, OpenError};

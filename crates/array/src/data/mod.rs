@@ -5,6 +5,7 @@ mod mirrored;
 pub(crate) mod parity;
 mod spans;
 mod striped;
+pub(crate) mod sync;
 
 use brindle_io::{MemberId, OpError, OpKind, Outcome};
 

@@ -11,7 +11,7 @@ use crate::volume::{VolumeError, ZeroOptions};
 /// Bytes of the array that one round of a discard or write-zeroes covers: bounds the operations in flight.
 const ROUND: u64 = 256 << 20;
 /// Bytes of zeroes that are written at a time where a member has no other way.
-pub(crate) const ZEROES: usize = 256 << 10;
+const ZEROES: usize = 256 << 10;
 
 /// Contiguous ranges of members, joined as they come.
 #[derive(Default)]
@@ -163,7 +163,7 @@ impl Inner {
 
     /// Writes zeroes to a member.
     async fn send_zeroes(&self, member: MemberId, offset: u64, len: u64) -> Result<(), OpError> {
-        let zeroes = self.zeroes().await;
+        let zeroes = self.zeroes();
         let mut at = 0;
         while at < len {
             let mut group = self.io.group();
@@ -179,10 +179,14 @@ impl Inner {
         Ok(())
     }
 
-    /// A buffer of zeroes.
-    pub(crate) async fn zeroes(&self) -> Slice {
-        let buf = self.scratch.alloc(ZEROES).await;
-        buf.bytes_mut().fill(0);
-        buf.all()
+    /// Zeroes to be written; made when first asked for, and kept.
+    pub(crate) fn zeroes(&self) -> &Slice {
+        self.zeroes.get_or_init(|| {
+            // A pool of its own: a step that holds scratch must not wait for more.
+            let pool = self.io.pool(ZEROES);
+            let buf = pool.try_alloc(ZEROES).unwrap_or_else(|| unreachable!("a new pool has room"));
+            buf.bytes_mut().fill(0);
+            buf.all()
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! The engine's data path on members in RAM.
 
+mod faults;
 mod model;
+mod scrub;
 mod striped_mirrored;
 mod world;

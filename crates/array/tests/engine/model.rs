@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_array::{Volume, VolumeError};
+use brindle_array::{SyncMode, Volume, VolumeError, ZeroOptions};
 use brindle_io::sync::join_all;
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid0Layout, Raid10Layout};
 
@@ -72,11 +72,17 @@ async fn exercise(world: &World, model: &mut [u8], random: &mut Random, count: u
                 world.write(offset, &bytes).await.unwrap();
                 model[at].copy_from_slice(&bytes);
             }
-            4..6 => assert!(world.read(offset, len).await.unwrap() == model[at], "read {offset}+{len}"),
+            4 => {
+                let options = ZeroOptions { keep_allocated: random.below(2) == 0, ..ZeroOptions::default() };
+                world.array.write_zeroes(offset, len as u64, options).await.unwrap();
+                model[at].fill(0);
+            }
+            5..7 => assert!(world.read(offset, len).await.unwrap() == model[at], "read {offset}+{len}"),
             _ => side_by_side(world, model, random).await,
         }
     }
     assert!(world.read_all().await.unwrap() == model, "the whole array");
+    assert_eq!(world.scrub(SyncMode::Check).await.unwrap().mismatch_sectors, 0);
 }
 
 /// Writes that run at the same time, some over one another: each sector ends as one of them wrote it.

@@ -1,5 +1,5 @@
 //! An array on members in RAM, for the tests.
-use brindle_array::{Array, Config, Device, Volume, VolumeError};
+use brindle_array::{Array, Config, Device, SyncMode, SyncReport, Volume, VolumeError};
 use brindle_io::memory::Memory;
 use brindle_io::{Io, MemberId, Pool};
 use brindle_layout::{Geometry, Layout, Level};
@@ -55,6 +55,12 @@ impl Random {
     }
 }
 
+/// By role; those that are lost are missing.
+fn devices(ids: &[MemberId], lost: &[u16]) -> Vec<Option<Device>> {
+    let device = |(role, &id)| (!lost.contains(&role)).then_some(Device { id, data_offset: DATA_OFFSET });
+    (0..).zip(ids).map(device).collect()
+}
+
 impl World {
     pub(crate) fn new(level: Level, layout: Layout, chunk: u64, members: usize, size: u64) -> Self {
         Self::with(level, layout, chunk, &vec![size; members], config())
@@ -76,27 +82,18 @@ impl World {
         config: Config,
     ) -> Self {
         let geometry = Geometry::new(level, layout, chunk, sizes).unwrap();
-        Self::assemble(memory, ids, geometry, &[], config)
-    }
-
-    fn assemble(
-        memory: Memory,
-        ids: Vec<MemberId>,
-        geometry: Geometry,
-        lost: &[u16],
-        config: Config,
-    ) -> Self {
         let io = Io::new(Box::new(memory.clone()));
-        let device = |(role, &id)| (!lost.contains(&role)).then_some(Device { id, data_offset: DATA_OFFSET });
-        let devices = (0..).zip(&ids).map(device).collect();
-        let array = Array::volatile(&io, geometry, devices, config);
         let pool = io.pool(2 << 20);
+        let array = Array::volatile(&io, geometry, devices(&ids, &[]), config);
         Self { memory, io, pool, ids, array }
     }
 
     /// The same members, some of them missing.
     pub(crate) fn without(&self, lost: &[u16]) -> Self {
-        Self::assemble(self.memory.clone(), self.ids.clone(), self.array.geometry().clone(), lost, config())
+        let geometry = self.array.geometry().clone();
+        let array = Array::volatile(&self.io, geometry, devices(&self.ids, lost), config());
+        let (io, pool) = (self.io.clone(), self.pool.clone());
+        Self { memory: self.memory.clone(), io, pool, ids: self.ids.clone(), array }
     }
 
     /// Runs to the end of `work`.
@@ -132,5 +129,33 @@ impl World {
             self.write(at as u64 * STEP, step).await?;
         }
         Ok(())
+    }
+
+    /// Goes over all redundancy.
+    pub(crate) async fn scrub(&self, mode: SyncMode) -> Result<SyncReport, VolumeError> {
+        let mut report = SyncReport::default();
+        for pos in (0..self.array.sync_len()).step_by(STEP as usize) {
+            let len = STEP.min(self.array.sync_len() - pos);
+            report.add(&self.array.sync_window(pos, len, mode).await?);
+        }
+        Ok(report)
+    }
+
+    /// The same members, one of them with nothing rebuilt yet.
+    pub(crate) fn recovering(&self, role: u16) -> Self {
+        let world = self.without(&[role]);
+        let id = self.ids[usize::from(role)];
+        world.array.begin_recovery(role, Device { id, data_offset: DATA_OFFSET });
+        world
+    }
+
+    /// Whether a member gives these bytes when asked directly.
+    pub(crate) fn readable(&self, id: MemberId, offset: u64, len: usize) -> bool {
+        self.io.block_on(async {
+            let buf = self.pool.alloc(len).await;
+            let mut group = self.io.group();
+            group.read(id, offset, &buf.all());
+            group.submit().await.is_ok()
+        })
     }
 }

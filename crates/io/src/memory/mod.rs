@@ -26,8 +26,37 @@ struct State {
     devices: Vec<Device>,
     pipes: Pipes,
     done: Vec<Completion>,
+    strikes: Vec<Strike>,
     signal: Arc<Signal>,
     attached: bool,
+}
+
+/// A fault to come.
+struct Strike {
+    operations: u64,
+    member: MemberId,
+    refuse: bool,
+}
+
+impl State {
+    /// An operation is about to be done: whom it is time for, is struck.
+    #[cold]
+    fn strike(&mut self) {
+        let devices = &mut self.devices;
+        self.strikes.retain_mut(|strike| {
+            if strike.operations > 0 {
+                strike.operations -= 1;
+                return true;
+            }
+            let device = &mut devices[strike.member.0 as usize];
+            if strike.refuse {
+                device.refuses_writes = true;
+            } else {
+                device.gone = true;
+            }
+            false
+        });
+    }
 }
 
 #[derive(Default)]
@@ -50,6 +79,7 @@ impl Memory {
             devices: Vec::new(),
             pipes: Pipes::default(),
             done: Vec::with_capacity(256),
+            strikes: Vec::new(),
             signal: Arc::default(),
             attached: false,
         })))
@@ -114,6 +144,12 @@ impl Memory {
         self.0.borrow_mut().devices[member.0 as usize].refuses_writes = true;
     }
 
+    /// [`Memory::kill`] (or, with `refuse`, [`Memory::refuse_writes`]) strikes the member when `operations` more have
+    /// been submitted to all members: just before the next one.
+    pub fn strike_after(&self, operations: u64, member: MemberId, refuse: bool) {
+        self.0.borrow_mut().strikes.push(Strike { operations, member, refuse });
+    }
+
     /// Operations that the member has been given, reads and writes.
     pub fn op_counts(&self, member: MemberId) -> (u64, u64) {
         let state = self.0.borrow();
@@ -156,6 +192,9 @@ unsafe impl Reactor for Memory {
                 state.pipes.submit(key, op, &mut state.done);
             }
             _ => {
+                if !state.strikes.is_empty() {
+                    state.strike();
+                }
                 let at = op.kind.member().map_or(usize::MAX, |member| member.0 as usize);
                 let result = state.devices.get_mut(at).map_or(Err(OpError::Gone), |device| device.run(op));
                 state.done.push(Completion { key, result });

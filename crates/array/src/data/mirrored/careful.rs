@@ -8,8 +8,8 @@ use crate::array::Inner;
 use crate::data::lock::Hold;
 use crate::volume::VolumeError;
 
-/// Bytes read at a time, and at a time where no copy gives all of those.
-const STEPS: [usize; 2] = [64 << 10, 4 << 10];
+/// Bytes read at a time; where no copy gives all of those, block by block.
+const STEP: usize = 64 << 10;
 
 impl Inner {
     /// Reads piece by piece, from whichever copy gives it, and mends those that did not.
@@ -22,25 +22,38 @@ impl Inner {
         let mut at = 0;
         while at < into.len() {
             let here = offset + at as u64;
-            let len = STEPS[0].min(into.len() - at).min(map.locate(here, 0).len as usize);
-            let piece = into.slice(at..at + len);
-            if self.read_piece(map, here, &piece).await.is_err() {
-                let mut small = 0;
-                while small < len {
-                    let end = (small + STEPS[1]).min(len);
-                    self.read_piece(map, here + small as u64, &piece.slice(small..end)).await?;
-                    small = end;
-                }
-            }
+            let len = STEP.min(into.len() - at).min(map.locate(here, 0).len as usize);
+            // Nobody may write between the read of a good copy and the mending of a bad one.
+            let _held = self.locks.acquire(here..here + len as u64, Hold::Exclusive).await;
+            self.read_carefully_held(map, here, &into.slice(at..at + len)).await?;
             at += len;
         }
         Ok(())
     }
 
-    /// Tries the copies of a piece within one extent in their order.
+    /// The same for a range within one extent that the caller holds alone.
+    pub(super) async fn read_carefully_held(
+        &self,
+        map: &Mirrored,
+        offset: u64,
+        into: &Slice,
+    ) -> Result<(), VolumeError> {
+        for start in (0..into.len()).step_by(STEP) {
+            let end = (start + STEP).min(into.len());
+            if self.read_piece(map, offset + start as u64, &into.slice(start..end)).await.is_ok() {
+                continue;
+            }
+            let block = self.limits.block as usize;
+            for start in (start..end).step_by(block) {
+                let end = (start + block).min(end);
+                self.read_piece(map, offset + start as u64, &into.slice(start..end)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries the copies of a piece in their order.
     async fn read_piece(&self, map: &Mirrored, offset: u64, into: &Slice) -> Result<(), VolumeError> {
-        // Nobody may write between the read of the good copy and the mending of the bad one.
-        let _held = self.locks.acquire(offset..offset + into.len() as u64, Hold::Exclusive).await;
         let copies: Vec<Readable> = self.readable_copies(map, offset, into.len() as u64).collect();
         let mut result = Err(VolumeError::TooManyLost);
         let mut bad = Vec::new();
@@ -66,7 +79,12 @@ impl Inner {
     }
 
     /// Writes good bytes over what could not be read; a member that refuses them has failed.
-    async fn mend_copy(&self, copy: &Readable, error: OpError, good: &Slice) -> Result<(), VolumeError> {
+    pub(super) async fn mend_copy(
+        &self,
+        copy: &Readable,
+        error: OpError,
+        good: &Slice,
+    ) -> Result<(), VolumeError> {
         let mut error = error;
         if error != OpError::Gone && !self.config.read_only {
             let mut group = self.io.group();

@@ -2,6 +2,7 @@
 
 mod careful;
 mod read;
+mod scrub;
 mod write;
 
 use brindle_layout::{Extent, Mirrored};

@@ -9,9 +9,11 @@ mod plan;
 mod read;
 mod rebuild;
 mod row_write;
+mod scrub;
 mod solve;
 mod window;
 mod write;
+mod zero;
 
 use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;

@@ -99,7 +99,7 @@ impl Inner {
         }
         for run in hit.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..map.chunk())) {
             let rows = run[0].0..run[run.len() - 1].0 + 1;
-            for window in self.windows(rows, run[0].1.clone(), 0) {
+            for window in self.windows(rows, run[0].1.clone(), 0, self.budget()) {
                 if !self.read_window(map, &window, offset, into).await? {
                     return self.read_carefully_parity(map, offset, into).await;
                 }
@@ -185,10 +185,30 @@ impl Inner {
                     }
                 }
             }
-            let window = Window::of_row(position.row, cols.clone());
-            let planes = self.load_carefully(map, &window, |_, wanted| wanted == role).await?;
-            into.put(0, &planes.block(role, position.row).bytes());
+            return self.rebuild_into(map, position.row, role, cols.start, into).await;
+        }
+    }
+
+    /// Rebuilds a stretch of one block, which the caller holds; where too much of it is bad, block by block.
+    async fn rebuild_into(
+        &self,
+        map: &ParityRows,
+        row: u64,
+        role: u16,
+        start: u64,
+        into: &Slice,
+    ) -> Result<(), VolumeError> {
+        let whole = Window::of_row(row, start..start + into.len() as u64);
+        if let Ok(planes) = self.load_carefully(map, &whole, |_, wanted| wanted == role).await {
+            into.put(0, &planes.block(role, row).bytes());
             return Ok(());
         }
+        let block = u64::from(self.limits.block);
+        for from in whole.cols.step_by(block as usize) {
+            let window = Window::of_row(row, from..from + block);
+            let planes = self.load_carefully(map, &window, |_, wanted| wanted == role).await?;
+            into.put((from - start) as usize, &planes.block(role, row).bytes());
+        }
+        Ok(())
     }
 }

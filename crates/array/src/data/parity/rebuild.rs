@@ -11,8 +11,8 @@ use super::window::{Planes, Window};
 use crate::array::Inner;
 use crate::volume::VolumeError;
 
-/// Bytes of each member that are mended at a time, and at a time where too much of those is bad.
-const STEPS: [u64; 2] = [64 << 10, 4 << 10];
+/// Bytes of each member that are mended at a time; where too much of those is bad, block by block.
+const STEP: u64 = 64 << 10;
 
 /// Why a window was not filled.
 pub(super) enum LoadError {
@@ -177,13 +177,14 @@ impl Inner {
         cols: Range<u64>,
         role: u16,
     ) -> Result<(), VolumeError> {
-        for from in cols.clone().step_by(STEPS[0] as usize) {
-            let to = (from + STEPS[0]).min(cols.end);
+        for from in cols.clone().step_by(STEP as usize) {
+            let to = (from + STEP).min(cols.end);
             if self.load_carefully(map, &Window::of_row(row, from..to), |_, r| r == role).await.is_ok() {
                 continue;
             }
-            for from in (from..to).step_by(STEPS[1] as usize) {
-                let to = (from + STEPS[1]).min(to);
+            let block = u64::from(self.limits.block);
+            for from in (from..to).step_by(block as usize) {
+                let to = (from + block).min(to);
                 self.load_carefully(map, &Window::of_row(row, from..to), |_, r| r == role).await?;
             }
         }

@@ -86,14 +86,15 @@ impl Inner {
         Planes { window: window.clone(), buf }
     }
 
-    /// Cuts rows and columns into windows that fit the budget with `more` planes besides the members'.
+    /// Cuts rows and columns into windows that fit the budget (bytes) with `more` planes besides the members'.
     pub(super) fn windows(
         &self,
         rows: Range<u64>,
         cols: Range<u64>,
         more: u16,
+        budget: u64,
     ) -> impl Iterator<Item = Window> + use<> {
-        let plane = self.budget() / u64::from(self.members.len() + more);
+        let plane = budget / u64::from(self.members.len() + more);
         let width = cols.end - cols.start;
         let (row_step, col_step) =
             if plane >= width { (plane / width, width) } else { (1, (plane & !(PAGE - 1)).max(PAGE)) };
