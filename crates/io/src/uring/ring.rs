@@ -184,16 +184,24 @@ impl Ring {
 
 /// The best ring that the kernel has.
 fn build() -> io::Result<IoUring> {
+    match build_sized(SUBMISSIONS, COMPLETIONS) {
+        // Since Linux 6.14 the rings count as locked memory, of which a user may have as little as 64 KiB.
+        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => build_sized(64, 256),
+        other => other,
+    }
+}
+
+fn build_sized(submissions: u32, completions: u32) -> io::Result<IoUring> {
     let mut last = io::Error::from_raw_os_error(libc::EINVAL);
     for deferred in [true, false] {
         let mut builder = IoUring::builder();
-        builder.setup_cqsize(COMPLETIONS).setup_submit_all().setup_taskrun_flag();
+        builder.setup_cqsize(completions).setup_submit_all().setup_taskrun_flag();
         if deferred {
             builder.setup_single_issuer().setup_defer_taskrun();
         } else {
             builder.setup_coop_taskrun();
         }
-        match builder.build(SUBMISSIONS) {
+        match builder.build(submissions) {
             Ok(uring) => return Ok(uring),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = error,
             Err(error) => return Err(error),
