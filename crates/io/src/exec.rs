@@ -33,6 +33,8 @@ pub(crate) struct Inner {
     pub(crate) scheduler: Rc<Scheduler>,
     pub(crate) table: RefCell<Table>,
     pub(crate) served: RefCell<ServedQueues>,
+    /// Operations on served members that nobody serves any more.
+    refused: RefCell<Vec<OpKey>>,
     reactor: RefCell<Box<dyn Reactor>>,
     tasks: RefCell<Tasks>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
@@ -70,6 +72,7 @@ impl Io {
             scheduler: Rc::default(),
             table: RefCell::default(),
             served: RefCell::default(),
+            refused: RefCell::default(),
             reactor: RefCell::new(reactor),
             tasks: RefCell::new(tasks),
             timers: RefCell::default(),
@@ -202,6 +205,7 @@ impl Io {
     fn turn(&self) {
         let inner = &*self.0;
         self.run_jobs();
+        inner.refuse();
         let until = if inner.scheduler.is_idle() {
             inner.timers.borrow().first_key_value().map(|(&(at, _), _)| at)
         } else {
@@ -238,6 +242,7 @@ impl Io {
         for key in unserved {
             self.0.complete(Completion { key, result: Err(OpError::Cancelled) });
         }
+        self.0.refuse();
         self.0.drain();
     }
 
@@ -367,6 +372,12 @@ impl Inner {
         }
     }
 
+    fn refuse(&self) {
+        while let Some(key) = { self.refused.borrow_mut().pop() } {
+            self.complete(Completion { key, result: Err(OpError::Gone) });
+        }
+    }
+
     pub(crate) fn complete(&self, completion: Completion) {
         self.finish(&mut self.table.borrow_mut(), completion);
     }
@@ -400,7 +411,10 @@ impl Inner {
         if let Some(member) = view.kind.member()
             && member.0 & SERVED != 0
         {
-            self.served.borrow_mut().push(member, key, &self.scheduler);
+            if !self.served.borrow_mut().push(member, key, &self.scheduler) {
+                // Its completion may not overtake its submission.
+                self.refused.borrow_mut().push(key);
+            }
             return;
         }
         self.at_reactor.set(self.at_reactor.get() + 1);

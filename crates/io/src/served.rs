@@ -13,6 +13,8 @@ struct Queue {
     info: MemberInfo,
     waiting: VecDeque<OpKey>,
     idle: Vec<TaskId>,
+    /// The serving end is gone.
+    closed: bool,
 }
 
 #[derive(Default)]
@@ -20,7 +22,7 @@ pub(crate) struct ServedQueues(Vec<Queue>);
 
 impl ServedQueues {
     pub(crate) fn add(&mut self, info: MemberInfo) -> MemberId {
-        self.0.push(Queue { info, waiting: VecDeque::new(), idle: Vec::new() });
+        self.0.push(Queue { info, waiting: VecDeque::new(), idle: Vec::new(), closed: false });
         MemberId((self.0.len() - 1) as u32 | SERVED)
     }
 
@@ -33,16 +35,26 @@ impl ServedQueues {
         self.0.iter_mut().flat_map(|queue| queue.waiting.drain(..)).collect()
     }
 
-    pub(crate) fn push(&mut self, member: MemberId, key: OpKey, scheduler: &Scheduler) {
-        let queue = &mut self.0[(member.0 & !SERVED) as usize];
+    /// Gives a request to the serving tasks; false if there are none any more.
+    pub(crate) fn push(&mut self, member: MemberId, key: OpKey, scheduler: &Scheduler) -> bool {
+        let queue = self.0.get_mut((member.0 & !SERVED) as usize);
+        let Some(queue) = queue.filter(|queue| !queue.closed) else { return false };
         queue.waiting.push_back(key);
         if let Some(task) = queue.idle.pop() {
             scheduler.wake(task);
         }
+        true
+    }
+
+    fn close(&mut self, member: MemberId) -> VecDeque<OpKey> {
+        let queue = &mut self.0[(member.0 & !SERVED) as usize];
+        queue.closed = true;
+        core::mem::take(&mut queue.waiting)
     }
 }
 
-/// The serving end of a member made by [`Io::serve_member`]. Several tasks may take requests from it.
+/// The serving end of a member made by [`Io::serve_member`]. Several tasks may take requests from it. Once it is dropped
+/// the member is gone: what it was asked, and not yet served, fails with [`OpError::Gone`].
 pub struct Served {
     pub(crate) io: Io,
     pub(crate) member: MemberId,
@@ -75,6 +87,15 @@ impl Served {
         let op = ServedOp { kind: table.view(key).kind, slices: table.slices(key) };
         drop(table);
         ServedRequest { io: self.io.clone(), key, op: Some(op), len: 0, answered: false }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let waiting = self.io.0.served.borrow_mut().close(self.member);
+        for key in waiting {
+            self.io.0.complete(Completion { key, result: Err(OpError::Gone) });
+        }
     }
 }
 

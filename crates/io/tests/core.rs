@@ -351,3 +351,24 @@ fn a_result_is_not_given_twice() {
         let _ = pending.await;
     });
 }
+
+#[test]
+fn a_member_that_nobody_serves_is_gone() {
+    let (memory, io) = world();
+    let below = memory.add_ram(1 << 20);
+    let served = io.serve_member(io.member_info(below).unwrap());
+    let member = served.member();
+    let flush = |io: &Io| {
+        let mut group = io.group();
+        group.flush(member);
+        group.submit()
+    };
+    io.block_on(async {
+        let waiting = flush(&io);
+        io.yield_now().await;
+        drop(served);
+        assert_eq!(waiting.await.ok(), Err(OpError::Gone), "asked before");
+        assert_eq!(flush(&io).await.ok(), Err(OpError::Gone), "asked after");
+    });
+    assert_eq!(io.in_flight(), 0);
+}
