@@ -13,6 +13,7 @@ mod keeper;
 mod members;
 pub mod nest;
 mod open;
+mod sync;
 mod volume;
 
 pub use array::{Array, Config, ReadPolicy};
@@ -20,4 +21,5 @@ pub use data::sync::{Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use members::{Device, RoleState};
 pub use open::{Access, OpenConfig, OpenError};
+pub use sync::Progress;
 pub use volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};

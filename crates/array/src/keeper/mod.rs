@@ -72,7 +72,6 @@ impl Drop for Recording<'_> {
 }
 
 /// A window of a resync under way: stopping waits for its end.
-#[allow(dead_code, reason = "the sync drivers come next")]
 pub(crate) struct Syncing<'a>(&'a Keeper);
 
 impl Drop for Syncing<'_> {
@@ -273,7 +272,8 @@ impl Keeper {
     /// False if there was nothing to mark, or somebody writes.
     async fn mark_clean(&self, record: &Record) -> Result<bool, VolumeError> {
         let _turn = record.turn().await;
-        if self.writes.get() != 0 || !record.dirty.get() || self.closed.get() == Closed::Broken {
+        let nothing_new = !record.dirty.get() && record.resync.get() == self.resync_offset();
+        if self.writes.get() != 0 || nothing_new || self.closed.get() == Closed::Broken {
             return Ok(false);
         }
         // Whoever wants to write from here on waits for the turn.
@@ -303,7 +303,6 @@ impl Keeper {
     ///
     /// # Errors
     /// If the array is stopping or broken.
-    #[allow(dead_code, reason = "the sync drivers come next")]
     pub(crate) fn sync_begins(&self) -> Result<Syncing<'_>, VolumeError> {
         self.refuse_if_closed()?;
         self.syncs.set(self.syncs.get() + 1);
@@ -312,7 +311,6 @@ impl Keeper {
 
     /// Redundancy has been made true below `position` (`None`: everywhere). With `save` that is also recorded, unless
     /// the array is dirty: then it will be when it is marked clean.
-    #[allow(dead_code, reason = "the sync drivers come next")]
     pub(crate) async fn synced(&self, position: Option<u64>, save: bool) -> Result<(), VolumeError> {
         self.synced_to.set(position.unwrap_or(u64::MAX));
         let Some(record) = self.written_record() else { return Ok(()) };

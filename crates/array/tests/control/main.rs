@@ -4,5 +4,7 @@ mod assembly;
 mod common;
 mod create;
 mod life;
+mod mdadm;
 mod nested;
+mod resync;
 mod world;

@@ -1,0 +1,153 @@
+//! Redundancy made true, or compared, over the whole array: window after window, several at a time.
+
+use std::collections::VecDeque;
+
+use brindle_io::{Duration, Instant, Task};
+use brindle_layout::Family;
+
+use crate::array::Array;
+use crate::data::sync::{SyncMode, SyncReport};
+use crate::volume::VolumeError;
+
+/// Bytes of a window, or the chunk where that is more.
+const WINDOW: u64 = 4 << 20;
+/// Windows under way at the same time: members are kept busy while one is computed.
+const IN_FLIGHT: usize = 3;
+/// How far a resync has come is recorded at least this often over the whole array,
+const SAVES: u64 = 16;
+/// and this often in time.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
+
+/// How far a sweep over the array has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes done, in the unit of [`Array::sync_len`].
+    pub position: u64,
+    /// Bytes in all.
+    pub total: u64,
+    /// Time since the sweep began, on the reactor's clock.
+    pub elapsed: Duration,
+    /// Sectors found to disagree so far, as md counts them.
+    pub mismatch_sectors: u64,
+}
+
+impl Array {
+    /// Makes redundancy true from where it is in doubt on. Requests go on meanwhile; data below the position that
+    /// has been reached enjoy full redundancy at once. How far it came is recorded now and then, and when the array
+    /// is stopped: the next resync goes on from there.
+    ///
+    /// Dropping the future ends the resync after the windows under way.
+    ///
+    /// What could not be made true, since members of a parity level are lost, is counted as `unverified` in the
+    /// report; then the array still [needs a resync](Array::needs_resync).
+    ///
+    /// # Errors
+    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; a member's, if
+    /// redundancy does not make up for it.
+    pub async fn resync(&self, mut progress: impl FnMut(Progress)) -> Result<SyncReport, VolumeError> {
+        let keeper = &self.0.keeper;
+        if self.0.config.read_only {
+            return Err(VolumeError::ReadOnly);
+        }
+        let Some(from) = keeper.resync_offset() else { return Ok(SyncReport::default()) };
+        let parity = matches!(self.0.geometry.family(), Family::Parity(_));
+        let mut sweep = Sweep::new(self, from, SyncMode::Repair);
+        let mut saved = (from, self.0.io.now());
+        while let Some(position) = sweep.advance().await? {
+            progress(sweep.progress(position));
+            // Nothing tells which of data and parity is right where one of them is lost.
+            if parity && sweep.report.unverified > 0 {
+                return Ok(sweep.report);
+            }
+            let now = self.0.io.now();
+            let save = position - saved.0 >= sweep.total / SAVES || now.since(saved.1) >= SAVE_EVERY;
+            if save {
+                saved = (position, now);
+            }
+            keeper.synced(Some(position), save && position < sweep.total).await?;
+        }
+        keeper.synced(None, true).await?;
+        Ok(sweep.report)
+    }
+
+    /// Compares the redundancy of the whole array, and with [`SyncMode::Repair`] makes it true. Requests go on
+    /// meanwhile. Dropping the future ends it after the windows under way.
+    ///
+    /// # Errors
+    /// [`VolumeError::ReadOnly`] if a read-only array is to be repaired; [`VolumeError::Stopping`] if the array is
+    /// stopped meanwhile; a member's, if redundancy does not make up for it.
+    pub async fn check(
+        &self,
+        mode: SyncMode,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<SyncReport, VolumeError> {
+        if mode == SyncMode::Repair && self.0.config.read_only {
+            return Err(VolumeError::ReadOnly);
+        }
+        let mut sweep = Sweep::new(self, 0, mode);
+        while let Some(position) = sweep.advance().await? {
+            progress(sweep.progress(position));
+        }
+        Ok(sweep.report)
+    }
+}
+
+/// Windows over the array, finished in their order.
+struct Sweep {
+    array: Array,
+    mode: SyncMode,
+    next: u64,
+    total: u64,
+    window: u64,
+    began: Instant,
+    running: VecDeque<(u64, Task<Result<SyncReport, VolumeError>>)>,
+    report: SyncReport,
+}
+
+impl Sweep {
+    fn new(array: &Array, from: u64, mode: SyncMode) -> Self {
+        // Chunks of levels with parity are powers of two, so that this is a multiple of them.
+        let window = match array.0.geometry.family() {
+            Family::Parity(map) => WINDOW.max(map.chunk()),
+            _ => WINDOW,
+        };
+        Self {
+            array: array.clone(),
+            mode,
+            next: from - from % window,
+            total: array.sync_len(),
+            window,
+            began: array.0.io.now(),
+            running: VecDeque::new(),
+            report: SyncReport::default(),
+        }
+    }
+
+    /// Keeps windows under way, and waits for the first of them. Gives the position below which all is done, or
+    /// nothing when there is nothing left to do.
+    async fn advance(&mut self) -> Result<Option<u64>, VolumeError> {
+        while self.running.len() < IN_FLIGHT && self.next < self.total {
+            let (pos, len) = (self.next, self.window.min(self.total - self.next));
+            let (array, mode) = (self.array.clone(), self.mode);
+            // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
+            let task = self.array.0.io.spawn(async move {
+                let _syncing = array.0.keeper.sync_begins()?;
+                array.sync_window(pos, len, mode).await
+            });
+            self.next += len;
+            self.running.push_back((self.next, task));
+        }
+        let Some((end, task)) = self.running.pop_front() else { return Ok(None) };
+        self.report.add(&task.await?);
+        Ok(Some(end))
+    }
+
+    fn progress(&self, position: u64) -> Progress {
+        Progress {
+            position,
+            total: self.total,
+            elapsed: self.array.0.io.now().since(self.began),
+            mismatch_sectors: self.report.mismatch_sectors,
+        }
+    }
+}

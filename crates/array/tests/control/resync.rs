@@ -1,0 +1,177 @@
+//! Redundancy made true after a crash, and compared.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use brindle_array::{Access, Array, OpenConfig, SyncMode, VolumeError};
+use brindle_format::md::{Superblock, Version};
+use brindle_io::sync::{Either, race};
+use brindle_layout::Level;
+
+use crate::common::*;
+use crate::world::*;
+
+const REDUNDANT: [(Level, usize); 5] =
+    [(Level::Raid1, 3), (Level::Raid4, 3), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
+
+/// Members of `size` bytes whose redundancy is in doubt from the start, and disagrees in places.
+fn crashed(level: Level, members: usize, version: Version, size: u64) -> World {
+    let mut spec = spec(level, members, version);
+    spec.roles.iter_mut().flatten().for_each(|member| member.info.size = size);
+    let world = World::create(&spec);
+    let array = world.open();
+    world.write(&array, 0, &pattern(7, 1 << 20)).unwrap();
+    drop(array);
+    let data = planned(&spec).data_offset;
+    for (n, at) in [(0, 0), (1, 300_000), (members - 1, 65536)] {
+        world.memory.poke(world.ids[n], data + at, &pattern(n as u64 + 40, 9000));
+    }
+    world
+}
+
+fn mismatches(world: &World, array: &Array) -> u64 {
+    world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap().mismatch_sectors
+}
+
+#[test]
+fn a_resync_makes_redundancy_true_and_the_array_clean() {
+    for (level, members) in REDUNDANT {
+        for version in VERSIONS {
+            let world = crashed(level, members, version, 3 * MIB);
+            let array = world.open();
+            assert!(array.needs_resync());
+            assert!(mismatches(&world, &array) > 0, "{level}");
+            let mut last = None;
+            let report = world.io.block_on(array.resync(|progress| last = Some(progress))).unwrap();
+            assert!(report.mismatch_sectors > 0 && report.unverified == 0);
+            let last = last.unwrap();
+            assert_eq!((last.position, last.total), (array.sync_len(), array.sync_len()));
+            assert!(!array.needs_resync());
+            assert!(world.superblocks().iter().all(Superblock::is_clean), "{level} {version}");
+            assert_eq!(mismatches(&world, &array), 0);
+            world.stop(&array);
+            let found = world.reboot();
+            let array = found.open();
+            assert!(!array.needs_resync());
+            assert_eq!(mismatches(&found, &array), 0);
+        }
+    }
+}
+
+#[test]
+fn a_check_changes_nothing_and_a_repair_needs_the_right_to() {
+    let world = crashed(Level::Raid6, 5, Version::V1_2, 3 * MIB);
+    let before: Vec<_> = (0..5).map(|n| world.image(n)).collect();
+    let config = OpenConfig::new(Access::ReadOnly, || NOW);
+    let array = world.try_open(world.assembly().unwrap(), config).unwrap();
+    let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
+    assert!(report.mismatch_sectors > 0 && !report.places.is_empty());
+    assert_eq!(world.io.block_on(array.resync(|_| ())), Err(VolumeError::ReadOnly));
+    assert_eq!(world.io.block_on(array.check(SyncMode::Repair, |_| ())), Err(VolumeError::ReadOnly));
+    assert!(before == (0..5).map(|n| world.image(n)).collect::<Vec<_>>());
+}
+
+/// Resyncs until `windows` are done, then drops the resync.
+fn resync_partly(world: &World, array: &Array, windows: u32) {
+    let done = Rc::new(Cell::new(0));
+    world.io.block_on(async {
+        let seen = Rc::clone(&done);
+        let resync = array.resync(move |_| seen.set(seen.get() + 1));
+        let enough = async {
+            while done.get() < windows {
+                world.io.yield_now().await;
+            }
+        };
+        assert!(matches!(race(resync, enough).await, Either::Second(())));
+    });
+}
+
+#[test]
+fn a_resync_goes_on_where_it_was_ended() {
+    for level in [Level::Raid5, Level::Raid10] {
+        let world = crashed(level, 4, Version::V1_2, 40 * MIB);
+        let array = world.open();
+        resync_partly(&world, &array, 3);
+        let reached = array.detail().resync_offset.unwrap();
+        assert!(reached >= 8 * MIB && reached < array.sync_len());
+        world.stop(&array);
+        assert!(world.superblocks().iter().all(|sb| sb.resync_offset == Some(reached)));
+        let found = world.reboot();
+        let array = found.open();
+        let mut first = None;
+        found.io.block_on(array.resync(|progress| first = first.or(Some(progress.position)))).unwrap();
+        assert!(first.unwrap() > reached);
+        assert_eq!(mismatches(&found, &array), 0);
+    }
+}
+
+#[test]
+fn checkpoints_are_recorded_on_the_way() {
+    let world = crashed(Level::Raid5, 3, Version::V1_2, 40 * MIB);
+    let array = world.open();
+    resync_partly(&world, &array, 3);
+    drop(array); // killed
+    let offset = world.superblock(0).resync_offset.unwrap();
+    assert!(offset >= 4 * MIB, "{offset}");
+}
+
+#[test]
+fn writes_during_a_resync_are_safe_and_void_the_checkpoint() {
+    let world = crashed(Level::Raid5, 4, Version::V1_2, 40 * MIB);
+    let array = world.open();
+    resync_partly(&world, &array, 2);
+    world.write(&array, 50 << 20, &pattern(9, 4096)).unwrap();
+    assert_eq!(world.superblock(1).resync_offset, Some(0), "a crash now must begin anew");
+    let writers: Vec<_> = (0..20u64)
+        .map(|n| {
+            let (array, pool) = (array.clone(), world.pool.clone());
+            world.io.spawn(async move { write(&pool, &array, n * 5_000_192, &pattern(n, 12_288)).await })
+        })
+        .collect();
+    world.io.block_on(async {
+        array.resync(|_| ()).await.unwrap();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    });
+    assert_eq!(mismatches(&world, &array), 0);
+    world.stop(&array);
+    assert!(world.superblocks().iter().all(Superblock::is_clean));
+    let array = world.reboot();
+    let opened = array.open();
+    for n in 0..20 {
+        assert_eq!(array.read(&opened, n * 5_000_192, 12_288).unwrap(), pattern(n, 12_288));
+    }
+}
+
+#[test]
+fn stopping_ends_a_resync() {
+    let world = crashed(Level::Raid6, 5, Version::V1_2, 40 * MIB);
+    let array = world.open();
+    let other = array.clone();
+    world.io.block_on(async {
+        let resync = world.io.spawn(async move { other.resync(|_| ()).await });
+        while array.detail().resync_offset == Some(0) {
+            world.io.yield_now().await;
+        }
+        array.stop().await.unwrap();
+        assert_eq!(resync.await, Err(VolumeError::Stopping));
+    });
+    let offset = world.superblock(0).resync_offset.unwrap();
+    assert!(offset > 0 && offset < array.sync_len());
+}
+
+#[test]
+fn a_member_lost_during_a_resync() {
+    for (level, ends_clean) in [(Level::Raid1, true), (Level::Raid6, false)] {
+        let world = crashed(level, 4, Version::V1_2, 40 * MIB);
+        let array = world.open();
+        resync_partly(&world, &array, 2);
+        world.memory.kill(world.ids[2]);
+        let report = world.io.block_on(array.resync(|_| ())).unwrap();
+        assert_eq!(array.needs_resync(), !ends_clean, "{level}: {report:?}");
+        assert_eq!(array.detail().degraded, 1);
+        world.stop(&array);
+        assert_eq!(world.superblock(0).is_clean(), ends_clean);
+    }
+}
