@@ -151,6 +151,8 @@ fn block_devices_and_permissions() {
         assert_eq!(refusal(&device, Access::Write), OpenErrorKind::ReadOnly);
         Device::open(&device, Access::Read).expect("reading does no harm");
     });
+    // It would stay read-only for its next user.
+    assert!(Command::new("blockdev").arg("--setrw").arg(&device).status().unwrap().success());
     assert!(Command::new("losetup").arg("--detach").arg(&device).status().unwrap().success());
     result.unwrap();
 }

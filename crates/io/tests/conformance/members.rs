@@ -185,6 +185,12 @@ pub(crate) fn thousands_in_flight<W: World>(stage: &Stage<W>) {
     // Every other page, so that none continues another.
     let place = |at: usize| (members[at % 2], (at / 2 * 2 * PAGE) as u64);
     io.block_on(async {
+        // A file system takes milliseconds to find room for each scattered write to a hole.
+        let zeroes = pool.alloc(32 << 20).await;
+        for member in members {
+            write(io, member, 0, &zeroes.all()).await.unwrap();
+        }
+        drop(zeroes);
         let buffers: Vec<_> = (0..count).map(|_| pool.try_alloc(PAGE).unwrap()).collect();
         let mut writes = io.group();
         for (at, buf) in buffers.iter().enumerate() {
