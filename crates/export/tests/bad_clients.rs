@@ -3,35 +3,9 @@
 mod support;
 
 use brindle_export::nbd::Config;
-use brindle_export::nbd::proto::{OptionHeader, Request, command_code as code, option_code};
+use brindle_export::nbd::proto::{Request, command_code as code};
 use brindle_io::Duration;
-use support::{Client, World, go, meta, small};
-
-/// All that a client sends in a good session, and the bytes of it that are the handshake.
-fn session() -> Vec<u8> {
-    let mut bytes = vec![0, 0, 0, 3];
-    let mut option = |option, data: &[u8]| {
-        bytes.extend(OptionHeader { option, len: data.len() as u32 }.encode());
-        bytes.extend(data);
-    };
-    option(option_code::LIST, b"");
-    option(option_code::STRUCTURED_REPLY, b"");
-    option(option_code::SET_META_CONTEXT, &meta(b"disk", &[b"base:allocation"]));
-    option(option_code::GO, &go(b"disk", &[3]));
-    let mut request = |command, len: u32, data: &[u8]| {
-        bytes.extend(Request { command, cookie: 1, len, ..Request::default() }.encode());
-        bytes.extend(data);
-    };
-    request(code::WRITE, 1024, &[7; 1024]);
-    request(code::READ, 4096, b"");
-    request(code::WRITE, 100, &[7; 100]); // refused, skipped
-    request(code::BLOCK_STATUS, 8192, b"");
-    request(code::WRITE_ZEROES, 512, b"");
-    request(code::TRIM, 512, b"");
-    request(code::FLUSH, 0, b"");
-    request(code::DISC, 0, b"");
-    bytes
-}
+use support::{Client, World, session, small};
 
 /// The healthy client's disk is where the session does not write.
 async fn is_well(client: &mut Client, round: usize) {

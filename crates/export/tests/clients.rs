@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -13,6 +16,7 @@ use brindle_export::nbd::{Config, Server};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, Remote};
 use support::ram::RamVolume;
+use support::session;
 
 const SIZE: u64 = 64 << 20;
 
@@ -103,6 +107,9 @@ fn run(path: &Path, started: &mpsc::Sender<Started>, stop: &AtomicBool) {
             io.sleep(brindle_io::Duration::from_millis(10)).await;
         }
         server.stop().await;
+        while io.in_flight() > 0 {
+            io.yield_now().await; // what was cancelled holds its buffers until the kernel has let go
+        }
     });
     assert_eq!(io.tasks_alive(), 0, "tasks are left");
     assert_eq!(server.pool().free_bytes(), server.pool().capacity(), "buffers are left");
@@ -347,5 +354,45 @@ fn fio_verifies_what_it_writes() {
         ]));
         assert!(told.contains("err= 0"), "{told}");
     }
+    host.end();
+}
+
+/// Says the first `end` bytes of a session and dies, at times when the answers have come: left unread, they make TCP
+/// reset the connection.
+fn die(mut stream: impl Read + Write, session: &[u8], end: usize) {
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).expect("a greeting");
+    stream.write_all(&session[..end]).expect("the server reads");
+    if end.is_multiple_of(2) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn clients_that_die_at_any_byte_leave_nothing() {
+    let Some(host) = Host::start() else { return };
+    let session = session();
+    let healthy = || {
+        let mut stream = UnixStream::connect(host.file("nbd")).expect("the server accepts");
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).expect("a greeting");
+        stream.write_all(&session).expect("the server reads");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).expect("the server answers all and hangs up");
+        all
+    };
+    let answers = healthy();
+    assert!(
+        answers.windows(1024).any(|bytes| bytes == [7; 1024]),
+        "the data that the session wrote are read"
+    );
+    for end in 0..=session.len() {
+        die(UnixStream::connect(host.file("nbd")).expect("the server accepts"), &session, end);
+        die(TcpStream::connect(("127.0.0.1", host.port)).expect("the server accepts"), &session, end);
+        if end.is_multiple_of(100) {
+            assert_eq!(healthy().len(), answers.len());
+        }
+    }
+    assert_eq!(healthy().len(), answers.len());
     host.end();
 }

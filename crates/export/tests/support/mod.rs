@@ -71,7 +71,7 @@ impl World {
         client
     }
 
-    /// Everything a dead client could have kept is back: memory and tasks; `tasks` beside the accept loop are allowed.
+    /// Waits until so many connections are left, and what the others held has been let go.
     pub(crate) async fn settle(&self, connections: usize) {
         let settled = || self.server.connection_stats().len() == connections;
         let mut turns = 0;
@@ -119,6 +119,32 @@ pub(crate) fn meta(name: &[u8], queries: &[&[u8]]) -> Vec<u8> {
         data.extend(*query);
     }
     data
+}
+
+/// All that a client sends in a good session.
+pub(crate) fn session() -> Vec<u8> {
+    let mut bytes = vec![0, 0, 0, 3];
+    let mut option = |option, data: &[u8]| {
+        bytes.extend(OptionHeader { option, len: data.len() as u32 }.encode());
+        bytes.extend(data);
+    };
+    option(option_code::LIST, b"");
+    option(option_code::STRUCTURED_REPLY, b"");
+    option(option_code::SET_META_CONTEXT, &meta(b"disk", &[b"base:allocation"]));
+    option(option_code::GO, &go(b"disk", &[3]));
+    let mut request = |command, len: u32, data: &[u8]| {
+        bytes.extend(Request { command, cookie: 1, len, ..Request::default() }.encode());
+        bytes.extend(data);
+    };
+    request(command_code::WRITE, 1024, &[7; 1024]);
+    request(command_code::READ, 4096, b"");
+    request(command_code::WRITE, 100, &[7; 100]); // refused, skipped
+    request(command_code::BLOCK_STATUS, 8192, b"");
+    request(command_code::WRITE_ZEROES, 512, b"");
+    request(command_code::TRIM, 512, b"");
+    request(command_code::FLUSH, 0, b"");
+    request(command_code::DISC, 0, b"");
+    bytes
 }
 
 /// A reply in the transmission phase.
@@ -169,7 +195,6 @@ impl Client {
     /// The next bytes, or `None` if the server closes before they have come.
     pub(crate) async fn try_recv(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.inbox.len() < count {
-            // A buffer of its own: the server may be sending while this client's buffer waits to be sent.
             let got = self.io.recv(self.socket, &self.buf.all()).await.ok()?;
             if got == 0 {
                 return None;

@@ -172,3 +172,89 @@ impl Haggle {
         (Reply::Ack, b"")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::nbd::proto::{MAX_OPTION, OptionReplyHeader};
+
+    fn offers() -> Vec<Offer> {
+        let limits =
+            Limits { size: 1 << 20, block: 512, preferred: 0, optimal: 0, read_only: false, discard: true };
+        let offer = |name: &str| Offer { name: name.to_owned(), description: "of a test".to_owned(), limits };
+        vec![offer("a"), offer("b")]
+    }
+
+    /// Replies to `option` in `bytes`; `None` if they are not whole.
+    fn replies(mut bytes: &[u8], option: u32) -> Option<Vec<u32>> {
+        let mut found = Vec::new();
+        while !bytes.is_empty() {
+            let (header, rest) = bytes.split_first_chunk()?;
+            let header = OptionReplyHeader::decode(header)?;
+            if header.option != option {
+                return None;
+            }
+            found.push(header.reply);
+            bytes = rest.split_at_checked(header.len as usize)?.1;
+        }
+        Some(found)
+    }
+
+    fn options() -> impl Strategy<Value = (u32, Vec<u8>)> {
+        let name = prop_oneof![Just(vec![]), Just(b"a".to_vec()), prop::collection::vec(any::<u8>(), 0..4)];
+        let query = prop_oneof![Just(BASE_ALLOCATION.as_bytes().to_vec()), Just(b"base:".to_vec())];
+        let meta =
+            (name, prop::collection::vec(query, 0..3), any::<bool>()).prop_map(|(name, queries, go)| {
+                let mut data = (name.len() as u32).to_be_bytes().to_vec();
+                data.extend(name);
+                if go {
+                    data.extend([0, 1, 0, 3]);
+                    return data;
+                }
+                data.extend((queries.len() as u32).to_be_bytes());
+                for query in queries {
+                    data.extend((query.len() as u32).to_be_bytes());
+                    data.extend(query);
+                }
+                data
+            });
+        let data = prop_oneof![Just(vec![]), meta, prop::collection::vec(any::<u8>(), 0..64)];
+        (prop_oneof![0u32..13, any::<u32>()], data)
+    }
+
+    proptest! {
+        #[test]
+        fn every_option_has_one_last_reply(asked in prop::collection::vec(options(), 1..20)) {
+            let mut haggle = Haggle::new(ClientFlags { no_zeroes: true }, 32 << 20);
+            for (option, data) in asked {
+                let mut out = Vec::new();
+                let next = haggle.option(option, &data, &offers(), &mut out);
+                if let Next::Serve(chosen) = next {
+                    prop_assert!(option == code::GO || option == code::EXPORT_NAME);
+                    prop_assert!(chosen.offer < 2 && (haggle.structured || !chosen.terms.status));
+                }
+                if option == code::EXPORT_NAME {
+                    prop_assert!(next != Next::Continue);
+                    continue;
+                }
+                let replies = replies(&out, option);
+                let replies = replies.ok_or_else(|| TestCaseError::fail("replies are cut or misnamed"))?;
+                let (last, others) = replies.split_last().ok_or_else(|| TestCaseError::fail("no reply"))?;
+                prop_assert!(*last == 1 || last >> 31 == 1);
+                prop_assert!(others.iter().all(|reply| (2..=4).contains(reply)));
+                prop_assert_eq!(matches!(next, Next::Serve(_)), option == code::GO && *last == 1);
+            }
+        }
+
+        #[test]
+        fn what_is_too_big_is_refused_or_ends_it(option: u32) {
+            let mut haggle = Haggle::new(ClientFlags { no_zeroes: true }, 32 << 20);
+            let mut out = Vec::new();
+            let next = haggle.too_big(option, &mut out);
+            prop_assert_eq!(next == Next::Close, matches!(option, code::EXPORT_NAME | code::ABORT));
+            prop_assert!(out.len() < MAX_OPTION);
+        }
+    }
+}
