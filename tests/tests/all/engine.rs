@@ -1,0 +1,215 @@
+//! md's verdict on what the engine writes: arrays of every layout are written to in pieces of all sizes, on real files
+//! through io_uring, whole and with members failed on the way; then a stock kernel assembles, reads and checks them.
+
+use std::path::{Path, PathBuf};
+
+use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
+use brindle_array::{Access, Array, OpenConfig, Volume};
+use brindle_io::device::{self, Device};
+use brindle_io::uring::Uring;
+use brindle_io::{Io, MemberId, Pool};
+use brindle_tests::files::{self, Random};
+use brindle_tests::golden::{self, Made};
+use brindle_tests::tools::{Missing, or_skip};
+use brindle_tests::vm::{MAX_DISKS, Vm};
+
+/// Writes to each array.
+const WRITES: usize = 60;
+
+/// What the superblocks show as the time of their last change.
+const NOW: u64 = 1_900_000_000;
+
+/// An array that md made and the engine wrote to.
+struct Written {
+    name: String,
+    members: Vec<PathBuf>,
+    sha256: String,
+    redundant: bool,
+    lost: usize,
+}
+
+/// How many members to fail: as many as may be lost wherever they stand, but never all copies of a mirror.
+fn tolerance(array: &Made) -> usize {
+    match (array.recipe.level, array.recipe.layout) {
+        ("1", _) => array.members.len() - 1,
+        ("10", Some(layout)) if layout.ends_with('3') => 2,
+        ("6", _) => 2,
+        ("4" | "5" | "10", _) => 1,
+        _ => 0,
+    }
+}
+
+/// A length that makes every kind of write likely: within a block, within a chunk, of rows, and odd ones.
+fn length(random: &mut Random, room: u64) -> u64 {
+    let most = [4 << 10, 64 << 10, 192 << 10, 1 << 20][random.below(4) as usize];
+    let len = match random.below(3) {
+        0 => most,
+        _ => (random.below(most / 512) + 1) * 512,
+    };
+    len.min(room)
+}
+
+/// One array, open on real files.
+struct Open {
+    io: Io,
+    pool: Pool,
+    array: Array,
+}
+
+impl Open {
+    fn new(members: &[PathBuf]) -> Self {
+        let uring = Uring::new().unwrap();
+        let io = Io::new(Box::new(uring.clone()));
+        let pool = io.pool(8 << 20);
+        let ids: Vec<MemberId> = members
+            .iter()
+            .map(|path| uring.add_member(Device::open(path, device::Access::Write).unwrap()))
+            .collect();
+        let array = io.block_on(async {
+            let mut candidates = Vec::new();
+            for (path, &id) in members.iter().zip(&ids) {
+                candidates.push(Candidate::read(&io, &pool, id, path.display().to_string()).await.unwrap());
+            }
+            let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
+            Array::open(&io, assembly, &ids, OpenConfig::new(Access::ReadWrite, || NOW)).await.unwrap()
+        });
+        Self { io, pool, array }
+    }
+
+    /// Writes random pieces to the array and to `model`, and fails one member after each so many.
+    fn exercise(&self, model: &mut [u8], random: &mut Random, lost: &[u16]) {
+        self.io.block_on(async {
+            let mut lost = lost.iter();
+            for number in 0..WRITES {
+                if number % (WRITES / 3) == WRITES / 6
+                    && let Some(&role) = lost.next()
+                {
+                    self.array.fail(role).await.unwrap();
+                }
+                let offset = random.below(model.len() as u64 / 512) * 512;
+                let len = length(random, model.len() as u64 - offset);
+                let range = offset as usize..(offset + len) as usize;
+                random.fill(&mut model[range.clone()]);
+                let buf = self.pool.alloc(len as usize).await;
+                buf.bytes_mut().copy_from_slice(&model[range]);
+                self.array.write(offset, buf.all(), number % 7 == 0).await.unwrap();
+            }
+        });
+    }
+
+    /// The whole content.
+    fn read(&self, size: u64) -> Vec<u8> {
+        self.io.block_on(async {
+            let mut content = Vec::new();
+            while (content.len() as u64) < size {
+                let at = content.len() as u64;
+                let buf = self.pool.alloc((size - at).min(1 << 20) as usize).await;
+                self.array.read(at, buf.all()).await.unwrap();
+                content.extend_from_slice(&buf.bytes());
+            }
+            content
+        })
+    }
+
+    fn stop(self) {
+        self.io.block_on(self.array.stop()).unwrap();
+        drop((self.array, self.pool));
+        self.io.shutdown();
+    }
+}
+
+/// Copies the array's members and writes to the copies; fails members on the way if `failing`.
+fn write(array: &Made, number: usize, dir: &Path, failing: bool) -> Written {
+    let name = array.recipe.name();
+    let members: Vec<PathBuf> =
+        (0..array.members.len()).map(|r| dir.join(format!("{number}-{r}.img"))).collect();
+    for (from, to) in array.members.iter().zip(&members) {
+        std::fs::copy(from, to).unwrap();
+    }
+    let lost = if failing { tolerance(array) } else { 0 };
+    // Neighbours, beginning at another role in each array.
+    let roles: Vec<u16> = (0..lost).map(|i| ((number + i) % members.len()) as u16).collect();
+    let open = Open::new(&members);
+    let mut model = open.read(array.size);
+    assert_eq!(files::sha256_of(&model), array.sha256, "{name}: before the first write");
+    let mut random = Random::new(number as u64);
+    open.exercise(&mut model, &mut random, &roles);
+    assert!(open.read(array.size) == model, "{name}: after the last write, lost {roles:?}");
+    open.stop();
+    let redundant = tolerance(array) > 0;
+    Written { name, members, sha256: files::sha256_of(&model), redundant, lost }
+}
+
+/// Has md assemble the arrays of one boot, with all members in the order of the files.
+fn judge(vm: Vm, arrays: &[Written]) {
+    let mut script = String::new();
+    let mut first = 0;
+    for (i, array) in arrays.iter().enumerate() {
+        let (name, next) = (&array.name, first + array.members.len());
+        let members: String = (first..next).map(|m| format!(" /dev/member/{m}")).collect();
+        first = next;
+        script += &format!(
+            "step 'assemble {name}' mdadm --assemble --run /dev/md{i} {members}
+             sys=/sys/block/md{i}/md
+             put state{i} \"$(mdadm --detail /dev/md{i} | sed -n 's/^ *State : *\\([^ ].*[^ ]\\) *$/\\1/p')\"
+             put degraded{i} $(cat $sys/degraded 2>/dev/null || echo 0)
+             put sha{i} $(sha /dev/md{i})
+             if [ -e $sys/sync_action ]; then
+                 put action{i} $(cat $sys/sync_action)
+                 echo check >$sys/sync_action
+                 idle /dev/md{i}
+                 put mismatches{i} $(cat $sys/mismatch_cnt)
+             fi
+             step 'stop {name}' mdadm --stop /dev/md{i}\n"
+        );
+    }
+    let report = vm.disks(arrays.iter().flat_map(|a| &a.members)).run(&script).unwrap();
+    for (i, array) in arrays.iter().enumerate() {
+        let value = |key: &str| &report[format!("{key}{i}").as_str()];
+        let name = &array.name;
+        assert_eq!(value("sha"), array.sha256, "{name}: content");
+        assert_eq!(value("degraded"), array.lost.to_string(), "{name}: members that md misses");
+        assert_eq!(value("state"), if array.lost > 0 { "clean, degraded" } else { "clean" }, "{name}");
+        if array.redundant {
+            assert_eq!(value("action"), "idle", "{name}: md saw no need to resync");
+            assert_eq!(value("mismatches"), "0", "{name}");
+        }
+    }
+}
+
+/// Writes to every array and has md judge all of them, in two boots side by side.
+fn write_and_judge(failing: bool) -> Result<(), Missing> {
+    Vm::new().map(drop)?;
+    Uring::new().map_err(|e| Missing::new(e.to_string()))?;
+    let made: Vec<Made> = golden::md_made(&golden::usual())?
+        .into_iter()
+        .filter(|array| !failing || tolerance(array) > 0)
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    let half = made.len().div_ceil(2);
+    std::thread::scope(|scope| {
+        for (batch, arrays) in made.chunks(half).enumerate() {
+            let dir = dir.path();
+            scope.spawn(move || {
+                let written: Vec<Written> = arrays
+                    .iter()
+                    .enumerate()
+                    .map(|(i, array)| write(array, batch * half + i, dir, failing))
+                    .collect();
+                assert!(written.iter().map(|w| w.members.len()).sum::<usize>() <= MAX_DISKS);
+                judge(Vm::new().unwrap(), &written);
+            });
+        }
+    });
+    Ok(())
+}
+
+#[test]
+fn md_agrees_with_every_byte_and_parity_that_the_engine_wrote() {
+    let _ = or_skip(write_and_judge(false));
+}
+
+#[test]
+fn md_agrees_with_arrays_that_lost_members_under_the_engine() {
+    let _ = or_skip(write_and_judge(true));
+}
