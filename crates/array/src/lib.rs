@@ -9,7 +9,6 @@ pub mod create;
 mod data;
 mod detail;
 mod keeper;
-#[allow(dead_code, reason = "the control side sets devices and states")]
 mod members;
 pub mod nest;
 mod open;

@@ -115,18 +115,23 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
         return left_out(LeftOut::Stale { events: own.events });
     }
     match newest.role_of(own.device_number) {
-        DeviceRole::Active(role) => match own.recovery_offset {
-            Some(upto) => DeviceUse::Recovering { role, upto },
-            None => DeviceUse::Active { role },
-        },
+        DeviceRole::Active(role) => active(own, role),
         DeviceRole::Journal => DeviceUse::Journal,
         DeviceRole::Spare if own.role() == DeviceRole::Journal => DeviceUse::Journal,
         DeviceRole::Faulty | DeviceRole::Spare => left_out(LeftOut::Faulty),
     }
 }
 
+/// A device that fills its role, as far as it has been recovered.
+pub(super) fn active(own: &Superblock, role: u16) -> DeviceUse {
+    match own.recovery_offset {
+        Some(upto) => DeviceUse::Recovering { role, upto },
+        None => DeviceUse::Active { role },
+    }
+}
+
 /// Members of one array must agree on its shape.
-fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
+pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
     let facts = |sb: &Superblock| {
         [
             ("metadata", sb.version.to_string()),

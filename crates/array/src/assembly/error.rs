@@ -191,7 +191,11 @@ struct Stale<'a>(&'a [String]);
 
 impl fmt::Display for Stale<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, " (left out: {})", self.0.join("; ")) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " (left out: {}; --force reads them all the same)", self.0.join("; "))
+        }
     }
 }
 

@@ -49,6 +49,15 @@ pub enum Limitation {
         /// The bits.
         bits: u32,
     },
+    /// Forced: members are used that missed writes.
+    #[error(
+        "{} out of date and used all the same: what was written since may be missing or mixed with older bytes; copy what you need to another array",
+        are(labels)
+    )]
+    Stale {
+        /// The members.
+        labels: Vec<String>,
+    },
     /// Not stopped cleanly with members missing, and forced: what the missing ones held may be wrong.
     #[error(
         "the array was not stopped cleanly and members are missing: what they held is worked out from parity that may be wrong"
@@ -88,5 +97,12 @@ fn has(labels: &[String]) -> String {
     match labels {
         [label] => format!("{label} has bad blocks"),
         labels => format!("{} have bad blocks", labels.join(", ")),
+    }
+}
+
+fn are(labels: &[String]) -> String {
+    match labels {
+        [label] => format!("{label} is"),
+        labels => format!("{} are", labels.join(", ")),
     }
 }

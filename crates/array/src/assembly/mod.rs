@@ -10,6 +10,8 @@ mod choose;
 mod error;
 mod limits;
 
+use core::cmp::Reverse;
+
 use brindle_format::md::{DeviceRole, Features, Superblock, Uuid, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
@@ -22,7 +24,8 @@ use choose::{Chosen, Picked};
 /// What the user allows beyond what is safe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AssembleOptions {
-    /// Assemble although bytes that lost members held may be wrong.
+    /// Assemble although bytes may be wrong: those that lost members held in an array that was not stopped cleanly,
+    /// those in bad blocks, and, read-only, those of members that missed writes.
     pub force: bool,
 }
 
@@ -166,6 +169,7 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
     draft.check_missing()?;
     let geometry = draft.geometry()?;
     draft.check_bad_blocks(&geometry, options)?;
+    draft.force_stale(&geometry, options)?;
     draft.check_tolerance(&geometry)?;
     draft.check_dirty(&geometry, options)?;
     Ok(draft.finish(geometry))
@@ -253,6 +257,40 @@ impl Draft<'_> {
             return Err(AssemblyError::BadBlocks { labels });
         }
         self.limits.push(Limitation::BadBlocks { labels });
+        Ok(())
+    }
+
+    /// Forced, members that missed writes are better than no array: the least behind first, and no more than needed.
+    fn force_stale(&mut self, geometry: &Geometry, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let behind = |at: &usize| {
+            let sb = self.picked[*at].superblock;
+            (Reverse(sb.events), sb.device_number)
+        };
+        let out_of_date = |at: &usize| {
+            matches!(
+                self.chosen.usage[*at],
+                DeviceUse::LeftOut { why: LeftOut::Stale { .. } | LeftOut::Faulty, .. }
+            )
+        };
+        let mut stale: Vec<usize> = (0..self.picked.len()).filter(out_of_date).collect();
+        stale.sort_by_key(behind);
+        let mut labels = Vec::new();
+        for at in stale {
+            if !options.force || geometry.can_lose(&self.lost()) {
+                break;
+            }
+            let device = &self.picked[at];
+            let Some(role) = claimed(device.superblock) else { continue };
+            choose::agrees(device, self.chosen.freshest)?;
+            if let Some(slot @ None) = self.chosen.roles.get_mut(usize::from(role)) {
+                *slot = Some(at);
+                self.chosen.usage[at] = choose::active(device.superblock, role);
+                labels.push(device.label.to_owned());
+            }
+        }
+        if !labels.is_empty() {
+            self.limits.push(Limitation::Stale { labels });
+        }
         Ok(())
     }
 

@@ -214,8 +214,22 @@ fn missing_members_are_counted_and_named() {
     assert_eq!(
         refusal(&stale[..2]),
         "roles 1 and 2 are missing: 1 of 3 members are here, at least 2 are needed (left out: disk1 is out of date, \
-         at event 4 of 30)"
+         at event 4 of 30; --force reads them all the same)"
     );
+}
+
+#[test]
+fn forced_the_least_stale_member_is_used_for_reading() {
+    let events = [30, 4, 20, 30, 25];
+    let all = edited(&raid(Level::Raid6, 5), |n, sb| sb.events = events[n]);
+    for order in orders(&all[..4]) {
+        assert!(matches!(strict(&order), Err(AssemblyError::TooFewMembers { .. })));
+        let forced = assemble(&order, AssembleOptions { force: true }).unwrap();
+        assert_eq!(forced.missing(), [1, 4], "the oldest one is not needed");
+        assert_eq!(forced.limits, [Limitation::Stale { labels: vec!["disk2".into()] }]);
+        assert!(!forced.writable());
+    }
+    assert!(assemble(&all[1..], AssembleOptions { force: true }).unwrap().limits.len() == 1);
 }
 
 #[test]

@@ -7,4 +7,5 @@ mod life;
 mod mdadm;
 mod nested;
 mod resync;
+mod torn;
 mod world;

@@ -1,0 +1,93 @@
+//! Superblocks are written one by one: whatever part of them a crash lets through, the array must be found right.
+
+use brindle_array::assembly::{AssembleOptions, Assembly, assemble};
+use brindle_format::md::{Superblock, Version};
+use brindle_layout::Level;
+
+use crate::common::*;
+use crate::world::*;
+
+const REDUNDANT: [(Level, usize); 4] =
+    [(Level::Raid1, 3), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
+
+/// Assembles every mixture of superblocks before and after a change; `judge` gets a bit per member with the new one.
+fn mixtures(level: Level, before: &[Superblock], after: &[Superblock], judge: impl Fn(u32, &Assembly)) {
+    for mixture in 0..1u32 << before.len() {
+        let pick = |n: usize| if mixture >> n & 1 == 1 { &after[n] } else { &before[n] };
+        let found: Vec<_> =
+            (0..before.len()).map(|n| candidate(&format!("disk{n}"), pick(n), 3 * MIB)).collect();
+        let array = assemble(&found, AssembleOptions { force: true });
+        judge(mixture, &array.unwrap_or_else(|error| panic!("{level} {mixture:b}: {error}")));
+    }
+}
+
+fn each(test: impl Fn(Level, &World)) {
+    for (level, members) in REDUNDANT {
+        for version in VERSIONS {
+            let mut spec = spec(level, members, version);
+            spec.roles.iter_mut().flatten().for_each(|member| member.info.size = 3 * MIB);
+            test(level, &World::create(&spec));
+        }
+    }
+}
+
+#[test]
+fn a_torn_mark_of_dirty_or_clean_leaves_the_array_whole() {
+    each(|level, world| {
+        let states = [
+            world.superblocks(),
+            {
+                let array = world.open();
+                world.write(&array, 0, &pattern(1, 65536)).unwrap();
+                let dirty = world.superblocks();
+                world.stop(&array);
+                dirty
+            },
+            world.superblocks(),
+        ];
+        mixtures(level, &states[0], &states[1], |new, array| {
+            assert!(array.degraded().is_empty());
+            assert_eq!(array.is_clean(), new == 0, "any newer superblock says dirty");
+        });
+        mixtures(level, &states[1], &states[2], |new, array| {
+            assert!(array.degraded().is_empty());
+            assert_eq!(array.is_clean(), new != 0, "whoever says clean was written after a flush of all");
+        });
+    });
+}
+
+#[test]
+fn a_torn_record_of_a_failure_never_brings_the_member_back() {
+    each(|level, world| {
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 65536)).unwrap();
+        let before = world.superblocks();
+        world.memory.kill(world.ids[1]);
+        world.write(&array, 0, &pattern(2, 4 * 65536)).unwrap();
+        let after = world.superblocks();
+        assert_eq!(before[1], after[1]);
+        mixtures(level, &before, &after, |new, array| {
+            let recorded = new & !0b10 != 0;
+            assert_eq!(array.missing(), if recorded { vec![1] } else { vec![] }, "{level} {new:b}");
+        });
+    });
+}
+
+#[test]
+fn a_torn_table_is_made_whole_by_the_next_run() {
+    // Member 0 alone knows that 1 has failed: the next change must tell the others.
+    let world = World::create(&spec(Level::Raid6, 5, Version::V1_2));
+    let array = world.open();
+    world.io.block_on(array.fail(1)).unwrap();
+    let told = world.image(0);
+    drop(array);
+    let world = World::create(&spec(Level::Raid6, 5, Version::V1_2));
+    world.memory.poke(world.ids[0], 0, &told);
+    let array = world.open();
+    assert_eq!(array.detail().degraded, 1);
+    world.write(&array, 0, &pattern(1, 4096)).unwrap();
+    let sbs = world.superblocks();
+    assert!([0, 2, 3, 4].iter().all(|&n| sbs[n].roles == sbs[0].roles && sbs[n].events == 3));
+    assert!(sbs[3].device_in_role(1).is_none());
+    world.stop(&array);
+}
