@@ -85,7 +85,7 @@ impl Uring {
     }
 
     /// Closes a member once what it was asked has completed; whatever it is asked from now on fails with
-    /// [`OpError::Gone`].
+    /// [`crate::OpError::Gone`].
     pub fn close_member(&self, member: MemberId) {
         let state = &mut *self.0.borrow_mut();
         state.members.close(&state.ring, member);
