@@ -400,3 +400,66 @@ fn of_two_superblocks_on_a_device_the_newer_counts() {
 fn a_device_without_room_for_a_superblock_is_no_candidate() {
     assert!(device("tiny", SUPERBLOCK_BYTES as u64 - 1, &[]).superblock().is_err());
 }
+
+/// Whatever superblocks say, the answer is an array that can be described or an error: never a panic.
+#[test]
+fn any_values_give_an_array_or_an_error() {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let sizes = [0, 512, 4096, 65536, 3 << 12, 6 * MIB, 7 * MIB, 1 << 40, 1 << 62, u64::MAX >> 1];
+    let (mut arrays, mut errors) = (0, 0);
+    for round in 0..6000 {
+        let level = Level::ALL[random(7) as usize];
+        let members = 4 + random(2) as usize;
+        let spec = spec(level, members, VERSIONS[random(4) as usize]);
+        let mut sbs = superblocks(&spec);
+        for _ in 0..=random(4) {
+            let (which, value) = (random(14), random(u64::MAX));
+            let size = sizes[random(sizes.len() as u64) as usize];
+            // The same lie on all members, or on one.
+            let alone = (random(3) > 0).then(|| random(members as u64) as usize);
+            for (n, sb) in sbs.iter_mut().enumerate().filter(|(n, _)| alone.is_none_or(|one| one == *n)) {
+                match which {
+                    0 => sb.raid_disks = (value % 30) as u32,
+                    1 => sb.raid_disks = (value % 3000) as u32,
+                    2 => sb.level = [-5, -4, -1, 0, 1, 4, 5, 6, 10][value as usize % 9],
+                    3 => sb.layout = (value as u32) >> (value % 32),
+                    4 => sb.chunk = size,
+                    5 => sb.component_size = size,
+                    6 => sb.data_size = size,
+                    7 => sb.events = value % 4,
+                    8 => sb.device_number = (value % 40) as u32,
+                    9 => sb.roles[n] = DeviceRole::from_code((value % 12) as u16),
+                    10 => sb.roles[n] = DeviceRole::from_code(0xfff8 | (value % 8) as u16),
+                    11 => sb.features |= Features(1 << (value % 32)),
+                    12 => sb.recovery_offset = Some(size),
+                    _ => sb.resync_offset = Some(size),
+                }
+            }
+        }
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        let found: Vec<Candidate> = sbs
+            .iter()
+            .enumerate()
+            .filter(|(_, sb)| sb.encode(&mut bytes).is_ok())
+            .map(|(n, sb)| candidate(&format!("disk{n}"), sb, 8 * MIB))
+            .collect();
+        match assemble(&found, AssembleOptions { force: round % 2 == 0 }) {
+            Ok(array) => {
+                arrays += 1;
+                assert!(array.geometry.can_lose(&array.degraded()));
+                assert_eq!(array.roles.len(), usize::from(array.geometry.members()));
+            }
+            Err(error) => {
+                errors += 1;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    assert!(arrays > 500 && errors > 500, "{arrays} arrays, {errors} errors");
+}
