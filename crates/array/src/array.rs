@@ -8,7 +8,7 @@ use brindle_layout::{Family, Geometry, Level};
 use brindle_parity::Kernel;
 
 use crate::data::lock::RangeLock;
-use crate::data::parity::Batches;
+use crate::data::parity::{Batches, Writers};
 use crate::keeper::Keeper;
 use crate::members::{Device, Members, RoleState};
 use crate::volume::{Limits, Volume, VolumeError, ZeroOptions};
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     /// Writes to rows that can be joined.
     pub(crate) batches: Batches,
     /// Writes in progress (parity).
-    pub(crate) writers: Cell<u32>,
+    pub(crate) writers: Writers,
     /// Zeroes to be written, once there was need of them.
     pub(crate) zeroes: OnceCell<Slice>,
     /// Work in flight by role, in bytes; mirrored arrays choose by it.
@@ -105,7 +105,7 @@ impl Array {
             scratch: io.pool(bytes),
             locks: RangeLock::new(io),
             batches: Batches::default(),
-            writers: Cell::new(0),
+            writers: Writers::default(),
             zeroes: OnceCell::new(),
             load: (0..members.len()).map(|_| Cell::new(0)).collect(),
             turn: Cell::new(0),

@@ -2,6 +2,7 @@
 
 mod faults;
 mod model;
+mod parity;
 mod scrub;
 mod striped_mirrored;
 mod world;

@@ -108,6 +108,13 @@ impl Batches {
 }
 
 impl Open<'_> {
+    /// Bytes that have gathered.
+    pub(super) fn bytes(&self) -> u64 {
+        let batches = self.batches.0.borrow();
+        let batch = batches.iter().find(|batch| batch.ticket == self.ticket);
+        batch.map_or(0, |batch| batch.parts.iter().map(|part| part.memory.len() as u64).sum())
+    }
+
     /// Nobody joins any more.
     pub(super) fn close(self) -> Option<Batch> {
         let mut batches = self.batches.0.borrow_mut();

@@ -19,6 +19,7 @@ use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;
 
 pub(crate) use batch::Batches;
+pub(crate) use write::Writers;
 
 use crate::array::Inner;
 use crate::members::Device;

@@ -1,5 +1,6 @@
 //! Writes of parity arrays, cut into parts of rows and runs of full rows.
 
+use core::cell::Cell;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
@@ -32,19 +33,42 @@ impl Cuts {
     }
 }
 
-/// A request's stay among those that are writing.
-struct Counted<'a>(&'a core::cell::Cell<u32>);
+/// How many turns of the executor a write waits for others to join, as long as they do.
+const MOST_TURNS: usize = 8;
+/// How many writes in a row must be alone before the next is taken to stay alone.
+const ALONE: u32 = 8;
 
-impl<'a> Counted<'a> {
-    fn begin(count: &'a core::cell::Cell<u32>) -> Self {
-        count.set(count.get() + 1);
-        Self(count)
+/// The writes in progress, and whether they tend to come together.
+#[derive(Default)]
+pub(crate) struct Writers {
+    now: Cell<u32>,
+    /// Above 0: a write had company not long ago.
+    company: Cell<u32>,
+}
+
+/// A write's stay among those in progress.
+struct Counted<'a>(&'a Writers);
+
+impl Writers {
+    #[inline]
+    fn enter(&self) -> Counted<'_> {
+        self.now.set(self.now.get() + 1);
+        let alone = self.now.get() == 1;
+        self.company.set(if alone { self.company.get().saturating_sub(1) } else { ALONE });
+        Counted(self)
+    }
+
+    /// Others are likely to follow at once.
+    #[inline]
+    fn expects_company(&self) -> bool {
+        self.company.get() > 0
     }
 }
 
 impl Drop for Counted<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.0.now.set(self.0.now.get() - 1);
     }
 }
 
@@ -58,7 +82,7 @@ impl Inner {
         fua: bool,
     ) -> Result<(), VolumeError> {
         let _writing = Writing::begin(&self.keeper).await?;
-        let _counted = Counted::begin(&self.writers);
+        let _counted = self.writers.enter();
         let cuts = Cuts::of(map, offset, from.len() as u64);
         if cuts.full + cuts.tail == 0 {
             return self.write_part(map, offset, from, fua).await;
@@ -121,9 +145,15 @@ impl Inner {
         }
         let held = self.locks.enter(row..row + 1, Hold::Exclusive);
         let open = self.batches.open(&self.io, held.ticket(), part, fua);
-        if self.writers.get() > 1 {
-            // Others are at it: those that are about to write to this row get their chance to join.
-            self.io.yield_now().await;
+        if self.writers.expects_company() {
+            // Those that are about to write to this row get their chance to join; and again while they come.
+            for _ in 0..MOST_TURNS {
+                let before = open.bytes();
+                self.io.yield_now().await;
+                if open.bytes() == before || open.bytes() == map.row_data_bytes() {
+                    break;
+                }
+            }
         }
         held.granted().await;
         let Some(batch) = open.close() else { return Err(VolumeError::Stopping) };
