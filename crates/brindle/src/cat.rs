@@ -1,0 +1,80 @@
+//! `brindle cat`: the content of an array, to standard output.
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use brindle_array::{Array, Volume};
+use brindle_io::device::Access;
+use brindle_io::{Buf, Io, Pool, Task};
+
+use crate::cli::Cat;
+use crate::failure::Failure;
+use crate::progress;
+use crate::world::{self, Opening};
+
+/// Bytes of one read of the array, and how many reads run ahead of the output.
+const PIECE: usize = 1 << 20;
+const AHEAD: u64 = 8;
+
+pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
+    let opening =
+        Opening { paths: &args.members, access: Access::Read, force: args.force, tuning: args.tuning };
+    let running = world::open(&opening)?;
+    for limit in &running.assembly.limits {
+        eprintln!("brindle: {limit}");
+    }
+    let size = running.array.limits().size;
+    let offset = args.offset.0;
+    let length = args.length.map_or(size.saturating_sub(offset), |length| length.0);
+    let end = offset.checked_add(length).filter(|&end| end <= size).ok_or_else(|| {
+        Failure::Usage(format!(
+            "the array has {size} bytes: {length} bytes from byte {offset} on go beyond its end"
+        ))
+    })?;
+    let io = &running.world.io;
+    let pool = io.pool(PIECE * (AHEAD as usize + 1));
+    io.block_on(copy(io, &running.array, &pool, offset..end))
+}
+
+/// Copies a range in order; reads run ahead while the pipe is written to.
+async fn copy(io: &Io, array: &Array, pool: &Pool, range: std::ops::Range<u64>) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    // A larger pipe means fewer turns; where it can't be had, or this is no pipe, the default does.
+    let _ = rustix::pipe::fcntl_setpipe_size(out.as_fd(), PIECE);
+    let bar = progress::bar("reading", range.end - range.start);
+    let block = u64::from(array.limits().block);
+    let mut next = range.start / block * block;
+    let mut ahead = std::collections::VecDeque::new();
+    let mut at = range.start;
+    while at < range.end {
+        while ahead.len() < AHEAD as usize && next < range.end {
+            let len = (range.end.next_multiple_of(block) - next).min(PIECE as u64);
+            ahead.push_back((next, read(io, array, pool, next, len as usize)));
+            next += len;
+        }
+        let Some((from, task)) = ahead.pop_front() else { break };
+        let buf = task.await.map_err(|source| Failure::Volume { doing: "reading the array", source })?;
+        let bytes = buf.bytes();
+        let (first, last) = ((at - from) as usize, (range.end - from).min(bytes.len() as u64) as usize);
+        out.write_all(&bytes[first..last]).map_err(|source| Failure::output("standard output", source))?;
+        at = from + last as u64;
+        bar.set_position(at - range.start);
+    }
+    bar.finish_and_clear();
+    out.flush().map_err(|source| Failure::output("standard output", source))
+}
+
+fn read(
+    io: &Io,
+    array: &Array,
+    pool: &Pool,
+    offset: u64,
+    len: usize,
+) -> Task<Result<Buf, brindle_array::VolumeError>> {
+    let (array, pool) = (array.clone(), pool.clone());
+    io.spawn(async move {
+        let buf = pool.alloc(len).await;
+        array.read(offset, buf.all()).await?;
+        Ok(buf)
+    })
+}

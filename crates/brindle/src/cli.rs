@@ -1,0 +1,337 @@
+//! Every command and flag, defined once: help, man pages and completions come from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::units::Bytes;
+
+/// Software RAID in user space, byte-compatible with Linux md.
+///
+/// Builds arrays out of disks, partitions or plain files, serves them as block devices over NBD, and reads what is
+/// left of broken ones, without a kernel module. Arrays that Brindle makes are Linux md arrays, and the other way
+/// round.
+#[derive(Debug, Parser)]
+#[command(name = "brindle", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make an array out of members
+    Create(Create),
+    /// Tell what is on each member
+    Examine(Examine),
+    /// Tell about the array that members form
+    Detail(Detail),
+    /// Write the content of an array to standard output; never writes to a member
+    Cat(Cat),
+    /// Serve an array over NBD, in the foreground
+    Serve(Serve),
+    /// Tell about running servers
+    Status(Status),
+    /// Fail a member of a running array
+    Fail(Fail),
+    /// Stop a running server
+    Stop(Stop),
+    /// Create an array of plain files, lose two members under load, and get every byte back
+    Demo(Demo),
+    /// Print completions for a shell
+    Completions(Completions),
+    /// Write the man pages to a folder
+    Man(Man),
+}
+
+/// Flags of `brindle create`.
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// Name of the array (metadata 1.x); `HOST:NAME` names the home host too
+    #[arg(long, short = 'N')]
+    pub(crate) name: Option<String>,
+    /// linear, 0, 1, 4, 5, 6, 10, or raid0 and so on
+    #[arg(long, short = 'l')]
+    pub(crate) level: String,
+    /// Parity layout (left-symmetric, ddf-zero-restart, left-symmetric-6, ...), n2, f2, o2 and so on for RAID 10,
+    /// original or alternate for RAID 0 over members of different sizes
+    #[arg(long, short = 'p')]
+    pub(crate) layout: Option<String>,
+    /// Chunk size [default: 512K]; a plain number counts KiB, as with mdadm
+    #[arg(long, short = 'c', value_name = "SIZE", value_parser = Bytes::parse_kib)]
+    pub(crate) chunk: Option<Bytes>,
+    /// Where and how the metadata is kept
+    #[arg(long, short = 'e', default_value = "1.2", value_name = "VERSION")]
+    pub(crate) metadata: Metadata,
+    /// Write-intent bitmap: this release makes arrays without one
+    #[arg(long, short = 'b', default_value = "none")]
+    pub(crate) bitmap: Bitmap,
+    /// Bytes of each member to use [default: all]; a plain number counts KiB
+    #[arg(long, short = 'z', value_parser = Bytes::parse_kib)]
+    pub(crate) size: Option<Bytes>,
+    /// Where the data begins on each member [default: as mdadm chooses]; a plain number counts KiB
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
+    pub(crate) data_offset: Option<Bytes>,
+    /// Take the members' content as it is: redundancy is said to be true already
+    #[arg(long)]
+    pub(crate) assume_clean: bool,
+    /// How many members there are, if it should be checked
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub(crate) raid_devices: Option<u16>,
+    /// The last COUNT of the named members become spares
+    #[arg(long, short = 'x', default_value_t = 0, value_name = "COUNT")]
+    pub(crate) spares: u16,
+    /// Overwrite file systems, partition tables and other arrays on the members
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Disks, partitions or files; `missing` leaves a role empty
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Metadata versions that can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Metadata {
+    /// The old format, at the end; at most 27 members, no name
+    #[value(name = "0.90", alias = "0")]
+    V0_90,
+    /// At the end of the member
+    #[value(name = "1.0")]
+    V1_0,
+    /// At the start of the member
+    #[value(name = "1.1")]
+    V1_1,
+    /// 4 KiB from the start of the member
+    #[value(name = "1.2", alias = "1")]
+    V1_2,
+}
+
+/// Kinds of bitmap that can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Bitmap {
+    /// No bitmap
+    None,
+}
+
+/// Flags of `brindle examine`.
+#[derive(Debug, Args)]
+pub(crate) struct Examine {
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Disks, partitions or files
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Flags of `brindle detail`.
+#[derive(Debug, Args)]
+pub(crate) struct Detail {
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The array's members, in any order
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Flags of `brindle cat`.
+#[derive(Debug, Args)]
+pub(crate) struct Cat {
+    /// First byte
+    #[arg(long, short = 'o', default_value = "0", value_parser = Bytes::parse)]
+    pub(crate) offset: Bytes,
+    /// Bytes [default: to the end]
+    #[arg(long, short = 'l', value_parser = Bytes::parse)]
+    pub(crate) length: Option<Bytes>,
+    /// Read an array whose redundancy is in doubt (dirty and degraded): some bytes may be wrong
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
+    /// The array's members, in any order
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Flags that steer the engine.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Tuning {
+    /// Which copy a mirror is read from
+    #[arg(long, default_value = "least-outstanding", value_name = "POLICY")]
+    pub(crate) read_policy: ReadPolicy,
+    /// Most memory for buffers
+    #[arg(long, default_value = "256M", value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) memory: Bytes,
+}
+
+/// Which copy a mirror is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReadPolicy {
+    /// The copy with the least work outstanding; large reads are split over all copies
+    LeastOutstanding,
+    /// The copies in turn
+    RoundRobin,
+    /// The first copy that can be read
+    First,
+}
+
+/// Flags of `brindle serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Where to listen: unix:PATH or HOST:PORT; may be given several times
+    /// [default: a Unix socket in the runtime folder]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) nbd: Vec<Listen>,
+    /// Refuse writes; nothing is written to a member
+    #[arg(long, short = 'r')]
+    pub(crate) read_only: bool,
+    /// Demand that the array takes writes: fail rather than fall back to read-only
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) read_write: bool,
+    /// Start a dirty and degraded array: some bytes may be wrong
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Name of the export and of the control socket [default: the array's name, or its UUID]
+    #[arg(long, short = 'N')]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON: one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The array's members, in any order
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Where an NBD server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// Host and port.
+    Tcp(String),
+}
+
+impl std::str::FromStr for Listen {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err("unix: wants a path behind it".into())
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(Self::Tcp(text.into()))
+            }
+            _ => Err("say unix:PATH or HOST:PORT, for example unix:/run/a.sock or 127.0.0.1:10809".into()),
+        }
+    }
+}
+
+/// Where control sockets are.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Runtime {
+    /// Folder of the control sockets [default: $XDG_RUNTIME_DIR/brindle, or /run/brindle for root]
+    #[arg(long, env = "BRINDLE_RUNTIME_DIR", value_name = "FOLDER")]
+    pub(crate) runtime_dir: Option<PathBuf>,
+}
+
+/// Flags of `brindle status`.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array [default: all that run]
+    pub(crate) array: Option<String>,
+}
+
+/// Flags of `brindle fail`.
+#[derive(Debug, Args)]
+pub(crate) struct Fail {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array
+    pub(crate) array: String,
+    /// The member, as it was named to `serve`, or its role's number
+    pub(crate) member: String,
+}
+
+/// Flags of `brindle stop`.
+#[derive(Debug, Args)]
+pub(crate) struct Stop {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array
+    pub(crate) array: String,
+}
+
+/// Flags of `brindle demo`.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Folder for the members [default: a new one that is removed at the end]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Keep the members
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Size of each of the six members
+    #[arg(long, default_value = "64M", value_parser = Bytes::parse)]
+    pub(crate) member_size: Bytes,
+}
+
+/// Flags of `brindle completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Flags of `brindle man`.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Folder to write to; made if it is not there
+    #[arg(default_value = "man")]
+    pub(crate) folder: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_are_told_apart() {
+        assert_eq!("unix:/run/a".parse(), Ok(Listen::Unix("/run/a".into())));
+        assert_eq!("[::1]:10809".parse(), Ok(Listen::Tcp("[::1]:10809".into())));
+        for wrong in ["", "unix:", "host", "host:", ":1", "host:99999", "/run/a"] {
+            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+        }
+    }
+}

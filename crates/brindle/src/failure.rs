@@ -1,0 +1,92 @@
+//! What can go wrong in a command, and the exit status that tells of it.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command ended without doing its work. Every message names the thing, the cause and, where there is one, the
+/// way out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A member could not be opened or is not to be used.
+    #[error(transparent)]
+    Open(#[from] brindle_io::device::OpenError),
+    /// A member could not be read before the array was assembled.
+    #[error("{path}: can't be read: {source}")]
+    Probe {
+        /// The member.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The members do not form an array.
+    #[error(transparent)]
+    Assembly(#[from] brindle_array::assembly::AssemblyError),
+    /// An array can't be made this way.
+    #[error(transparent)]
+    Create(#[from] brindle_array::create::CreateError),
+    /// The array can't be opened this way.
+    #[error(transparent)]
+    OpenArray(#[from] brindle_array::OpenError),
+    /// The array did not do what was asked.
+    #[error("{doing}: {source}")]
+    Volume {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        source: brindle_array::VolumeError,
+    },
+    /// Something already stands on a member.
+    #[error("{path}: carries {what}; use --force to overwrite it")]
+    Occupied {
+        /// The member.
+        path: String,
+        /// What stands there.
+        what: String,
+    },
+    /// The reactor could not be set up.
+    #[error(transparent)]
+    Reactor(#[from] brindle_io::uring::UringError),
+    /// A socket could not be listened on.
+    #[error(transparent)]
+    Listen(#[from] brindle_io::uring::ListenError),
+    /// Something could not be written.
+    #[error("{what}: can't be written: {source}")]
+    Output {
+        /// File or stream.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No server answers.
+    #[error("{0}")]
+    NoServer(String),
+    /// A running server refused.
+    #[error("{0}")]
+    Refused(String),
+    /// The words of the command line fit no array.
+    #[error("{0}")]
+    Usage(String),
+    /// A step of the demo went wrong.
+    #[error("the demo failed: {0}")]
+    Demo(String),
+}
+
+impl Failure {
+    pub(crate) fn output(what: impl Display, source: io::Error) -> Self {
+        Self::Output { what: what.to_string(), source }
+    }
+
+    /// The reader of a pipe has what it wants: no failure to speak of.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// 2 for wrong words, 1 for everything else.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! How far long work is: a bar on a terminal, nothing elsewhere.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar on standard error that counts bytes, with speed and the time that is left.
+pub(crate) fn bar(what: &'static str, total: u64) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(total), target).with_message(what);
+    let style = "{msg} [{bar:40}] {percent:>3}%  {bytes}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}

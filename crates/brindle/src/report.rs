@@ -1,0 +1,235 @@
+//! Reports: what they contain, as JSON (docs/cli-json.md) and as text for people.
+
+use std::io::Write;
+
+use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, LeftOut};
+use brindle_format::md::display_uuid;
+use brindle_layout::{Layout, Level};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::units::Bytes;
+
+/// Prints a report as JSON.
+pub(crate) fn print_json(report: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(report).map_err(|e| Failure::output("the report", e.into()))?;
+    print(&format!("{text}\n"))
+}
+
+/// Prints text to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|source| Failure::output("standard output", source))
+}
+
+/// An array as its superblocks describe it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ArrayReport {
+    uuid: String,
+    name: String,
+    metadata: String,
+    level: &'static str,
+    layout: Option<String>,
+    chunk: Option<u64>,
+    size: u64,
+    component_size: Option<u64>,
+    raid_devices: usize,
+    state: Vec<&'static str>,
+    events: u64,
+    created: u64,
+    updated: u64,
+    resync_offset: Option<u64>,
+    missing: Vec<u16>,
+    limits: Vec<String>,
+    devices: Vec<DeviceReport>,
+}
+
+/// A device of an array.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeviceReport {
+    path: String,
+    role: Option<u16>,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<u64>,
+    events: u64,
+    size: u64,
+    data_offset: u64,
+    super_offset: u64,
+    uuid: Option<String>,
+}
+
+impl ArrayReport {
+    pub(crate) fn of(assembly: &Assembly) -> Self {
+        let geometry = &assembly.geometry;
+        let level = geometry.level();
+        let newest = assembly.devices.iter().max_by_key(|device| device.superblock.events);
+        Self {
+            uuid: display_uuid(assembly.uuid).to_string(),
+            name: assembly.name.clone(),
+            metadata: assembly.version.to_string(),
+            level: level.name(),
+            layout: (geometry.layout() != Layout::None).then(|| geometry.layout().name()),
+            chunk: (!matches!(level, Level::Linear | Level::Raid1)).then(|| geometry.chunk()),
+            size: geometry.size(),
+            component_size: level.is_redundant().then_some(assembly.component_size),
+            raid_devices: assembly.roles.len(),
+            state: state_words(assembly),
+            events: assembly.events,
+            created: newest.map_or(0, |device| device.superblock.created.seconds),
+            updated: newest.map_or(0, |device| device.superblock.updated.seconds),
+            resync_offset: assembly.resync_offset,
+            missing: assembly.missing(),
+            limits: assembly.limits.iter().map(ToString::to_string).collect(),
+            devices: assembly.devices.iter().map(DeviceReport::of).collect(),
+        }
+    }
+
+    /// For people, in the order of mdadm's `--detail`.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut row = |name: &str, value: String| text.push_str(&format!("{name:>16} : {value}\n"));
+        row("Name", if self.name.is_empty() { "(none)".into() } else { self.name.clone() });
+        row("UUID", self.uuid.clone());
+        row("Metadata", self.metadata.clone());
+        row("Level", self.level.to_owned());
+        if let Some(layout) = &self.layout {
+            row("Layout", layout.clone());
+        }
+        if let Some(chunk) = self.chunk {
+            row("Chunk", Bytes(chunk).to_string());
+        }
+        row("Size", format!("{} ({} bytes)", Bytes(self.size), self.size));
+        if let Some(size) = self.component_size {
+            row("Used of each", format!("{} ({size} bytes)", Bytes(size)));
+        }
+        row("Raid devices", self.raid_devices.to_string());
+        row("State", self.state.join(", "));
+        row("Events", self.events.to_string());
+        if let Some(offset) = self.resync_offset {
+            row("Resync", format!("needed from byte {offset} of the members on"));
+        }
+        for limit in &self.limits {
+            row("Read-only", limit.clone());
+        }
+        text.push_str("\n  Role  State           Events  Device\n");
+        for role in 0..self.raid_devices as u16 {
+            match self.devices.iter().find(|d| d.role == Some(role) && d.is_active()) {
+                Some(device) => text.push_str(&device.line(&role.to_string())),
+                None => text.push_str(&format!("{role:>6}  missing\n")),
+            }
+        }
+        for device in self.devices.iter().filter(|device| !device.is_active()) {
+            text.push_str(&device.line("-"));
+        }
+        text
+    }
+}
+
+impl DeviceReport {
+    fn of(device: &AssembledDevice) -> Self {
+        let (role, state, recovered) = match device.usage {
+            DeviceUse::Active { role } => (Some(role), "in-sync", None),
+            DeviceUse::Recovering { role, upto } => (Some(role), "recovering", Some(upto)),
+            DeviceUse::Spare => (None, "spare", None),
+            DeviceUse::Journal => (None, "journal", None),
+            DeviceUse::LeftOut { role, why } => (role, left_out(why), None),
+        };
+        let sb = &device.superblock;
+        Self {
+            path: device.label.clone(),
+            role,
+            state,
+            recovered,
+            events: sb.events,
+            size: device.bytes,
+            data_offset: sb.data_offset,
+            super_offset: device.super_offset,
+            uuid: sb.version.is_v1().then(|| display_uuid(sb.device_uuid).to_string()),
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        matches!(self.state, "in-sync" | "recovering")
+    }
+
+    fn line(&self, role: &str) -> String {
+        format!("{role:>6}  {:<14}  {:>6}  {}\n", self.state, self.events, self.path)
+    }
+}
+
+pub(crate) fn left_out(why: LeftOut) -> &'static str {
+    match why {
+        LeftOut::Stale { .. } => "stale",
+        LeftOut::Faulty => "faulty",
+        LeftOut::BadBlocks => "bad-blocks",
+        LeftOut::Replacement => "replacement",
+    }
+}
+
+/// mdadm's words.
+fn state_words(assembly: &Assembly) -> Vec<&'static str> {
+    let mut words = vec![if assembly.is_clean() { "clean" } else { "active" }];
+    if !assembly.degraded().is_empty() {
+        words.push("degraded");
+    }
+    if !assembly.is_clean() {
+        words.push("needs resync");
+    }
+    if !assembly.writable() {
+        words.push("read-only");
+    }
+    words
+}
+
+/// A server's report for people. It comes over the control socket, so anything may be missing from it.
+pub(crate) fn status_text(report: &Value) -> String {
+    let word = |path: &str| match report.pointer(path) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => "-".into(),
+        Some(other) => other.to_string(),
+    };
+    let list = |path: &str| match report.pointer(path) {
+        Some(Value::Array(items)) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        _ => String::new(),
+    };
+    let size = Bytes(report.pointer("/array/size").and_then(Value::as_u64).unwrap_or(0));
+    let mut text = format!(
+        "{}: {} of {}, {}\n  serves {} (pid {})\n",
+        word("/name"),
+        word("/array/level"),
+        size,
+        list("/array/state"),
+        list("/nbd"),
+        word("/pid")
+    );
+    if let Some(percent) = report.pointer("/array/sync/percent").and_then(Value::as_f64) {
+        text.push_str(&format!("  resync {percent:.1}%\n"));
+    }
+    text.push_str(&format!(
+        "  {} connections; {} requests, {} read, {} written, {} errors\n",
+        word("/connections"),
+        word("/requests"),
+        Bytes(report.pointer("/bytes_read").and_then(Value::as_u64).unwrap_or(0)),
+        Bytes(report.pointer("/bytes_written").and_then(Value::as_u64).unwrap_or(0)),
+        word("/errors")
+    ));
+    if let Some(Value::Array(devices)) = report.pointer("/array/devices") {
+        for device in devices {
+            let field = |name: &str| device.get(name).map_or_else(|| "-".into(), plain);
+            text.push_str(&format!("  {:>4}  {:<10}  {}\n", field("role"), field("state"), field("path")));
+        }
+    }
+    text
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
