@@ -105,3 +105,28 @@ fn a_member_is_recovered_from_the_others() {
         assert!(world.run(async |w| w.read_all().await).unwrap() == content);
     }
 }
+
+#[test]
+fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_true() {
+    for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
+        let (world, mut content) = filled(level, Layout::Parity(ParityLayout::LeftSymmetric), members);
+        let size = world.array.geometry().member_size();
+        for role in 0..members as u16 {
+            let recovering = world.recovering(role);
+            recovering.run(async |w| {
+                w.array.recover_window(role, 0, size).await.unwrap();
+                // Nobody has told the array yet how far the recovery has come.
+                for row in 0..8 {
+                    let at = row * 100 * 1024;
+                    let bytes = world::pattern(u64::from(role) * 100 + row as u64, 6 << 10);
+                    w.write(at as u64, &bytes).await.unwrap();
+                    content[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            });
+            let whole = world.without(&[]);
+            assert!(whole.run(async |w| w.read_all().await).unwrap() == content);
+            let report = whole.run(async |w| w.scrub(SyncMode::Check).await).unwrap();
+            assert_eq!(report, SyncReport::default(), "{level} role {role}");
+        }
+    }
+}

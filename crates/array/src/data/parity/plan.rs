@@ -70,6 +70,12 @@ pub(super) struct Health {
 }
 
 impl Health {
+    /// Parity that is being rebuilt can't be modified, but has to be right once it is: the row may have been rebuilt
+    /// already without the border of what is good having moved on.
+    fn recovering(&self) -> bool {
+        (0..2).any(|kind| self.writable[kind] && !self.readable[kind])
+    }
+
     /// Parity blocks that read-modify-write reads.
     fn old_parity(&self) -> usize {
         self.readable.iter().filter(|&&there| there).count()
@@ -110,12 +116,12 @@ pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Plan {
         let count = pieces.iter().filter(|piece| piece.covers(band)).count();
         let lost_written = health.lost.iter().any(|&index| written(index));
         let lost_kept = health.lost.iter().any(|&index| !written(index));
-        rebuild |= lost_written && lost_kept;
+        rebuild |= lost_kept && (lost_written || health.recovering());
         (band.way, band.free) = match () {
             // No parity is left: there is nothing to compute, and so nothing to read.
             () if health.writable == [false, false] => (Way::Modify, false),
             () if lost_kept => (Way::Modify, false),
-            () if lost_written || !health.synced => (Way::Reconstruct, false),
+            () if lost_written || !health.synced || health.recovering() => (Way::Reconstruct, false),
             () => {
                 let reconstruct = usize::from(row.data_members()) - count;
                 let modify = count + health.old_parity();
