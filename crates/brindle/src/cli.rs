@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Detail(Detail),
     /// Write the content of an array to standard output; never writes to a member
     Cat(Cat),
+    /// Compare the redundancy of an array; never writes to a member
+    Check(Check),
     /// Serve an array over NBD, in the foreground
     Serve(Serve),
     /// Tell about running servers
@@ -152,6 +154,19 @@ pub(crate) struct Cat {
     /// Read an array whose redundancy is in doubt (dirty and degraded): some bytes may be wrong
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
+    /// The array's members, in any order
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Flags of `brindle check`.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) tuning: Tuning,
     /// The array's members, in any order

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, assemble};
-use brindle_array::create::{CreateSpec, NewMember, Plan, PlannedWrite, plan};
+use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
 use brindle_array::{Access as ArrayAccess, Array, OpenConfig};
 use brindle_format::md::{Endian, Uuid, Version};
 use brindle_io::device::{Access, Device};
-use brindle_io::{Io, MemberId, OpError};
+use brindle_io::{Io, MemberId, OpError, PAGE};
 use brindle_layout::{Layout, Level};
 
 use rustix::io::Errno;
@@ -190,15 +190,9 @@ fn carry_out(plan: &Plan, members: Vec<Member>) -> Result<(ArrayReport, Bytes), 
     let paths: Vec<PathBuf> = members.iter().map(|member| member.device.path().to_owned()).collect();
     let world = World::new()?;
     let ids = world.adopt(members);
-    world.io.block_on(async {
-        for writes in [&plan.wipes, &plan.superblocks] {
-            for write in writes {
-                let result = put(&world.io, ids[write.device], write).await;
-                result.map_err(|error| write_failed(&paths[write.device], error))?;
-            }
-        }
-        Ok::<(), Failure>(())
-    })?;
+    let pool = world.io.pool(16 * PAGE);
+    let written = world.io.block_on(plan.write(&world.io, &pool, &ids));
+    written.map_err(|failed| write_failed(&paths[failed.device], failed.error))?;
     let mut assembly = world.io.block_on(reassemble(&world.io, &ids, &paths))?;
     if plan.needs_resync {
         resync(&world, assembly, &ids)?;
@@ -207,22 +201,12 @@ fn carry_out(plan: &Plan, members: Vec<Member>) -> Result<(ArrayReport, Bytes), 
     Ok((ArrayReport::of(&assembly), Bytes(plan.geometry.size())))
 }
 
-/// Writes to stable storage.
-async fn put(io: &Io, member: MemberId, write: &PlannedWrite) -> Result<(), OpError> {
-    let pool = io.pool(write.bytes.len());
-    let buf = pool.alloc(write.bytes.len()).await;
-    buf.bytes_mut().copy_from_slice(&write.bytes);
-    let mut group = io.group();
-    group.write(member, write.offset, &buf.all(), true);
-    group.submit().await.ok()
-}
-
 fn write_failed(path: &Path, error: OpError) -> Failure {
     Failure::output(path.display(), std::io::Error::other(error))
 }
 
 async fn reassemble(io: &Io, ids: &[MemberId], paths: &[PathBuf]) -> Result<Assembly, Failure> {
-    let pool = io.pool(16 * brindle_io::PAGE);
+    let pool = io.pool(16 * PAGE);
     let mut candidates = Vec::new();
     for (&id, path) in ids.iter().zip(paths) {
         let candidate = Candidate::read(io, &pool, id, path.display().to_string()).await;
@@ -235,8 +219,8 @@ fn resync(world: &World, assembly: Assembly, ids: &[MemberId]) -> Result<(), Fai
     let config = OpenConfig::new(ArrayAccess::ReadWrite, world::seconds_since_1970);
     world.io.block_on(async {
         let array = Array::open(&world.io, assembly, ids, config).await?;
-        let bar = progress::bar("syncing", 0);
-        let synced = Ok(());
+        let bar = progress::bar("syncing", array.sync_len());
+        let synced = array.resync(|progress| bar.set_position(progress.position)).await;
         bar.finish_and_clear();
         let failed = |source| Failure::Volume { doing: "making the redundancy true", source };
         synced.map_err(failed)?;

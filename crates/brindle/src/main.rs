@@ -2,6 +2,7 @@
 
 mod ask;
 mod cat;
+mod check;
 mod cli;
 mod control;
 mod create;
@@ -25,6 +26,9 @@ use clap::Parser;
 use cli::{Cli, Command};
 use failure::Failure;
 
+/// Exit status of `brindle check` when redundancy does not agree.
+const MISMATCH: u8 = 3;
+
 fn main() -> ExitCode {
     match run(&Cli::parse().command) {
         Ok(code) => code,
@@ -42,6 +46,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Examine(args) => return examine::examine(args),
         Command::Detail(args) => detail::detail(args)?,
         Command::Cat(args) => cat::cat(args)?,
+        Command::Check(args) => return check::check(args),
         Command::Serve(args) => serve::serve(args)?,
         Command::Status(args) => ask::status(args)?,
         Command::Fail(args) => ask::fail(args)?,

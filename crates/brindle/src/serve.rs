@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc;
 
-use brindle_array::{Array, DeviceDetail, DeviceState, Volume};
+use brindle_array::{Array, DeviceDetail, DeviceState, Volume, VolumeError};
 use brindle_export::nbd;
 use brindle_io::device::Access;
 use brindle_io::sync::Event;
@@ -152,7 +152,16 @@ fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
 }
 
 /// Serves until told to stop; then drains, flushes and marks clean.
-async fn run(_io: &Io, service: &Rc<Service>) -> Result<(), Failure> {
+async fn run(io: &Io, service: &Rc<Service>) -> Result<(), Failure> {
+    if service.array.needs_resync() && !service.array.limits().read_only {
+        let array = service.array.clone();
+        io.spawn(async move {
+            match array.resync(|_| {}).await {
+                Ok(_) | Err(VolumeError::Stopping) => {}
+                Err(error) => eprintln!("brindle: the resync stopped: {error}"),
+            }
+        });
+    }
     service.stop.until(|| service.stopping.borrow().then_some(())).await;
     service.server.stop().await;
     service.array.stop().await.map_err(|source| Failure::Volume { doing: "stopping", source })
@@ -297,7 +306,7 @@ impl Service {
     }
 
     fn sync_report(&self, position: Option<u64>) -> Option<serde_json::Value> {
-        let (position, total) = (position?, self.array.limits().size);
+        let (position, total) = (position?, self.array.sync_len());
         let percent = position.min(total) as f64 * 100.0 / total.max(1) as f64;
         Some(json!({"position": position, "total": total, "percent": percent}))
     }
