@@ -4,8 +4,10 @@
 //! - [`files`]: members, contents and hashes.
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
+//! - [`program`]: `brindle` as a user runs it.
 
 pub mod files;
 pub mod golden;
+pub mod program;
 pub mod tools;
 pub mod vm;

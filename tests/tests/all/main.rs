@@ -1,6 +1,9 @@
 //! The one binary of all tests that cross crates: one link, one place to look.
 
+mod boot;
+mod cat;
 mod engine;
+mod examine;
 mod format;
 mod golden;
 mod machine;
