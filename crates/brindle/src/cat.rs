@@ -17,10 +17,9 @@ const PIECE: usize = 1 << 20;
 const AHEAD: u64 = 8;
 
 pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
-    let opening =
-        Opening { paths: &args.members, access: Access::Read, force: args.force, tuning: args.tuning };
-    let running = world::open(&opening)?;
-    for limit in &running.assembly.limits {
+    let opening = Opening { access: Access::Read, force: args.force, tuning: args.tuning };
+    let running = world::open(&args.members, opening)?;
+    for limit in running.world.nested_limits.iter().chain(&running.assembly.limits) {
         eprintln!("brindle: {limit}");
     }
     let size = running.array.limits().size;

@@ -35,8 +35,8 @@ struct Place {
 }
 
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
-    let opening = Opening { paths: &args.members, access: Access::Read, force: false, tuning: args.tuning };
-    let running = world::open(&opening)?;
+    let opening = Opening { access: Access::Read, force: false, tuning: args.tuning };
+    let running = world::open(&args.members, opening)?;
     let level = running.assembly.level();
     let total = running.array.sync_len();
     if total == 0 {

@@ -91,7 +91,7 @@ pub(crate) struct Create {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Disks, partitions or files; `missing` leaves a role empty
+    /// Disks, partitions or files; `missing` leaves a role empty; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
@@ -137,7 +137,7 @@ pub(crate) struct Detail {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// The array's members, in any order
+    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
@@ -156,7 +156,7 @@ pub(crate) struct Cat {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) tuning: Tuning,
-    /// The array's members, in any order
+    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
@@ -169,7 +169,7 @@ pub(crate) struct Check {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) tuning: Tuning,
-    /// The array's members, in any order
+    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
@@ -222,7 +222,7 @@ pub(crate) struct Serve {
     /// Report as JSON: one object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// The array's members, in any order
+    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }

@@ -2,21 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, assemble};
+use brindle_array::assembly::Candidate;
 use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
-use brindle_array::{Access as ArrayAccess, Array, OpenConfig};
 use brindle_format::md::{Endian, Uuid, Version};
-use brindle_io::device::{Access, Device};
-use brindle_io::{Io, MemberId, OpError, PAGE};
+use brindle_format::signature::{self, Window};
+use brindle_io::PAGE;
+use brindle_io::device::Access;
 use brindle_layout::{Layout, Level};
-
 use rustix::io::Errno;
 
-use crate::cli::{Create, Metadata};
+use crate::cli::{Create, Metadata, ReadPolicy, Tuning};
 use crate::failure::Failure;
-use crate::members::{self, Member};
 use crate::report::{self, ArrayReport};
-use crate::world::{self, World};
+use crate::world::{self, Named, Opening, World};
 use crate::{progress, units::Bytes};
 
 /// Stands for a role without a member.
@@ -31,9 +29,12 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         None => None,
     };
     let (role_names, spare_names) = split(args)?;
-    let members = members::open_all(&devices(&args.members), Access::Write)?;
-    refuse_occupied(&members, args.force)?;
-    let known_zero = members.iter().all(|member| is_zero(&member.device));
+    let tuning = Tuning { read_policy: ReadPolicy::LeastOutstanding, memory: Bytes(256 << 20) };
+    let mut world = World::new(Opening { access: Access::Write, force: false, tuning })?;
+    let members = world.open_all(&devices(&args.members))?;
+    if !args.force {
+        refuse_occupied(&world, &members)?;
+    }
     let spec = CreateSpec {
         version: version(args.metadata),
         level,
@@ -41,18 +42,20 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         chunk: args.chunk.map(|chunk| chunk.0),
         size: args.size.map(|size| size.0),
         data_offset: args.data_offset.map(|offset| offset.0),
-        assume_clean: args.assume_clean || known_zero,
+        // Zeroes agree with every kind of redundancy.
+        assume_clean: args.assume_clean || members.iter().all(|member| member.is_zero),
         uuid: random_uuid()?,
         now: world::seconds_since_1970(),
         ..naming(args, roles(role_names, &members)?, spares(spare_names, &members)?)
     };
     let plan = plan(&spec)?;
     reserve(&plan, &members)?;
-    let (report, size) = carry_out(&plan, members)?;
+    let report = carry_out(&world, &plan, members)?;
     if args.json {
         return report::print_json(&report);
     }
     let resync = if plan.needs_resync { ", redundancy made true" } else { "" };
+    let size = Bytes(plan.geometry.size());
     report::print(&format!("{} of {size} created{resync}\n\n{}", level.name(), report.text()))
 }
 
@@ -90,7 +93,7 @@ fn is_missing(name: &Path) -> bool {
     name.as_os_str() == MISSING
 }
 
-fn roles(names: &[PathBuf], members: &[Member]) -> Result<Vec<Option<NewMember>>, Failure> {
+fn roles(names: &[PathBuf], members: &[Named]) -> Result<Vec<Option<NewMember>>, Failure> {
     let mut given = members.iter();
     names
         .iter()
@@ -98,7 +101,7 @@ fn roles(names: &[PathBuf], members: &[Member]) -> Result<Vec<Option<NewMember>>
         .collect()
 }
 
-fn spares(names: &[PathBuf], members: &[Member]) -> Result<Vec<NewMember>, Failure> {
+fn spares(names: &[PathBuf], members: &[Named]) -> Result<Vec<NewMember>, Failure> {
     if names.iter().any(|name| is_missing(name)) {
         return Err(Failure::Usage(
             "a spare can't be 'missing': name it before the spares, or leave it out".into(),
@@ -107,10 +110,10 @@ fn spares(names: &[PathBuf], members: &[Member]) -> Result<Vec<NewMember>, Failu
     members[members.len() - names.len()..].iter().map(new_member).collect()
 }
 
-fn new_member(member: &Member) -> Result<NewMember, Failure> {
+fn new_member(member: &Named) -> Result<NewMember, Failure> {
     Ok(NewMember {
-        label: member.device.path().display().to_string(),
-        info: member.device.info(),
+        label: member.label.clone(),
+        info: member.info,
         uuid: random_uuid()?,
         old_superblocks: member.candidate.found.iter().map(|found| found.offset).collect(),
     })
@@ -154,76 +157,68 @@ fn random_uuid() -> Result<Uuid, Failure> {
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
-fn refuse_occupied(members: &[Member], force: bool) -> Result<(), Failure> {
-    if force {
-        return Ok(());
-    }
+fn refuse_occupied(world: &World, members: &[Named]) -> Result<(), Failure> {
     for member in members {
-        if let Some(found) = members::signatures(&member.device)?.first() {
-            let path = member.device.path().display().to_string();
-            return Err(Failure::Occupied { path, what: found.to_string() });
+        let mut read = Vec::new();
+        for (offset, len) in signature::needed(member.info.size) {
+            read.push((offset, world.read_at(member, offset, len)?));
+        }
+        let windows: Vec<Window> =
+            read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
+        if let Some(found) = signature::detect(member.info.size, &windows).first() {
+            return Err(Failure::Occupied { path: member.label.clone(), what: found.to_string() });
         }
     }
     Ok(())
-}
-
-/// Whether the device is known to read as zeroes, so that every kind of redundancy is true on it.
-fn is_zero(device: &Device) -> bool {
-    device.is_hole(0, device.info().size).unwrap_or(false)
 }
 
 /// Makes sure that the metadata of members which are files will find room, before anything is changed.
-fn reserve(plan: &Plan, members: &[Member]) -> Result<(), Failure> {
+fn reserve(plan: &Plan, members: &[Named]) -> Result<(), Failure> {
     for write in plan.superblocks.iter().chain(&plan.wipes) {
-        let device = &members[write.device].device;
+        let label = &members[write.device].label;
+        let Ok(file) = std::fs::OpenOptions::new().write(true).open(label) else { continue };
         let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-        let made = rustix::fs::fallocate(device, flags, write.offset, write.bytes.len() as u64);
+        let made = rustix::fs::fallocate(&file, flags, write.offset, write.bytes.len() as u64);
         // Any other refusal says nothing: block devices and some file systems can't reserve, and need not.
         if let Err(errno @ (Errno::NOSPC | Errno::DQUOT)) = made {
-            return Err(Failure::output(device.path().display(), errno.into()));
+            return Err(Failure::output(label, errno.into()));
         }
     }
     Ok(())
 }
 
-fn carry_out(plan: &Plan, members: Vec<Member>) -> Result<(ArrayReport, Bytes), Failure> {
-    let paths: Vec<PathBuf> = members.iter().map(|member| member.device.path().to_owned()).collect();
-    let world = World::new()?;
-    let ids = world.adopt(members);
+fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayReport, Failure> {
+    let ids: Vec<_> = members.iter().map(|member| member.id).collect();
     let pool = world.io.pool(16 * PAGE);
     let written = world.io.block_on(plan.write(&world.io, &pool, &ids));
-    written.map_err(|failed| write_failed(&paths[failed.device], failed.error))?;
-    let mut assembly = world.io.block_on(reassemble(&world.io, &ids, &paths))?;
+    written.map_err(|failed| {
+        Failure::output(&members[failed.device].label, std::io::Error::other(failed.error))
+    })?;
+    let mut members = members;
+    look_again(world, &mut members)?;
+    let array = world.start(world::assembly(&members, false)?, &members)?;
     if plan.needs_resync {
-        resync(&world, assembly, &ids)?;
-        assembly = world.io.block_on(reassemble(&world.io, &ids, &paths))?;
-    }
-    Ok((ArrayReport::of(&assembly), Bytes(plan.geometry.size())))
-}
-
-fn write_failed(path: &Path, error: OpError) -> Failure {
-    Failure::output(path.display(), std::io::Error::other(error))
-}
-
-async fn reassemble(io: &Io, ids: &[MemberId], paths: &[PathBuf]) -> Result<Assembly, Failure> {
-    let pool = io.pool(16 * PAGE);
-    let mut candidates = Vec::new();
-    for (&id, path) in ids.iter().zip(paths) {
-        let candidate = Candidate::read(io, &pool, id, path.display().to_string()).await;
-        candidates.push(candidate.map_err(|error| write_failed(path, error))?);
-    }
-    Ok(assemble(&candidates, AssembleOptions::default())?)
-}
-
-fn resync(world: &World, assembly: Assembly, ids: &[MemberId]) -> Result<(), Failure> {
-    let config = OpenConfig::new(ArrayAccess::ReadWrite, world::seconds_since_1970);
-    world.io.block_on(async {
-        let array = Array::open(&world.io, assembly, ids, config).await?;
         let bar = progress::bar("syncing", array.sync_len());
-        let synced = array.resync(|progress| bar.set_position(progress.position)).await;
+        let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));
         bar.finish_and_clear();
-        let failed = |source| Failure::Volume { doing: "making the redundancy true", source };
-        synced.map_err(failed)?;
-        array.stop().await.map_err(failed)
-    })
+        synced.map_err(|source| Failure::Volume { doing: "making the redundancy true", source })?;
+    }
+    world
+        .io
+        .block_on(array.stop())
+        .map_err(|source| Failure::Volume { doing: "stopping the array", source })?;
+    look_again(world, &mut members)?;
+    let report = ArrayReport::of(&world::assembly(&members, false)?);
+    world.io.block_on(world.stop(&array))?;
+    Ok(report)
+}
+
+/// Reads the superblocks anew.
+fn look_again(world: &World, members: &mut [Named]) -> Result<(), Failure> {
+    let pool = world.io.pool(16 * PAGE);
+    for member in members {
+        let read = world.io.block_on(Candidate::read(&world.io, &pool, member.id, &member.label));
+        member.candidate = read.map_err(|error| Failure::probe(&member.label, error))?;
+    }
+    Ok(())
 }

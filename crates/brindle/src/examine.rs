@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use brindle_array::assembly::Candidate;
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
-use brindle_io::device::Access;
+use brindle_format::signature::{self, Window};
+use brindle_io::device::{Access, Device};
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
 
 use crate::cli::Examine;
 use crate::failure::Failure;
-use crate::members::{self, Member};
 use crate::report;
 use crate::units::Bytes;
+use crate::world;
 
 /// What `brindle examine --json` prints.
 #[derive(Debug, Serialize)]
@@ -72,11 +73,11 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut candidates = Vec::new();
     for path in &args.members {
-        match members::open(path, Access::Examine) {
-            Ok(member) => {
-                reports.push(MemberReport::of(&member)?);
-                if !member.candidate.found.is_empty() {
-                    candidates.push(member.candidate);
+        match look(path) {
+            Ok((report, candidate)) => {
+                reports.push(report);
+                if !candidate.found.is_empty() {
+                    candidates.push(candidate);
                 }
             }
             Err(failure) => reports.push(MemberReport::unreadable(path, &failure)),
@@ -92,6 +93,26 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Looks at a device; no ring is needed for that.
+fn look(path: &Path) -> Result<(MemberReport, Candidate), Failure> {
+    let device = Device::open(path, Access::Examine)?;
+    let candidate = world::candidate(&device)?;
+    Ok((MemberReport::of(&device, &candidate)?, candidate))
+}
+
+/// What stands on a device, md and everything else that is known.
+fn signatures(device: &Device) -> Result<Vec<signature::Found>, Failure> {
+    let size = device.info().size;
+    let mut read = Vec::new();
+    for (offset, len) in signature::needed(size) {
+        let path = device.path().display().to_string();
+        let bytes = device.read_at(offset, len).map_err(|error| Failure::probe(&path, error))?;
+        read.push((offset, bytes));
+    }
+    let windows: Vec<Window> = read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
+    Ok(signature::detect(size, &windows))
+}
+
 fn problem(candidates: &[Candidate]) -> Option<String> {
     if candidates.is_empty() {
         return None;
@@ -101,18 +122,17 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
 }
 
 impl MemberReport {
-    fn of(member: &Member) -> Result<Self, Failure> {
-        let (superblock, error) = match member.candidate.superblock() {
+    fn of(device: &Device, candidate: &Candidate) -> Result<Self, Failure> {
+        let (superblock, error) = match candidate.superblock() {
             Ok((sb, _)) => (Some(SuperblockReport::of(sb)), None),
             Err(why) => (None, why.map(ToString::to_string)),
         };
-        let signatures = members::signatures(&member.device)?;
         Ok(Self {
-            path: member.device.path().display().to_string(),
-            size: Some(member.device.info().size),
+            path: device.path().display().to_string(),
+            size: Some(device.info().size),
             error,
             superblock,
-            signatures: signatures
+            signatures: signatures(device)?
                 .into_iter()
                 .map(|found| SignatureReport {
                     kind: found.signature.to_string(),

@@ -17,7 +17,7 @@ pub(crate) enum Failure {
         /// The member.
         path: String,
         /// Why.
-        source: io::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The members do not form an array.
     #[error(transparent)]
@@ -73,6 +73,10 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    pub(crate) fn probe(path: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Probe { path: path.to_owned(), source: source.into() }
+    }
+
     pub(crate) fn output(what: impl Display, source: io::Error) -> Self {
         Self::Output { what: what.to_string(), source }
     }

@@ -11,7 +11,6 @@ mod detail;
 mod docs;
 mod examine;
 mod failure;
-mod members;
 mod progress;
 mod report;
 mod runtime;

@@ -19,8 +19,8 @@ use signal_hook::iterator::Signals;
 use crate::cli::{Listen, Serve};
 use crate::control::{self, Answer, Request};
 use crate::failure::Failure;
-use crate::world::{self, Opening, Running};
-use crate::{members, report, runtime};
+use crate::world::{self, Opening, Running, World};
+use crate::{report, runtime};
 
 /// What the control side can reach, on the reactor's thread.
 struct Service {
@@ -42,8 +42,8 @@ thread_local! {
 
 pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     let access = access(args)?;
-    let opening = Opening { paths: &args.members, access, force: args.force, tuning: args.tuning };
-    let running = world::open(&opening)?;
+    let opening = Opening { access, force: args.force, tuning: args.tuning };
+    let running = world::open(&args.members, opening)?;
     let name = name(args, &running);
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
@@ -54,7 +54,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     watch_signals(remote.clone())?;
     control.listen(remote)?;
     announce(args, &service)?;
-    running.world.io.block_on(run(&running.world.io, &service))?;
+    running.world.io.block_on(run(&running.world, &service))?;
     SERVICE.with_borrow_mut(Option::take);
     if !args.json {
         report::print(&format!("{}: stopped, marked clean\n", service.name))?;
@@ -67,12 +67,15 @@ fn access(args: &Serve) -> Result<Access, Failure> {
     if args.read_only {
         return Ok(Access::Read);
     }
-    let looked_at = members::open_all(&args.members, Access::Examine)?;
-    let assembly = members::assembly(&looked_at, args.force)?;
-    if assembly.writable() {
+    let mut world = World::new(Opening { force: args.force, ..Opening::LOOK })?;
+    let members = world.open_all(&args.members)?;
+    let assembly = world::assembly(&members, args.force)?;
+    let limits = world.nested_limits.iter().chain(&assembly.limits);
+    let reasons: Vec<String> =
+        limits.filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
+    if reasons.is_empty() {
         return Ok(Access::Write);
     }
-    let reasons: Vec<String> = assembly.limits.iter().map(ToString::to_string).collect();
     if args.read_write {
         return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
     }
@@ -152,19 +155,24 @@ fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
 }
 
 /// Serves until told to stop; then drains, flushes and marks clean.
-async fn run(io: &Io, service: &Rc<Service>) -> Result<(), Failure> {
-    if service.array.needs_resync() && !service.array.limits().read_only {
-        let array = service.array.clone();
-        io.spawn(async move {
-            match array.resync(|_| {}).await {
-                Ok(_) | Err(VolumeError::Stopping) => {}
-                Err(error) => eprintln!("brindle: the resync stopped: {error}"),
-            }
-        });
+async fn run(world: &World, service: &Rc<Service>) -> Result<(), Failure> {
+    for array in world.nested.iter().chain([&service.array]) {
+        if array.needs_resync() && !array.limits().read_only {
+            resync_behind(&world.io, array.clone());
+        }
     }
     service.stop.until(|| service.stopping.borrow().then_some(())).await;
     service.server.stop().await;
-    service.array.stop().await.map_err(|source| Failure::Volume { doing: "stopping", source })
+    world.stop(&service.array).await
+}
+
+fn resync_behind(io: &Io, array: Array) {
+    io.spawn(async move {
+        match array.resync(|_| {}).await {
+            Ok(_) | Err(VolumeError::Stopping) => {}
+            Err(error) => eprintln!("brindle: the resync stopped: {error}"),
+        }
+    });
 }
 
 fn watch_signals(remote: Remote) -> Result<(), Failure> {

@@ -1,33 +1,168 @@
-//! The real world: one ring on this thread, and the arrays on it.
+//! The real world: one ring on this thread, the devices named on the command line, and the arrays on them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::assembly::Assembly;
-use brindle_array::{Array, OpenConfig};
-use brindle_io::device::Access as DeviceAccess;
+use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, Limitation, assemble};
+use brindle_array::{Array, OpenConfig, nest};
+use brindle_format::md::probe_offsets;
+use brindle_io::device::{Access, Device, Identity};
 use brindle_io::uring::Uring;
-use brindle_io::{Io, MemberId};
+use brindle_io::{Io, MemberId, MemberInfo, PAGE};
 
 use crate::cli::{ReadPolicy, Tuning};
 use crate::failure::Failure;
-use crate::members::{self, Member};
+use crate::units::Bytes;
 
-/// A ring and its executor.
+/// Requests to an array that is a member, carried out at the same time.
+const NESTED_SLOTS: usize = 64;
+
+/// Joins the members of an array that is itself a member: `m0+m1+m2`.
+const JOIN: char = '+';
+
+/// How devices and arrays are opened.
+#[derive(Clone, Copy)]
+pub(crate) struct Opening {
+    pub(crate) access: Access,
+    /// Use dirty and degraded arrays.
+    pub(crate) force: bool,
+    pub(crate) tuning: Tuning,
+}
+
+impl Opening {
+    /// To look at superblocks only.
+    pub(crate) const LOOK: Self = Self {
+        access: Access::Examine,
+        force: true,
+        tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20) },
+    };
+}
+
+/// A device, or an array in its place, that was named on the command line.
+pub(crate) struct Named {
+    pub(crate) label: String,
+    pub(crate) id: MemberId,
+    pub(crate) info: MemberInfo,
+    pub(crate) candidate: Candidate,
+    /// A file that is known to read as zeroes.
+    pub(crate) is_zero: bool,
+}
+
+/// A ring, its executor, and what was opened on it.
 pub(crate) struct World {
     pub(crate) uring: Uring,
     pub(crate) io: Io,
+    opening: Opening,
+    devices: Vec<(Identity, PathBuf)>,
+    /// Arrays that are members, innermost first.
+    pub(crate) nested: Vec<Array>,
+    /// What limits the use of those.
+    pub(crate) nested_limits: Vec<Limitation>,
 }
 
 impl World {
-    pub(crate) fn new() -> Result<Self, Failure> {
+    pub(crate) fn new(opening: Opening) -> Result<Self, Failure> {
         let uring = Uring::new()?;
-        Ok(Self { io: Io::new(Box::new(uring.clone())), uring })
+        let io = Io::new(Box::new(uring.clone()));
+        Ok(Self { uring, io, opening, devices: Vec::new(), nested: Vec::new(), nested_limits: Vec::new() })
     }
 
-    /// Hands devices to the ring, in their order.
-    pub(crate) fn adopt(&self, members: Vec<Member>) -> Vec<MemberId> {
-        members.into_iter().map(|member| self.uring.add_member(member.device)).collect()
+    /// Opens everything that is named, in order; each device must be another.
+    pub(crate) fn open_all(&mut self, names: &[PathBuf]) -> Result<Vec<Named>, Failure> {
+        names.iter().map(|name| self.open(name)).collect()
+    }
+
+    fn open(&mut self, name: &Path) -> Result<Named, Failure> {
+        match parts(name) {
+            Some(parts) => self.open_array(name, &parts),
+            None => self.open_device(name),
+        }
+    }
+
+    fn open_device(&mut self, path: &Path) -> Result<Named, Failure> {
+        self.refuse_twice(path)?;
+        let device = Device::open(path, self.opening.access)?;
+        self.devices.push((device.identity(), path.to_owned()));
+        let info = device.info();
+        let candidate = candidate(&device)?;
+        let is_zero = device.is_hole(0, info.size).unwrap_or(false);
+        let id = self.uring.add_member(device);
+        Ok(Named { label: path.display().to_string(), id, info, candidate, is_zero })
+    }
+
+    /// Told before a second lock on the device would be refused as another Brindle's.
+    fn refuse_twice(&self, path: &Path) -> Result<(), Failure> {
+        let Ok(device) = Device::open(path, Access::Examine) else { return Ok(()) };
+        match self.devices.iter().find(|(identity, _)| *identity == device.identity()) {
+            None => Ok(()),
+            Some((_, first)) => Err(Failure::Usage(format!(
+                "{} and {} are the same device: name each member once",
+                first.display(),
+                path.display()
+            ))),
+        }
+    }
+
+    /// Opens an array and serves it as a member.
+    fn open_array(&mut self, name: &Path, parts: &[PathBuf]) -> Result<Named, Failure> {
+        let members = parts.iter().map(|part| self.open_device(part)).collect::<Result<Vec<_>, _>>()?;
+        let assembly = assembly(&members, self.opening.force)?;
+        self.nested_limits.extend(assembly.limits.iter().cloned());
+        let array = self.start(assembly, &members)?;
+        let label = name.display().to_string();
+        let id = nest::serve(&self.io, array.clone(), NESTED_SLOTS);
+        self.nested.push(array);
+        let pool = self.io.pool(16 * PAGE);
+        let read = self.io.block_on(Candidate::read(&self.io, &pool, id, &label));
+        let candidate = read.map_err(|error| Failure::probe(&label, error))?;
+        Ok(Named { info: candidate.member, label, id, candidate, is_zero: false })
+    }
+
+    /// Opens the array that was assembled from `members`.
+    pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
+        let ids: Vec<MemberId> = members.iter().map(|member| member.id).collect();
+        Ok(self.io.block_on(Array::open(&self.io, assembly, &ids, self.config()))?)
+    }
+
+    fn config(&self) -> OpenConfig {
+        let access = match self.opening.access {
+            Access::Write => brindle_array::Access::ReadWrite,
+            Access::Read | Access::Examine => brindle_array::Access::ReadOnly,
+        };
+        let tuning = self.opening.tuning;
+        OpenConfig {
+            scratch_bytes: (tuning.memory.0 / 4) as usize,
+            read_policy: match tuning.read_policy {
+                ReadPolicy::LeastOutstanding => brindle_array::ReadPolicy::LeastOutstanding,
+                ReadPolicy::RoundRobin => brindle_array::ReadPolicy::RoundRobin,
+                ReadPolicy::First => brindle_array::ReadPolicy::First,
+            },
+            ..OpenConfig::new(access, seconds_since_1970)
+        }
+    }
+
+    /// Ends an array and the arrays that are its members, outermost first: each marks itself clean.
+    pub(crate) async fn stop(&self, array: &Array) -> Result<(), Failure> {
+        for array in std::iter::once(array).chain(self.nested.iter().rev()) {
+            array.stop().await.map_err(|source| Failure::Volume { doing: "stopping the array", source })?;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes at any alignment.
+    pub(crate) fn read_at(&self, member: &Named, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
+        let block = u64::from(member.info.logical_block);
+        let first = offset / block * block;
+        let end = (offset + len as u64).next_multiple_of(block);
+        let pool = self.io.pool(((end - first) as usize).next_power_of_two());
+        self.io.block_on(async {
+            let buf = pool.alloc((end - first) as usize).await;
+            let mut group = self.io.group();
+            group.read(member.id, first, &buf.all());
+            group.submit().await.ok().map_err(|error| Failure::probe(&member.label, error))?;
+            let skip = (offset - first) as usize;
+            Ok(buf.bytes()[skip..skip + len].to_vec())
+        })
     }
 }
 
@@ -37,48 +172,62 @@ impl Drop for World {
     }
 }
 
+/// The members of an array that is itself named as a member. A file whose name has the sign in it is a file.
+fn parts(name: &Path) -> Option<Vec<PathBuf>> {
+    let text = name.to_str()?;
+    (text.contains(JOIN) && !name.exists()).then(|| text.split(JOIN).map(PathBuf::from).collect())
+}
+
+/// The superblocks on a device.
+pub(crate) fn candidate(device: &Device) -> Result<Candidate, Failure> {
+    let label = device.path().display().to_string();
+    let mut blocks = Vec::new();
+    for probe in probe_offsets(device.info().size) {
+        let bytes = device.read_at(probe.offset, probe.len).map_err(|error| Failure::probe(&label, error))?;
+        blocks.push((probe, bytes));
+    }
+    let blocks = blocks.iter().map(|(probe, bytes)| (*probe, &bytes[..]));
+    Ok(Candidate::from_blocks(label, device.info(), blocks))
+}
+
+/// The array that devices form.
+pub(crate) fn assembly(members: &[Named], force: bool) -> Result<Assembly, AssemblyError> {
+    let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
+    assemble(&candidates, AssembleOptions { force })
+}
+
 /// An array that was put together from devices, and the world in which it runs.
 pub(crate) struct Running {
-    pub(crate) world: World,
     pub(crate) array: Array,
     pub(crate) assembly: Assembly,
+    pub(crate) world: World,
 }
 
-/// How an array is to be opened.
-pub(crate) struct Opening<'a> {
-    pub(crate) paths: &'a [PathBuf],
-    pub(crate) access: DeviceAccess,
-    pub(crate) force: bool,
-    pub(crate) tuning: Tuning,
-}
-
-/// Opens the devices and the array on them.
-pub(crate) fn open(opening: &Opening<'_>) -> Result<Running, Failure> {
-    let members = members::open_all(opening.paths, opening.access)?;
-    let assembly = members::assembly(&members, opening.force)?;
-    let world = World::new()?;
-    let ids = world.adopt(members);
-    let array = world.io.block_on(Array::open(&world.io, assembly.clone(), &ids, config(opening)))?;
-    Ok(Running { world, array, assembly })
-}
-
-fn config(opening: &Opening<'_>) -> OpenConfig {
-    let access = match opening.access {
-        DeviceAccess::Write => brindle_array::Access::ReadWrite,
-        DeviceAccess::Read | DeviceAccess::Examine => brindle_array::Access::ReadOnly,
-    };
-    OpenConfig {
-        scratch_bytes: (opening.tuning.memory.0 / 4) as usize,
-        read_policy: match opening.tuning.read_policy {
-            ReadPolicy::LeastOutstanding => brindle_array::ReadPolicy::LeastOutstanding,
-            ReadPolicy::RoundRobin => brindle_array::ReadPolicy::RoundRobin,
-            ReadPolicy::First => brindle_array::ReadPolicy::First,
-        },
-        ..OpenConfig::new(access, seconds_since_1970)
-    }
+/// Opens devices and the array on them.
+pub(crate) fn open(names: &[PathBuf], opening: Opening) -> Result<Running, Failure> {
+    let mut world = World::new(opening)?;
+    let members = world.open_all(names)?;
+    let assembly = assembly(&members, opening.force)?;
+    let array = world.start(assembly.clone(), &members)?;
+    Ok(Running { array, assembly, world })
 }
 
 /// The time of day, for the superblocks.
 pub(crate) fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_names_are_an_array_unless_a_file_is_called_so() {
+        assert_eq!(parts(Path::new("a+b")), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(parts(Path::new("/dev/sda")), None);
+        let file = std::env::temp_dir().join(format!("brindle+{}", std::process::id()));
+        std::fs::write(&file, b"").unwrap();
+        assert_eq!(parts(&file), None);
+        std::fs::remove_file(&file).unwrap();
+    }
 }
