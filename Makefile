@@ -3,7 +3,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-deps lint clean help
+.PHONY: build demo test test-deps lint bench clean help
 
 build: ## Build the program: target/release/brindle
 	$(CARGO) build --release -p brindle
@@ -22,6 +22,9 @@ lint: ## Formatting, clippy, the rules of ARCHITECTURE.md, licences
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask tidy
 	$(CARGO) xtask deny
+
+bench: ## Measure parity, the engine and NBD, and put the tables into docs/bench
+	scripts/bench.sh
 
 clean: ## Remove everything that was built or downloaded
 	$(CARGO) clean
