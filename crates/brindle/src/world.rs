@@ -58,17 +58,28 @@ pub(crate) struct World {
     pub(crate) nested: Vec<Array>,
     /// What limits the use of those.
     pub(crate) nested_limits: Vec<Limitation>,
+    /// Arrays in all, which share the memory for parity and reconstruction.
+    arrays: u64,
 }
 
 impl World {
     pub(crate) fn new(opening: Opening) -> Result<Self, Failure> {
         let uring = Uring::new()?;
         let io = Io::new(Box::new(uring.clone()));
-        Ok(Self { uring, io, opening, devices: Vec::new(), nested: Vec::new(), nested_limits: Vec::new() })
+        Ok(Self {
+            uring,
+            io,
+            opening,
+            devices: Vec::new(),
+            nested: Vec::new(),
+            nested_limits: Vec::new(),
+            arrays: 1,
+        })
     }
 
     /// Opens everything that is named, in order; each device must be another.
     pub(crate) fn open_all(&mut self, names: &[PathBuf]) -> Result<Vec<Named>, Failure> {
+        self.arrays = 1 + names.iter().filter(|name| parts(name).is_some()).count() as u64;
         names.iter().map(|name| self.open(name)).collect()
     }
 
@@ -131,7 +142,8 @@ impl World {
         };
         let tuning = self.opening.tuning;
         OpenConfig {
-            scratch_bytes: (tuning.memory.0 / 4) as usize,
+            // A half is the export's, a quarter is for what the commands hold themselves.
+            scratch_bytes: (tuning.memory.0 / 4 / self.arrays) as usize,
             read_policy: match tuning.read_policy {
                 ReadPolicy::LeastOutstanding => brindle_array::ReadPolicy::LeastOutstanding,
                 ReadPolicy::RoundRobin => brindle_array::ReadPolicy::RoundRobin,
