@@ -3,17 +3,17 @@
 //!
 //! `cargo run --release -p brindle-array --example engine_cost [--markdown] [SECONDS]`
 //!
-//! Each shape and the bare reactor take turns; medians of [`RUNS`] turns. One thread, [`DEPTH`] requests in flight.
+//! Each shape and the bare reactor take turns; medians of [`shared::TURNS`] turns. One thread, [`DEPTH`] requests in flight.
 
-use std::rc::Rc;
+mod shared;
 
-use brindle_array::{Array, Config, Device, Volume};
+use brindle_array::{Array, Config, Device};
+use brindle_io::Io;
 use brindle_io::memory::Memory;
-use brindle_io::sync::join_all;
-use brindle_io::{Io, MemberId, Pool, Slice};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
 
-const RUNS: usize = 9;
+use shared::{Request, Target, arguments, median, take_turns};
+
 const DEPTH: usize = 32;
 /// Bytes of each null member: of what nobody keeps, there can be much.
 const MEMBER: u64 = 1 << 38;
@@ -28,13 +28,6 @@ struct Subject {
     /// Bytes of a request.
     len: usize,
     write: bool,
-}
-
-/// Who does the requests.
-#[derive(Clone)]
-enum Target {
-    Bare(Io, MemberId),
-    Array(Array),
 }
 
 fn subjects() -> Vec<Subject> {
@@ -59,18 +52,7 @@ fn subjects() -> Vec<Subject> {
 }
 
 fn main() {
-    let mut markdown = false;
-    let mut seconds = 1.0;
-    for arg in std::env::args().skip(1) {
-        match arg.parse() {
-            Ok(number) => seconds = number,
-            Err(_) if arg == "--markdown" => markdown = true,
-            Err(_) => {
-                eprintln!("engine_cost [--markdown] [SECONDS a shape]");
-                std::process::exit(2);
-            }
-        }
-    }
+    let (markdown, seconds) = arguments("engine_cost [--markdown] [SECONDS a shape]", 1.0);
     if markdown {
         println!("| array | request | ns | bare ns | above |\n|---|---|---:|---:|---:|");
     }
@@ -96,82 +78,9 @@ fn measure(subject: &Subject, seconds: f64) -> (f64, f64) {
         .expect("the table's shapes are possible");
     let devices = ids.iter().map(|&id| Some(Device { id, data_offset: 0 })).collect();
     let array = Target::Array(Array::volatile(&io, geometry, devices, Config::default()));
-    let bare = Target::Bare(io.clone(), ids[0]);
+    let bare = Target::Bare { io: io.clone(), members: [ids[0]].into(), size: MEMBER };
     let pool = io.pool(DEPTH * subject.len);
-    // As many requests as fill a turn's share of the time: the processor time is told in steps of milliseconds.
-    let turn = seconds * 1e9 / (2 * RUNS) as f64;
-    let enough = |target: &Target| {
-        let mut count = DEPTH;
-        while run(&io, &pool, target, subject, count) < turn / 2.0 {
-            count *= 2;
-        }
-        count
-    };
-    let targets = [&array, &bare].map(|target| (target, enough(target)));
-    let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..RUNS {
-        for ((target, count), times) in targets.iter().zip(&mut times) {
-            times.push(run(&io, &pool, target, subject, *count) / *count as f64);
-        }
-    }
-    let [ours, bare] = times.map(|mut times| {
-        times.sort_by(f64::total_cmp);
-        times[RUNS / 2]
-    });
-    (ours, bare)
-}
-
-/// Nanoseconds of `count` requests.
-fn run(io: &Io, pool: &Pool, target: &Target, subject: &Subject, count: usize) -> f64 {
-    let size = match target {
-        Target::Bare(..) => MEMBER,
-        Target::Array(array) => array.limits().size,
-    };
-    let places = size / subject.len as u64;
-    let began = processor_time();
-    io.block_on(async {
-        let slots = (0..DEPTH).map(|slot| {
-            let (target, pool) = (target.clone(), pool.clone());
-            let (len, write) = (subject.len, subject.write);
-            io.spawn(async move {
-                let buf = Rc::new(pool.alloc(len).await);
-                let mut state = slot as u64 + 1;
-                for _ in 0..count / DEPTH {
-                    let offset = next(&mut state, places) * len as u64;
-                    request(&target, offset, buf.all(), write).await;
-                }
-            })
-        });
-        join_all(slots.collect::<Vec<_>>()).await;
-    });
-    processor_time() - began
-}
-
-async fn request(target: &Target, offset: u64, memory: Slice, write: bool) {
-    let done = match target {
-        Target::Bare(io, member) => {
-            let mut group = io.group();
-            if write {
-                group.write(*member, offset, &memory, false);
-            } else {
-                group.read(*member, offset, &memory);
-            }
-            group.submit().await.is_ok()
-        }
-        Target::Array(array) if write => array.write(offset, memory, false).await.is_ok(),
-        Target::Array(array) => array.read(offset, memory).await.is_ok(),
-    };
-    assert!(done, "null members take everything");
-}
-
-/// Numbers without pattern: a linear congruential generator (Knuth, MMIX), scaled rather than divided.
-fn next(state: &mut u64, end: u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    ((u128::from(*state) * u128::from(end)) >> 64) as u64
-}
-
-/// What this thread has run for, in nanoseconds: other programs do not count.
-fn processor_time() -> f64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells");
-    stat.split(' ').next().and_then(|word| word.parse().ok()).expect("nanoseconds come first")
+    let request = Request { len: subject.len, write: subject.write, sequential: false };
+    let [ours, bare] = take_turns(&io, &pool, request, DEPTH, [&array, &bare], seconds);
+    (median(ours), median(bare))
 }
