@@ -1,8 +1,7 @@
 //! Parity kernels against ISA-L's, one core, in turns: `cargo bench -p brindle-parity`.
 //!
-//! `-- --markdown` prints the table as it is kept in docs/bench/parity.md, `-- --json FILE` writes
-//! all figures, `-- --kernel NAME` takes another kernel than the best of this CPU, `-- --work NAME`
-//! measures only one thing, as it is named in the table.
+//! `-- --json FILE` writes all figures, `-- --kernel NAME` takes another kernel than the best of this
+//! CPU, `-- --work NAME` measures only one thing, as it is named in the table.
 
 #![allow(unsafe_code, reason = "calls ISA-L through its C interface")]
 
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
         }
     }
     let setup = Setup::new(options.kernel.name());
-    print!("{}", report::table(&setup, &figures, options.markdown));
+    print!("{}", report::table(&setup, &figures));
     if let Some(path) = options.json
         && let Err(error) = std::fs::write(&path, report::json(&setup, &figures))
     {
@@ -54,7 +53,6 @@ fn main() -> ExitCode {
 }
 
 struct Options {
-    markdown: bool,
     json: Option<String>,
     work: Option<Work>,
     kernel: &'static Kernel,
@@ -62,12 +60,11 @@ struct Options {
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { markdown: false, json: None, work: None, kernel: kernel() };
+        let mut options = Self { json: None, work: None, kernel: kernel() };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 // Cargo's own.
                 "--bench" => {}
-                "--markdown" => options.markdown = true,
                 "--json" => options.json = Some(arguments.next().ok_or("--json needs a file")?),
                 "--work" => {
                     let name = arguments.next().ok_or("--work needs a name")?;
@@ -82,7 +79,7 @@ impl Options {
                 }
                 _ => {
                     return Err(format!(
-                        "unknown argument {argument}; known: --markdown, --json FILE, --kernel NAME, --work NAME"
+                        "unknown argument {argument}; known: --json FILE, --kernel NAME, --work NAME"
                     ));
                 }
             }

@@ -62,15 +62,9 @@ impl Setup {
     }
 }
 
-/// A table for people: aligned columns that are Markdown, too. With `markdown`, a page around it.
-pub(crate) fn table(setup: &Setup, figures: &[Figures], markdown: bool) -> String {
+/// A table for people: aligned columns that are Markdown, too.
+pub(crate) fn table(setup: &Setup, figures: &[Figures]) -> String {
     let mut text = String::new();
-    if markdown {
-        text += "# Parity against ISA-L\n\n\
-            One core, blocks of 64 KiB, GB (10^9 bytes) of data per second of CPU time; medians of\n\
-            interleaved runs, and in brackets the median of each run's ratio to ISA-L. *Streaming* stores\n\
-            around the caches. Cold blocks come from a ring of 3 GiB. Made by `make bench`.\n\n";
-    }
     let _ = writeln!(text, "CPU: {}; kernel: {}; ISA-L: {}\n", setup.cpu, setup.kernel, setup.isal);
     text += "| what        | where    | data members | ISA-L |       cached |    streaming |\n";
     text += "|-------------|----------|-------------:|------:|-------------:|-------------:|\n";
