@@ -23,9 +23,6 @@ lint: ## Formatting, clippy, the rules of ARCHITECTURE.md, licences
 	$(CARGO) xtask tidy
 	$(CARGO) xtask deny
 
-bench: ## Measure parity, the engine and NBD, and put the tables into docs/bench
-	scripts/bench.sh
-
 bench: ## Measure everything; print the tables and store them in docs/bench
 	scripts/bench
 
