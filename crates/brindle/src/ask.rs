@@ -35,7 +35,10 @@ pub(crate) fn status(args: &Status) -> Result<(), Failure> {
 }
 
 pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
-    let request = Request::Fail { member: args.member.clone() };
+    // The server may run in another folder. A number is a role, whatever files are called.
+    let path = std::fs::canonicalize(&args.member).ok().filter(|_| args.member.parse::<u16>().is_err());
+    let path = path.and_then(|path| path.into_os_string().into_string().ok());
+    let request = Request::Fail { member: path.unwrap_or_else(|| args.member.clone()) };
     let answer = control::ask(&runtime::folder(&args.runtime), &args.array, &request)?;
     if args.json {
         return report::print_json(&answer);

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::cli::Check;
 use crate::failure::Failure;
+use crate::units::Bytes;
 use crate::world::{self, Opening};
 use crate::{MISMATCH, progress, report};
 
@@ -82,6 +83,10 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
 impl Report {
     fn text(&self) -> String {
         let mut text = format!("mismatch_cnt {} (sectors of 512 bytes)\n", self.mismatch_cnt);
+        if self.unverified > 0 {
+            let bytes = Bytes(self.unverified);
+            text.push_str(&format!("{bytes} could not be compared, since members are missing\n"));
+        }
         for place in &self.places {
             let device = place.device.as_deref().unwrap_or("?");
             text.push_str(&format!(

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use brindle_array::assembly::Candidate;
 use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
+use brindle_array::{Array, DeviceState};
 use brindle_format::md::{Endian, Uuid, Version};
 use brindle_format::signature::{self, Window};
 use brindle_io::PAGE;
 use brindle_io::device::Access;
 use brindle_layout::{Layout, Level};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::cli::{Create, Metadata, ReadPolicy, Tuning};
@@ -49,7 +51,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         ..naming(args, roles(role_names, &members)?, spares(spare_names, &members)?)
     };
     let plan = plan(&spec)?;
-    reserve(&plan, &members)?;
+    reserve(&plan, &members, members.len() - spare_names.len())?;
     let report = carry_out(&world, &plan, members)?;
     if args.json {
         return report::print_json(&report);
@@ -153,7 +155,7 @@ fn hostname() -> Option<String> {
 fn random_uuid() -> Result<Uuid, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::output("a random UUID", std::io::Error::other(error)))?;
+        .map_err(|error| Failure::system("no random UUID can be had", std::io::Error::other(error)))?;
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
@@ -165,26 +167,39 @@ fn refuse_occupied(world: &World, members: &[Named]) -> Result<(), Failure> {
         }
         let windows: Vec<Window> =
             read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
-        if let Some(found) = signature::detect(member.info.size, &windows).first() {
-            return Err(Failure::Occupied { path: member.label.clone(), what: found.to_string() });
+        let found = signature::detect(member.info.size, &windows);
+        if !found.is_empty() {
+            let what = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            return Err(Failure::Occupied { path: member.label.clone(), what });
         }
     }
     Ok(())
 }
 
-/// Makes sure that the metadata of members which are files will find room, before anything is changed.
-fn reserve(plan: &Plan, members: &[Named]) -> Result<(), Failure> {
+/// Makes sure that what is about to be written to members which are files will find room, before anything is changed.
+/// `active` members, the first ones, fill roles: a resync writes to any place of them.
+fn reserve(plan: &Plan, members: &[Named], active: usize) -> Result<(), Failure> {
     for write in plan.superblocks.iter().chain(&plan.wipes) {
-        let label = &members[write.device].label;
-        let Ok(file) = std::fs::OpenOptions::new().write(true).open(label) else { continue };
-        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-        let made = rustix::fs::fallocate(&file, flags, write.offset, write.bytes.len() as u64);
-        // Any other refusal says nothing: block devices and some file systems can't reserve, and need not.
-        if let Err(errno @ (Errno::NOSPC | Errno::DQUOT)) = made {
-            return Err(Failure::output(label, errno.into()));
+        reserve_range(&members[write.device], write.offset, write.bytes.len() as u64)?;
+    }
+    if plan.needs_resync {
+        for member in &members[..active] {
+            reserve_range(member, plan.data_offset, plan.geometry.member_size())?;
         }
     }
     Ok(())
+}
+
+fn reserve_range(member: &Named, offset: u64, len: u64) -> Result<(), Failure> {
+    // An array in place of a member has no file of its name.
+    let Ok(file) = std::fs::OpenOptions::new().write(true).open(&member.label) else { return Ok(()) };
+    match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, offset, len) {
+        Err(Errno::NOSPC | Errno::DQUOT) => {
+            Err(Failure::NoSpace { path: member.label.clone(), what: Bytes(len) })
+        }
+        // Any other refusal says nothing: block devices and some file systems can't reserve, and need not.
+        _ => Ok(()),
+    }
 }
 
 fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayReport, Failure> {
@@ -202,6 +217,7 @@ fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayRep
         let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));
         bar.finish_and_clear();
         synced.map_err(|source| Failure::Volume { doing: "making the redundancy true", source })?;
+        refuse_failed(&array)?;
     }
     world
         .io
@@ -211,6 +227,17 @@ fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayRep
     let report = ArrayReport::of(&world::assembly(&members, false)?);
     world.io.block_on(world.stop(&array))?;
     Ok(report)
+}
+
+/// A member that did not survive the resync is no part of an array that was just asked for.
+fn refuse_failed(array: &Array) -> Result<(), Failure> {
+    match array.detail().devices.into_iter().find(|device| device.state == DeviceState::Failed) {
+        Some(device) => Err(Failure::Refused(format!(
+            "{}: it failed while the redundancy was made true, and the array is degraded; create it anew without it",
+            device.label
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Reads the superblocks anew.

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use crate::units::Bytes;
+
 /// Why a command ended without doing its work. Every message names the thing, the cause and, where there is one, the
 /// way out.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +60,24 @@ pub(crate) enum Failure {
         /// Why.
         source: io::Error,
     },
+    /// A file system has no room for what a member will hold.
+    #[error(
+        "{path}: no space left for {what}; make room where it lives, or use --assume-clean on members of zeroes"
+    )]
+    NoSpace {
+        /// The member.
+        path: String,
+        /// Bytes that must be written, or may have to be.
+        what: Bytes,
+    },
+    /// The system refused something else.
+    #[error("{what}: {source}")]
+    System {
+        /// What can't be done.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
     /// No server answers.
     #[error("{0}")]
     NoServer(String),
@@ -79,6 +99,10 @@ impl Failure {
 
     pub(crate) fn output(what: impl Display, source: io::Error) -> Self {
         Self::Output { what: what.to_string(), source }
+    }
+
+    pub(crate) fn system(what: impl Into<String>, source: io::Error) -> Self {
+        Self::System { what: what.into(), source }
     }
 
     /// The reader of a pipe has what it wants: no failure to speak of.

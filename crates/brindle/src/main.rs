@@ -15,6 +15,7 @@ mod progress;
 mod report;
 mod runtime;
 mod serve;
+mod service;
 mod units;
 mod world;
 

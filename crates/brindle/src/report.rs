@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, LeftOut};
+use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, LeftOut, Limitation};
 use brindle_format::md::display_uuid;
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
@@ -113,7 +113,7 @@ impl ArrayReport {
             row("Resync", format!("needed from byte {offset} of the members on"));
         }
         for limit in &self.limits {
-            row("Read-only", limit.clone());
+            row("Limit", limit.clone());
         }
         text.push_str("\n  Role  State           Events  Device\n");
         for role in 0..self.raid_devices as u16 {
@@ -172,11 +172,13 @@ pub(crate) fn left_out(why: LeftOut) -> &'static str {
 
 /// mdadm's words.
 fn state_words(assembly: &Assembly) -> Vec<&'static str> {
-    let mut words = vec![if assembly.is_clean() { "clean" } else { "active" }];
+    // Forced, the array counts as clean; what its members say is another matter.
+    let clean = assembly.is_clean() && !assembly.limits.contains(&Limitation::DirtyDegraded);
+    let mut words = vec![if clean { "clean" } else { "active" }];
     if !assembly.degraded().is_empty() {
         words.push("degraded");
     }
-    if !assembly.is_clean() {
+    if !clean {
         words.push("needs resync");
     }
     if !assembly.writable() {

@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 use std::net::ToSocketAddrs;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc;
 
-use brindle_array::{Array, DeviceDetail, DeviceState, Volume, VolumeError};
+use brindle_array::{Array, Volume, VolumeError};
 use brindle_export::nbd;
 use brindle_io::device::Access;
-use brindle_io::sync::Event;
+use brindle_io::uring::{self, ListenError, SocketFile};
 use brindle_io::{Io, Remote};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,21 +19,9 @@ use signal_hook::iterator::Signals;
 use crate::cli::{Listen, Serve};
 use crate::control::{self, Answer, Request};
 use crate::failure::Failure;
+use crate::service::Service;
 use crate::world::{self, Opening, Running, World};
 use crate::{report, runtime};
-
-/// What the control side can reach, on the reactor's thread.
-struct Service {
-    array: Array,
-    server: nbd::Server<Array>,
-    name: String,
-    addresses: Vec<String>,
-    /// Devices by role, as they were named.
-    paths: Vec<Option<String>>,
-    static_report: serde_json::Value,
-    stopping: RefCell<bool>,
-    stop: Event,
-}
 
 thread_local! {
     /// Jobs from other threads carry no references: they find the service here.
@@ -47,19 +35,34 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     let name = name(args, &running);
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
-    let control = Control::bind(&folder, &name)?;
+    let (listener, control) = listen(&folder, &name)?;
     let service = start(args, &running, name, &folder)?;
     SERVICE.with_borrow_mut(|place| *place = Some(Rc::clone(&service)));
     let remote = running.world.io.remote();
     watch_signals(remote.clone())?;
-    control.listen(remote)?;
+    control::listen(listener, move |request| hand_over(&remote, request))
+        .map_err(|source| Failure::system("the control thread can't start", source))?;
     announce(args, &service)?;
     running.world.io.block_on(run(&running.world, &service))?;
     SERVICE.with_borrow_mut(Option::take);
     if !args.json {
-        report::print(&format!("{}: stopped, marked clean\n", service.name))?;
+        report::print(&format!("{}: {}\n", service.name, service.last_words()))?;
     }
+    drop((service, running));
+    // Last: who waits for the socket to go, waits for the members to be free.
+    drop(control);
     Ok(())
+}
+
+/// The control socket, and its name in the file system.
+fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failure> {
+    uring::listen_unix(&runtime::control_socket(folder, name)).map_err(|error| match error {
+        ListenError::InUse(path) => Failure::Refused(format!(
+            "a server named '{name}' runs already ({}): stop it, or choose another --name",
+            path.display()
+        )),
+        other => other.into(),
+    })
 }
 
 /// How to open the members: for writing, unless the user or the array's features forbid it.
@@ -108,17 +111,7 @@ fn start(args: &Serve, running: &Running, name: String, folder: &Path) -> Result
     for listen in if args.nbd.is_empty() { &default[..] } else { &args.nbd } {
         addresses.push(bind(running, &server, listen)?);
     }
-    let label = |device: usize| assembly.devices.get(device).map(|device| device.label.clone());
-    Ok(Rc::new(Service {
-        array: running.array.clone(),
-        server,
-        name,
-        addresses,
-        paths: assembly.roles.iter().map(|device| device.and_then(label)).collect(),
-        static_report: serde_json::to_value(report::ArrayReport::of(assembly)).unwrap_or_default(),
-        stopping: RefCell::new(false),
-        stop: Event::new(io),
-    }))
+    Ok(Rc::new(Service::new(running, server, name, addresses)))
 }
 
 /// Listens, and tells the address as NBD clients write it.
@@ -131,7 +124,9 @@ fn bind(running: &Running, server: &nbd::Server<Array>, listen: &Listen) -> Resu
             Ok(format!("nbd+unix:///?socket={}", path.display()))
         }
         Listen::Tcp(text) => {
-            let mut found = text.to_socket_addrs().map_err(|source| Failure::output(text, source))?;
+            let mut found = text
+                .to_socket_addrs()
+                .map_err(|source| Failure::system(format!("{text} can't be resolved"), source))?;
             let address = found.next().ok_or_else(|| Failure::Usage(format!("{text} names no address")))?;
             let socket = uring.listen_tcp(address)?;
             server.serve(socket);
@@ -161,7 +156,7 @@ async fn run(world: &World, service: &Rc<Service>) -> Result<(), Failure> {
             resync_behind(&world.io, array.clone());
         }
     }
-    service.stop.until(|| service.stopping.borrow().then_some(())).await;
+    service.told_to_stop().await;
     service.server.stop().await;
     world.stop(&service.array).await
 }
@@ -176,8 +171,8 @@ fn resync_behind(io: &Io, array: Array) {
 }
 
 fn watch_signals(remote: Remote) -> Result<(), Failure> {
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|source| Failure::output("signal handlers", source))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|source| Failure::system("signals can't be watched", source))?;
     let watch = move || {
         for _ in signals.forever() {
             remote.run(|_| with_service(Service::begin_stop));
@@ -186,7 +181,7 @@ fn watch_signals(remote: Remote) -> Result<(), Failure> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(watch)
-        .map_err(|source| Failure::output("the signal thread", source))?;
+        .map_err(|source| Failure::system("the signal thread can't start", source))?;
     Ok(())
 }
 
@@ -197,137 +192,16 @@ fn with_service(work: impl FnOnce(&Rc<Service>)) {
     }
 }
 
-/// The control socket's file; removed with it.
-struct Control {
-    listener: Option<UnixListener>,
-    path: PathBuf,
-}
-
-impl Control {
-    fn bind(folder: &Path, name: &str) -> Result<Self, Failure> {
-        let path = runtime::control_socket(folder, name);
-        if std::os::unix::net::UnixStream::connect(&path).is_ok() {
-            return Err(Failure::Refused(format!(
-                "a server named '{name}' runs already ({}): stop it, or choose another --name",
-                path.display()
-            )));
-        }
-        let _ = std::fs::remove_file(&path); // left by a server that was killed
-        let listener = UnixListener::bind(&path).map_err(|source| Failure::output(path.display(), source))?;
-        Ok(Self { listener: Some(listener), path })
-    }
-
-    /// Answers on a thread of its own; requests travel to the reactor's thread as jobs.
-    fn listen(&self, remote: Remote) -> Result<(), Failure> {
-        let failed = |source| Failure::output(self.path.display(), source);
-        let Some(listener) = &self.listener else { return Ok(()) };
-        let listener = listener.try_clone().map_err(failed)?;
-        control::listen(listener, move |request| hand_over(&remote, request)).map_err(failed)
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 fn hand_over(remote: &Remote, request: Request) -> Answer {
     let (tell, told) = mpsc::channel();
     remote.run(move |io| {
-        let ends = tell.clone();
         with_service(|service| {
-            let (service, tell) = (Rc::clone(service), tell);
+            let service = Rc::clone(service);
             io.spawn(async move {
                 let answer = service.answer(request).await;
-                let _ = tell.send(answer);
+                let _ = tell.send(answer); // nobody waits: the client has lost its patience
             });
         });
-        drop(ends);
     });
     told.recv().unwrap_or_else(|_| Answer::Error("the server is stopping".into()))
-}
-
-impl Service {
-    fn begin_stop(self: &Rc<Self>) {
-        *self.stopping.borrow_mut() = true;
-        self.stop.notify();
-    }
-
-    async fn answer(self: Rc<Self>, request: Request) -> Answer {
-        match request {
-            Request::Status => Answer::Ok(self.report()),
-            Request::Fail { member } => self.fail(&member).await,
-            Request::Stop => {
-                self.begin_stop();
-                Answer::Ok(json!({"name": self.name, "stopped": true}))
-            }
-        }
-    }
-
-    async fn fail(&self, member: &str) -> Answer {
-        let same = |path: &str| {
-            path == member || std::fs::canonicalize(path).ok() == std::fs::canonicalize(member).ok()
-        };
-        let by_path = || self.paths.iter().position(|path| path.as_deref().is_some_and(same));
-        let by_role = || member.parse::<usize>().ok().filter(|&role| role < self.paths.len());
-        let Some(role) = by_path().or_else(by_role) else {
-            let known: Vec<&str> = self.paths.iter().flatten().map(String::as_str).collect();
-            return Answer::Error(format!(
-                "{member} is no member of {}: it has {}",
-                self.name,
-                known.join(", ")
-            ));
-        };
-        match self.array.fail(role as u16).await {
-            Ok(()) => Answer::Ok(self.report()),
-            Err(error) => Answer::Error(format!("{member} stays in service: {error}")),
-        }
-    }
-
-    /// `brindle status --json`.
-    fn report(&self) -> serde_json::Value {
-        let detail = self.array.detail();
-        let mut array = self.static_report.clone();
-        if let Some(fields) = array.as_object_mut() {
-            let words: Vec<String> = detail.state_words().split(", ").map(str::to_owned).collect();
-            let devices: Vec<_> = detail.devices.iter().map(device_report).collect();
-            fields.insert("state".into(), json!(words));
-            fields.insert("events".into(), json!(detail.events));
-            fields.insert("devices".into(), json!(devices));
-            fields.insert("resync_offset".into(), json!(detail.resync_offset));
-            fields.insert("sync".into(), json!(self.sync_report(detail.resync_offset)));
-        }
-        let total = self.server.export_stats().into_iter().next();
-        let counters = total.as_ref().map(|stats| stats.total).unwrap_or_default();
-        json!({
-            "name": self.name,
-            "pid": std::process::id(),
-            "nbd": self.addresses,
-            "array": array,
-            "connections": total.map_or(0, |stats| stats.connections),
-            "requests": counters.requests,
-            "bytes_read": counters.read_bytes,
-            "bytes_written": counters.written_bytes,
-            "errors": counters.errors,
-        })
-    }
-
-    fn sync_report(&self, position: Option<u64>) -> Option<serde_json::Value> {
-        let (position, total) = (position?, self.array.sync_len());
-        let percent = position.min(total) as f64 * 100.0 / total.max(1) as f64;
-        Some(json!({"position": position, "total": total, "percent": percent}))
-    }
-}
-
-fn device_report(device: &DeviceDetail) -> serde_json::Value {
-    let state = match device.state {
-        DeviceState::InSync => "in-sync",
-        DeviceState::Recovering { .. } => "recovering",
-        DeviceState::Failed => "failed",
-        DeviceState::Spare => "spare",
-        DeviceState::Journal => "journal",
-        DeviceState::LeftOut(why) => report::left_out(why),
-    };
-    json!({"role": device.role, "path": device.label, "state": state})
 }

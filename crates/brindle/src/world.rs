@@ -17,6 +17,9 @@ use crate::units::Bytes;
 /// Requests to an array that is a member, carried out at the same time.
 const NESTED_SLOTS: usize = 64;
 
+/// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
+const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
+
 /// Joins the members of an array that is itself a member: `m0+m1+m2`.
 const JOIN: char = '+';
 
@@ -217,6 +220,13 @@ pub(crate) struct Running {
 
 /// Opens devices and the array on them.
 pub(crate) fn open(names: &[PathBuf], opening: Opening) -> Result<Running, Failure> {
+    let memory = opening.tuning.memory;
+    if !(MEMORY.0..=MEMORY.1).contains(&memory) {
+        return Err(Failure::Usage(format!(
+            "--memory {memory} is not possible: give {} to {}",
+            MEMORY.0, MEMORY.1
+        )));
+    }
     let mut world = World::new(opening)?;
     let members = world.open_all(names)?;
     let assembly = assembly(&members, opening.force)?;

@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 
-use brindle_format::md::{DeviceRole, Features, Superblock, Uuid};
+use brindle_format::md::{DeviceRole, Endian, Features, Superblock, Uuid, Version};
 
 use super::error::{AssemblyError, ForeignArray};
 use super::{Candidate, DeviceUse, LeftOut, claimed};
@@ -135,7 +135,7 @@ pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), A
     let facts = |sb: &Superblock| {
         [
             ("metadata", sb.version.to_string()),
-            ("byte order", format!("{:?}", sb.version)),
+            ("byte order", byte_order(sb.version).to_owned()),
             ("level", sb.level.to_string()),
             ("layout", format!("{:#x}", sb.layout)),
             ("chunk", sb.chunk.to_string()),
@@ -151,6 +151,13 @@ pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), A
         }
     }
     Ok(())
+}
+
+fn byte_order(version: Version) -> &'static str {
+    match version {
+        Version::V0_90(Endian::Big) => "big-endian",
+        _ => "little-endian",
+    }
 }
 
 /// Two members at the same count, of which one says that the other has failed, went separate ways.

@@ -105,7 +105,7 @@ pub enum AssemblyError {
         labels: Vec<String>,
     },
     /// Too many roles have no member.
-    #[error("{} missing: {have} of {total} members are here, {}{}", Roles(roles), Needs(*need, *total), Stale(stale))]
+    #[error("{} {} missing: {have} of {total} members are here, {}{}", Roles(roles), Are(roles), Needs(*need, *total), Stale(stale))]
     TooFewMembers {
         /// Roles without a usable member.
         roles: Vec<u16>,
@@ -120,8 +120,9 @@ pub enum AssemblyError {
     },
     /// Members are missing and redundancy was not true when the array was last written to.
     #[error(
-        "the array was not stopped cleanly and {} missing: what those held can't be worked out for certain; find them, or use --force to take what parity gives",
-        Roles(roles)
+        "the array was not stopped cleanly and {} {} missing: what those held can't be worked out for certain; find them, or use --force to take what parity gives",
+        Roles(roles),
+        Are(roles)
     )]
     DirtyDegraded {
         /// Roles without a usable member.
@@ -159,19 +160,27 @@ fn list<T: fmt::Display>(items: &[T], separator: &str) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
 }
 
-/// `role 2 is`, `roles 1 and 3 are`.
-struct Roles<'a>(&'a [u16]);
+/// `role 2`, `roles 1 and 3`.
+pub(crate) struct Roles<'a>(pub(crate) &'a [u16]);
 
 impl fmt::Display for Roles<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            [role] => write!(f, "role {role} is"),
+            [role] => write!(f, "role {role}"),
             [first @ .., _, _] if first.len() > 8 => {
-                write!(f, "roles {} and {} more are", list(&first[..6], ", "), self.0.len() - 6)
+                write!(f, "roles {} and {} more", list(&first[..6], ", "), self.0.len() - 6)
             }
-            [many @ .., last] => write!(f, "roles {} and {last} are", list(many, ", ")),
-            [] => f.write_str("no role is"),
+            [many @ .., last] => write!(f, "roles {} and {last}", list(many, ", ")),
+            [] => f.write_str("no role"),
         }
+    }
+}
+
+struct Are<'a>(&'a [u16]);
+
+impl fmt::Display for Are<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.len() > 1 { "are" } else { "is" })
     }
 }
 

@@ -16,6 +16,7 @@ use brindle_format::md::{DeviceRole, Features, Superblock, Uuid, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
 pub use candidate::{Candidate, Found};
+pub(crate) use error::Roles;
 pub use error::{AssemblyError, ForeignArray};
 pub use limits::Limitation;
 

@@ -3,12 +3,14 @@
 use brindle_format::md::{EncodeError, Version, defaults};
 use brindle_layout::{GeometryError, Level};
 
+use crate::assembly::Roles;
+
 use super::{CONSISTENCY, CreateSpec, NewMember};
 
 /// A device without room for its part of the array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{label} has {have} bytes, of which {available} could hold data; {needed} are needed: use a larger device, a smaller --size or a smaller --chunk"
+    "{label} has {have} bytes, of which {available} could hold data; {needed} are needed: use a larger device, or a smaller --size, --chunk or --data-offset"
 )]
 pub struct TooSmall {
     /// The device.
@@ -60,7 +62,7 @@ pub enum CreateError {
         level: Level,
     },
     /// More members are missing than the level tolerates.
-    #[error("{level} can't be created with missing members in roles {roles:?}; give more devices")]
+    #[error("{level} can't be created with {} missing; give more devices", Roles(roles))]
     TooManyMissing {
         /// The level.
         level: Level,

@@ -12,7 +12,7 @@ use brindle_format::md::{
     defaults::{self, Consistency, Placement},
 };
 use brindle_io::MemberInfo;
-use brindle_layout::{Geometry, Layout, Level, Raid0Layout};
+use brindle_layout::{Geometry, GeometryError, Layout, Level, Raid0Layout};
 
 pub use error::{CreateError, TooSmall};
 pub use write::PlanError;
@@ -159,6 +159,11 @@ fn check_counts(spec: &CreateSpec) -> Result<(), CreateError> {
     };
     if count > max {
         return Err(CreateError::TooManyDevices { version: spec.version, count, max });
+    }
+    // A mirror that shrank to one member can be assembled; nobody wants to make one.
+    if spec.level == Level::Raid1 && spec.roles.len() < 2 {
+        let (level, members) = (spec.level, spec.roles.len());
+        return Err(GeometryError::TooFewMembers { level, members, min: 2 }.into());
     }
     if !spec.level.is_redundant() && !spec.spares.is_empty() {
         return Err(CreateError::SparesWithoutRedundancy { level: spec.level });

@@ -105,13 +105,13 @@ fn names_carry_the_host_if_it_fits() {
 fn sizes_that_do_not_fit_are_named() {
     assert_eq!(
         refusal(|s| s.roles[1] = Some(new_member(1, MIB))),
-        "disk1 has 1048576 bytes, of which 0 could hold data; 65536 are needed: use a larger device, a smaller \
-         --size or a smaller --chunk"
+        "disk1 has 1048576 bytes, of which 0 could hold data; 65536 are needed: use a larger device, or a \
+         smaller --size, --chunk or --data-offset"
     );
     assert_eq!(
         refusal(|s| s.size = Some(20 * MIB)),
-        "disk0 has 8388608 bytes, of which 7340032 could hold data; 20971520 are needed: use a larger device, a \
-         smaller --size or a smaller --chunk"
+        "disk0 has 8388608 bytes, of which 7340032 could hold data; 20971520 are needed: use a larger device, or \
+         a smaller --size, --chunk or --data-offset"
     );
     assert_eq!(
         refusal(|s| s.size = Some(4096)),
@@ -139,7 +139,10 @@ fn impossible_arrays_are_refused() {
         refusal(|s| s.layout = Some(Layout::Parity(ParityLayout::DdfNRestart)))
             .contains("is no layout of raid5")
     );
-    assert!(refusal(|s| s.roles.iter_mut().take(2).for_each(|r| *r = None)).contains("in roles [0, 1]"));
+    assert!(
+        refusal(|s| s.roles.iter_mut().take(2).for_each(|r| *r = None))
+            .contains("with roles 0 and 1 missing")
+    );
     assert_eq!(
         refusal(|s| s.roles.iter_mut().for_each(|r| *r = None)),
         "at least one member must be a device"

@@ -60,7 +60,7 @@ impl Device {
         let (fd, direct) = open_fd(path, access, block)?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| OpenError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
-        lock(path, &fd, access, block)?;
+        lock(path, &fd, access)?;
         if access == Access::Write
             && !block
             && let Some(device) = facts::loop_over(&stat)
@@ -184,14 +184,15 @@ fn open_fd(path: &Path, access: Access, block: bool) -> Result<(OwnedFd, bool), 
 }
 
 /// Locks against other Brindles; a lock on a block device is also udev's sign to leave it alone.
-fn lock(path: &Path, fd: &OwnedFd, access: Access, block: bool) -> Result<(), OpenError> {
+fn lock(path: &Path, fd: &OwnedFd, access: Access) -> Result<(), OpenError> {
     let operation = match access {
         Access::Examine => return Ok(()),
         Access::Read => FlockOperation::NonBlockingLockShared,
         Access::Write => FlockOperation::NonBlockingLockExclusive,
     };
-    // udev holds a shared lock while it probes a device that has just appeared or been written to.
-    let mut patience = if block { 20 } else { 0 };
+    // udev holds a shared lock while it probes a device that has just appeared or been written to, and the kernel
+    // keeps what a killed process had in its ring for a moment after the process is gone.
+    let mut patience = 40;
     loop {
         match rustix::fs::flock(fd, operation) {
             Ok(()) => return Ok(()),

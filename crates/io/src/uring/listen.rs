@@ -40,7 +40,7 @@ pub enum ListenError {
 
 /// The name of a Unix listener in the file system; removed when dropped, if it still is this listener's.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     identity: Option<(u64, u64)>,
 }
@@ -58,7 +58,11 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-pub(super) fn unix(path: &Path) -> Result<(OwnedFd, SocketFile), ListenError> {
+/// Listens on a Unix socket without a ring. A socket file that nobody listens on any more is replaced.
+///
+/// # Errors
+/// [`ListenError`]; among them that the path is in use, by a listener or by any other file.
+pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
     let failed = |source| ListenError::Path { path: path.to_path_buf(), source };
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -69,7 +73,7 @@ pub(super) fn unix(path: &Path) -> Result<(OwnedFd, SocketFile), ListenError> {
     };
     // Another server may start beside us: the name is removed only as long as it is ours.
     let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    Ok((listener.into(), file))
+    Ok((listener, file))
 }
 
 /// Removes the socket file of a server that is gone.

@@ -26,7 +26,7 @@ use crate::op::{Completion, MemberId, MemberInfo, OpKey, OpKind, OpView, SocketI
 use crate::reactor::{Reactor, Unpark};
 use crate::time::Instant;
 use arenas::Arenas;
-pub use listen::ListenError;
+pub use listen::{ListenError, SocketFile, listen_unix};
 use members::Members;
 use prepare::Running;
 pub use ring::UringError;
@@ -97,8 +97,8 @@ impl Uring {
     /// # Errors
     /// [`ListenError`]; among them that the path is in use, by a listener or by any other file.
     pub fn listen_unix(&self, path: impl AsRef<Path>) -> Result<SocketId, ListenError> {
-        let (fd, file) = listen::unix(path.as_ref())?;
-        Ok(self.0.borrow_mut().sockets.add_listener(fd, Some(file)))
+        let (listener, file) = listen_unix(path.as_ref())?;
+        Ok(self.0.borrow_mut().sockets.add_listener(listener.into(), Some(file)))
     }
 
     /// Listens on a TCP address; port 0 lets the kernel choose, see [`Uring::local_addr`].
