@@ -1,10 +1,10 @@
 //! What the tests that cross crates stand on.
 //!
 //! - [`tools`]: other people's programs, and what a test does when one is missing.
+//! - [`program`]: the program itself, as its users run it.
 //! - [`files`]: members, contents and hashes.
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
-//! - [`program`]: `brindle` as a user runs it.
 
 pub mod files;
 pub mod golden;

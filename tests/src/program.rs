@@ -1,51 +1,54 @@
-//! The program as a user runs it.
+//! The program `brindle`, as its users run it: built once per test binary, run on files, asked what it says.
 
 use std::ffi::OsStr;
-use std::os::unix::net::UnixStream;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::tools;
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
 
-/// How long a server may take to begin or to end before it counts as hung.
+/// Longest wait for something that takes no time on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Path of the `brindle` that belongs to this test binary; built if it is not up to date.
+/// Path of the program, built if it is older than its source.
 ///
 /// # Panics
-/// If it cannot be built.
-pub fn brindle() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        // target/PROFILE/deps/TEST-HASH
+/// If it can't be built.
+pub fn path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        // target/PROFILE/deps/TEST-HASH: the program is built as the tests were.
         let test = std::env::current_exe().expect("path of the test binary");
-        let dir = test.ancestors().nth(2).expect("folder of the profile");
+        let release = test.ancestors().nth(2).is_some_and(|profile| profile.ends_with("release"));
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut arguments = vec!["build", "--quiet", "--package", "brindle"];
-        if dir.ends_with("release") {
-            arguments.push("--release");
-        }
-        tools::run(Path::new(&cargo), arguments);
-        dir.join("brindle")
+        let output = Command::new(cargo)
+            .args(["build", "--quiet", "--package", "brindle", "--message-format", "json"])
+            .args(release.then_some("--release"))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("cargo can be run");
+        assert!(output.status.success(), "brindle can't be built");
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+            .expect("cargo names the program that it built")
     })
 }
 
-/// Runs `brindle` with these arguments to its end, whatever that is.
+/// Runs the program with these arguments to its end.
 ///
 /// # Panics
-/// If it cannot be started.
-pub fn output<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
-    Command::new(brindle()).args(args).stdin(Stdio::null()).output().expect("brindle starts")
-}
-
-/// Runs `brindle` with these arguments and returns what it printed.
-///
-/// # Panics
-/// If it fails, with all that it printed.
-pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
-    tools::run(brindle(), args)
+/// If it can't be started.
+pub fn brindle<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
+    let mut command = Command::new(path());
+    command.args(args);
+    Ran::of(command)
 }
 
 /// Content of the array that `members` form, as `brindle cat` gives it, in `to`.
@@ -53,68 +56,236 @@ pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
 /// # Panics
 /// If it fails, with what it complained of.
 pub fn cat(members: &[PathBuf], to: &Path) {
-    let file = std::fs::File::create(to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
-    let mut command = Command::new(brindle());
+    let file = File::create(to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
+    let mut command = Command::new(path());
     command.arg("cat").args(members).stdin(Stdio::null()).stdout(file).stderr(Stdio::piped());
     let output = command.spawn().and_then(Child::wait_with_output).expect("brindle starts");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A running `brindle serve` on a Unix socket; killed when dropped.
+/// What a command left behind.
+#[derive(Debug)]
+pub struct Ran {
+    /// The command line, for messages.
+    pub command: String,
+    /// Exit status; -1 if a signal ended it.
+    pub code: i32,
+    /// Standard output.
+    pub out: Vec<u8>,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Ran {
+    /// Runs a command to its end.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub fn of(mut command: Command) -> Self {
+        let Output { status, stdout, stderr } =
+            command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        Self {
+            command: format!("{command:?}"),
+            code: status.code().unwrap_or(-1),
+            out: stdout,
+            err: String::from_utf8_lossy(&stderr).into_owned(),
+        }
+    }
+
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    /// It ended with this status.
+    ///
+    /// # Panics
+    /// If not, with all that it said.
+    #[track_caller]
+    pub fn ended(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}\n{}{}", self.command, self.text(), self.err);
+        self
+    }
+
+    /// It did its work and had nothing to remark.
+    ///
+    /// # Panics
+    /// If not.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        let ran = self.ended(0);
+        assert_eq!(ran.err, "", "{}", ran.command);
+        ran
+    }
+
+    /// The report that it printed; it ended well.
+    ///
+    /// # Panics
+    /// If it failed or the report is no JSON.
+    #[track_caller]
+    pub fn json(self) -> Value {
+        self.ok().report()
+    }
+
+    /// The report that it printed, however it ended.
+    ///
+    /// # Panics
+    /// If it is no JSON.
+    #[track_caller]
+    pub fn report(&self) -> Value {
+        serde_json::from_slice(&self.out)
+            .unwrap_or_else(|e| panic!("{}: {e}\n{}{}", self.command, self.text(), self.err))
+    }
+
+    /// It refused with this status and one line that holds each of these words.
+    ///
+    /// # Panics
+    /// If it did not, or said it in another way than all refusals are said.
+    #[track_caller]
+    pub fn refused(self, code: i32, words: &[&str]) {
+        let ran = self.ended(code);
+        let message = one_line(&ran.err, &ran.command);
+        for word in words {
+            assert!(message.contains(word), "{}: '{word}' is not in\n{message}", ran.command);
+        }
+        assert_eq!(ran.text(), "", "{}: a refusal prints no report", ran.command);
+    }
+}
+
+/// The one message in `err`, in the form that all messages have.
+#[track_caller]
+fn one_line<'a>(err: &'a str, command: &str) -> &'a str {
+    assert_eq!(err.lines().count(), 1, "{command}: one line expected\n{err}");
+    let message = err.trim_end();
+    assert!(message.starts_with("brindle: ") && err.ends_with('\n'), "{command}: {message}");
+    let body = &message["brindle: ".len()..];
+    let debug = ["Some(", "Os {", "Err(", "brindle:", "kind:", "\\\"", ": :", "PathBuf"];
+    for trace in debug {
+        assert!(!body.contains(trace), "{command}: '{trace}' is for programmers\n{message}");
+    }
+    message
+}
+
+/// A server of one array, in a runtime folder of its own. Killed when dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    socket: PathBuf,
+    runtime: PathBuf,
+    /// What it said when it began to serve.
+    pub said: Value,
 }
 
 impl Server {
-    /// Serves `members` on `socket` and waits until clients can connect.
+    /// Starts `brindle serve --json` and waits until it serves.
     ///
     /// # Panics
-    /// If it ends, or does not listen within a minute.
-    pub fn start(members: &[PathBuf], socket: &Path) -> Self {
-        let child = Command::new(brindle())
-            .arg("serve")
-            .args(members)
-            .arg("--nbd")
-            .arg(format!("unix:{}", socket.display()))
-            // Its control socket: beside the other one, so that tests do not see each other's servers.
-            .env("XDG_RUNTIME_DIR", socket.parent().expect("a socket in a folder"))
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("brindle starts");
-        let mut server = Self { child, socket: socket.to_path_buf() };
-        let deadline = Instant::now() + PATIENCE;
-        while UnixStream::connect(socket).is_err() {
-            if let Some(status) = server.child.try_wait().expect("a child can be waited for") {
-                panic!("brindle serve ended before it listened: {status}");
-            }
-            assert!(Instant::now() < deadline, "brindle serve does not listen on {}", socket.display());
-            std::thread::sleep(Duration::from_millis(10));
+    /// If it ends instead, with its message.
+    #[track_caller]
+    pub fn start<S: AsRef<OsStr>>(runtime: &Path, args: impl IntoIterator<Item = S>) -> Self {
+        let mut command = Command::new(path());
+        command.args(["serve", "--json", "--runtime-dir"]).arg(runtime).args(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a pipe can be read");
+        if line.is_empty() {
+            let output = child.wait_with_output().expect("it ends");
+            panic!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
-        server
+        let said = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        Self { child, runtime: runtime.to_owned(), said }
     }
 
-    /// Address in the words of NBD clients.
-    pub fn uri(&self) -> String {
-        format!("nbd+unix:///?socket={}", self.socket.display())
-    }
-
-    /// Asks it to stop as a service manager does, and waits for a clean end.
+    /// NBD address.
     ///
     /// # Panics
-    /// If it does not end within a minute, or not with success.
-    pub fn stop(mut self) {
-        tools::run(&tools::find("kill").expect("kill"), ["-TERM", &self.child.id().to_string()]);
-        let deadline = Instant::now() + PATIENCE;
+    /// If it told none.
+    pub fn uri(&self) -> String {
+        self.said["nbd"][0].as_str().expect("an address").to_owned()
+    }
+
+    /// Name of the array for `status` and so on.
+    ///
+    /// # Panics
+    /// If it told none.
+    pub fn name(&self) -> String {
+        self.said["name"].as_str().expect("a name").to_owned()
+    }
+
+    /// Runs `brindle COMMAND --runtime-dir ... NAME ARGS`.
+    pub fn ask(&self, command: &str, args: &[&str]) -> Ran {
+        let runtime = self.runtime.to_str().expect("a path of this test").to_owned();
+        let mut words = vec![command.to_owned(), "--runtime-dir".into(), runtime, self.name()];
+        words.extend(args.iter().map(|&arg| arg.to_owned()));
+        brindle(words)
+    }
+
+    /// `brindle status --json`.
+    #[track_caller]
+    pub fn status(&self) -> Value {
+        self.ask("status", &["--json"]).json()
+    }
+
+    /// Waits until the array's state has or has not this word.
+    ///
+    /// # Panics
+    /// If it takes far too long.
+    #[track_caller]
+    pub fn wait_for_state(&self, word: &str, there: bool) {
+        let begun = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
-                assert!(status.success(), "brindle serve ended with {status}");
+            let status = self.status();
+            let words = status["array"]["state"].as_array().expect("words");
+            if words.iter().any(|w| w == word) == there {
                 return;
             }
-            assert!(Instant::now() < deadline, "brindle serve does not stop");
-            std::thread::sleep(Duration::from_millis(10));
+            assert!(begun.elapsed() < PATIENCE, "'{word}' should be {there}: {status}");
+            std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Ends it as a service manager does; it ends well and has nothing to remark.
+    ///
+    /// # Panics
+    /// If not.
+    #[track_caller]
+    pub fn stop(self) {
+        assert_eq!(self.signal(Signal::TERM), (0, String::new()));
+    }
+
+    /// Sends a signal and waits for the end: exit status (-1 for a signal) and what it said on standard error.
+    ///
+    /// # Panics
+    /// If it does not end.
+    #[track_caller]
+    pub fn signal(mut self, signal: Signal) -> (i32, String) {
+        rustix::process::kill_process(self.pid(), signal).expect("it can be signalled");
+        self.end()
+    }
+
+    /// Waits for the end after somebody else told it to stop.
+    ///
+    /// # Panics
+    /// If it does not end.
+    #[track_caller]
+    pub fn end(&mut self) -> (i32, String) {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                break status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut err = String::new();
+        if let Some(mut pipe) = self.child.stderr.take() {
+            pipe.read_to_string(&mut err).expect("text");
+        }
+        (status.code().unwrap_or(-1), err)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 }
 

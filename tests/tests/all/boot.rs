@@ -25,9 +25,9 @@ impl Written {
             create.extend(["--chunk", "64K"].map(str::to_owned));
         }
         create.extend(members.iter().map(|m| m.display().to_string()));
-        program::run(&create);
+        program::brindle(&create).ok();
 
-        let server = Server::start(&members, &dir.join(format!("{prefix}socket")));
+        let server = Server::start(&dir.join(format!("{prefix}run")), &members);
         let size = tools::run(&tools::find("nbdinfo").expect("looked for"), ["--size", &server.uri()]);
         let content = dir.join(format!("{prefix}content"));
         files::write_pattern(&content, size.trim().parse().expect("a size"), 10 + count as u64);

@@ -55,7 +55,7 @@ fn create(recipe: &Recipe, dir: &Path) -> Vec<PathBuf> {
         add("--chunk", &format!("{}K", chunk >> 10));
     }
     arguments.extend(members.iter().map(|m| m.display().to_string()));
-    program::run(&arguments);
+    program::brindle(&arguments).ok();
     members
 }
 

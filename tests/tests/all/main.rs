@@ -2,6 +2,7 @@
 
 mod boot;
 mod cat;
+mod cli;
 mod engine;
 mod examine;
 mod format;

@@ -1,0 +1,130 @@
+//! The program, proved as a user would: on files, with other people's NBD clients, and with everything that can be
+//! wrong with what it is given.
+
+mod crash;
+mod life;
+mod limits;
+mod occupied;
+mod places;
+mod refuse;
+mod serve;
+mod words;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use brindle_tests::files::{self, MIB};
+use brindle_tests::program::{self, Ran, Server};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// nbdsh's binding is for the system's Python, which another may hide.
+const SYSTEM_PATH: &str = "/usr/bin:/bin";
+
+/// Members of one test in a folder of their own.
+struct Set {
+    dir: TempDir,
+    members: Vec<PathBuf>,
+}
+
+impl Set {
+    /// `count` sparse members of `size` bytes.
+    fn sparse(count: usize, size: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let members = files::members(dir.path(), "m", count, size);
+        Self { dir, members }
+    }
+
+    /// `count` members full of bytes that look like chance.
+    fn random(count: usize, size: u64) -> Self {
+        let set = Self::sparse(count, size);
+        for (seed, member) in set.members.iter().enumerate() {
+            files::write_pattern(member, size, seed as u64);
+        }
+        set
+    }
+
+    /// The usual victim: a small clean RAID 5 of `count` members, called `a`.
+    fn raid5(count: usize) -> Self {
+        let set = Self::sparse(count, 4 * MIB);
+        set.create("-l 5 -c 64K -N a").ok();
+        set
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn runtime(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    /// `brindle COMMAND FLAGS MEMBERS`.
+    fn run(&self, command: &str) -> Ran {
+        run(command, &self.members)
+    }
+
+    fn create(&self, flags: &str) -> Ran {
+        self.run(&format!("create {flags}"))
+    }
+
+    /// Serves all members, in little memory: to pin a quarter of a gigabyte would take most of the tests' time.
+    #[track_caller]
+    fn serve(&self, flags: &str) -> Server {
+        self.serve_some(&format!("--memory 32M {flags}"), &self.members)
+    }
+
+    #[track_caller]
+    fn serve_some(&self, flags: &str, members: &[PathBuf]) -> Server {
+        Server::start(&self.runtime(), words(flags, members))
+    }
+
+    /// `brindle serve`, of which a refusal is expected.
+    fn serve_refused(&self, flags: &str) -> Ran {
+        self.run(&format!("serve --runtime-dir {} {flags}", self.runtime().display()))
+    }
+
+    fn hashes(&self) -> Vec<String> {
+        self.members.iter().map(|member| files::sha256(member)).collect()
+    }
+
+    /// What `work` does changes no member.
+    #[track_caller]
+    fn unchanged(&self, work: impl FnOnce()) {
+        let before = self.hashes();
+        work();
+        assert!(self.hashes() == before, "a member was changed");
+    }
+
+    #[track_caller]
+    fn detail(&self) -> Value {
+        self.run("detail --json").json()
+    }
+}
+
+/// Flags in one text, then paths.
+fn words(flags: &str, paths: &[PathBuf]) -> Vec<OsString> {
+    flags.split_whitespace().map(OsString::from).chain(paths.iter().map(OsString::from)).collect()
+}
+
+fn run(command: &str, paths: &[PathBuf]) -> Ran {
+    program::brindle(words(command, paths))
+}
+
+/// The words of the array's state in a report.
+fn state(array: &Value) -> Vec<&str> {
+    array["state"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Changes one byte of a file.
+fn flip(path: &Path, offset: u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x55], offset).unwrap();
+}
