@@ -239,7 +239,7 @@ impl Stage {
             format!("truncate -s {size}M m0 m1 m2 m3 m4 m5"),
             format!("brindle create --level 6 --chunk {CHUNK} --name {NAME} m0 m1 m2 m3 m4 m5"),
             format!("brindle serve m0 m1 m2 m3 m4 m5 --nbd unix:/tmp/{NAME}.sock &"),
-            format!("nbdcopy IMAGE nbd+unix:///?socket=/tmp/{NAME}.sock"),
+            format!("nbdcopy IMAGE 'nbd+unix:///?socket=/tmp/{NAME}.sock'"),
             format!("brindle fail {NAME} m1; brindle fail {NAME} m4; brindle status {NAME}"),
             format!("brindle stop {NAME}"),
             format!("brindle cat --length {length} m0 m2 m3 m5 | sha256sum"),
