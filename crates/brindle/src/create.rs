@@ -6,7 +6,6 @@ use brindle_array::assembly::Candidate;
 use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::{Endian, Uuid, Version};
-use brindle_format::signature::{self, Window};
 use brindle_io::PAGE;
 use brindle_io::device::Access;
 use brindle_layout::{Layout, Level};
@@ -161,13 +160,8 @@ fn random_uuid() -> Result<Uuid, Failure> {
 
 fn refuse_occupied(world: &World, members: &[Named]) -> Result<(), Failure> {
     for member in members {
-        let mut read = Vec::new();
-        for (offset, len) in signature::needed(member.info.size) {
-            read.push((offset, world.read_at(member, offset, len)?));
-        }
-        let windows: Vec<Window> =
-            read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
-        let found = signature::detect(member.info.size, &windows);
+        let read = |offset, len| world.read_at(member, offset, len);
+        let found = world::signatures(member.info.size, read)?;
         if !found.is_empty() {
             let what = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(Failure::Occupied { path: member.label.clone(), what });

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use brindle_array::assembly::Candidate;
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
-use brindle_format::signature::{self, Window};
 use brindle_io::device::{Access, Device};
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
@@ -100,19 +99,6 @@ fn look(path: &Path) -> Result<(MemberReport, Candidate), Failure> {
     Ok((MemberReport::of(&device, &candidate)?, candidate))
 }
 
-/// What stands on a device, md and everything else that is known.
-fn signatures(device: &Device) -> Result<Vec<signature::Found>, Failure> {
-    let size = device.info().size;
-    let mut read = Vec::new();
-    for (offset, len) in signature::needed(size) {
-        let path = device.path().display().to_string();
-        let bytes = device.read_at(offset, len).map_err(|error| Failure::probe(&path, error))?;
-        read.push((offset, bytes));
-    }
-    let windows: Vec<Window> = read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
-    Ok(signature::detect(size, &windows))
-}
-
 fn problem(candidates: &[Candidate]) -> Option<String> {
     if candidates.is_empty() {
         return None;
@@ -127,12 +113,16 @@ impl MemberReport {
             Ok((sb, _)) => (Some(SuperblockReport::of(sb)), None),
             Err(why) => (None, why.map(ToString::to_string)),
         };
+        let read = |offset, len| {
+            device.read_at(offset, len).map_err(|error| Failure::probe(&candidate.label, error))
+        };
+        let signatures = world::signatures(device.info().size, read)?;
         Ok(Self {
             path: device.path().display().to_string(),
             size: Some(device.info().size),
             error,
             superblock,
-            signatures: signatures(device)?
+            signatures: signatures
                 .into_iter()
                 .map(|found| SignatureReport {
                     kind: found.signature.to_string(),
@@ -164,7 +154,10 @@ impl MemberReport {
         for found in
             self.signatures.iter().filter(|found| self.superblock.is_none() || !found.kind.starts_with("md"))
         {
-            let label = found.label.as_ref().map_or_else(String::new, |label| format!(" \"{label}\""));
+            let label = found
+                .label
+                .as_ref()
+                .map_or_else(String::new, |label| format!(" \"{}\"", label.escape_debug()));
             text.push_str(&format!("  {}{label} at byte {}\n", found.kind, found.offset));
         }
         if self.error.is_none() && self.superblock.is_none() && self.signatures.is_empty() {
@@ -212,7 +205,7 @@ impl SuperblockReport {
         let mut row = |name: &str, value: &str| text.push_str(&format!("{name:>16} : {value}\n"));
         row("Metadata", &self.metadata);
         row("Array UUID", &self.array_uuid);
-        row("Name", if self.name.is_empty() { "(none)" } else { &self.name });
+        row("Name", &report::name_text(&self.name));
         row("Level", &self.level);
         if let Some(layout) = &self.layout {
             row("Layout", layout);

@@ -25,6 +25,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .map_err(|source| Failure::output("standard output", source))
 }
 
+/// An array's name as it can be shown on a terminal: whoever wrote the superblock chose the bytes.
+pub(crate) fn name_text(name: &str) -> String {
+    if name.is_empty() { "(none)".into() } else { name.escape_debug().to_string() }
+}
+
 /// An array as its superblocks describe it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ArrayReport {
@@ -92,7 +97,7 @@ impl ArrayReport {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: String| text.push_str(&format!("{name:>16} : {value}\n"));
-        row("Name", if self.name.is_empty() { "(none)".into() } else { self.name.clone() });
+        row("Name", name_text(&self.name));
         row("UUID", self.uuid.clone());
         row("Metadata", self.metadata.clone());
         row("Level", self.level.to_owned());

@@ -45,14 +45,20 @@ pub(crate) fn nbd_socket(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.nbd"))
 }
 
-/// A name of a server that can be part of a path.
-pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+/// Whether a name can be part of a path, and be printed.
+pub(crate) fn is_name(name: &str) -> bool {
     let fits = !name.is_empty() && name.len() <= MAX_NAME && !name.starts_with('.');
-    if fits && !name.contains(['/', '\0', '\n']) {
+    fits && !name.contains('/') && !name.contains(char::is_control)
+}
+
+/// Refuses what can't name a server.
+pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+    if is_name(name) {
         return Ok(());
     }
     Err(Failure::Usage(format!(
-        "'{name}' can't name a server: use 1 to {MAX_NAME} bytes without slashes (--name NAME)"
+        "'{}' can't name a server: use 1 to {MAX_NAME} bytes without slashes (--name NAME)",
+        name.escape_debug()
     )))
 }
 

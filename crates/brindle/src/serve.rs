@@ -86,13 +86,13 @@ fn access(args: &Serve) -> Result<Access, Failure> {
     Ok(Access::Read)
 }
 
-/// The name of export and sockets: as given, or the array's own without its host, or its UUID.
+/// The name of export and sockets: as given, or the array's own without its host if that can be one, or its UUID.
 fn name(args: &Serve, running: &Running) -> String {
     let assembly = &running.assembly;
     let (_, own) = brindle_format::md::split_name(&assembly.name);
     match &args.name {
         Some(name) => name.clone(),
-        None if !own.is_empty() => own.replace('/', "_"),
+        None if runtime::is_name(own) => own.to_owned(),
         None => brindle_format::md::display_uuid(assembly.uuid).to_string().replace(':', "-"),
     }
 }

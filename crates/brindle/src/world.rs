@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, Limitation, assemble};
 use brindle_array::{Array, OpenConfig, nest};
 use brindle_format::md::probe_offsets;
+use brindle_format::signature::{self, Window};
 use brindle_io::device::{Access, Device, Identity};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, MemberInfo, PAGE};
@@ -203,6 +204,19 @@ pub(crate) fn candidate(device: &Device) -> Result<Candidate, Failure> {
     }
     let blocks = blocks.iter().map(|(probe, bytes)| (*probe, &bytes[..]));
     Ok(Candidate::from_blocks(label, device.info(), blocks))
+}
+
+/// What stands on a device of `size` bytes, md and everything else that is known.
+pub(crate) fn signatures(
+    size: u64,
+    read: impl Fn(u64, usize) -> Result<Vec<u8>, Failure>,
+) -> Result<Vec<signature::Found>, Failure> {
+    let places = signature::needed(size).into_iter();
+    let read: Vec<(u64, Vec<u8>)> =
+        places.map(|(offset, len)| Ok((offset, read(offset, len)?))).collect::<Result<_, Failure>>()?;
+    let windows: Vec<Window<'_>> =
+        read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
+    Ok(signature::detect(size, &windows))
 }
 
 /// The array that devices form.

@@ -20,7 +20,7 @@ impl fmt::Display for ForeignArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", display_uuid(self.uuid))?;
         if !self.name.is_empty() {
-            write!(f, " '{}'", self.name)?;
+            write!(f, " '{}'", self.name.escape_debug())?;
         }
         write!(f, " ({})", self.members.join(", "))
     }

@@ -154,7 +154,7 @@ fn impossible_arrays_are_refused() {
     };
     assert!(refusal_of(raid6(), |s| s.assume_clean = false).starts_with("raid6 with a missing member"));
     let striped = spec(Level::Raid0, 2, Version::V1_2);
-    assert!(refusal_of(striped.clone(), |s| s.roles[1] = None).contains("missing members in roles [1]"));
+    assert!(refusal_of(striped.clone(), |s| s.roles[1] = None).contains("with role 1 missing"));
     assert!(refusal_of(striped, |s| s.spares = vec![new_member(4, MIB)]).contains("no redundancy"));
     assert!(refusal_of(spec(Level::Raid1, 2, V0), |s| s.chunk = Some(4096)).contains("raid1 has no chunks"));
 }

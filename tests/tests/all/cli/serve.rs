@@ -71,3 +71,73 @@ fn memory_has_bounds() {
     let content = set.run("cat --memory 16M --length 4M").ok().out;
     assert_eq!(files::sha256_of(&content), files::sha256(&source));
 }
+
+#[test]
+fn a_server_that_is_stopped_while_it_resyncs_leaves_the_rest_to_the_next() {
+    let set = Set::random(3, 16 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean --json").json();
+    for member in &set.members {
+        limits::patch(member, |sb| sb.resync_offset = Some(0));
+    }
+    assert_eq!(state(&set.detail()), ["active", "needs resync"]);
+    set.serve("").stop();
+    let server = set.serve("");
+    server.wait_for_state("clean", true);
+    server.stop();
+    assert_eq!(state(&set.detail()), ["clean"]);
+    assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0);
+}
+
+#[test]
+fn a_name_that_can_not_be_shown_harms_nobody() {
+    let (set, other) = (Set::raid5(3), Set::raid5(3));
+    for member in &set.members {
+        limits::patch(member, |sb| sb.name = "h:a/\u{1b}[2J\n".into());
+    }
+    for command in ["detail", "examine"] {
+        let text = set.run(command).ok().text();
+        assert!(text.contains("\\u{1b}[2J\\n") && !text.contains('\u{1b}'), "{text}");
+    }
+    let mixed = [&set.members[..], &other.members[..]].concat();
+    run("detail", &mixed).refused(1, &["different arrays", "\\n"]);
+    let server = set.serve("");
+    let uuid = set.detail()["uuid"].as_str().unwrap().replace(':', "-");
+    assert_eq!(server.name(), uuid);
+    server.stop();
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let set = Set::raid5(3);
+    let program = program::path().display();
+    let members: String = set.members.iter().map(|member| format!(" {}", member.display())).collect();
+    let script = format!("{{ {program} cat {members}; echo \"status $?\" >&2; }} | head -c 100");
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", &script]);
+    let ran = Ran::of(command);
+    assert_eq!((ran.out.len(), ran.err.as_str()), (100, "status 0\n"));
+}
+
+#[test]
+fn arrays_of_arrays_live_like_others() {
+    let set = Set::sparse(4, 8 * MIB);
+    for pair in set.members.chunks(2) {
+        run("create -l 1", pair).ok();
+    }
+    let joined = |pair: &[PathBuf]| PathBuf::from(format!("{}+{}", name(&pair[0]), name(&pair[1])));
+    let pairs: Vec<PathBuf> = set.members.chunks(2).map(joined).collect();
+    run("create -l 0 -c 64K -N a", &pairs).ok();
+    let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
+    let server = set.serve_some("", &pairs);
+    let source = set.path("source");
+    files::write_pattern(&source, 4 * MIB, 1);
+    tools::run(&nbdcopy, ["--flush", name(&source), &server.uri()]);
+    server.stop();
+    assert_eq!(state(&run("detail --json", &pairs).json()), ["clean"]);
+    for pair in set.members.chunks(2) {
+        assert_eq!(state(&run("detail --json", pair).json()), ["clean"]);
+        assert_eq!(run("check --json", pair).json()["mismatch_cnt"], 0);
+    }
+    let content = run("cat --length 4M", &pairs).ok().out;
+    assert_eq!(files::sha256_of(&content), files::sha256(&source));
+}
