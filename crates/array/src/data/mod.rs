@@ -1,7 +1,7 @@
 //! The data path: what happens to a request between the volume above and the members below.
 
 pub(crate) mod lock;
-mod mirrored;
+pub(crate) mod mirrored;
 pub(crate) mod parity;
 mod spans;
 mod striped;
@@ -80,16 +80,6 @@ impl Inner {
         }
         result
     }
-}
-
-/// Whether a group failed for no other reason than that members don't know the operation.
-pub(crate) fn only_unsupported(outcome: &Outcome) -> bool {
-    outcome.failures().iter().all(|failure| failure.error == OpError::Unsupported)
-}
-
-/// The first failure of a group as the volume's error.
-pub(crate) fn first_error(outcome: &Outcome) -> Result<(), VolumeError> {
-    Ok(outcome.ok()?)
 }
 
 /// Where a write-zeroes or discard went, to be done again in another way.

@@ -4,7 +4,7 @@ use brindle_io::{MemberId, OpError, Slice};
 use brindle_layout::{Family, Geometry};
 
 use super::lock::Hold;
-use super::{Writing, first_error, only_unsupported, range_of};
+use super::{Writing, range_of};
 use crate::array::Inner;
 use crate::volume::{VolumeError, ZeroOptions};
 
@@ -65,14 +65,19 @@ impl Inner {
             }
         }
         let outcome = group.submit().await;
-        if only_unsupported(&outcome) {
-            return self.keeper.failures_recorded().await;
+        let redundant = self.geometry.level().is_redundant();
+        let parity = matches!(self.geometry.family(), Family::Parity(_));
+        let mut result = self.keeper.failures_recorded().await;
+        // A member that knows no flush has nothing to make stable: no reason to do without it.
+        for failure in outcome.failures().iter().filter(|failure| failure.error != OpError::Unsupported) {
+            let failed = match failure.kind.member().and_then(|member| self.role_of(member)) {
+                _ if !redundant => Err(VolumeError::Member(failure.error)),
+                Some(role) => self.fail_member(role, failure.error, parity).await,
+                None => Ok(()),
+            };
+            result = result.and(failed);
         }
-        if self.geometry.level().is_redundant() {
-            let parity = matches!(self.geometry.family(), Family::Parity(_));
-            return self.settle_writes(&outcome, parity).await;
-        }
-        first_error(&outcome)
+        result
     }
 
     /// Discards are hints: a member that can't, does not.
@@ -141,7 +146,8 @@ impl Inner {
         if outcome.is_ok() {
             return self.settle_writes(&outcome, redundant).await;
         }
-        let mut result = Ok(());
+        // Members that were left out have to be recorded as failed here too.
+        let mut result = self.keeper.failures_recorded().await;
         for failure in outcome.failures() {
             let Some((member, offset, len)) = range_of(failure.kind) else { continue };
             let mut done = Err(failure.error);

@@ -1,6 +1,7 @@
 //! Members that can't read, refuse to write, or vanish, at every moment of a run of writes.
 
-use brindle_array::{RoleState, SyncMode, Volume, VolumeError};
+use brindle_array::{Array, Config, Device, RoleState, SyncMode, Volume, VolumeError};
+use brindle_io::{MemberInfo, OpError};
 use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
 
 use crate::world::{self, DATA_OFFSET, Random, World};
@@ -224,3 +225,43 @@ fn a_bad_range_without_redundancy_is_an_error_and_the_rest_is_read() {
     assert!((1..=2).contains(&errors), "the bad sector and what is rebuilt from it: {errors}");
     assert_eq!(world.array.state(0), RoleState::InSync);
 }
+
+/// A member that knows no flush, beside one that fails to.
+#[test]
+fn a_member_without_flush_does_not_go_with_one_that_fails_to_flush() {
+    for (shape, tolerated) in
+        [(raid5(), true), (mirrors()[0], true), ((Level::Raid0, Layout::None, 2), false)]
+    {
+        let world = struck(shape, &[]);
+        let served = |error: OpError| {
+            let served = world.io.serve_member(MemberInfo { size: 1 << 20, ..INFO });
+            let member = served.member();
+            drop(world.io.spawn(async move {
+                loop {
+                    let request = served.next().await;
+                    request.complete(Err(error));
+                }
+            }));
+            member
+        };
+        let (without, failing) = (served(OpError::Unsupported), served(OpError::Medium(5)));
+        let ids = [vec![without, failing], world.ids[2..].to_vec()].concat();
+        let devices = ids.iter().map(|&id| Some(Device { id, data_offset: DATA_OFFSET })).collect();
+        let array = Array::volatile(&world.io, world.array.geometry().clone(), devices, Config::default());
+        let result = world.io.block_on(array.flush());
+        assert_eq!(result.is_ok(), tolerated, "{shape:?}: {result:?}");
+        assert_eq!(array.state(0), RoleState::InSync);
+        assert_eq!(array.state(1) == RoleState::Failed, tolerated);
+        drop(array);
+        world.io.shutdown();
+    }
+}
+
+const INFO: MemberInfo = MemberInfo {
+    size: 0,
+    logical_block: 512,
+    physical_block: 512,
+    rotational: false,
+    discard: false,
+    write_zeroes: false,
+};
