@@ -118,3 +118,34 @@ fn striped_levels_run_in_the_sim_too() {
     assert_eq!(first.trace, second.trace);
     run(Level::Linear, "", 3, &[], 1);
 }
+
+#[test]
+fn a_bad_sector_is_mended_while_other_reads_fill_the_same_buffer() {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let io = Io::new(Box::new(sim.clone()));
+        let drives: Vec<MemberId> = (0..2).map(|_| sim.add_drive(Model::sata_ssd(), 2 * MIB)).collect();
+        let geometry = Geometry::new(Level::Raid1, Layout::None, 0, &[MIB, MIB]).unwrap();
+        let devices = drives.iter().map(|&id| Some(Device { id, data_offset: MIB })).collect();
+        let array = Array::volatile(&io, geometry, devices, Config::default());
+        let buf = io.pool(MIB as usize).try_alloc(MIB as usize).unwrap();
+        buf.bytes_mut().fill(7);
+        io.block_on(array.write(0, buf.all(), true)).unwrap();
+        buf.bytes_mut().fill(0);
+        sim.spoil(drives[seed as usize % 2], MIB, MIB / 2);
+        // As an array of arrays does: one request, whose parts are read by and by.
+        let reads = (0..16u64).map(|part| {
+            let (array, io) = (array.clone(), io.clone());
+            let into = buf.slice(part as usize * BLOCK..(part as usize + 1) * BLOCK);
+            async move {
+                io.sleep(brindle_io::Duration::from_micros(part * 20)).await;
+                array.read(part * (16 << 10), into).await
+            }
+        });
+        let results = io.block_on(join_all(reads));
+        assert!(results.iter().all(Result::is_ok));
+        assert!(buf.bytes()[..16 * BLOCK].iter().all(|&byte| byte == 7));
+        drop(array);
+        io.shutdown();
+    }
+}

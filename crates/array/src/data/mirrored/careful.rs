@@ -25,7 +25,11 @@ impl Inner {
             let len = STEP.min(into.len() - at).min(map.locate(here, 0).len as usize);
             // Nobody may write between the read of a good copy and the mending of a bad one.
             let _held = self.locks.acquire(here..here + len as u64, Hold::Exclusive).await;
-            self.read_carefully_held(map, here, &into.slice(at..at + len)).await?;
+            // Bad copies are written from memory of the array's own: other reads may be filling the rest of the
+            // caller's buffer, which no device may read from meanwhile.
+            let buf = self.scratch.alloc(len).await;
+            self.read_carefully_held(map, here, &buf.all()).await?;
+            into.slice(at..at + len).put(0, &buf.bytes());
             at += len;
         }
         Ok(())
