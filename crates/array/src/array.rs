@@ -8,6 +8,7 @@ use brindle_layout::{Family, Geometry, Level};
 use brindle_parity::Kernel;
 
 use crate::data::lock::RangeLock;
+use crate::data::mirrored::BLOCK;
 use crate::data::parity::{Batches, Writers};
 use crate::keeper::Keeper;
 use crate::members::{Device, Members, RoleState};
@@ -91,13 +92,7 @@ impl Array {
         config: Config,
     ) -> Self {
         let limits = limits(io, &geometry, &members, config.read_only);
-        let parity = matches!(geometry.family(), Family::Parity(_));
-        // The widest step holds a page of each member and as much again; buffers are powers of two.
-        let least = ((usize::from(geometry.members()) + 4) * 2 * PAGE).next_power_of_two();
-        let least = if parity { 4 * least.max(256 << 10) } else { 1 << 20 };
-        // Levels without parity use scratch for healing and zeroes only.
-        let bytes =
-            if parity { config.scratch_bytes.max(least) } else { config.scratch_bytes.clamp(least, 4 << 20) };
+        let bytes = scratch_bytes(&geometry, config.scratch_bytes);
         Self(Rc::new(Inner {
             io: io.clone(),
             limits,
@@ -135,6 +130,23 @@ impl Array {
     /// Where each byte lives.
     pub fn geometry(&self) -> &Geometry {
         &self.0.geometry
+    }
+}
+
+/// How much scratch an array gets that asks for `wanted` bytes. Buffers are powers of two.
+fn scratch_bytes(geometry: &Geometry, wanted: usize) -> usize {
+    match geometry.family() {
+        // The widest step holds a page of each member and as much again.
+        Family::Parity(_) => {
+            let step = ((usize::from(geometry.members()) + 4) * 2 * PAGE).next_power_of_two();
+            wanted.max(4 * step.max(256 << 10))
+        }
+        // For mending and comparing only; the widest step holds a block of each copy.
+        Family::Mirrored(map) => {
+            let step = (usize::from(map.copies()) * BLOCK as usize).next_power_of_two();
+            wanted.clamp(step.max(1 << 20), step.max(4 << 20))
+        }
+        Family::Striped(_) => 1 << 20,
     }
 }
 

@@ -5,4 +5,5 @@ mod model;
 mod parity;
 mod scrub;
 mod striped_mirrored;
+mod tight;
 mod world;

@@ -7,6 +7,8 @@ mod write;
 
 use brindle_layout::{Extent, Mirrored};
 
+pub(crate) use scrub::BLOCK;
+
 use crate::array::Inner;
 use crate::members::Device;
 

@@ -1,6 +1,6 @@
 //! Copies compared, made the same, and rebuilt.
 
-use brindle_io::{Buf, OpError, Slice};
+use brindle_io::{Buf, OpError, PAGE, Slice};
 use brindle_layout::{Mirrored, Place};
 
 use super::Readable;
@@ -10,7 +10,7 @@ use crate::data::sync::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::volume::VolumeError;
 
 /// Bytes that are compared as one, as md does; less where a chunk ends.
-const BLOCK: u64 = 64 << 10;
+pub(crate) const BLOCK: u64 = 64 << 10;
 
 /// Some bytes of the array with all their copies in memory.
 struct Window {
@@ -140,7 +140,7 @@ impl Inner {
         pos: u64,
         len: u64,
     ) -> Result<(), VolumeError> {
-        let step = self.scratch.capacity() as u64 / 4;
+        let step = ((self.scratch.capacity() / 4) & !(PAGE - 1)) as u64;
         for from in (pos..pos + len).step_by(step as usize) {
             self.recover_step(map, role, from, step.min(pos + len - from)).await?;
         }

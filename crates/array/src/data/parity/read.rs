@@ -11,9 +11,6 @@ use crate::array::Inner;
 use crate::data::lock::Hold;
 use crate::volume::VolumeError;
 
-/// Bytes read at a time where an error was met.
-const STEP: u64 = 64 << 10;
-
 /// A stretch of one data block that a request wants.
 struct Piece {
     role: u16,
@@ -151,10 +148,11 @@ impl Inner {
         offset: u64,
         into: &Slice,
     ) -> Result<(), VolumeError> {
+        let step = self.mend_step();
         let mut at = 0;
         while at < into.len() {
             let position = map.position(offset + at as u64);
-            let in_step = STEP - position.column % STEP;
+            let in_step = step - position.column % step;
             let len = (map.chunk() - position.column).min(in_step).min((into.len() - at) as u64) as usize;
             self.read_step(map, offset + at as u64, &into.slice(at..at + len)).await?;
             at += len;

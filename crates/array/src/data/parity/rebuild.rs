@@ -6,12 +6,13 @@ use brindle_io::{OpError, Outcome};
 use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;
 
+use super::PAGE;
 use super::solve::{self, Unsolvable};
 use super::window::{Planes, Window};
 use crate::array::Inner;
 use crate::volume::VolumeError;
 
-/// Bytes of each member that are mended at a time; where too much of those is bad, block by block.
+/// Bytes of each member that are mended at a time, at most; where too much of those is bad, block by block.
 const STEP: u64 = 64 << 10;
 
 /// Why a window was not filled.
@@ -31,6 +32,11 @@ impl From<Unsolvable> for LoadError {
 type Bad = SmallVec<[(u16, OpError); 4]>;
 
 impl Inner {
+    /// Bytes of each member that are mended at a time: what of all members fits in a step's scratch.
+    pub(super) fn mend_step(&self) -> u64 {
+        ((self.budget() / u64::from(self.members.len())) & !(PAGE - 1)).clamp(PAGE, STEP)
+    }
+
     /// Fills the planes of the `wanted` roles of each row, rebuilding those that can't be read (or are in `bad`).
     /// Planes of other roles may be filled too. The caller holds the rows.
     pub(super) async fn load(
@@ -177,8 +183,9 @@ impl Inner {
         cols: Range<u64>,
         role: u16,
     ) -> Result<(), VolumeError> {
-        for from in cols.clone().step_by(STEP as usize) {
-            let to = (from + STEP).min(cols.end);
+        let step = self.mend_step();
+        for from in cols.clone().step_by(step as usize) {
+            let to = (from + step).min(cols.end);
             if self.load_carefully(map, &Window::of_row(row, from..to), |_, r| r == role).await.is_ok() {
                 continue;
             }
