@@ -53,16 +53,16 @@ pub(crate) struct Keeper {
 }
 
 /// Counts a failure as recorded when it is, or when whoever records it gives up.
-struct Recording<'a>(&'a Keeper);
+struct Recording(Rc<Keeper>);
 
-impl<'a> Recording<'a> {
-    fn begin(keeper: &'a Keeper) -> Self {
+impl Recording {
+    fn begin(keeper: Rc<Keeper>) -> Self {
         keeper.recording.set(keeper.recording.get() + 1);
         Self(keeper)
     }
 }
 
-impl Drop for Recording<'_> {
+impl Drop for Recording {
     fn drop(&mut self) {
         self.0.recording.set(self.0.recording.get() - 1);
         if let Some(recorded) = &self.0.recorded {
@@ -163,11 +163,33 @@ impl Keeper {
     #[cold]
     async fn make_ready(&self) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
-        let Some(record) = self.written_record() else {
+        if self.written_record().is_none() {
             self.ready.set(true);
             return Ok(());
+        }
+        self.change(async |keeper, record| keeper.mark_dirty(record).await).await
+    }
+
+    /// Carries out a change of the superblocks with the turn, in a task of its own: once begun it is written to its
+    /// end, whatever becomes of who waits. Until then the devices own the superblocks' buffers, and a later change
+    /// must not overtake it. Without superblocks there is nothing to change.
+    async fn change<T: Default + 'static>(
+        &self,
+        work: impl AsyncFnOnce(&Self, &Record) -> Result<T, VolumeError> + 'static,
+    ) -> Result<T, VolumeError> {
+        let (Some(me), Some(record)) = (self.me.upgrade(), self.written_record()) else {
+            return Ok(T::default());
         };
-        let _turn = record.turn().await;
+        let task = async move {
+            let Some(record) = me.written_record() else { return Ok(T::default()) };
+            let _turn = record.turn().await;
+            work(&me, record).await
+        };
+        record.io.spawn(task).await
+    }
+
+    /// Whoever calls has the turn.
+    async fn mark_dirty(&self, record: &Record) -> Result<(), VolumeError> {
         if self.ready.get() {
             return Ok(());
         }
@@ -199,10 +221,13 @@ impl Keeper {
             return self.failures_recorded().await;
         }
         self.lose(&[role])?;
-        let Some(record) = self.written_record() else { return Ok(()) };
-        let _recording = Recording::begin(self);
-        let _turn = record.turn().await;
-        self.commit(record).await
+        let Some(me) = self.me.upgrade() else { return Ok(()) };
+        let recording = Recording::begin(me);
+        self.change(async move |keeper, record| {
+            let _recording = recording;
+            keeper.commit(record).await
+        })
+        .await
     }
 
     /// Every failure that [`Keeper::member_failed`] was told of is recorded: a write that left a failed member out
@@ -269,9 +294,8 @@ impl Keeper {
     /// Marks the array clean if nothing is being written: its members are flushed first, so that what the mark says
     /// is true of stable storage.
     ///
-    /// False if there was nothing to mark, or somebody writes.
+    /// False if there was nothing to mark, or somebody writes. Whoever calls has the turn.
     async fn mark_clean(&self, record: &Record) -> Result<bool, VolumeError> {
-        let _turn = record.turn().await;
         let nothing_new = !record.dirty.get() && record.resync.get() == self.resync_offset();
         if self.writes.get() != 0 || nothing_new || self.closed.get() == Closed::Broken {
             return Ok(false);
@@ -313,12 +337,15 @@ impl Keeper {
     /// the array is dirty: then it will be when it is marked clean.
     pub(crate) async fn synced(&self, position: Option<u64>, save: bool) -> Result<(), VolumeError> {
         self.synced_to.set(position.unwrap_or(u64::MAX));
-        let Some(record) = self.written_record() else { return Ok(()) };
         if !save {
             return Ok(());
         }
-        let _turn = record.turn().await;
-        if record.dirty.get() { Ok(()) } else { self.settle(record, position).await }
+        self.change(
+            async move |keeper, record| {
+                if record.dirty.get() { Ok(()) } else { keeper.settle(record, position).await }
+            },
+        )
+        .await
     }
 
     /// Where redundancy stops being known true.
@@ -341,7 +368,7 @@ impl Keeper {
         if !record.keeping.writable {
             return Ok(());
         }
-        if self.redundant && self.mark_clean(record).await? {
+        if self.redundant && self.change(async |keeper, record| keeper.mark_clean(record).await).await? {
             return Ok(());
         }
         let refused = record.flush().await;
@@ -391,9 +418,12 @@ async fn clean_when_idle(keeper: Weak<Keeper>, io: Io, idle: brindle_io::Duratio
             seen = begun;
             continue;
         }
-        let Some(record) = keeper.record().filter(|_| keeper.closed.get() == Closed::No) else { return };
+        if keeper.closed.get() != Closed::No {
+            return;
+        }
         // An error has closed the array: there is nothing left to do, and nobody to tell.
-        if keeper.mark_clean(record).await.unwrap_or(true) {
+        let marked = keeper.change(async |keeper, record| keeper.mark_clean(record).await).await;
+        if marked.unwrap_or(true) {
             return;
         }
     }

@@ -3,6 +3,7 @@
 mod assembly;
 mod common;
 mod create;
+mod dropped;
 mod life;
 mod mdadm;
 mod nested;
