@@ -23,6 +23,8 @@ readonly wanted=(
     "mksquashfs                           squashfs-tools"
     "xorriso                              xorriso"
     "sfdisk                               fdisk"
+    "zsh                                  zsh"
+    "fish                                 fish"
     "cryptsetup                           cryptsetup-bin"
     "busybox                              busybox-static"
     "dpkg-deb                             dpkg"
