@@ -2,6 +2,7 @@
 
 mod assembly;
 mod common;
+mod crash;
 mod create;
 mod dropped;
 mod life;
