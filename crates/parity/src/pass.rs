@@ -7,7 +7,8 @@ use crate::simd::{Byte, Simd, Word};
 /// as good; on Emerald Rapids this distance and streaming together gained a quarter.
 const AHEAD: usize = 2048;
 
-/// Up to as many sources are taken one cache line at a time even if they may be in a cache.
+/// Up to as many sources are taken two cache lines at a time if they may be in a cache: as fast as one line where the
+/// caches are a core's own, and 20 % faster where a neighbour uses them too (Zen 4, P+Q of 4 blocks).
 const FEW: usize = 4;
 
 /// Bytes of a cache line.
@@ -64,6 +65,8 @@ pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Job<'_>) {
             simd.fence();
         } else if job.slots.len() > FEW {
             at = groups::<S, P>(simd, job, at);
+        } else {
+            at = pairs::<S, P>(simd, job, at);
         }
         at = lines::<S, P, false>(simd, job, at);
         at = P::span::<S, 1, false>(simd, job, at);
@@ -103,9 +106,24 @@ unsafe fn groups<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize
     }
 }
 
-/// The main part of a streaming run, or of one with few sources: one cache line of each source at
-/// a time. Measured on Zen 4 with cold blocks, this gains 10 to 20 % over four lines, since more
-/// sources wait for memory at once; with few sources there is little latency to hide.
+/// The main part of a run with few sources: two cache lines of each at a time.
+///
+/// # Safety
+/// As [`Pass::span`].
+#[inline(always)]
+unsafe fn pairs<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize {
+    // SAFETY: the caller's promise is passed on.
+    unsafe {
+        match 2 * LINE / S::BYTES {
+            4 => P::span::<S, 4, false>(simd, job, from),
+            2 => P::span::<S, 2, false>(simd, job, from),
+            _ => P::span::<S, 1, false>(simd, job, from),
+        }
+    }
+}
+
+/// The main part of a streaming run: one cache line of each source at a time. Measured on Zen 4 with
+/// cold blocks, this gains 10 to 20 % over four lines, since more sources wait for memory at once.
 ///
 /// # Safety
 /// As [`Pass::span`]; if `STREAM`, all outputs at `from` are aligned to a vector.
