@@ -119,7 +119,8 @@ impl Array {
         self.0.members.state(role)
     }
 
-    /// Gives a missing or failed role a device of which nothing is good yet; it takes every write from now on.
+    /// Gives a missing or failed role a device of which nothing is good yet; it takes every write from now on. For
+    /// volatile arrays: superblocks learn nothing of it.
     ///
     /// # Panics
     /// If the array has no such role.

@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::assembly::Candidate;
 use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::{Endian, Uuid, Version};
-use brindle_io::PAGE;
 use brindle_io::device::Access;
 use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
@@ -198,8 +196,7 @@ fn reserve_range(member: &Named, offset: u64, len: u64) -> Result<(), Failure> {
 
 fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayReport, Failure> {
     let ids: Vec<_> = members.iter().map(|member| member.id).collect();
-    let pool = world.io.pool(16 * PAGE);
-    let written = world.io.block_on(plan.write(&world.io, &pool, &ids));
+    let written = world.io.block_on(plan.write(&world.io, &world.metadata, &ids));
     written.map_err(|failed| {
         Failure::output(&members[failed.device].label, std::io::Error::other(failed.error))
     })?;
@@ -236,10 +233,8 @@ fn refuse_failed(array: &Array) -> Result<(), Failure> {
 
 /// Reads the superblocks anew.
 fn look_again(world: &World, members: &mut [Named]) -> Result<(), Failure> {
-    let pool = world.io.pool(16 * PAGE);
     for member in members {
-        let read = world.io.block_on(Candidate::read(&world.io, &pool, member.id, &member.label));
-        member.candidate = read.map_err(|error| Failure::probe(&member.label, error))?;
+        member.candidate = world.look(member.id, &member.label)?;
     }
     Ok(())
 }

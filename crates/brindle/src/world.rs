@@ -9,7 +9,7 @@ use brindle_format::md::probe_offsets;
 use brindle_format::signature::{self, Window};
 use brindle_io::device::{Access, Device, Identity};
 use brindle_io::uring::Uring;
-use brindle_io::{Io, MemberId, MemberInfo, PAGE};
+use brindle_io::{Io, MemberId, MemberInfo, PAGE, Pool};
 
 use crate::cli::{ReadPolicy, Tuning};
 use crate::failure::Failure;
@@ -20,6 +20,9 @@ const NESTED_SLOTS: usize = 64;
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
+
+/// Bytes of metadata that are read at a time.
+const PIECE: usize = 16 * PAGE;
 
 /// Joins the members of an array that is itself a member: `m0+m1+m2`.
 const JOIN: char = '+';
@@ -56,6 +59,9 @@ pub(crate) struct Named {
 pub(crate) struct World {
     pub(crate) uring: Uring,
     pub(crate) io: Io,
+    /// For superblocks and what else is looked at before an array runs. One for all: a pool lives as long as its
+    /// executor.
+    pub(crate) metadata: Pool,
     opening: Opening,
     devices: Vec<(Identity, PathBuf)>,
     /// Arrays that are members, innermost first.
@@ -72,6 +78,7 @@ impl World {
         let io = Io::new(Box::new(uring.clone()));
         Ok(Self {
             uring,
+            metadata: io.pool(PIECE),
             io,
             opening,
             devices: Vec::new(),
@@ -127,9 +134,7 @@ impl World {
         let label = name.display().to_string();
         let id = nest::serve(&self.io, array.clone(), NESTED_SLOTS);
         self.nested.push(array);
-        let pool = self.io.pool(16 * PAGE);
-        let read = self.io.block_on(Candidate::read(&self.io, &pool, id, &label));
-        let candidate = read.map_err(|error| Failure::probe(&label, error))?;
+        let candidate = self.look(id, &label)?;
         Ok(Named { info: candidate.member, label, id, candidate, is_zero: false })
     }
 
@@ -165,20 +170,30 @@ impl World {
         Ok(())
     }
 
+    /// Reads the superblocks of a member.
+    pub(crate) fn look(&self, id: MemberId, label: &str) -> Result<Candidate, Failure> {
+        let read = self.io.block_on(Candidate::read(&self.io, &self.metadata, id, label));
+        read.map_err(|error| Failure::probe(label, error))
+    }
+
     /// Reads bytes at any alignment.
     pub(crate) fn read_at(&self, member: &Named, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
         let block = u64::from(member.info.logical_block);
         let first = offset / block * block;
         let end = (offset + len as u64).next_multiple_of(block);
-        let pool = self.io.pool(((end - first) as usize).next_power_of_two());
+        let mut bytes = Vec::with_capacity((end - first) as usize);
         self.io.block_on(async {
-            let buf = pool.alloc((end - first) as usize).await;
-            let mut group = self.io.group();
-            group.read(member.id, first, &buf.all());
-            group.submit().await.ok().map_err(|error| Failure::probe(&member.label, error))?;
-            let skip = (offset - first) as usize;
-            Ok(buf.bytes()[skip..skip + len].to_vec())
-        })
+            for at in (first..end).step_by(PIECE) {
+                let buf = self.metadata.alloc((end - at).min(PIECE as u64) as usize).await;
+                let mut group = self.io.group();
+                group.read(member.id, at, &buf.all());
+                group.submit().await.ok().map_err(|error| Failure::probe(&member.label, error))?;
+                bytes.extend_from_slice(&buf.bytes());
+            }
+            Ok::<(), Failure>(())
+        })?;
+        let skip = (offset - first) as usize;
+        Ok(bytes[skip..skip + len].to_vec())
     }
 }
 
