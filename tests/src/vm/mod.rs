@@ -7,14 +7,16 @@
 mod cpio;
 mod initramfs;
 mod kernel;
+mod machine;
 mod modules;
 mod report;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+pub use machine::Machine;
 pub use report::{Failure, Report};
 
 use crate::tools::{self, Missing};
@@ -106,27 +108,21 @@ impl Vm {
     /// # Panics
     /// If the host cannot start QEMU or write temporary files.
     pub fn run(self, script: &str) -> Result<Report, Failure> {
+        self.start(script).finish()
+    }
+
+    /// Switches the machine on, which runs `script` and powers off, and does not wait.
+    ///
+    /// # Panics
+    /// If the host cannot start QEMU or write temporary files.
+    pub fn start(self, script: &str) -> Machine {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
         std::fs::write(&initramfs, initramfs::with_script(&self.parts.initramfs, script, self.disks.len()))
             .expect("the initramfs is written");
         let (console, results) = (dir.path().join("console"), dir.path().join("results"));
-        let mut command = self.command(&initramfs, &console, &results);
-        let started = Instant::now();
-        let mut qemu = Guard(command.spawn().expect("qemu starts"));
-        let ended = qemu.wait_until(started + self.limit);
-        let stderr = qemu.complaints(ended.is_some());
-        let read =
-            |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
-        let log = format!("{}{stderr}", read(&console));
-        let report = report::judge(log, &read(&results), ended.is_some(), started.elapsed());
-        if std::env::var_os("BRINDLE_VM_LOG").is_some() {
-            match &report {
-                Ok(report) => println!("{}", report.log),
-                Err(failure) => println!("{failure}"),
-            }
-        }
-        report
+        let command = self.command(&initramfs, &console, &results);
+        Machine::start(command, dir, self.limit)
     }
 
     fn command(&self, initramfs: &Path, console: &Path, results: &Path) -> Command {
@@ -153,38 +149,5 @@ impl Vm {
         }
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         qemu
-    }
-}
-
-/// A running QEMU that ends with the test, whatever becomes of the test.
-struct Guard(Child);
-
-impl Guard {
-    /// Waits for the end; `None` if it did not come before `deadline`.
-    fn wait_until(&mut self, deadline: Instant) -> Option<std::process::ExitStatus> {
-        while Instant::now() < deadline {
-            if let Some(status) = self.0.try_wait().expect("a child can be waited for") {
-                return Some(status);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.0.kill();
-        None
-    }
-
-    /// What QEMU itself had to say; nothing for a machine that did not end, whose pipe may still be open.
-    fn complaints(&mut self, ended: bool) -> String {
-        let mut text = String::new();
-        if let (true, Some(mut stderr)) = (ended, self.0.stderr.take()) {
-            let _ = std::io::Read::read_to_string(&mut stderr, &mut text);
-        }
-        text
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

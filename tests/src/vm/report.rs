@@ -82,6 +82,16 @@ pub(super) fn judge(log: String, lines: &str, ended: bool, took: Duration) -> Re
     Err(Failure { why, log })
 }
 
+/// What was put so far by a script that may still run. The last line may be half there: it does not count yet.
+pub(super) fn so_far(log: String, lines: &str, took: Duration) -> Report {
+    let whole = lines.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let pair = |line: &str| {
+        let (key, value) = line.strip_prefix("SET ")?.split_once(' ')?;
+        Some((key.to_owned(), value.to_owned()))
+    };
+    Report { log, results: whole.lines().filter_map(pair).collect(), took }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +104,13 @@ mod tests {
     fn values_are_handed_over() {
         let report = verdict("", "BEGIN a\nSET hash 12 34\nEND\nSET empty\nEXIT 0\n", true).expect("success");
         assert_eq!((&report["hash"], &report["empty"]), ("12 34", ""));
+    }
+
+    #[test]
+    fn half_a_line_does_not_count_yet() {
+        let report = so_far(String::new(), "SET a 1\nBEGIN x\nSET a 2\nSET a 34", Duration::ZERO);
+        assert_eq!((&report["a"], report.results.len()), ("2", 1));
+        assert!(so_far(String::new(), "SET a 1", Duration::ZERO).results.is_empty());
     }
 
     #[test]
