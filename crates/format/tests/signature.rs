@@ -118,7 +118,6 @@ fn real_file_systems_and_partition_tables_are_known() {
             Some("0123-4567"),
         ),
         ("mkfs.f2fs", &["-q", "-l", "data", "-U", UUID], "", Signature::F2fs, Some("data"), Some(UUID)),
-        ("mkntfs", &["-F", "-Q", "-q"], "", Signature::Ntfs, None, None),
         ("cryptsetup", &luks1, "key", Signature::Luks, None, Some(UUID)),
         ("cryptsetup", &luks2, "key", Signature::Luks, Some("data"), Some(UUID)),
         ("sfdisk", &["-q"], &gpt, Signature::Gpt, None, Some(UUID)),
@@ -146,6 +145,31 @@ fn real_file_systems_and_partition_tables_are_known() {
         others.sort_by_key(|s| wanted.iter().position(|w| w == s));
         assert_eq!(others, wanted, "{tool}: {found:?}");
     }
+}
+
+#[test]
+fn serial_numbers_are_those_of_the_boot_sector() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("device");
+    File::create(&path).unwrap().set_len(DEVICE).unwrap();
+    let read = |at: usize| std::fs::read(&path).unwrap()[at..at + 8].to_vec();
+    if run("mkntfs", &["-F", "-Q", "-q"], &path, "").is_some() {
+        let found = detect_file(&path);
+        assert_eq!(kinds(&found), [Signature::Ntfs]);
+        let serial = u64::from_le_bytes(read(72).try_into().unwrap());
+        assert_eq!(found[0].uuid, Some(format!("{serial:016X}")));
+    }
+    File::create(&path).unwrap().set_len(DEVICE).unwrap();
+    if run("mkfs.exfat", &[], &path, "").is_some() {
+        let found = detect_file(&path);
+        assert_eq!(kinds(&found), [Signature::ExFat]);
+        let serial = get32(&read(100), 0);
+        assert_eq!(found[0].uuid, Some(format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff)));
+    }
+}
+
+fn get32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
 #[test]
@@ -178,6 +202,8 @@ fn other_signatures_are_known_at_both_ends() {
         (last(1024), b"Intel Raid ISM Cfg Sig. 1.3.00", Signature::Imsm),
         (last(8192), b"Intel Raid ISM Cfg Sig. 1.3.00", Signature::Imsm),
         (last(512), &[0xde, 0x11, 0xde, 0x11], Signature::Ddf),
+        (last(4096), &[0xde, 0x11, 0xde, 0x11], Signature::Ddf),
+        (last(257 * 512), &[0x11, 0xde, 0x11, 0xde], Signature::Ddf),
         (last(4096 - 60), &[0x83, 0x74, 0x02, 0x6d], Signature::Drbd),
         (last(512), b"$XIDE$", Signature::BiosRaid),
         (last(1024), b"NVIDIA  ", Signature::BiosRaid),
@@ -210,6 +236,10 @@ fn other_signatures_are_known_at_both_ends() {
         (1024, &[2, 0, 0, 0, 0, 0, 0x34, 0x34], Signature::Nilfs2),
         (66908, &[0x19, 0x01, 0x54, 0x19], Signature::Ufs),
         (32769, b"BEA01", Signature::Udf),
+        (0, b"\0\0\0ReFS\0", Signature::Refs),
+        (0, b"verity\0\0", Signature::DmVerity),
+        (32, b"ORCLDISK", Signature::OracleAsm),
+        (MIB, &[0x0d, 0xd0, 0x01, 0xc0], Signature::Vmfs),
     ];
     for (offset, magic, signature) in cases {
         let found = detect_blocks(DEVICE, &[(*offset, magic)]);
@@ -225,8 +255,52 @@ fn an_lvm_label_names_its_volume_in_any_of_the_first_sectors() {
         label.extend(b"AbCdEfGhIjKlMnOpQrStUvWxYz012345");
         let found = detect_blocks(DEVICE, &[(sector * 512, &label)]);
         assert_eq!(kinds(&found), [Signature::LvmPv]);
-        assert_eq!(found[0].uuid.as_deref(), Some("AbCdEfGhIjKlMnOpQrStUvWxYz012345"));
+        assert_eq!(found[0].uuid.as_deref(), Some("AbCdEf-GhIj-KlMn-OpQr-StUv-WxYz-012345"));
     }
+}
+
+/// A name, a type and a value as the list of a ZFS label keeps them (XDR, RFC 4506).
+fn zfs_pair(name: &str, kind: u32, value: &[u8]) -> Vec<u8> {
+    let mut pair = (name.len() as u32).to_be_bytes().to_vec();
+    pair.extend(name.as_bytes());
+    pair.resize(pair.len().next_multiple_of(4), 0);
+    pair.extend(kind.to_be_bytes());
+    pair.extend(1u32.to_be_bytes());
+    pair.extend(value);
+    pair.resize(pair.len().next_multiple_of(4), 0);
+    let size = (pair.len() as u32 + 8).to_be_bytes();
+    [&size, &size, &pair[..]].concat()
+}
+
+/// No tool of ZFS works without its kernel module: the list of a label is put together here, as the ZFS On-Disk
+/// Specification draws it.
+#[test]
+fn a_zfs_label_names_its_pool_even_without_uberblocks() {
+    let pool = 0x0123_4567_89ab_cdefu64;
+    let mut list = vec![1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    list.extend(zfs_pair("version", 8, &5000u64.to_be_bytes()));
+    list.extend(zfs_pair("name", 9, &[&4u32.to_be_bytes()[..], b"tank"].concat()));
+    list.extend(zfs_pair("pool_guid", 8, &pool.to_be_bytes()));
+    list.extend([0; 8]);
+    for label in [0, DEVICE - 512 * KIB, DEVICE - 256 * KIB] {
+        let blocks = [(label + 16 * KIB, &list[..]), (label + 128 * KIB, &0x00ba_b10c_u64.to_le_bytes()[..])];
+        for blocks in [&blocks[..], &blocks[..1]] {
+            let found = detect_blocks(DEVICE, blocks);
+            assert_eq!(kinds(&found), [Signature::Zfs]);
+            assert_eq!((found[0].offset, found[0].label.as_deref()), (label + 16 * KIB, Some("tank")));
+            assert_eq!(found[0].uuid, Some(pool.to_string()));
+        }
+    }
+    // Sizes that lead nowhere; one good pair is proof enough.
+    let first = 12 + zfs_pair("version", 8, &[0; 8]).len();
+    for at in 12..list.len() {
+        let mut broken = list.clone();
+        broken[at] = 0xff;
+        let found = detect_blocks(DEVICE, &[(16 * KIB, &broken)]);
+        assert!(found.len() == 1 || at < first, "byte {at}");
+    }
+    list[3] = 1;
+    assert_eq!(detect_blocks(DEVICE, &[(16 * KIB, &list)]), []);
 }
 
 #[test]
@@ -270,7 +344,10 @@ fn boot_code_alone_is_no_partition_table() {
 fn blank_and_tiny_devices_hold_nothing() {
     for bytes in [0, 1, 511, 512, 513, 4096, 5000, 65536, MIB, MIB + 1, DEVICE, u64::MAX] {
         let wanted = needed(bytes);
-        assert!(wanted.iter().all(|(offset, len)| offset % 4096 == 0 && *len <= (MIB as usize)), "{bytes}");
+        assert!(
+            wanted.iter().all(|(offset, len)| offset % 4096 == 0 && *len <= (2 * MIB as usize)),
+            "{bytes}"
+        );
         assert!(
             wanted.iter().all(|(offset, len)| offset.checked_add(*len as u64).unwrap() <= bytes),
             "{bytes}"

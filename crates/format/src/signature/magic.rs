@@ -16,6 +16,8 @@ enum Field {
     Uuid(u64),
     /// A serial number of four bytes, written as `1234-ABCD`.
     Serial(u64),
+    /// A serial number of eight bytes, written as `0123456789ABCDEF`.
+    LongSerial(u64),
 }
 
 struct Magic {
@@ -45,7 +47,8 @@ const MAGICS: &[Magic] = &[
     named(Signature::Swap, 16384 - 10, b"SWAPSPACE2", Field::Text(1024 + 28, 16), Field::Uuid(1024 + 12)),
     named(Signature::Swap, 65536 - 10, b"SWAPSPACE2", Field::Text(1024 + 28, 16), Field::Uuid(1024 + 12)),
     plain(Signature::Swap, 4096 - 10, b"SWAP-SPACE"),
-    plain(Signature::Ntfs, 3, b"NTFS    "),
+    named(Signature::Ntfs, 3, b"NTFS    ", Field::None, Field::LongSerial(72)),
+    plain(Signature::Refs, 0, b"\0\0\0ReFS\0"),
     named(Signature::Vfat, 82, b"FAT32", Field::Text(71, 11), Field::Serial(67)),
     named(Signature::Vfat, 54, b"FAT16", Field::Text(43, 11), Field::Serial(39)),
     named(Signature::Vfat, 54, b"FAT12", Field::Text(43, 11), Field::Serial(39)),
@@ -110,8 +113,11 @@ const MAGICS: &[Magic] = &[
     plain(Signature::Stratis, 512 + 4, b"!Stra0tis\x86\xff\x02^\x41rh"),
     plain(Signature::Stratis, 4608 + 4, b"!Stra0tis\x86\xff\x02^\x41rh"),
     plain(Signature::DmIntegrity, 0, b"integrt\0"),
+    named(Signature::DmVerity, 0, b"verity\0\0", Field::None, Field::Uuid(16)),
     plain(Signature::Vdo, 0, b"dmvdo001"),
-    plain(Signature::BlueStore, 0, b"bluestore block device\n"),
+    named(Signature::BlueStore, 0, b"bluestore block device\n", Field::None, Field::Text(23, 36)),
+    named(Signature::OracleAsm, 32, b"ORCLDISK", Field::Text(40, 24), Field::None),
+    plain(Signature::Vmfs, 1 << 20, b"\x0d\xd0\x01\xc0"),
 ];
 
 /// Everything in the table that stands on the device.
@@ -136,6 +142,9 @@ fn read(device: &Device<'_>, field: Field) -> Option<String> {
         Field::Serial(offset) => {
             let serial = device.le32(offset)?;
             Some(format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff))
+        }
+        Field::LongSerial(offset) => {
+            device.array(offset).map(|bytes| format!("{:016X}", u64::from_le_bytes(bytes)))
         }
     }
 }

@@ -7,6 +7,7 @@
 mod magic;
 mod probe;
 mod window;
+mod zfs;
 
 use core::fmt;
 
@@ -44,6 +45,8 @@ pub enum Signature {
     Swap,
     /// NTFS.
     Ntfs,
+    /// ReFS.
+    Refs,
     /// FAT12, FAT16 or FAT32.
     Vfat,
     /// exFAT.
@@ -86,10 +89,16 @@ pub enum Signature {
     Stratis,
     /// dm-integrity.
     DmIntegrity,
+    /// dm-verity.
+    DmVerity,
     /// VDO.
     Vdo,
     /// Ceph BlueStore.
     BlueStore,
+    /// Disk of Oracle ASM.
+    OracleAsm,
+    /// Extent of a VMware VMFS volume.
+    Vmfs,
     /// Linux md RAID of any version.
     MdRaid,
 }
@@ -111,6 +120,7 @@ impl Signature {
             Self::BiosRaid => "BIOS RAID member",
             Self::Swap => "swap space",
             Self::Ntfs => "NTFS file system",
+            Self::Refs => "ReFS file system",
             Self::Vfat => "FAT file system",
             Self::ExFat => "exFAT file system",
             Self::BitLocker => "BitLocker encrypted volume",
@@ -132,8 +142,11 @@ impl Signature {
             Self::Drbd => "DRBD device",
             Self::Stratis => "Stratis pool member",
             Self::DmIntegrity => "dm-integrity device",
+            Self::DmVerity => "dm-verity device",
             Self::Vdo => "VDO device",
             Self::BlueStore => "Ceph BlueStore device",
+            Self::OracleAsm => "Oracle ASM disk",
+            Self::Vmfs => "VMware VMFS extent",
             Self::MdRaid => "md RAID member",
         }
     }

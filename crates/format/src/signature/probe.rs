@@ -1,7 +1,7 @@
 //! Formats that take more than one magic number at one place to tell.
 
 use super::window::Device;
-use super::{Found, Signature};
+use super::{Found, Signature, zfs};
 use crate::SECTOR;
 use crate::md::{self, Endian, Version};
 
@@ -13,12 +13,12 @@ const SECTOR_SIZES: [u64; 2] = [512, 4096];
 pub(super) fn find(device: &Device<'_>) -> Vec<Found> {
     let mut found = gpt(device);
     found.extend(md_raid(device));
-    let single = [ext, mbr, lvm_pv, zfs, imsm, ddf, drbd, bios_raid];
+    let single = [ext, mbr, lvm_pv, zfs::find, imsm, ddf, drbd, bios_raid];
     found.extend(single.iter().filter_map(|probe| probe(device)));
     found
 }
 
-fn bare(signature: Signature, offset: u64) -> Found {
+pub(super) fn bare(signature: Signature, offset: u64) -> Found {
     Found { signature, offset, label: None, uuid: None }
 }
 
@@ -78,37 +78,59 @@ fn lvm_pv(device: &Device<'_>) -> Option<Found> {
         .map(|n| n.wrapping_mul(SECTOR))
         .find(|place| device.has(*place, b"LABELONE") && device.has(place.wrapping_add(24), b"LVM2 001"))?;
     let header = device.le32(label.checked_add(20)?)?;
-    let uuid = device.text(label.checked_add(u64::from(header))?, 32).filter(|u| u.is_ascii());
+    let uuid = device.text(label.checked_add(u64::from(header))?, 32).and_then(|text| lvm_uuid(&text));
     Some(Found { uuid, ..bare(Signature::LvmPv, label) })
 }
 
-/// Four labels of 256 KiB, two at either end; the second half of each is a ring of uberblocks of at least 1 KiB.
-fn zfs(device: &Device<'_>) -> Option<Found> {
-    const LABEL: u64 = 256 * KIB;
-    let end = device.bytes & !LABEL.wrapping_sub(1);
-    let labels = [Some(0), end.checked_sub(LABEL), end.checked_sub(2 * LABEL)];
-    let slots = labels
-        .into_iter()
-        .flatten()
-        .flat_map(|label| (128..256u64).map(move |kib| label.saturating_add(kib.wrapping_mul(KIB))));
-    let magic = 0x00ba_b10c_u64;
-    let mut hits = slots
-        .filter(|slot| device.has(*slot, &magic.to_le_bytes()) || device.has(*slot, &magic.to_be_bytes()));
-    hits.next().map(|slot| bare(Signature::Zfs, slot))
+/// With dashes, as LVM's tools write it; `None` for what is no such UUID.
+fn lvm_uuid(text: &str) -> Option<String> {
+    if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let dashes = [6, 10, 14, 18, 22, 26];
+    let mut uuid = String::with_capacity(38);
+    for (place, letter) in text.char_indices() {
+        if dashes.contains(&place) {
+            uuid.push('-');
+        }
+        uuid.push(letter);
+    }
+    Some(uuid)
 }
 
-/// Anchor in the last sector but one.
+/// Anchor in the last sector but one. A table of its disks, 48 bytes each, stands between it and the first array's name.
 fn imsm(device: &Device<'_>) -> Option<Found> {
-    let places = SECTOR_SIZES.iter().filter_map(|size| device.bytes.checked_sub(size.checked_mul(2)?));
-    let place = places.into_iter().find(|place| device.has(*place, b"Intel Raid ISM Cfg Sig. "))?;
-    Some(bare(Signature::Imsm, place))
+    const FAMILY: u64 = 0x40;
+    const DISK_COUNT: u64 = 0x38;
+    const DISKS: u64 = 0xd8;
+    let mut places = SECTOR_SIZES.iter().filter_map(|size| device.bytes.checked_sub(size.checked_mul(2)?));
+    let place = places.find(|place| device.has(*place, b"Intel Raid ISM Cfg Sig. "))?;
+    let field = |offset: u64| place.saturating_add(offset);
+    let [disks, arrays] = device.array(field(DISK_COUNT)).unwrap_or_default();
+    let name = field(DISKS.saturating_add(u64::from(disks).saturating_mul(48)));
+    Some(Found {
+        label: (arrays > 0).then(|| device.text(name, 16)).flatten(),
+        uuid: device.le32(field(FAMILY)).map(|family| format!("{family:08x}")),
+        ..bare(Signature::Imsm, place)
+    })
 }
 
-/// Anchor header in the last sector.
+/// Anchor header in the last sector; some of Adaptec's stand before 128 KiB of their own. The specification is
+/// big-endian, but not all controllers are.
 fn ddf(device: &Device<'_>) -> Option<Found> {
-    let places = SECTOR_SIZES.iter().filter_map(|size| device.bytes.checked_sub(*size));
-    let place = places.into_iter().find(|place| device.has(*place, &0xde11_de11_u32.to_be_bytes()))?;
-    Some(bare(Signature::Ddf, place))
+    const MAGIC: u32 = 0xde11_de11;
+    const GUID: u64 = 8;
+    const ADAPTEC: u64 = 257 * SECTOR;
+    let mut places =
+        SECTOR_SIZES.into_iter().chain([ADAPTEC]).filter_map(|back| device.bytes.checked_sub(back));
+    let place = places
+        .find(|place| device.has(*place, &MAGIC.to_be_bytes()) || device.has(*place, &MAGIC.to_le_bytes()))?;
+    let guid = device.at(place.saturating_add(GUID), 24).map(|guid| {
+        let words =
+            guid.chunks(4).map(|word| word.iter().map(|byte| format!("{byte:02X}")).collect::<String>());
+        words.collect::<Vec<_>>().join(":")
+    });
+    Some(Found { uuid: guid, ..bare(Signature::Ddf, place) })
 }
 
 /// Internal metadata: a big-endian block in the last 4 KiB, one magic number for each version from 0.7 to 9. Old

@@ -4,6 +4,8 @@ const KIB: u64 = 1 << 10;
 
 /// Bytes wanted from the start of a device.
 const HEAD: u64 = 256 * KIB;
+/// A block between start and end that is wanted too: VMFS leaves the first MiB alone.
+const MIDDLE: (u64, u64) = (1024 * KIB, 1028 * KIB);
 /// Bytes wanted from its end.
 const TAIL: u64 = 512 * KIB;
 /// Reads are aligned to this, so that they can bypass the page cache.
@@ -18,18 +20,18 @@ pub struct Window<'a> {
     pub bytes: &'a [u8],
 }
 
-/// The ranges (offset, bytes) of a device of `device_bytes` that [`detect`](super::detect) wants to see: start and end,
-/// or all of a small device. Offsets are multiples of 4 KiB; so are lengths, except where the device ends.
+/// The ranges (offset, bytes) of a device of `device_bytes` that [`detect`](super::detect) wants to see: start and end
+/// and a block between, or all of a small device. Offsets are multiples of 4 KiB; so are lengths, except where the device ends.
 pub fn needed(device_bytes: u64) -> Vec<(u64, usize)> {
     let tail = device_bytes.saturating_sub(TAIL) & !ALIGN.wrapping_sub(1);
     let range = |from: u64, to: u64| {
         let len = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
         (len > 0).then_some((from, len))
     };
-    let ranges = if tail <= HEAD {
-        [range(0, device_bytes), None]
+    let ranges = if tail <= MIDDLE.1 {
+        [range(0, device_bytes), None, None]
     } else {
-        [range(0, HEAD), range(tail, device_bytes)]
+        [range(0, HEAD), range(MIDDLE.0, MIDDLE.1), range(tail, device_bytes)]
     };
     ranges.into_iter().flatten().collect()
 }
