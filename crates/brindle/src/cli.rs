@@ -25,6 +25,10 @@ pub(crate) enum Command {
     /// Make an array out of members
     Create(Create),
     /// Tell what is on each member
+    ///
+    /// Names md superblocks, file systems, partition tables, volume managers and other RAID. Exits with 0 when every
+    /// member could be looked at, whatever stood there, and with 1 when one could not, or when a superblock can't be
+    /// trusted; the others are reported on all the same.
     Examine(Examine),
     /// Tell about the array that members form
     Detail(Detail),

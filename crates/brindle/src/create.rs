@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::cli::{Create, Metadata, ReadPolicy, Tuning};
 use crate::failure::Failure;
+use crate::look;
 use crate::report::{self, ArrayReport};
 use crate::world::{self, Named, Opening, World};
 use crate::{progress, units::Bytes};
@@ -159,7 +160,7 @@ fn random_uuid() -> Result<Uuid, Failure> {
 fn refuse_occupied(world: &World, members: &[Named]) -> Result<(), Failure> {
     for member in members {
         let read = |offset, len| world.read_at(member, offset, len);
-        let found = world::signatures(member.info.size, read)?;
+        let found = look::look(member.info.size, read)?.found;
         if !found.is_empty() {
             let what = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             return Err(Failure::Occupied { path: member.label.clone(), what });

@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use brindle_array::assembly::Candidate;
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
-use brindle_io::device::{Access, Device};
+use brindle_format::signature::Found;
+use brindle_io::device::{Access, Device, OpenErrorKind};
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
 
 use crate::cli::Examine;
 use crate::failure::Failure;
+use crate::look::{self, Look, Patient};
 use crate::report;
 use crate::units::Bytes;
-use crate::world;
 
 /// What `brindle examine --json` prints.
 #[derive(Debug, Serialize)]
@@ -27,8 +28,10 @@ struct Report {
 struct MemberReport {
     path: String,
     size: Option<u64>,
-    /// Why the device can't be looked at, or its superblock can't be trusted.
+    /// Why the device, or a part of it, can't be looked at, or its superblock can't be trusted.
     error: Option<String>,
+    /// Whether all that was looked at is zero; null if nothing could be.
+    blank: Option<bool>,
     superblock: Option<SuperblockReport>,
     signatures: Vec<SignatureReport>,
 }
@@ -75,9 +78,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
         match look(path) {
             Ok((report, candidate)) => {
                 reports.push(report);
-                if !candidate.found.is_empty() {
-                    candidates.push(candidate);
-                }
+                candidates.extend(candidate.filter(|candidate| !candidate.found.is_empty()));
             }
             Err(failure) => reports.push(MemberReport::unreadable(path, &failure)),
         }
@@ -93,10 +94,17 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
 }
 
 /// Looks at a device; no ring is needed for that.
-fn look(path: &Path) -> Result<(MemberReport, Candidate), Failure> {
-    let device = Device::open(path, Access::Examine)?;
-    let candidate = world::candidate(&device)?;
-    Ok((MemberReport::of(&device, &candidate)?, candidate))
+fn look(path: &Path) -> Result<(MemberReport, Option<Candidate>), Failure> {
+    let device = match Device::open(path, Access::Examine) {
+        Ok(device) => device,
+        Err(error) if error.kind == OpenErrorKind::Empty => return Ok((MemberReport::empty(path), None)),
+        Err(error) => return Err(error.into()),
+    };
+    let label = path.display().to_string();
+    let mut patient = Patient::new(look::reader(&device));
+    let candidate = look::candidate(&label, device.info(), |offset, len| Ok(patient.read(offset, len)))?;
+    let look = look::look(device.info().size, |offset, len| Ok(patient.read(offset, len)))?;
+    Ok((MemberReport::of(&candidate, look, patient.failure), Some(candidate)))
 }
 
 fn problem(candidates: &[Candidate]) -> Option<String> {
@@ -108,35 +116,41 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
 }
 
 impl MemberReport {
-    fn of(device: &Device, candidate: &Candidate) -> Result<Self, Failure> {
+    fn of(candidate: &Candidate, look: Look, failure: Option<Failure>) -> Self {
         let (superblock, error) = match candidate.superblock() {
             Ok((sb, _)) => (Some(SuperblockReport::of(sb)), None),
             Err(why) => (None, why.map(ToString::to_string)),
         };
-        let read = |offset, len| {
-            device.read_at(offset, len).map_err(|error| Failure::probe(&candidate.label, error))
-        };
-        let signatures = world::signatures(device.info().size, read)?;
-        Ok(Self {
-            path: device.path().display().to_string(),
-            size: Some(device.info().size),
-            error,
+        Self {
+            path: candidate.label.clone(),
+            size: Some(candidate.member.size),
+            error: failure.map(|failure| failure.to_string()).or(error),
+            blank: Some(look.blank),
             superblock,
-            signatures: signatures
-                .into_iter()
-                .map(|found| SignatureReport {
-                    kind: found.signature.to_string(),
-                    offset: found.offset,
-                    label: found.label,
-                    uuid: found.uuid,
-                })
-                .collect(),
-        })
+            signatures: look.found.into_iter().map(SignatureReport::of).collect(),
+        }
+    }
+
+    /// Less than a block: nothing can stand there.
+    fn empty(path: &Path) -> Self {
+        Self {
+            path: path.display().to_string(),
+            size: std::fs::metadata(path).ok().map(|meta| meta.len()),
+            error: None,
+            blank: None,
+            superblock: None,
+            signatures: Vec::new(),
+        }
     }
 
     fn unreadable(path: &Path, failure: &Failure) -> Self {
-        let error = Some(failure.to_string());
-        Self { path: path.display().to_string(), size: None, error, superblock: None, signatures: Vec::new() }
+        Self { size: None, error: Some(failure.to_string()), ..Self::empty(path) }
+    }
+
+    /// The superblock says more of itself than its signature does.
+    fn is_told(&self, found: &SignatureReport) -> bool {
+        let own = |sb: &SuperblockReport| sb.super_offset == found.offset && found.kind.starts_with("md");
+        self.superblock.as_ref().is_some_and(own)
     }
 
     fn text(&self) -> String {
@@ -151,19 +165,36 @@ impl MemberReport {
         if let Some(sb) = &self.superblock {
             text.push_str(&sb.text());
         }
-        for found in
-            self.signatures.iter().filter(|found| self.superblock.is_none() || !found.kind.starts_with("md"))
-        {
-            let label = found
-                .label
-                .as_ref()
-                .map_or_else(String::new, |label| format!(" \"{}\"", label.escape_debug()));
-            text.push_str(&format!("  {}{label} at byte {}\n", found.kind, found.offset));
+        for found in self.signatures.iter().filter(|found| !self.is_told(found)) {
+            text.push_str(&format!("  {}\n", found.text()));
         }
         if self.error.is_none() && self.superblock.is_none() && self.signatures.is_empty() {
-            text.push_str("  nothing that Brindle knows\n");
+            text.push_str(match self.blank {
+                None => "  empty: less than one block\n",
+                Some(true) => "  nothing: zeroes wherever something could stand\n",
+                Some(false) => "  nothing that Brindle knows, but not blank\n",
+            });
         }
         text
+    }
+}
+
+impl SignatureReport {
+    fn of(found: Found) -> Self {
+        Self { kind: found.signature.to_string(), offset: found.offset, label: found.label, uuid: found.uuid }
+    }
+
+    /// `XFS file system "data", UUID 0123..., at byte 0`.
+    fn text(&self) -> String {
+        let mut text = self.kind.clone();
+        if let Some(label) = &self.label {
+            text.push_str(&format!(" \"{}\"", label.escape_debug()));
+        }
+        match &self.uuid {
+            Some(uuid) => text.push_str(&format!(", UUID {}, at", uuid.escape_debug())),
+            None => text.push_str(" at"),
+        }
+        text + &format!(" byte {}", self.offset)
     }
 }
 

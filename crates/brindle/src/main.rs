@@ -11,6 +11,7 @@ mod detail;
 mod docs;
 mod examine;
 mod failure;
+mod look;
 mod progress;
 mod report;
 mod runtime;

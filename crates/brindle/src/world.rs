@@ -5,14 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, Limitation, assemble};
 use brindle_array::{Array, OpenConfig, nest};
-use brindle_format::md::probe_offsets;
-use brindle_format::signature::{self, Window};
 use brindle_io::device::{Access, Device, Identity};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, MemberInfo, PAGE, Pool};
 
 use crate::cli::{ReadPolicy, Tuning};
 use crate::failure::Failure;
+use crate::look;
 use crate::units::Bytes;
 
 /// Requests to an array that is a member, carried out at the same time.
@@ -106,10 +105,11 @@ impl World {
         let device = Device::open(path, self.opening.access)?;
         self.devices.push((device.identity(), path.to_owned()));
         let info = device.info();
-        let candidate = candidate(&device)?;
+        let label = path.display().to_string();
+        let candidate = look::candidate(&label, info, look::reader(&device))?;
         let is_zero = device.is_hole(0, info.size).unwrap_or(false);
         let id = self.uring.add_member(device);
-        Ok(Named { label: path.display().to_string(), id, info, candidate, is_zero })
+        Ok(Named { label, id, info, candidate, is_zero })
     }
 
     /// Told before a second lock on the device would be refused as another Brindle's.
@@ -207,31 +207,6 @@ impl Drop for World {
 fn parts(name: &Path) -> Option<Vec<PathBuf>> {
     let text = name.to_str()?;
     (text.contains(JOIN) && !name.exists()).then(|| text.split(JOIN).map(PathBuf::from).collect())
-}
-
-/// The superblocks on a device.
-pub(crate) fn candidate(device: &Device) -> Result<Candidate, Failure> {
-    let label = device.path().display().to_string();
-    let mut blocks = Vec::new();
-    for probe in probe_offsets(device.info().size) {
-        let bytes = device.read_at(probe.offset, probe.len).map_err(|error| Failure::probe(&label, error))?;
-        blocks.push((probe, bytes));
-    }
-    let blocks = blocks.iter().map(|(probe, bytes)| (*probe, &bytes[..]));
-    Ok(Candidate::from_blocks(label, device.info(), blocks))
-}
-
-/// What stands on a device of `size` bytes, md and everything else that is known.
-pub(crate) fn signatures(
-    size: u64,
-    read: impl Fn(u64, usize) -> Result<Vec<u8>, Failure>,
-) -> Result<Vec<signature::Found>, Failure> {
-    let places = signature::needed(size).into_iter();
-    let read: Vec<(u64, Vec<u8>)> =
-        places.map(|(offset, len)| Ok((offset, read(offset, len)?))).collect::<Result<_, Failure>>()?;
-    let windows: Vec<Window<'_>> =
-        read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
-    Ok(signature::detect(size, &windows))
 }
 
 /// The array that devices form.

@@ -5,6 +5,7 @@ mod cat;
 mod cli;
 mod engine;
 mod examine;
+mod foreign;
 mod format;
 mod golden;
 mod machine;

@@ -66,10 +66,10 @@ fn another_brindle() {
 }
 
 /// A loop device; detached when dropped.
-struct Loop(PathBuf);
+pub(super) struct Loop(pub(super) PathBuf);
 
 impl Loop {
-    fn over(file: &Path) -> Result<Self, Missing> {
+    pub(super) fn over(file: &Path) -> Result<Self, Missing> {
         if !geteuid().is_root() {
             return Err(Missing::new("loop devices need root"));
         }

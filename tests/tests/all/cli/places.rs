@@ -81,7 +81,7 @@ fn names_that_name_no_server() {
 }
 
 /// The program as a user who may not do everything; root hands it to nobody.
-fn unprivileged(set: &Set, command: &str, members: &[PathBuf]) -> Option<Ran> {
+pub(super) fn unprivileged(set: &Set, command: &str, members: &[PathBuf]) -> Option<Ran> {
     if !geteuid().is_root() {
         return Some(run(command, members));
     }
@@ -97,7 +97,7 @@ fn unprivileged(set: &Set, command: &str, members: &[PathBuf]) -> Option<Ran> {
     Some(Ran::of(ran))
 }
 
-fn set_mode(set: &Set, mode: u32) {
+pub(super) fn set_mode(set: &Set, mode: u32) {
     for member in &set.members {
         std::fs::set_permissions(member, PermissionsExt::from_mode(mode)).unwrap();
     }

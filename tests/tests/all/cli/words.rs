@@ -36,7 +36,7 @@ fn reports_have_the_fields_of_the_document() {
 
     let examined = set.run("examine --json").json();
     fields(&examined, "members problem");
-    fields(&examined["members"][0], "path size error superblock signatures");
+    fields(&examined["members"][0], "path size error blank superblock signatures");
     let superblock = "metadata array_uuid device_uuid name level layout chunk raid_devices component_size \
                       data_offset data_size super_offset created updated events device_number role state \
                       resync_offset recovery_offset features array_state";
