@@ -11,9 +11,13 @@ mount -t tmpfs run /run
 stty -F /dev/ttyS1 raw -echo
 exec </dev/null >/dev/console 2>&1
 
-while read -r module; do
-    insmod "/modules/$module.ko" || echo "EXIT module $module" >/dev/ttyS1
-done </modules/order
+# load LIST: loads the modules of a list.
+load() {
+    while read -r module; do
+        [ -e "/sys/module/$module" ] || insmod "/modules/$module.ko" || echo "EXIT module $module" >/dev/ttyS1
+    done <"$1"
+}
+load /modules/order
 
 # Disks appear when they like and in no promised order; their unit number says which is which.
 disks=$(cat /disks)
@@ -31,6 +35,14 @@ for disk in /sys/block/sd*; do
     unit=$(readlink "$disk/device")
     ln -s "/dev/${disk##*/}" "/dev/member/${unit##*:}"
 done
+
+# The address that QEMU's own network gives to its first machine.
+if [ -e /modules/order.network ]; then
+    load /modules/order.network
+    ip link set lo up
+    ip addr add 10.0.2.15/24 dev eth0
+    ip link set eth0 up
+fi
 
 # Resync as fast as it goes.
 echo 10000000 >/proc/sys/dev/raid/speed_limit_max

@@ -1,85 +1,131 @@
-//! Debian's kernel for clouds: small, and with md as everybody has it.
+//! The distribution's own kernels, small and with md as everybody has it: Debian's for clouds, Ubuntu's for virtual
+//! machines.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use super::apt::{Apt, Distribution};
 use crate::tools::{self, Missing};
 
-/// Package that always depends on the newest kernel of its kind.
-const META_PACKAGE: &str = "linux-image-cloud-amd64";
+/// Packages that depend on the newest kernel of a release, of which each distribution has one.
+const OF_RELEASE: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 
-/// An unpacked kernel.
+/// Which of the distribution's kernels a machine boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernel {
+    /// The one that the release came with: 6.1 for Debian 12.
+    Release,
+    /// The newest that the distribution has for this release: Debian's backports, Ubuntu's hardware enablement.
+    Newer,
+}
+
+impl Kernel {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Release, Self::Newer];
+
+    /// Folder in the cache.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Release => "kernel",
+            Self::Newer => "kernel-newer",
+        }
+    }
+
+    fn download(self, dir: &Path) -> Result<(), Missing> {
+        match self {
+            Self::Release => download(&Apt::of_machine(), &OF_RELEASE, dir),
+            Self::Newer => {
+                let system = Distribution::of_machine()?;
+                match system.id.as_str() {
+                    "debian" => {
+                        let suite = format!("{}-backports", system.codename);
+                        let lists = tempfile::tempdir_in(dir).expect("the cache can be written");
+                        let apt = Apt::of_suite(lists.path(), &system.codename, &suite)?;
+                        download(&apt, &OF_RELEASE[..1], dir)
+                    }
+                    "ubuntu" => {
+                        let package = format!("linux-image-virtual-hwe-{}", system.version);
+                        download(&Apt::of_machine(), &[&package], dir)
+                    }
+                    other => Err(Missing::new(format!(
+                        "a kernel newer than the release's is known for Debian and Ubuntu, not for {other}"
+                    ))),
+                }
+            }
+        }
+    }
+}
+
+/// A kernel in the cache.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(super) struct Unpacked {
+    /// Which it is.
+    pub(super) of: Kernel,
     /// The bootable image.
     pub(super) image: PathBuf,
     /// Folder of its modules.
     pub(super) modules: PathBuf,
+    /// Major and minor number of its version.
+    pub(super) version: (u32, u32),
 }
 
-impl Kernel {
-    /// The kernel in the cache; downloaded into it if there is none.
+impl Unpacked {
+    /// The kernel in the cache; downloaded into it if it is not there.
     ///
     /// # Errors
     /// It is not there and cannot be downloaded.
-    pub(super) fn find() -> Result<Self, Missing> {
+    pub(super) fn find(kernel: Kernel) -> Result<Self, Missing> {
         let cache = tools::cache_dir("vm");
         // Test binaries may run side by side; only one of them downloads.
         let lock = File::create(cache.join("lock")).expect("the cache can be written");
         lock.lock().expect("the cache can be locked");
-        let unpacked = cache.join("kernel");
-        if !unpacked.is_dir() {
+        let folder = cache.join(kernel.folder());
+        if !folder.is_dir() {
             let fresh = tempfile::tempdir_in(&cache).expect("the cache can be written");
-            download(fresh.path())?;
+            kernel.download(fresh.path())?;
             // Renamed last, so that a half-done download is never taken for a kernel.
-            std::fs::rename(fresh.path(), &unpacked).expect("a folder can be renamed");
+            std::fs::rename(fresh.path(), &folder).expect("a folder can be renamed");
         }
+        let modules = only_entry(&folder.join("lib/modules"), "")?;
+        let name = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self {
-            image: only_entry(&unpacked.join("boot"), "vmlinuz-")?,
-            modules: only_entry(&unpacked.join("lib/modules"), "")?.join("kernel"),
+            of: kernel,
+            image: only_entry(&folder.join("boot"), "vmlinuz-")?,
+            modules: modules.join("kernel"),
+            version: version(&name)
+                .ok_or_else(|| Missing::new(format!("{name} is no version of a kernel")))?,
         })
     }
 }
 
-fn download(dir: &Path) -> Result<(), Missing> {
-    let package = match newest_package() {
-        Some(package) => package,
-        None => {
-            // A machine just made has no package lists yet. Without root this fails, and the next line tells.
-            let _ = Command::new("apt-get").args(["update", "-qq"]).output();
-            newest_package().ok_or_else(|| {
-                Missing::new(format!(
-                    "apt knows no package {META_PACKAGE}; run apt-get update on Debian for amd64"
-                ))
-            })?
-        }
-    };
-    let get = || Command::new("apt-get").args(["download", "-qq", &package]).current_dir(dir).output();
-    let mut got = get().map_err(|e| Missing::new(format!("apt-get: {e}")))?;
-    if !got.status.success() {
-        // Lists that are older than the last security update name a file which is gone.
-        let _ = Command::new("apt-get").args(["update", "-qq"]).output();
-        got = get().map_err(|e| Missing::new(format!("apt-get: {e}")))?;
+/// Unpacks the kernel for which the first known of `packages` stands, and its modules where they are a package.
+fn download(apt: &Apt, packages: &[&str], dir: &Path) -> Result<(), Missing> {
+    let newest = || packages.iter().find_map(|package| apt.dependencies(package));
+    let meta = newest().or_else(|| {
+        // A machine just made has no package lists yet.
+        apt.update();
+        newest()
+    });
+    let image = meta
+        .and_then(|names| names.into_iter().find(|name| name.starts_with("linux-image-")))
+        .ok_or_else(|| {
+            Missing::new(format!(
+                "apt knows no package {}; run apt-get update on Debian or Ubuntu for amd64",
+                packages.join(" or ")
+            ))
+        })?;
+    apt.unpack(&image, dir)?;
+    let beside = apt.dependencies(&image).unwrap_or_default();
+    for modules in beside.iter().filter(|name| name.starts_with("linux-modules-")) {
+        apt.unpack(modules, dir)?;
     }
-    if !got.status.success() {
-        let why = String::from_utf8_lossy(&got.stderr);
-        return Err(Missing::new(format!("apt-get download {package}: {}", why.trim())));
-    }
-    let archive = only_entry(dir, &package)?;
-    tools::run(&tools::find("dpkg-deb")?, [Path::new("-x"), &archive, dir]);
-    std::fs::remove_file(archive).expect("a file in the cache can be removed");
     Ok(())
 }
 
-/// Name of the package that the meta-package stands for now.
-fn newest_package() -> Option<String> {
-    let shown = Command::new("apt-cache").args(["show", META_PACKAGE]).output().ok()?;
-    String::from_utf8_lossy(&shown.stdout)
-        .lines()
-        .find_map(|line| line.strip_prefix("Depends: "))
-        .and_then(|depends| depends.split([' ', ',']).find(|name| name.starts_with("linux-image-")))
-        .map(str::to_owned)
+/// Major and minor number at the start of a version.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// The one entry of a folder whose name begins with `prefix`.
@@ -92,4 +138,17 @@ fn only_entry(dir: &Path, prefix: &str) -> Result<PathBuf, Missing> {
         .find(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
         .map(|entry| entry.path())
         .ok_or_else(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(version("6.1.0-56-cloud-amd64"), Some((6, 1)));
+        assert_eq!(version("6.12.95+deb12-cloud-amd64"), Some((6, 12)));
+        assert_eq!(version("7.0-rc1"), Some((7, 0)));
+        assert_eq!(version("kernel"), None);
+    }
 }

@@ -1,9 +1,11 @@
 //! A stock Debian kernel in QEMU, with members as its disks and a shell script as its only program.
 //!
-//! No root, no KVM and no network at run time: the kernel's package is downloaded once, emulation boots it in two
-//! to three seconds, and the members are plain files of the host. The kernel log and the script's output go to one serial
+//! No root, no KVM and no network at run time: the kernels' packages are downloaded once, emulation boots them in two
+//! to four seconds, and the members are plain files of the host. The kernel log and the script's output go to one serial
 //! line, what the script reports to another, so that neither can garble the other.
 
+mod accel;
+mod apt;
 mod cpio;
 mod initramfs;
 mod kernel;
@@ -16,33 +18,38 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+pub use kernel::Kernel;
 pub use machine::Machine;
 pub use report::{Failure, Report};
 
 use crate::tools::{self, Missing};
-use kernel::Kernel;
+use accel::Accel;
+use kernel::Unpacked;
 
 /// Disks that one machine may have. They are the units of one SCSI controller: as many virtio disks, each with a
 /// controller and interrupts of its own, would take half a minute to boot and leave none for the serial lines.
 pub const MAX_DISKS: usize = 250;
 
-/// Everything that is needed to boot; found once per test binary.
+/// Where a machine with a network finds the host: what listens on `127.0.0.1` there answers here.
+pub const HOST: &str = "10.0.2.2";
+
+/// Everything that is needed to boot one kernel; found once per test binary.
 #[derive(Debug)]
 struct Parts {
     qemu: PathBuf,
-    kernel: PathBuf,
+    kernel: Unpacked,
     /// Uncompressed cpio archive; the script of each run is put behind it.
     initramfs: Vec<u8>,
 }
 
-fn parts() -> Result<&'static Parts, Missing> {
-    static PARTS: OnceLock<Result<Parts, Missing>> = OnceLock::new();
+fn parts(kernel: Kernel) -> Result<&'static Parts, Missing> {
+    static PARTS: [OnceLock<Result<Parts, Missing>>; 2] = [const { OnceLock::new() }; 2];
     let find = || {
-        let kernel = Kernel::find()?;
-        let initramfs = initramfs::build(&kernel)?;
-        Ok(Parts { qemu: tools::find("qemu-system-x86_64")?, kernel: kernel.image, initramfs })
+        let kernel = Unpacked::find(kernel)?;
+        let initramfs = initramfs::build(&kernel.modules)?;
+        Ok(Parts { qemu: tools::find("qemu-system-x86_64")?, kernel, initramfs })
     };
-    PARTS.get_or_init(find).as_ref().map_err(Clone::clone)
+    PARTS[kernel as usize].get_or_init(find).as_ref().map_err(Clone::clone)
 }
 
 /// A machine about to be booted.
@@ -64,18 +71,49 @@ fn parts() -> Result<&'static Parts, Missing> {
 #[must_use = "a machine does nothing before `run`"]
 pub struct Vm {
     parts: &'static Parts,
-    disks: Vec<PathBuf>,
-    sector: u32,
+    accel: Accel,
+    disks: Vec<Disk>,
+    network: Option<&'static [u8]>,
     limit: Duration,
 }
 
+#[derive(Debug)]
+struct Disk {
+    image: PathBuf,
+    /// Logical and physical sector size in bytes.
+    sector: u32,
+}
+
 impl Vm {
-    /// A machine without disks.
+    /// A machine without disks, with the kernel of the release.
     ///
     /// # Errors
     /// Names what this machine lacks to run it.
     pub fn new() -> Result<Self, Missing> {
-        Ok(Self { parts: parts()?, disks: Vec::new(), sector: 512, limit: Duration::from_secs(180) })
+        Self::on(Kernel::Release)
+    }
+
+    /// A machine without disks, with this kernel.
+    ///
+    /// # Errors
+    /// Names what this machine lacks to run it.
+    pub fn on(kernel: Kernel) -> Result<Self, Missing> {
+        let vm = Self::emulated(parts(kernel)?);
+        Ok(Self { accel: accel::best()?, ..vm })
+    }
+
+    fn emulated(parts: &'static Parts) -> Self {
+        Self { parts, accel: Accel::Tcg, disks: Vec::new(), network: None, limit: Duration::from_secs(180) }
+    }
+
+    /// Major and minor number of the kernel's version.
+    pub fn version(&self) -> (u32, u32) {
+        self.parts.kernel.version
+    }
+
+    /// Whether the kernel has linear arrays: they were taken out of 6.8, and came back with 6.14.
+    pub fn has_linear(&self) -> bool {
+        !((6, 8)..(6, 14)).contains(&self.version())
     }
 
     /// Adds raw images as disks, writable.
@@ -83,15 +121,31 @@ impl Vm {
     /// # Panics
     /// With more than [`MAX_DISKS`].
     pub fn disks(mut self, images: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
-        self.disks.extend(images.into_iter().map(|p| p.as_ref().to_path_buf()));
+        self.disks.extend(images.into_iter().map(|p| Disk { image: p.as_ref().to_path_buf(), sector: 512 }));
         assert!(self.disks.len() <= MAX_DISKS, "{} disks do not fit", self.disks.len());
         self
     }
 
-    /// Logical and physical sector size of all disks, in bytes; 512 if not said.
+    /// Logical and physical sector size, in bytes, of all disks added so far; 512 if not said.
     pub fn sector(mut self, bytes: u32) -> Self {
-        self.sector = bytes;
+        for disk in &mut self.disks {
+            disk.sector = bytes;
+        }
         self
+    }
+
+    /// Adds a network on which servers of this machine are reached at [`HOST`], the module nbd and `nbd-client`.
+    ///
+    /// # Errors
+    /// `nbd-client` is not installed, or the kernel has no such modules.
+    pub fn network(mut self) -> Result<Self, Missing> {
+        static MORE: [OnceLock<Result<Vec<u8>, Missing>>; 2] = [const { OnceLock::new() }; 2];
+        let more = MORE[self.parts.kernel.of as usize]
+            .get_or_init(|| initramfs::network(&self.parts.kernel.modules))
+            .as_ref()
+            .map_err(Clone::clone)?;
+        self.network = Some(more);
+        Ok(self)
     }
 
     /// How long the machine may run before it counts as hung; three minutes if not said.
@@ -118,7 +172,9 @@ impl Vm {
     pub fn start(self, script: &str) -> Machine {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
-        std::fs::write(&initramfs, initramfs::with_script(&self.parts.initramfs, script, self.disks.len()))
+        let more = self.network.unwrap_or_default();
+        let script = initramfs::script(script, self.disks.len());
+        std::fs::write(&initramfs, [&self.parts.initramfs, more, &script].concat())
             .expect("the initramfs is written");
         let (console, results) = (dir.path().join("console"), dir.path().join("results"));
         let command = self.command(&initramfs, &console, &results);
@@ -127,10 +183,9 @@ impl Vm {
 
     fn command(&self, initramfs: &Path, console: &Path, results: &Path) -> Command {
         let mut qemu = Command::new(&self.parts.qemu);
-        // Emulation by default: nested KVM fails in ways that look like bugs of ours, and boots take seconds anyway.
-        let accel = std::env::var("BRINDLE_VM_ACCEL").unwrap_or_else(|_| "tcg".to_owned());
-        qemu.args(["-accel", &accel, "-cpu", "max", "-m", "512", "-no-reboot", "-nodefaults", "-nographic"]);
-        qemu.arg("-kernel").arg(&self.parts.kernel).arg("-initrd").arg(initramfs);
+        qemu.args(self.accel.arguments(self.version()));
+        qemu.args(["-m", "512", "-no-reboot", "-nodefaults", "-nographic"]);
+        qemu.arg("-kernel").arg(&self.parts.kernel.image).arg("-initrd").arg(initramfs);
         // A panic or an oops ends the machine at once instead of hanging it until the limit.
         qemu.args(["-append", "console=ttyS0 panic=-1 oops=panic quiet loglevel=5 rdinit=/init"]);
         for log in [console, results] {
@@ -139,13 +194,16 @@ impl Vm {
         qemu.args(["-device", "virtio-scsi-pci,id=scsi"]);
         for (i, disk) in self.disks.iter().enumerate() {
             // No flush reaches the host's disk: it is the emulated machine that may crash, never the host.
-            let path = disk.display().to_string().replace(',', ",,");
+            let path = disk.image.display().to_string().replace(',', ",,");
             qemu.arg("-drive")
                 .arg(format!("file={path},if=none,id=d{i},format=raw,cache=unsafe,discard=unmap"));
             qemu.arg("-device").arg(format!(
                 "scsi-hd,bus=scsi.0,scsi-id=0,lun={i},drive=d{i},logical_block_size={sector},physical_block_size={sector}",
-                sector = self.sector
+                sector = disk.sector
             ));
+        }
+        if self.network.is_some() {
+            qemu.args(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net"]);
         }
         qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         qemu

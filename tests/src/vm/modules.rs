@@ -5,21 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::tools::{self, Missing};
 
-/// Modules that a machine needs: disks and every level of md. A name of which the kernel knows nothing is left out;
-/// linear was away between 6.8 and 6.12 and came back under another file name.
-const WANTED: [&str; 10] = [
-    "virtio_pci",
-    "sd_mod",
-    "virtio_scsi",
-    "crc32c_generic",
-    "linear",
-    "md_linear",
-    "raid0",
-    "raid1",
-    "raid10",
-    "raid456",
-];
-
 /// A module ready to be put into the initramfs.
 #[derive(Debug)]
 pub(super) struct Module {
@@ -29,18 +14,19 @@ pub(super) struct Module {
     pub(super) content: Vec<u8>,
 }
 
-/// The wanted modules of the kernel whose modules lie under `dir`, each after those it depends on.
+/// The wanted modules of the kernel whose modules lie under `dir`, each after those it depends on. A name of which the
+/// kernel knows nothing is left out.
 ///
 /// # Errors
 /// A compressed module, and no program to unpack it.
 ///
 /// # Panics
 /// If a file cannot be read.
-pub(super) fn in_order(dir: &Path) -> Result<Vec<Module>, Missing> {
+pub(super) fn in_order(dir: &Path, wanted: &[&str]) -> Result<Vec<Module>, Missing> {
     let mut files = BTreeMap::new();
     collect(dir, &mut files);
     let mut ordered = Vec::new();
-    for name in WANTED {
+    for name in wanted {
         add(name, &files, &mut ordered)?;
     }
     Ok(ordered)
@@ -112,7 +98,7 @@ mod tests {
             let content = format!("\x7fELF\0license=GPL\0depends={depends}\0name=x\0");
             std::fs::write(dir.path().join(format!("{name}.ko")), content).expect("a file");
         }
-        let modules = in_order(dir.path()).expect("nothing is missing");
+        let modules = in_order(dir.path(), &["raid0", "raid1", "raid456"]).expect("nothing is missing");
         let names: Vec<&str> = modules.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["md_mod", "raid1", "async_xor", "raid456"]);
     }
