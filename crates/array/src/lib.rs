@@ -8,6 +8,7 @@ pub mod assembly;
 pub mod create;
 mod data;
 mod detail;
+mod journal;
 mod keeper;
 mod members;
 pub mod nest;

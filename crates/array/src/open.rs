@@ -82,6 +82,14 @@ pub enum OpenError {
         /// The device.
         label: String,
     },
+    /// The journal holds writes that have not reached the members, or can't be read or understood.
+    #[error(
+        "{label}: the journal holds writes that have not reached the members (feature journal), which this release can't replay; let mdadm assemble the array once, or use --force to read it without them"
+    )]
+    Journal {
+        /// The journal device.
+        label: String,
+    },
     /// A superblock could not be written back.
     #[error("{label}: {why}")]
     Encode {
@@ -107,7 +115,7 @@ impl Array {
     /// An [`OpenError`] that names the device or the reason.
     pub async fn open(
         io: &Io,
-        assembly: Assembly,
+        mut assembly: Assembly,
         devices: &[MemberId],
         config: OpenConfig,
     ) -> Result<Self, OpenError> {
@@ -122,6 +130,7 @@ impl Array {
         for (device, &id) in assembly.devices.iter().zip(devices) {
             check_identity(io, &pool, device, id).await?;
         }
+        assembly.look_into_journal(io, devices).await?;
         let geometry = assembly.geometry.clone();
         let members = Rc::new(members(&assembly, devices));
         let keeping = Keeping { wall_clock: config.wall_clock, idle: config.idle, writable };
@@ -195,7 +204,7 @@ async fn check_identity(
 }
 
 /// The members by role.
-fn members(assembly: &Assembly, ids: &[MemberId]) -> Members {
+pub(crate) fn members(assembly: &Assembly, ids: &[MemberId]) -> Members {
     let device = |at: &Option<usize>| {
         let at = (*at)?;
         Some(Device { id: *ids.get(at)?, data_offset: assembly.devices.get(at)?.superblock.data_offset })

@@ -203,7 +203,7 @@ fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayRep
     })?;
     let mut members = members;
     look_again(world, &mut members)?;
-    let array = world.start(world::assembly(&members, false)?, &members)?;
+    let array = world.start(world.assemble(&members, false)?, &members)?;
     if plan.needs_resync {
         let bar = progress::bar("syncing", array.sync_len());
         let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));
@@ -216,7 +216,7 @@ fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayRep
         .block_on(array.stop())
         .map_err(|source| Failure::Volume { doing: "stopping the array", source })?;
     look_again(world, &mut members)?;
-    let report = ArrayReport::of(&world::assembly(&members, false)?);
+    let report = ArrayReport::of(&world.assemble(&members, false)?);
     world.io.block_on(world.stop(&array))?;
     Ok(report)
 }

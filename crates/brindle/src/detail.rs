@@ -1,20 +1,29 @@
 //! `brindle detail`: the array that members form.
 
+use brindle_array::OpenError;
 use brindle_array::assembly::AssemblyError;
 
 use crate::cli::Detail;
 use crate::failure::Failure;
 use crate::report::{self, ArrayReport};
-use crate::world::{self, Opening, World};
+use crate::world::{Opening, World};
 
 pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
     let mut world = World::new(Opening::LOOK)?;
     let members = world.open_all(&args.members)?;
-    // A dirty and degraded array is told about; only its use has to be forced.
-    let assembly = match world::assembly(&members, false) {
-        Err(AssemblyError::DirtyDegraded { .. }) => world::assembly(&members, true)?,
+    let assembly = match world.assemble(&members, false) {
+        Err(failure) if is_told_about(&failure) => world.assemble(&members, true)?,
         other => other?,
     };
     let report = ArrayReport::of(&assembly);
     if args.json { report::print_json(&report) } else { report::print(&report.text()) }
+}
+
+/// The array is there, and only its use has to be forced.
+fn is_told_about(failure: &Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Assembly(AssemblyError::DirtyDegraded { .. } | AssemblyError::JournalMissing { .. })
+            | Failure::OpenArray(OpenError::Journal { .. })
+    )
 }

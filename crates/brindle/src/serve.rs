@@ -72,7 +72,7 @@ fn access(args: &Serve) -> Result<Access, Failure> {
     }
     let mut world = World::new(Opening { force: args.force, ..Opening::LOOK })?;
     let members = world.open_all(&args.members)?;
-    let assembly = world::assembly(&members, args.force)?;
+    let assembly = world.assemble(&members, args.force)?;
     let limits = world.nested_limits.iter().chain(&assembly.limits);
     let reasons: Vec<String> =
         limits.filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, Limitation, assemble};
+use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, Limitation, assemble};
 use brindle_array::{Array, OpenConfig, nest};
 use brindle_io::device::{Access, Device, Identity};
 use brindle_io::uring::Uring;
@@ -128,7 +128,7 @@ impl World {
     /// Opens an array and serves it as a member.
     fn open_array(&mut self, name: &Path, parts: &[PathBuf]) -> Result<Named, Failure> {
         let members = parts.iter().map(|part| self.open_device(part)).collect::<Result<Vec<_>, _>>()?;
-        let assembly = assembly(&members, self.opening.force)?;
+        let assembly = self.assemble(&members, self.opening.force)?;
         self.nested_limits.extend(assembly.limits.iter().cloned());
         let array = self.start(assembly, &members)?;
         let label = name.display().to_string();
@@ -138,10 +138,17 @@ impl World {
         Ok(Named { info: candidate.member, label, id, candidate, is_zero: false })
     }
 
+    /// The array that `members` form, with what its journal tells.
+    pub(crate) fn assemble(&self, members: &[Named], force: bool) -> Result<Assembly, Failure> {
+        let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
+        let mut assembly = assemble(&candidates, AssembleOptions { force })?;
+        self.io.block_on(assembly.look_into_journal(&self.io, &ids(members)))?;
+        Ok(assembly)
+    }
+
     /// Opens the array that was assembled from `members`.
     pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
-        let ids: Vec<MemberId> = members.iter().map(|member| member.id).collect();
-        Ok(self.io.block_on(Array::open(&self.io, assembly, &ids, self.config()))?)
+        Ok(self.io.block_on(Array::open(&self.io, assembly, &ids(members), self.config()))?)
     }
 
     fn config(&self) -> OpenConfig {
@@ -209,10 +216,8 @@ fn parts(name: &Path) -> Option<Vec<PathBuf>> {
     (text.contains(JOIN) && !name.exists()).then(|| text.split(JOIN).map(PathBuf::from).collect())
 }
 
-/// The array that devices form.
-pub(crate) fn assembly(members: &[Named], force: bool) -> Result<Assembly, AssemblyError> {
-    let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
-    assemble(&candidates, AssembleOptions { force })
+fn ids(members: &[Named]) -> Vec<MemberId> {
+    members.iter().map(|member| member.id).collect()
 }
 
 /// An array that was put together from devices, and the world in which it runs.
@@ -233,7 +238,7 @@ pub(crate) fn open(names: &[PathBuf], opening: Opening) -> Result<Running, Failu
     }
     let mut world = World::new(opening)?;
     let members = world.open_all(names)?;
-    let assembly = assembly(&members, opening.force)?;
+    let assembly = world.assemble(&members, opening.force)?;
     let array = world.start(assembly.clone(), &members)?;
     Ok(Running { array, assembly, world })
 }

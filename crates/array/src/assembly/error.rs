@@ -128,6 +128,15 @@ pub enum AssemblyError {
         /// Roles without a usable member.
         roles: Vec<u16>,
     },
+    /// The array's journal is not here: it may hold the only copy of what was last written.
+    #[error(
+        "{} (feature journal): it may hold the only copy of what was last written; name it with the members, or use --force to read without it",
+        Journal(stale.as_deref())
+    )]
+    JournalMissing {
+        /// A journal device that is given, but out of date.
+        stale: Option<String>,
+    },
     /// A member has bad blocks, and the array can't do without that member.
     #[error(
         "{} bad blocks in their log, and the array can't do without: use --force to read them as they are",
@@ -181,6 +190,17 @@ struct Are<'a>(&'a [u16]);
 impl fmt::Display for Are<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.len() > 1 { "are" } else { "is" })
+    }
+}
+
+struct Journal<'a>(Option<&'a str>);
+
+impl fmt::Display for Journal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("the array's journal device is missing"),
+            Some(label) => write!(f, "the journal device {label} is out of date"),
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! What keeps an array from being written to by this release.
 
-use brindle_format::md::Features;
+use brindle_format::md::{DeviceRole, Features};
+
+use super::choose::Picked;
+use super::{AssembleOptions, AssemblyError, DeviceUse};
 
 /// A reason why an array is served read-only, or with less certainty. The message names feature and way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,9 +21,22 @@ pub enum Limitation {
     Ppl,
     /// Writes go to a journal first.
     #[error(
-        "the array has a journal device (feature journal), which this release can't write, and what is only in the journal is not seen; let md stop the array and drop the journal"
+        "the array has a journal device (feature journal), which this release can't write; let mdadm drop the journal first"
     )]
     Journal,
+    /// Forced: the journal, which may hold the only copy of writes, is not here.
+    #[error(
+        "the array's journal is missing or out of date (feature journal): what was last written may be missing or mixed with older bytes; copy what you need to another array"
+    )]
+    JournalMissing,
+    /// Forced: the journal holds writes that have not reached the members.
+    #[error(
+        "{label} holds writes that have not reached the members (feature journal): they are missing from what is read; let mdadm assemble the array to have them replayed"
+    )]
+    JournalPending {
+        /// The journal device.
+        label: String,
+    },
     /// Members have bad blocks; they are left out of reads.
     #[error(
         "{} in their log (feature bad-blocks), which this release does not keep; replace these members with mdadm",
@@ -91,6 +107,24 @@ pub(super) fn of_features(features: Features) -> Vec<Limitation> {
         limits.push(Limitation::Unknown { bits: features.unknown() });
     }
     limits
+}
+
+/// An array with a journal can't do without: it may hold the only copy of what was last written (mdadm's "not safe to
+/// assemble with missing or stale journal device").
+pub(super) fn of_journal(
+    features: Features,
+    picked: &[Picked<'_>],
+    usage: &[DeviceUse],
+    options: AssembleOptions,
+) -> Result<Option<Limitation>, AssemblyError> {
+    if !features.contains(Features::JOURNAL) || usage.contains(&DeviceUse::Journal) {
+        return Ok(None);
+    }
+    if options.force {
+        return Ok(Some(Limitation::JournalMissing));
+    }
+    let stale = picked.iter().find(|device| device.superblock.role() == DeviceRole::Journal);
+    Err(AssemblyError::JournalMissing { stale: stale.map(|device| device.label.to_owned()) })
 }
 
 fn has(labels: &[String]) -> String {

@@ -26,7 +26,8 @@ use choose::{Chosen, Picked};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AssembleOptions {
     /// Assemble although bytes may be wrong: those that lost members held in an array that was not stopped cleanly,
-    /// those in bad blocks, and, read-only, those of members that missed writes.
+    /// those in bad blocks, and, read-only, those of members that missed writes, or whose journal did not bring them all
+    /// that it holds.
     pub force: bool,
 }
 
@@ -113,6 +114,10 @@ pub struct Assembly {
     pub devices: Vec<AssembledDevice>,
     /// What keeps the array from being written to, or makes its content less certain.
     pub limits: Vec<Limitation>,
+    /// Assembled by force.
+    pub(crate) forced: bool,
+    /// Whether the journal holds what the members don't is known.
+    pub(crate) journal_seen: bool,
 }
 
 impl Assembly {
@@ -168,12 +173,13 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
     let mut draft = Draft { level, layout, picked: &picked, chosen, limits: limits::of_features(features) };
     draft.limit_replacements();
     draft.check_missing()?;
+    draft.limits.extend(limits::of_journal(features, &picked, &draft.chosen.usage, options)?);
     let geometry = draft.geometry()?;
     draft.check_bad_blocks(&geometry, options)?;
     draft.force_stale(&geometry, options)?;
     draft.check_tolerance(&geometry)?;
     draft.check_dirty(&geometry, options)?;
-    Ok(draft.finish(geometry))
+    Ok(draft.finish(geometry, options))
 }
 
 /// The layout; RAID 0's counts only if a feature bit says that it was recorded.
@@ -335,7 +341,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn finish(self, geometry: Geometry) -> Assembly {
+    fn finish(self, geometry: Geometry, options: AssembleOptions) -> Assembly {
         let freshest = self.chosen.freshest.superblock;
         let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, usage)| AssembledDevice {
             label: device.label.to_owned(),
@@ -357,6 +363,8 @@ impl Draft<'_> {
             devices: devices.collect(),
             limits: self.limits,
             geometry,
+            forced: options.force,
+            journal_seen: false,
         }
     }
 }

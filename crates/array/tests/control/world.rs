@@ -106,6 +106,15 @@ impl World {
         Superblock::parse(self.version, &bytes, self.size).unwrap()
     }
 
+    /// Changes the superblock on a member.
+    pub(crate) fn change(&self, member: usize, edit: impl FnOnce(&mut Superblock)) {
+        let mut sb = self.superblock(member);
+        edit(&mut sb);
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        sb.encode(&mut bytes).unwrap();
+        self.memory.poke(self.ids[member], sb.super_offset, &bytes);
+    }
+
     pub(crate) fn superblocks(&self) -> Vec<Superblock> {
         (0..self.ids.len()).map(|n| self.superblock(n)).collect()
     }

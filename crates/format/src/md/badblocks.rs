@@ -1,7 +1,7 @@
 //! Bad-block log of a 1.x member: a table of 64-bit entries, ended by all ones.
 //!
 //! Each entry is little-endian: 54 bits of address, 10 bits of length, both in units of `512 << shift` bytes, counted
-//! from the start of the device's data (`super_1_load` in the kernel's `md.c`).
+//! from the start of the device, not of its data (`super_1_load` and `rdev_set_badblocks` in the kernel's `md.c`).
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
@@ -19,7 +19,7 @@ pub const MAX_LENGTH: u64 = 512;
 /// A range of a member that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BadRange {
-    /// First bad byte, from the start of the member's data.
+    /// First bad byte, from the start of the device.
     pub offset: u64,
     /// Bytes.
     pub len: u64,

@@ -120,7 +120,7 @@ pub struct Superblock {
     pub bad_block_log: Option<BadBlockLog>,
     /// Partial parity log, if `PPL` or `MULTIPLE_PPLS` is set.
     pub ppl: Option<Ppl>,
-    /// Sector of the journal device at which replay starts, if this device is the journal.
+    /// Byte of the journal device, from `data_offset`, at which replay starts, if this device is the journal.
     pub journal_tail: Option<u64>,
     /// Reshape under way.
     pub reshape: Option<Reshape>,

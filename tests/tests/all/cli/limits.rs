@@ -30,7 +30,7 @@ struct Limit {
     change: fn(&mut Superblock),
 }
 
-const LIMITS: [Limit; 4] = [
+const LIMITS: [Limit; 3] = [
     Limit { feature: "feature bitmap", change: |sb| sb.bitmap_offset = Some(4096) },
     Limit {
         feature: "feature ppl",
@@ -39,7 +39,6 @@ const LIMITS: [Limit; 4] = [
             sb.ppl = Some(brindle_format::md::Ppl { offset: 8192, size: 4096 });
         },
     },
-    Limit { feature: "feature journal", change: |sb| sb.features |= Features::JOURNAL },
     Limit { feature: "0x40000000", change: |sb| sb.features |= Features(0x4000_0000) },
 ];
 
