@@ -3,11 +3,16 @@
 //! - [`tools`]: other people's programs, and what a test does when one is missing.
 //! - [`program`]: the program itself, as its users run it.
 //! - [`files`]: members, contents and hashes.
+//! - [`loops`]: files as block devices.
+//! - [`nbd`], [`load`]: a client that writes in parallel, and what the content may be afterwards.
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
 
 pub mod files;
 pub mod golden;
+pub mod load;
+pub mod loops;
+pub mod nbd;
 pub mod program;
 pub mod tools;
 pub mod vm;

@@ -25,3 +25,8 @@ idle() {
         sleep 0.1
     done
 }
+
+# flat FILE: its lines as one, joined by |, for `put`.
+flat() {
+    tr '\n' '|' <"$1"
+}

@@ -9,3 +9,4 @@ mod foreign;
 mod format;
 mod golden;
 mod machine;
+mod tomd;

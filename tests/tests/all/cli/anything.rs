@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::FileExt;
 
+use brindle_tests::loops::Loop;
 use brindle_tests::tools::{self, or_skip};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::occupied::Loop;
 use super::places::{set_mode, unprivileged};
 use super::*;
 
@@ -109,12 +109,12 @@ fn what_other_tools_make() {
 fn a_physical_volume_of_lvm() {
     let Some(pvcreate) = or_skip(tools::find("pvcreate")) else { return };
     let set = Set::sparse(2, 16 * MIB);
-    let Some(device) = or_skip(Loop::over(&set.members[0])) else { return };
+    let Some(device) = or_skip(Loop::over(&set.members[0], 512)) else { return };
     let uuid = "AbCdEf-GhIj-KlMn-OpQr-StUv-WxYz-012345";
     let script =
-        format!("{} -qq -y --norestorefile -u {uuid} {} 2>&1", pvcreate.display(), device.0.display());
+        format!("{} -qq -y --norestorefile -u {uuid} {} 2>&1", pvcreate.display(), device.path().display());
     tools::run(Path::new("/bin/sh"), ["-ec", &script]);
-    seen(&device.0, "LVM physical volume");
+    seen(device.path(), "LVM physical volume");
     drop(device);
     occupied(&set, "LVM", None, Some(uuid));
 }

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
+use brindle_tests::loops::Loop;
 use brindle_tests::tools::{self, Missing, or_skip};
-use rustix::process::geteuid;
 
 use super::*;
 
@@ -65,44 +65,20 @@ fn another_brindle() {
     server.stop();
 }
 
-/// A loop device; detached when dropped.
-pub(super) struct Loop(pub(super) PathBuf);
-
-impl Loop {
-    pub(super) fn over(file: &Path) -> Result<Self, Missing> {
-        if !geteuid().is_root() {
-            return Err(Missing::new("loop devices need root"));
-        }
-        let losetup = tools::find("losetup")?;
-        let output = Command::new(losetup).args(["--find", "--show"]).arg(file).output().unwrap();
-        if !output.status.success() {
-            let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(Missing::new(format!("no loop device can be had: {why}")));
-        }
-        Ok(Self(String::from_utf8(output.stdout).unwrap().trim().into()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_file_behind_a_loop_device_and_a_mounted_device() {
     let Some(mkfs) = or_skip(tools::find("mkfs.ext4")) else { return };
     let set = Set::sparse(2, 8 * MIB);
     tools::run(&mkfs, ["-q", name(&set.members[0])]);
-    let Some(device) = or_skip(Loop::over(&set.members[0])) else { return };
+    let Some(device) = or_skip(Loop::over(&set.members[0], 512)) else { return };
     set.unchanged(|| {
-        set.create("-l 1 --force").refused(1, &[name(&set.members[0]), name(&device.0), "backs"]);
+        set.create("-l 1 --force").refused(1, &[name(&set.members[0]), name(device.path()), "backs"]);
     });
-    let mount = Mount::new(&set, &["-o", "ro", name(&device.0)]);
+    let mount = Mount::new(&set, &["-o", "ro", name(device.path())]);
     let Some(mount) = or_skip(mount) else { return };
-    let members = [device.0.clone(), set.members[1].clone()];
+    let members = [device.path().to_owned(), set.members[1].clone()];
     set.unchanged(|| {
-        run("create -l 1 --force", &members).refused(1, &[name(&device.0), "mounted", "unmount"]);
+        run("create -l 1 --force", &members).refused(1, &[name(device.path()), "mounted", "unmount"]);
     });
     drop(mount);
     run("create -l 1 --force", &members).ok();

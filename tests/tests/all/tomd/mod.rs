@@ -1,0 +1,113 @@
+//! From Brindle to md: arrays that the program makes, serves, loses members of and rewrites; a stock kernel assembles them
+//! without a warning, reads the same content, finds all redundancy true, and takes the lost members back.
+
+mod matrix;
+mod written;
+
+use std::time::Duration;
+
+use brindle_tests::tools::{Missing, or_skip};
+use brindle_tests::vm::{MAX_DISKS, Report, Vm};
+
+use matrix::Shape;
+use written::Written;
+
+/// Has md assemble the array from the members that were not lost, read and compare all, and take the lost ones back.
+fn script(index: usize, array: &Written, first: usize) -> String {
+    let device = |role: usize| format!(" /dev/member/{}", first + role);
+    let (lost, left): (Vec<usize>, Vec<usize>) =
+        (0..array.members.len()).partition(|role| array.lost.contains(role));
+    let list = |roles: &[usize]| roles.iter().map(|&role| device(role)).collect::<String>();
+    let (name, left, lost) = (array.shape.name(), list(&left), list(&lost));
+    let check = |key: &str| {
+        format!(
+            "echo check >$sys/sync_action
+             idle $md
+             put {key}{index} $(cat $sys/mismatch_cnt)\n"
+        )
+    };
+    let mut script = format!(
+        "md=/dev/md{index} sys=/sys/block/md{index}/md
+         dmesg -c >/dev/null
+         mdadm --assemble --run $md{left} >/tmp/said 2>&1 || {{ cat /tmp/said; step 'assemble {name}' false; }}
+         put said{index} \"$(flat /tmp/said)\"
+         mdadm --detail $md >/tmp/detail
+         put detail{index} \"$(flat /tmp/detail)\"
+         put sha{index} $(sha $md)\n"
+    );
+    if array.shape.tolerance() > 0 {
+        script += &format!("put action{index} $(cat $sys/sync_action)\n{}", check("mismatches"));
+    }
+    script += &format!("dmesg -c >/tmp/log\nput log{index} \"$(flat /tmp/log)\"\n");
+    if !lost.is_empty() {
+        script += &format!(
+            "mdadm --zero-superblock {lost}
+             step 'take members back into {name}' mdadm --add $md{lost}
+             idle $md
+             put degraded{index} $(cat $sys/degraded)
+             put again{index} $(sha $md)\n{}",
+            check("remaining")
+        );
+    }
+    script + &format!("step 'stop {name}' mdadm --stop $md\n")
+}
+
+fn judge(index: usize, array: &Written, report: &Report) {
+    let value = |key: &str| &report[format!("{key}{index}").as_str()];
+    let (name, count, lost) = (array.shape.name(), array.members.len(), array.lost.len());
+    let drives = |n: usize| if n == 1 { "1 drive".to_owned() } else { format!("{n} drives") };
+    let out_of = if lost > 0 { format!(" (out of {count})") } else { String::new() };
+    let said = format!("mdadm: /dev/md{index} has been started with {}{out_of}.", drives(count - lost));
+    assert_eq!(value("said").trim_end_matches('|'), said, "{name}");
+    assert_eq!(value("sha"), array.sha256, "{name}: content");
+    for trouble in ["kicking", "non-fresh", "not clean", "resync", "error", "invalid", "bad", "WARN"] {
+        let log = value("log").replace('|', "\n");
+        assert!(!log.contains(trouble), "{name}: the kernel is troubled ({trouble})\n{log}");
+    }
+    if array.shape.tolerance() > 0 {
+        assert_eq!(value("action"), "idle", "{name}: md saw no need to resync");
+        assert_eq!(value("mismatches"), "0", "{name}");
+    }
+    if lost > 0 {
+        assert_eq!(value("degraded"), "0", "{name}: members missing after recovery");
+        assert_eq!(value("again"), array.sha256, "{name}: content after recovery");
+        assert_eq!(value("remaining"), "0", "{name}: after recovery");
+    }
+}
+
+/// Makes the arrays of one sector size, whole and with losses, and has md judge all of them in one boot.
+fn made_for_md(sector: u32) -> Result<(), Missing> {
+    let vm = Vm::new()?.limit(Duration::from_secs(1800));
+    let dir = tempfile::tempdir().unwrap();
+    let shapes: Vec<Shape> = matrix::all().into_iter().filter(|shape| shape.sector == sector).collect();
+    let mut arrays = Vec::new();
+    for (number, shape) in shapes.iter().enumerate() {
+        arrays.push(Written::new(shape, number, dir.path(), false)?);
+        if shape.tolerance() > 0 {
+            arrays.push(Written::new(shape, number, dir.path(), true)?);
+        }
+    }
+    let members: Vec<_> = arrays.iter().flat_map(|array| &array.members).collect();
+    assert!(members.len() <= MAX_DISKS);
+    let mut first = 0;
+    let mut all = String::new();
+    for (index, array) in arrays.iter().enumerate() {
+        all += &script(index, array, first);
+        first += array.members.len();
+    }
+    let report = vm.disks(members).sector(sector).run(&all).unwrap();
+    for (index, array) in arrays.iter().enumerate() {
+        judge(index, array, &report);
+    }
+    Ok(())
+}
+
+#[test]
+fn md_takes_over_arrays_of_512_byte_sectors() {
+    let _ = or_skip(made_for_md(512));
+}
+
+#[test]
+fn md_takes_over_arrays_of_4096_byte_sectors() {
+    let _ = or_skip(made_for_md(4096));
+}
