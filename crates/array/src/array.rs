@@ -10,7 +10,7 @@ use brindle_parity::Kernel;
 use crate::data::lock::RangeLock;
 use crate::data::mirrored::BLOCK;
 use crate::data::parity::{Batches, Writers};
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Truth};
 use crate::members::{Device, Members, RoleState};
 use crate::volume::{Limits, Volume, VolumeError, ZeroOptions};
 
@@ -79,7 +79,8 @@ impl Array {
     pub fn volatile(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>, config: Config) -> Self {
         let members = Rc::new(Members::new(devices));
         let map = geometry.clone();
-        let keeper = Keeper::volatile(Rc::clone(&members), Box::new(move |lost| map.can_lose(lost)));
+        let truth = Truth::of(&geometry, None);
+        let keeper = Keeper::volatile(Rc::clone(&members), Box::new(move |lost| map.can_lose(lost)), truth);
         Self::new(io, geometry, members, Rc::new(keeper), config)
     }
 
@@ -126,6 +127,12 @@ impl Array {
     /// If the array has no such role.
     pub fn begin_recovery(&self, role: u16, device: Device) {
         self.0.members.set_device(role, device, RoleState::Recovering(0));
+    }
+
+    /// Redundancy is not known true from `position` on (see [`Array::sync_len`]), as after a crash. For volatile
+    /// arrays: superblocks learn nothing of it.
+    pub fn doubt_redundancy(&self, position: u64) {
+        self.0.keeper.doubt(position);
     }
 
     /// Where each byte lives.

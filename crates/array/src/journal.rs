@@ -16,7 +16,7 @@ use brindle_layout::{Family, ParityRows};
 
 use crate::array::{Array, Config};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Truth};
 use crate::open::{OpenError, members};
 use crate::volume::Volume;
 
@@ -69,7 +69,8 @@ async fn is_settled(
     let members = Rc::new(members(assembly, devices));
     let geometry = assembly.geometry.clone();
     let lose = geometry.clone();
-    let keeper = Keeper::volatile(Rc::clone(&members), Box::new(move |lost| lose.can_lose(lost)));
+    let truth = Truth::of(&geometry, None);
+    let keeper = Keeper::volatile(Rc::clone(&members), Box::new(move |lost| lose.can_lose(lost)), truth);
     let config = Config { read_only: true, scratch_bytes: 0, ..Config::default() };
     let array = Array::new(io, geometry, members, Rc::new(keeper), config);
     log.holds_data_of(&array, &logged).await && log.holds_parity_of(&array, map, &logged).await

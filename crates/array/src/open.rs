@@ -7,7 +7,7 @@ use brindle_io::{Duration, Io, MemberId, OpError, Pool};
 
 use crate::array::{Array, Config, ReadPolicy};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
-use crate::keeper::{Keeper, Keeping, Record};
+use crate::keeper::{Keeper, Keeping, Record, Truth};
 use crate::members::{Device, Members, RoleState};
 use crate::volume::VolumeError;
 
@@ -139,7 +139,8 @@ impl Array {
         let map = geometry.clone();
         let can_lose = Box::new(move |lost: &[u16]| map.can_lose(lost));
         let redundant = geometry.level().is_redundant();
-        let keeper = Keeper::recorded(io, Rc::clone(&members), can_lose, redundant, record);
+        let truth = Truth::of(&geometry, record.resync.get());
+        let keeper = Keeper::recorded(io, Rc::clone(&members), can_lose, redundant, record, truth);
         let config = Config {
             scratch_bytes: config.scratch_bytes,
             read_policy: config.read_policy,

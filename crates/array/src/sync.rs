@@ -38,8 +38,9 @@ impl Array {
     ///
     /// Dropping the future ends the resync after the windows under way.
     ///
-    /// What could not be made true, since members of a parity level are lost, is counted as `unverified` in the
-    /// report; then the array still [needs a resync](Array::needs_resync).
+    /// What could not be made true, since data members of a parity level are lost or can't be read, is counted as
+    /// `unverified` in the report; then the array still [needs a resync](Array::needs_resync), until that data is
+    /// written anew. A resync that can make nothing true any more for what is lost ends early.
     ///
     /// # Errors
     /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; a member's, if
@@ -50,23 +51,28 @@ impl Array {
             return Err(VolumeError::ReadOnly);
         }
         let Some(from) = keeper.resync_offset() else { return Ok(SyncReport::default()) };
-        let parity = matches!(self.0.geometry.family(), Family::Parity(_));
+        let parity = match self.0.geometry.family() {
+            Family::Parity(map) => Some(map.parity_members()),
+            _ => None,
+        };
         let mut sweep = Sweep::new(self, from, SyncMode::Repair);
         let mut saved = (from, self.0.io.now());
         while let Some(position) = sweep.advance().await? {
             progress(sweep.progress(position));
-            // Nothing tells which of data and parity is right where one of them is lost.
-            if parity && sweep.report.unverified > 0 {
-                return Ok(sweep.report);
+            match parity {
+                // Each row lacks data, or all its parity.
+                Some(parity) if sweep.report.unverified > 0 && self.0.members.lost() >= parity => break,
+                // Rows are noted one by one when they are true.
+                Some(_) => {}
+                None => keeper.made_true(from..position, false),
             }
             let now = self.0.io.now();
-            let save = position - saved.0 >= sweep.total / SAVES || now.since(saved.1) >= SAVE_EVERY;
-            if save {
+            if position - saved.0 >= sweep.total / SAVES || now.since(saved.1) >= SAVE_EVERY {
                 saved = (position, now);
+                keeper.save_position().await?;
             }
-            keeper.synced(Some(position), save && position < sweep.total).await?;
         }
-        keeper.synced(None, true).await?;
+        keeper.save_position().await?;
         Ok(sweep.report)
     }
 

@@ -4,11 +4,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, RoleState, SyncMode, Volume, ZeroOptions};
+use brindle_array::{Array, Config, Device, RoleState, SyncMode, Volume, VolumeError, ZeroOptions};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
-use brindle_layout::{Geometry, Layout, Level};
+use brindle_layout::{Family, Geometry, Layout, Level, ParityRows};
 
 const SECTOR: u64 = 512;
 const DATA_OFFSET: u64 = 4096;
@@ -60,6 +60,12 @@ impl History {
         let zero = Change { began: 0, ended: 0, offset: 0, len: 0, value: 0 };
         core::iter::once(&zero).chain(over.iter().copied()).any(|c| c.value == value && !overwritten(c))
     }
+
+    /// Whether a change of a sector had been acknowledged by then.
+    fn acknowledged(&self, by: u64, sector: u64) -> bool {
+        let over = |c: &Change| c.offset <= sector && sector < c.offset + c.len && c.ended < by;
+        self.changes.borrow().iter().any(over)
+    }
 }
 
 /// A sector tells which write it is of, and where it belongs.
@@ -101,6 +107,10 @@ struct Storm {
     history: History,
     level: Level,
     seed: u64,
+    /// Parity is in doubt at first.
+    doubtful: bool,
+    /// Members that die.
+    deaths: usize,
 }
 
 impl Storm {
@@ -118,13 +128,36 @@ impl Storm {
         let config = Config { scratch_bytes: 0, ..Config::default() };
         let array = Array::volatile(&io, geometry, devices(&drives), config);
         let pool = io.pool(16 << 20);
-        Rc::new(Self { io, sim, array, pool, drives, history: History::default(), level, seed })
+        let history = History::default();
+        Rc::new(Self { io, sim, array, pool, drives, history, level, seed, doubtful: false, deaths: 0 })
+    }
+
+    fn rows(&self) -> &ParityRows {
+        match self.array.geometry().family() {
+            Family::Parity(map) => map,
+            _ => unreachable!("only parity is put in doubt"),
+        }
+    }
+
+    /// Whether a read may fail that began at `began`: of an array whose parity was in doubt, what lost members held and
+    /// nobody has written since. A second loss takes with it what was written to a survivor beside the first.
+    fn may_fail(&self, began: u64, offset: u64, len: u64) -> bool {
+        let lost = |&at: &u64| {
+            let position = self.rows().position(at);
+            let role = self.rows().row(position.row).data_member(position.data_index);
+            let there = self.array.state(role) == RoleState::InSync;
+            !there && (self.deaths > 1 || !self.history.acknowledged(began, at))
+        };
+        self.doubtful && (offset..offset + len).step_by(SECTOR as usize).any(|at| lost(&at))
     }
 
     async fn read(&self, array: &Array, offset: u64, len: u64) {
         let began = self.history.tick();
         let buf = self.pool.alloc(len as usize).await;
-        array.read(offset, buf.all()).await.unwrap();
+        if let Err(error) = array.read(offset, buf.all()).await {
+            let who = (self.level.name(), self.seed);
+            return assert!(self.may_fail(began, offset, len), "{who:?}: {len} bytes at {offset}: {error}");
+        }
         for (n, sector) in (0..).zip(buf.bytes().chunks(SECTOR as usize)) {
             let at = offset + n * SECTOR;
             let who = (self.level.name(), self.seed);
@@ -139,15 +172,23 @@ impl Storm {
         let zero = random.below(8) == 0;
         if zero {
             let change = self.history.begin(offset, len, 0);
-            self.array.write_zeroes(offset, len, ZeroOptions::default()).await.unwrap();
-            return self.history.end(change);
+            let result = self.array.write_zeroes(offset, len, ZeroOptions::default()).await;
+            return self.ended(change, result);
         }
         let buf = self.pool.alloc(len as usize).await;
         let value = 1 + self.history.changes.borrow().len() as u64;
         fill(&mut buf.bytes_mut(), offset, value);
         let change = self.history.begin(offset, len, value);
-        self.array.write(offset, buf.all(), random.below(4) == 0).await.unwrap();
-        self.history.end(change);
+        let result = self.array.write(offset, buf.all(), random.below(4) == 0).await;
+        self.ended(change, result);
+    }
+
+    /// One that failed may be seen for ever after.
+    fn ended(&self, change: usize, result: Result<(), VolumeError>) {
+        match result {
+            Ok(()) => self.history.end(change),
+            Err(error) => assert!(self.doubtful && self.deaths > 1, "{}: {error}", self.seed),
+        }
     }
 
     async fn lane(&self, lane: u64) {
@@ -270,6 +311,66 @@ fn every_answer_is_explained_and_redundancy_is_true_in_the_end() {
     for (level, layout, members, dead, ailing) in STORMS {
         for seed in 0..4 {
             run(level, layout, members, dead, ailing, seed);
+        }
+    }
+}
+
+/// All parity is garbage, a resync is under way, and members die; none is rebuilt.
+fn run_doubtful(level: Level, members: usize, dead: &'static [u16], seed: u64) {
+    let storm = Storm::new(level, "", members, seed);
+    let storm = Rc::into_inner(storm).unwrap();
+    let storm = Rc::new(Storm { doubtful: true, deaths: dead.len(), ..storm });
+    let io = storm.io.clone();
+    io.block_on(async {
+        scramble_parity(&storm).await;
+        storm.array.doubt_redundancy(0);
+        let mut lanes = Vec::new();
+        for lane in 0..LANES {
+            let storm = Rc::clone(&storm);
+            lanes.push(io.spawn(async move { storm.lane(lane).await }));
+        }
+        let mut random = Random(seed);
+        let array = storm.array.clone();
+        lanes.push(io.spawn(async move {
+            array.resync(|_| ()).await.unwrap();
+        }));
+        for &role in dead {
+            io.sleep(Duration::from_micros(200 + random.below(6000))).await;
+            storm.sim.kill(storm.drives[usize::from(role)]);
+        }
+        join_all(lanes).await;
+        for at in (0..storm.array.limits().size).step_by(SECTOR as usize) {
+            storm.read(&storm.array, at, SECTOR).await;
+        }
+    });
+    io.shutdown();
+}
+
+async fn scramble_parity(storm: &Storm) {
+    let garbage = storm.pool.alloc(CHUNK as usize).await;
+    garbage.bytes_mut().fill(0xA5);
+    let mut group = storm.io.group();
+    for row in 0..storm.rows().rows() {
+        let roles = storm.rows().row(row);
+        for role in core::iter::once(roles.p()).chain(roles.q()) {
+            let offset = DATA_OFFSET + storm.rows().row_offset(row);
+            group.write(storm.drives[usize::from(role)], offset, &garbage.all(), false);
+        }
+    }
+    assert!(group.submit().await.is_ok());
+}
+
+#[test]
+fn members_that_die_in_a_resync_take_nothing_with_them_that_was_written() {
+    let storms: [(Level, usize, &[u16]); 4] = [
+        (Level::Raid5, 4, &[]),
+        (Level::Raid5, 4, &[1]),
+        (Level::Raid6, 5, &[2]),
+        (Level::Raid6, 6, &[0, 3]),
+    ];
+    for (level, members, dead) in storms {
+        for seed in 0..5 {
+            run_doubtful(level, members, dead, seed);
         }
     }
 }

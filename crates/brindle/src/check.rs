@@ -85,7 +85,9 @@ impl Report {
         let mut text = format!("mismatch_cnt {} (sectors of 512 bytes)\n", self.mismatch_cnt);
         if self.unverified > 0 {
             let bytes = Bytes(self.unverified);
-            text.push_str(&format!("{bytes} could not be compared, since members are missing\n"));
+            text.push_str(&format!(
+                "{bytes} could not be compared, since members are missing or can't be read\n"
+            ));
         }
         for place in &self.places {
             let device = place.device.as_deref().unwrap_or("?");

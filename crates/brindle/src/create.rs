@@ -210,6 +210,7 @@ fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayRep
         bar.finish_and_clear();
         synced.map_err(|source| Failure::Volume { doing: "making the redundancy true", source })?;
         refuse_failed(&array)?;
+        refuse_unreadable(&array)?;
     }
     world
         .io
@@ -227,6 +228,17 @@ fn refuse_failed(array: &Array) -> Result<(), Failure> {
         Some(device) => Err(Failure::Refused(format!(
             "{}: it failed while the redundancy was made true, and the array is degraded; create it anew without it",
             device.label
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The redundancy of an array that was just asked for is true everywhere.
+fn refuse_unreadable(array: &Array) -> Result<(), Failure> {
+    match array.detail().resync_offset {
+        Some(offset) => Err(Failure::Refused(format!(
+            "a member can't be read at byte {offset} of its data area or after it, where redundancy is to be made true; \
+             replace it, and create the array anew"
         ))),
         None => Ok(()),
     }

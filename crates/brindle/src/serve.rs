@@ -164,7 +164,15 @@ async fn run(world: &World, service: &Rc<Service>) -> Result<(), Failure> {
 fn resync_behind(io: &Io, array: Array) {
     io.spawn(async move {
         match array.resync(|_| {}).await {
-            Ok(_) | Err(VolumeError::Stopping) => {}
+            Ok(_) => {
+                if let Some(offset) = array.detail().resync_offset {
+                    eprintln!(
+                        "brindle: the resync could not make all redundancy true, first at byte {offset} of each \
+                         member's data area: data there is lost or can't be read, until it is written anew"
+                    );
+                }
+            }
+            Err(VolumeError::Stopping) => {}
             Err(error) => eprintln!("brindle: the resync stopped: {error}"),
         }
     });

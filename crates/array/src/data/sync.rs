@@ -1,6 +1,6 @@
 //! Redundancy compared, made true, and rebuilt, window by window. Who drives the windows decides pace and order.
 
-use brindle_layout::Family;
+use brindle_layout::{Family, Geometry};
 
 use crate::array::{Array, Inner};
 use crate::volume::VolumeError;
@@ -44,7 +44,8 @@ pub struct SyncReport {
     pub mismatch_sectors: u64,
     /// The first places that disagree, at most [`SyncReport::PLACES`].
     pub places: Vec<Mismatch>,
-    /// Bytes, counted as the window is, that could not be compared since members of theirs are lost.
+    /// Bytes, counted as the window is, that could not be compared since members of theirs are lost, or can't be read
+    /// where redundancy is not known true and so can't make up for it.
     pub unverified: u64,
 }
 
@@ -66,23 +67,36 @@ impl SyncReport {
     }
 }
 
+/// See [`Array::sync_len`].
+pub(crate) fn sync_len(geometry: &Geometry) -> u64 {
+    match geometry.family() {
+        Family::Striped(_) => 0,
+        Family::Mirrored(_) => geometry.size(),
+        Family::Parity(map) => map.row_offset(map.rows()),
+    }
+}
+
+/// Positions of a resync are multiples of this: whole rows.
+pub(crate) fn sync_unit(geometry: &Geometry) -> u64 {
+    match geometry.family() {
+        Family::Striped(_) | Family::Mirrored(_) => 1,
+        Family::Parity(map) => map.chunk(),
+    }
+}
+
 impl Array {
     /// Bytes over which [`Array::sync_window`] goes: of each member for parity levels, of the array for mirrors, 0
     /// where there is no redundancy.
     pub fn sync_len(&self) -> u64 {
-        match self.0.geometry.family() {
-            Family::Striped(_) => 0,
-            Family::Mirrored(_) => self.0.geometry.size(),
-            Family::Parity(map) => map.row_offset(map.rows()),
-        }
+        sync_len(&self.0.geometry)
     }
 
     /// Compares the redundancy of `len` bytes at `pos` (see [`Array::sync_len`]; both multiples of 64 KiB and, for
     /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Ranges that can't be read are
-    /// mended on the way.
+    /// mended on the way. Parity that is true after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
-    /// A member's, if redundancy does not make up for it.
+    /// A member's, if redundancy does not make up for it, but should.
     pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         let inner: &Inner = &self.0;
         let mut report = SyncReport::default();

@@ -2,8 +2,10 @@
 //! anything relies on them.
 
 mod record;
+mod truth;
 
 use core::cell::Cell;
+use core::ops::Range;
 use std::rc::{Rc, Weak};
 
 use brindle_io::sync::Event;
@@ -12,6 +14,7 @@ use brindle_io::{Io, MemberId, OpError};
 use crate::members::{Members, RoleState};
 use crate::volume::VolumeError;
 pub(crate) use record::{Keeping, Kept, Record};
+pub(crate) use truth::Truth;
 
 /// Whether every byte survives the loss of these roles.
 pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
@@ -49,7 +52,7 @@ pub(crate) struct Keeper {
     /// Failures that are being recorded.
     recording: Cell<u32>,
     recorded: Option<Event>,
-    synced_to: Cell<u64>,
+    truth: Truth,
 }
 
 /// Counts a failure as recorded when it is, or when whoever records it gives up.
@@ -83,7 +86,7 @@ impl Drop for Syncing<'_> {
 
 impl Keeper {
     /// A keeper without superblocks: state lives in memory only.
-    pub(crate) fn volatile(members: Rc<Members>, can_lose: CanLose) -> Self {
+    pub(crate) fn volatile(members: Rc<Members>, can_lose: CanLose, truth: Truth) -> Self {
         Self {
             me: Weak::new(),
             members,
@@ -99,7 +102,7 @@ impl Keeper {
             drained: None,
             recording: Cell::new(0),
             recorded: None,
-            synced_to: Cell::new(u64::MAX),
+            truth,
         }
     }
 
@@ -110,16 +113,15 @@ impl Keeper {
         can_lose: CanLose,
         redundant: bool,
         record: Record,
+        truth: Truth,
     ) -> Rc<Self> {
-        let synced_to = record.resync.get().unwrap_or(u64::MAX);
         Rc::new_cyclic(|me| Self {
             me: me.clone(),
             redundant,
             record: Some(record),
             drained: Some(Event::new(io)),
             recorded: Some(Event::new(io)),
-            synced_to: Cell::new(synced_to),
-            ..Self::volatile(members, can_lose)
+            ..Self::volatile(members, can_lose, truth)
         })
     }
 
@@ -315,12 +317,34 @@ impl Keeper {
         self.commit(record).await
     }
 
-    /// Redundancy is known true below this position of the resync (bytes of the member's data area; of the array for
-    /// mirrors); `u64::MAX` when all is in sync. At and above it parity must not be trusted, and mirrors are read
-    /// from their first readable copy.
+    /// Redundancy is known true below this position (bytes of the member's data area; of the array for mirrors);
+    /// `u64::MAX` when all is. At and above it mirrors are read from their first readable copy, and parity is trusted
+    /// where [`Keeper::is_true`] says so.
     #[inline]
     pub(crate) fn synced_to(&self) -> u64 {
-        self.synced_to.get()
+        self.truth.upto()
+    }
+
+    /// Whether redundancy is known true in the whole range.
+    #[inline]
+    pub(crate) fn is_true(&self, range: &Range<u64>) -> bool {
+        self.truth.holds(range)
+    }
+
+    /// Whether redundancy is known true at the start of the range, and where within it that changes.
+    pub(crate) fn true_run(&self, range: &Range<u64>) -> (bool, u64) {
+        self.truth.run(range)
+    }
+
+    /// Redundancy has been made true in a range; see [`Truth::add`].
+    #[inline]
+    pub(crate) fn made_true(&self, range: Range<u64>, needed: bool) {
+        self.truth.add(range, needed);
+    }
+
+    /// From here on redundancy is not known true.
+    pub(crate) fn doubt(&self, from: u64) {
+        self.truth.doubt(from);
     }
 
     /// A window of a resync begins.
@@ -333,24 +357,19 @@ impl Keeper {
         Ok(Syncing(self))
     }
 
-    /// Redundancy has been made true below `position` (`None`: everywhere). With `save` that is also recorded, unless
-    /// the array is dirty: then it will be when it is marked clean.
-    pub(crate) async fn synced(&self, position: Option<u64>, save: bool) -> Result<(), VolumeError> {
-        self.synced_to.set(position.unwrap_or(u64::MAX));
-        if !save {
-            return Ok(());
-        }
-        self.change(
-            async move |keeper, record| {
-                if record.dirty.get() { Ok(()) } else { keeper.settle(record, position).await }
-            },
-        )
+    /// Records how far redundancy is known true, unless the array is dirty: then that happens when it is marked clean.
+    pub(crate) async fn save_position(&self) -> Result<(), VolumeError> {
+        self.change(async move |keeper, record| {
+            let position = keeper.resync_offset();
+            let nothing_new = record.resync.get() == position;
+            if record.dirty.get() || nothing_new { Ok(()) } else { keeper.settle(record, position).await }
+        })
         .await
     }
 
     /// Where redundancy stops being known true.
     pub(crate) fn resync_offset(&self) -> Option<u64> {
-        Some(self.synced_to.get()).filter(|&position| position != u64::MAX)
+        self.truth.position()
     }
 
     /// Refuses new writes, waits for those under way, and marks the array clean.

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_array::create::{CreateSpec, plan};
-use brindle_array::{Array, SyncMode, Volume};
+use brindle_array::{Array, OpenConfig, RoleState, SyncMode, Volume};
 use brindle_format::md::Version;
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Io, MemberId, Pool};
-use brindle_layout::Level;
+use brindle_layout::{Family, Level};
 
 use crate::common::*;
 use crate::world::*;
@@ -30,13 +30,13 @@ struct Block {
 
 type Blocks = Rc<RefCell<Vec<Block>>>;
 
-async fn open(io: &Io, pool: &Pool, ids: &[MemberId]) -> Array {
+async fn open(io: &Io, pool: &Pool, ids: &[MemberId], config: OpenConfig) -> Array {
     let mut candidates = Vec::new();
     for id in ids {
         candidates.push(Candidate::read(io, pool, *id, format!("drive{}", id.0)).await.unwrap());
     }
     let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
-    Array::open(io, assembly, ids, patient()).await.unwrap()
+    Array::open(io, assembly, ids, config).await.unwrap()
 }
 
 /// Writes to every `LANES`th block for ever, with a flush now and then.
@@ -72,7 +72,7 @@ fn crash(spec: &CreateSpec, seed: u64) -> (Vec<Vec<u8>>, Vec<Block>) {
     let ids: Vec<_> = spec.roles.iter().map(|_| sim.add_drive(Model::sata_ssd(), SIZE)).collect();
     let images = io.block_on(async {
         plan(spec).unwrap().write(&io, &pool, &ids).await.unwrap();
-        let array = open(&io, &pool, &ids).await;
+        let array = open(&io, &pool, &ids, patient()).await;
         for number in 0..LANES {
             drop(io.spawn(lane(array.clone(), pool.clone(), Rc::clone(&model), number, seed)));
         }
@@ -91,19 +91,37 @@ fn crash(spec: &CreateSpec, seed: u64) -> (Vec<Vec<u8>>, Vec<Block>) {
     (images, blocks)
 }
 
+impl Block {
+    /// Whether each word is of what was stable or of a write since.
+    fn explains(&self, bytes: &[u8]) -> bool {
+        let mut words = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        words.all(|value| value == self.stable || self.since.contains(&value))
+    }
+}
+
 /// Reads all blocks; each sector is of what was stable or of a write since.
 async fn check(array: &Array, pool: &Pool, blocks: &[Block], who: &str) -> Vec<u8> {
     let mut all = Vec::new();
     for (at, block) in blocks.iter().enumerate() {
         let bytes = read(pool, array, (at * BLOCK) as u64, BLOCK).await.unwrap();
-        for word in bytes.chunks(8) {
-            let value = u64::from_le_bytes(word.try_into().unwrap());
-            let fits = value == block.stable || block.since.contains(&value);
-            assert!(fits, "{who}: block {at} holds {value}, not {} or {:?}", block.stable, block.since);
-        }
+        let found = &bytes[..8];
+        assert!(
+            block.explains(&bytes),
+            "{who}: block {at}: {found:?}, not {} or {:?}",
+            block.stable,
+            block.since
+        );
         all.extend(bytes);
     }
     all
+}
+
+/// Members with these bytes.
+fn found(images: &[Vec<u8>]) -> (Memory, Vec<MemberId>) {
+    let memory = Memory::new();
+    let ids: Vec<_> = images.iter().map(|_| memory.add_ram(SIZE)).collect();
+    ids.iter().zip(images).for_each(|(&id, image)| memory.poke(id, 0, image));
+    (memory, ids)
 }
 
 #[test]
@@ -115,13 +133,11 @@ fn what_was_flushed_survives_a_power_cut_and_a_resync_makes_redundancy_true() {
             let who = format!("{level} seed {seed}");
             let (images, blocks) = crash(&spec, seed);
             assert!(blocks.iter().any(|block| block.stable > 0), "{who}: something was flushed");
-            let memory = Memory::new();
-            let ids: Vec<_> = images.iter().map(|_| memory.add_ram(SIZE)).collect();
-            ids.iter().zip(&images).for_each(|(&id, image)| memory.poke(id, 0, image));
+            let (memory, ids) = found(&images);
             let io = Io::new(Box::new(memory.clone()));
             let pool = io.pool(4 << 20);
             io.block_on(async {
-                let array = open(&io, &pool, &ids).await;
+                let array = open(&io, &pool, &ids, patient()).await;
                 assert!(array.needs_resync(), "{who}");
                 let before = check(&array, &pool, &blocks, &who).await;
                 array.resync(|_| ()).await.unwrap();
@@ -140,4 +156,66 @@ fn what_was_flushed_survives_a_power_cut_and_a_resync_makes_redundancy_true() {
             io.shutdown();
         }
     }
+}
+
+#[test]
+fn a_member_lost_in_the_resync_after_a_power_cut() {
+    for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 5)] {
+        let mut spec = spec(level, members, Version::V1_2);
+        spec.roles.iter_mut().flatten().for_each(|member| member.info.size = SIZE);
+        for seed in [1, 4] {
+            let (images, blocks) = crash(&spec, seed);
+            for after in [0, 7, 20, 45, 90, 200] {
+                let lost = (seed + after) as usize % members;
+                let who = format!("{level} seed {seed}: {lost} lost after {after}");
+                let (memory, ids) = found(&images);
+                let io = Io::new(Box::new(memory.clone()));
+                io.block_on(lose_in_resync(&io, &memory, &ids, (lost, after), &mut blocks.clone(), &who));
+                io.shutdown();
+            }
+        }
+    }
+}
+
+/// Resyncs and writes while a member vanishes; what is written is there, what was stable is there or an error.
+async fn lose_in_resync(
+    io: &Io,
+    memory: &Memory,
+    ids: &[MemberId],
+    (lost, after): (usize, u64),
+    blocks: &mut [Block],
+    who: &str,
+) {
+    let pool = io.pool(4 << 20);
+    let array = open(io, &pool, ids, OpenConfig { scratch_bytes: 0, ..patient() }).await;
+    memory.strike_after(after, ids[lost], false);
+    let other = array.clone();
+    let resync = io.spawn(async move { other.resync(|_| ()).await });
+    for at in (0..BLOCKS as usize).step_by(3) {
+        let value = 1 << 40 | at as u64;
+        let bytes = value.to_le_bytes().repeat(BLOCK / 8);
+        write(&pool, &array, (at * BLOCK) as u64, &bytes)
+            .await
+            .unwrap_or_else(|error| panic!("{who}: {error}"));
+        blocks[at] = Block { stable: value, since: Vec::new() };
+    }
+    resync.await.unwrap();
+    let Family::Parity(map) = array.geometry().family() else { unreachable!("levels with parity") };
+    for (at, block) in blocks.iter().enumerate() {
+        let offset = (at * BLOCK) as u64;
+        let position = map.position(offset);
+        let role = map.row(position.row).data_member(position.data_index);
+        match read(&pool, &array, offset, BLOCK).await {
+            Ok(bytes) => assert!(block.explains(&bytes), "{who}: block {at}"),
+            Err(error) => {
+                assert!(at % 3 > 0, "{who}: block {at} was written after the crash: {error}");
+                assert_eq!(
+                    (usize::from(role), array.state(role)),
+                    (lost, RoleState::Failed),
+                    "{who}: {error}"
+                );
+            }
+        }
+    }
+    array.stop().await.unwrap();
 }

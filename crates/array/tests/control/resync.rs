@@ -6,7 +6,7 @@ use std::rc::Rc;
 use brindle_array::{Access, Array, OpenConfig, SyncMode, VolumeError};
 use brindle_format::md::{Superblock, Version};
 use brindle_io::sync::{Either, race};
-use brindle_layout::Level;
+use brindle_layout::{Family, Level, ParityRows};
 
 use crate::common::*;
 use crate::world::*;
@@ -95,6 +95,9 @@ fn a_resync_goes_on_where_it_was_ended() {
         let reached = array.detail().resync_offset.unwrap();
         assert!(reached >= 8 * MIB && reached < array.sync_len());
         world.stop(&array);
+        // The windows that were under way have ended; of parity they count.
+        let reached = array.detail().resync_offset.unwrap().max(reached);
+        assert!(reached < array.sync_len());
         assert!(world.superblocks().iter().all(|sb| sb.resync_offset == Some(reached)));
         let found = world.reboot();
         let array = found.open();
@@ -173,5 +176,60 @@ fn a_member_lost_during_a_resync() {
         assert_eq!(array.detail().degraded, 1);
         world.stop(&array);
         assert_eq!(world.superblock(0).is_clean(), ends_clean);
+    }
+}
+
+fn rows(array: &Array) -> ParityRows {
+    match array.geometry().family() {
+        Family::Parity(map) => map.clone(),
+        _ => unreachable!("levels with parity"),
+    }
+}
+
+/// Parity that is lost needs not be made true.
+#[test]
+fn raid_4_without_parity_is_clean_after_a_resync() {
+    let world = crashed(Level::Raid4, 4, Version::V1_2, 8 * MIB);
+    let array = world.open();
+    world.memory.kill(world.ids[usize::from(rows(&array).row(0).p())]);
+    let report = world.io.block_on(array.resync(|_| ())).unwrap();
+    assert_eq!((report.unverified, array.needs_resync(), array.detail().degraded), (0, false, 1));
+    world.stop(&array);
+    assert!(world.superblock(0).is_clean());
+}
+
+#[test]
+fn what_can_not_be_read_does_not_end_a_resync() {
+    for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 5)] {
+        let world = crashed(level, members, Version::V1_2, 8 * MIB);
+        let data = world.superblock(0).data_offset;
+        let array = world.open();
+        let map = rows(&array);
+        let (bad, start) = (map.row(20), map.row_offset(20));
+        // A sector of data, which nothing can give back, and one of parity, which is made anew.
+        world.memory.spoil(world.ids[usize::from(bad.data_member(1))], data + start + 8192, 512);
+        world.memory.spoil(world.ids[usize::from(map.row(3).p())], data + map.row_offset(3), 512);
+        let report = world.io.block_on(array.resync(|_| ())).unwrap();
+        assert_eq!(report.unverified, 512, "{level}");
+        assert_eq!(array.detail().resync_offset, Some(start));
+
+        // All but this sector's columns can lose a member.
+        let lost = bad.data_member(0);
+        world.io.block_on(array.fail(lost)).unwrap();
+        let row = 20 * map.row_data_bytes();
+        let (in_lost, in_bad) = (row + 8192, row + map.chunk() + 8192);
+        for at in (row - map.row_data_bytes()..row + 2 * map.row_data_bytes()).step_by(512) {
+            let unknown = at == in_lost || at == in_bad;
+            assert_eq!(world.read(&array, at, 512).is_err(), unknown, "{level}: {at}");
+        }
+        // Whoever writes them anew makes them whole, and the array with them.
+        world.write(&array, in_bad, &pattern(1, 512)).unwrap();
+        assert!(world.read(&array, in_lost, 512).is_err() && array.needs_resync());
+        world.write(&array, in_lost, &pattern(2, 512)).unwrap();
+        assert_eq!(world.read(&array, in_bad, 512).unwrap(), pattern(1, 512));
+        assert_eq!(world.read(&array, in_lost, 512).unwrap(), pattern(2, 512));
+        assert!(!array.needs_resync());
+        world.stop(&array);
+        assert!(world.superblock(usize::from(bad.p())).is_clean());
     }
 }

@@ -6,4 +6,5 @@ mod parity;
 mod scrub;
 mod striped_mirrored;
 mod tight;
+mod unsynced;
 mod world;

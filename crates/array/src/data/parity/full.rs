@@ -93,6 +93,6 @@ impl Inner {
         }
         let outcome = group.submit().await;
         self.settle_writes(&outcome, true).await?;
-        window.rows.clone().try_for_each(|row| self.check_row(map, row))
+        self.settle_window(map, window)
     }
 }

@@ -11,6 +11,7 @@ mod rebuild;
 mod row_write;
 mod scrub;
 mod solve;
+mod truth;
 mod window;
 mod write;
 mod zero;
@@ -23,7 +24,6 @@ pub(crate) use write::Writers;
 
 use crate::array::Inner;
 use crate::members::Device;
-use crate::volume::VolumeError;
 
 /// Columns are cut at multiples of this: no member has larger blocks.
 const PAGE: u64 = 4096;
@@ -43,28 +43,6 @@ impl Inner {
     #[inline]
     fn readable_in(&self, map: &ParityRows, row: u64, role: u16) -> Option<Device> {
         self.members.readable(role, map.row_offset(row + 1))
-    }
-
-    /// Whether parity of the row is known to agree with its data.
-    #[inline]
-    fn is_synced(&self, map: &ParityRows, row: u64) -> bool {
-        map.row_offset(row + 1) <= self.keeper.synced_to()
-    }
-
-    /// Refuses to change a row of which more is lost than its parity can replace: nothing that is written there
-    /// could be promised.
-    fn check_row(&self, map: &ParityRows, row: u64) -> Result<(), VolumeError> {
-        if self.members.all_in_sync() {
-            return Ok(());
-        }
-        let roles = map.row(row);
-        let lost = |role: &u16| self.readable_in(map, row, *role).is_none();
-        let data = data_roles(&roles).filter(lost).count();
-        let parity = parity_roles(&roles).filter(|role| !lost(role)).count();
-        if data > parity || (data > 0 && !self.is_synced(map, row)) {
-            return Err(VolumeError::TooManyLost);
-        }
-        Ok(())
     }
 }
 

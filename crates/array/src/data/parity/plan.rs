@@ -1,5 +1,7 @@
 //! How to write a part of a row with the fewest operations.
 
+use core::ops::Range;
+
 use brindle_io::Slice;
 use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;
@@ -38,6 +40,8 @@ pub(super) enum Way {
     Reconstruct,
     /// From the old parity, the old data and the new data: read-modify-write.
     Modify,
+    /// Not at all: none is left, or it says nothing true of blocks that are lost.
+    Leave,
 }
 
 /// Columns in which the same blocks are written.
@@ -66,7 +70,8 @@ pub(super) struct Health {
     /// Parity that has to be written: P, Q.
     pub(super) writable: [bool; 2],
     pub(super) lost: LostData,
-    pub(super) synced: bool,
+    /// Parity is known true in all the columns that are written.
+    pub(super) known: bool,
 }
 
 impl Health {
@@ -83,16 +88,22 @@ impl Health {
 }
 
 impl Inner {
-    /// What is left of a row.
+    /// What is left of a row, some columns of which are to be written.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] if something of it is lost for good.
-    pub(super) fn health(&self, map: &ParityRows, number: u64, row: &Row) -> Result<Health, VolumeError> {
-        let synced = self.is_synced(map, number);
+    pub(super) fn health(
+        &self,
+        map: &ParityRows,
+        number: u64,
+        row: &Row,
+        cols: &Range<u64>,
+    ) -> Result<Health, VolumeError> {
+        let known = self.is_true(map, number, cols);
         let has_q = row.q().is_some();
         if self.members.all_in_sync() {
             let parity = [true, has_q];
-            return Ok(Health { readable: parity, writable: parity, lost: LostData::new(), synced });
+            return Ok(Health { readable: parity, writable: parity, lost: LostData::new(), known });
         }
         self.check_row(map, number)?;
         let there = |role: u16| self.readable_in(map, number, role).is_some();
@@ -102,13 +113,16 @@ impl Inner {
             readable: [there(row.p()), row.q().is_some_and(there)],
             writable: [takes(row.p()), row.q().is_some_and(takes)],
             lost,
-            synced,
+            known,
         })
     }
 }
 
 /// Cuts the columns of the pieces into bands and finds each one's way.
-pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Plan {
+///
+/// # Errors
+/// [`VolumeError::TooManyLost`] if parity that is not known true would have to stand for a part of what is lost.
+pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Result<Plan, VolumeError> {
     let mut bands = cut(pieces);
     let mut rebuild = false;
     for band in &mut bands {
@@ -116,12 +130,14 @@ pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Plan {
         let count = pieces.iter().filter(|piece| piece.covers(band)).count();
         let lost_written = health.lost.iter().any(|&index| written(index));
         let lost_kept = health.lost.iter().any(|&index| !written(index));
-        rebuild |= lost_kept && (lost_written || health.recovering());
+        rebuild |= health.known && lost_kept && (lost_written || health.recovering());
         (band.way, band.free) = match () {
             // No parity is left: there is nothing to compute, and so nothing to read.
-            () if health.writable == [false, false] => (Way::Modify, false),
-            () if lost_kept => (Way::Modify, false),
-            () if lost_written || !health.synced || health.recovering() => (Way::Reconstruct, false),
+            () if health.writable == [false, false] => (Way::Leave, false),
+            () if lost_kept && health.known => (Way::Modify, false),
+            () if lost_kept && lost_written => return Err(VolumeError::TooManyLost),
+            () if lost_kept => (Way::Leave, false),
+            () if lost_written || !health.known || health.recovering() => (Way::Reconstruct, false),
             () => {
                 let reconstruct = usize::from(row.data_members()) - count;
                 let modify = count + health.old_parity();
@@ -130,12 +146,12 @@ pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Plan {
         };
     }
     if rebuild {
-        return Plan::Rebuild(bands);
+        return Ok(Plan::Rebuild(bands));
     }
     if bands.len() > 1 && bands.iter().any(|band| band.free) {
         bands = cheapest(row, health, pieces, &bands);
     }
-    Plan::Bands(bands)
+    Ok(Plan::Bands(bands))
 }
 
 /// Each band's own best way against one way for all: neighbours that read the same member share an operation.
@@ -177,6 +193,7 @@ pub(super) fn reads_data(health: &Health, pieces: &[Piece], band: &Band, index: 
     match band.way {
         Way::Reconstruct => !written,
         Way::Modify => written && health.old_parity() > 0,
+        Way::Leave => false,
     }
 }
 

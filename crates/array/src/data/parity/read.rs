@@ -105,7 +105,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Rebuilds a window and copies what is wanted of it; `false` if a member failed on the way.
+    /// Rebuilds a window and copies what is wanted of it; `false` if that failed for some of it.
     async fn read_window(
         &self,
         map: &ParityRows,
@@ -126,8 +126,8 @@ impl Inner {
         };
         let planes = match self.load(map, window, 0, role_wanted, &[]).await {
             Ok(planes) => planes,
-            Err(LoadError::Volume(error)) => return Err(error),
-            Err(LoadError::Members(_)) => return Ok(false),
+            // What can't be rebuilt need not be what is wanted: the window is as wide as both ends ask for.
+            Err(LoadError::Volume(_) | LoadError::Members(_)) => return Ok(false),
         };
         for row in window.rows.clone() {
             for piece in pieces(map, row, offset, len).filter(touched) {

@@ -56,8 +56,8 @@ impl Inner {
         let mut group = self.io.group();
         for row in window.rows.clone() {
             let roles = map.row(row);
-            let synced = self.is_synced(map, row);
-            let needs = solve::needs(&roles, |role| there(row, role), |role| wanted(&roles, role), synced)?;
+            let known = self.is_true(map, row, &window.cols);
+            let needs = solve::needs(&roles, |role| there(row, role), |role| wanted(&roles, role), known)?;
             computed |= needs.data;
             for role in 0..self.members.len() {
                 let needed = match role {

@@ -30,6 +30,15 @@ struct Job<'a> {
     fua: bool,
 }
 
+/// What became of an attempt to write.
+enum Tried {
+    Done,
+    /// What is left of the row has changed so that another plan is needed.
+    Replan,
+    /// Reads failed, and nothing has been changed.
+    Unread(Outcome),
+}
+
 /// Scratch of a job: blocks of P, Q and then data, each as wide as the columns.
 struct Blocks {
     buf: Buf,
@@ -78,13 +87,35 @@ impl Inner {
             return self.write_columns(&job, lo..hi).await;
         }
         let width = (width & !(PAGE - 1)).max(PAGE);
+        let job = Job { map, number, row, pieces: &pieces, fua: batch.fua };
         for from in (lo..hi).step_by(width as usize) {
-            let cols = from..(from + width).min(hi);
-            let within: Pieces = pieces.iter().filter_map(|piece| clip(piece, &cols)).collect();
-            let job = Job { map, number, row, pieces: &within, fua: batch.fua };
-            if !within.is_empty() {
-                self.write_columns(&job, cols).await?;
-            }
+            self.write_within(&job, from..(from + width).min(hi)).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the parts of the pieces that lie within the columns.
+    async fn write_within(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
+        let pieces: Pieces = job.pieces.iter().filter_map(|piece| clip(piece, &cols)).collect();
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        self.write_columns(&Job { pieces: &pieces, ..*job }, cols).await
+    }
+
+    /// Whether the columns have to be written piecemeal: blocks are lost, and parity stands for some columns of theirs
+    /// and not for others.
+    fn is_mixed(&self, job: &Job<'_>, health: &Health, cols: &Range<u64>) -> bool {
+        !health.lost.is_empty() && self.true_run(job.map, job.number, cols) < cols.end
+    }
+
+    /// Writes columns that are [mixed](Inner::is_mixed) run by run.
+    async fn write_runs(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
+        let mut from = cols.start;
+        while from < cols.end {
+            let to = self.true_run(job.map, job.number, &(from..cols.end));
+            self.write_within(job, from..to).await?;
+            from = to;
         }
         Ok(())
     }
@@ -93,14 +124,22 @@ impl Inner {
     async fn write_columns(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut last = VolumeError::TooManyLost;
         for _ in 0..ATTEMPTS {
-            let health = self.health(job.map, job.number, &job.row)?;
-            let tried = match plan(&job.row, &health, job.pieces) {
+            let health = self.health(job.map, job.number, &job.row, &cols)?;
+            if self.is_mixed(job, &health, &cols) {
+                return Box::pin(self.write_runs(job, cols)).await;
+            }
+            let tried = match plan(&job.row, &health, job.pieces)? {
                 Plan::Bands(bands) => self.write_bands(job, &cols, health, bands).await?,
                 Plan::Rebuild(bands) => Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?,
             };
-            let Some(failed) = tried else { return Ok(()) };
-            last = failed.ok().err().map_or(last, VolumeError::Member);
-            Box::pin(self.mend_reads(job, &cols, &failed)).await?;
+            match tried {
+                Tried::Done => return Ok(()),
+                Tried::Replan => {}
+                Tried::Unread(failed) => {
+                    last = failed.ok().err().map_or(last, VolumeError::Member);
+                    Box::pin(self.mend_reads(job, &cols, &failed)).await?;
+                }
+            }
         }
         Err(last)
     }
@@ -123,14 +162,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads, computes and writes as planned; gives back a group of reads that failed, with nothing changed yet.
+    /// Reads, computes and writes as planned.
     async fn write_bands(
         &self,
         job: &Job<'_>,
         cols: &Range<u64>,
         health: Health,
         bands: Bands,
-    ) -> Result<Option<Outcome>, VolumeError> {
+    ) -> Result<Tried, VolumeError> {
         let (mut health, mut bands) = (health, bands);
         let (mut data, count) = assign(&job.row, &health, job.pieces, &bands);
         let width = cols.end - cols.start;
@@ -141,8 +180,11 @@ impl Inner {
                 // Members may fail while this task waits: take what any plan may need and plan again.
                 let most = (u64::from(job.row.data_members() + 2) * width) as usize;
                 let buf = self.scratch.alloc(most).await;
-                health = self.health(job.map, job.number, &job.row)?;
-                let Plan::Bands(now) = plan(&job.row, &health, job.pieces) else {
+                health = self.health(job.map, job.number, &job.row, cols)?;
+                if self.is_mixed(job, &health, cols) {
+                    return Ok(Tried::Replan);
+                }
+                let Plan::Bands(now) = plan(&job.row, &health, job.pieces)? else {
                     drop(buf);
                     return Box::pin(self.write_rebuilt(job, cols, &health, &bands)).await;
                 };
@@ -156,7 +198,7 @@ impl Inner {
         if !group.is_empty() {
             let outcome = group.submit().await;
             if !outcome.is_ok() {
-                return Ok(Some(outcome));
+                return Ok(Tried::Unread(outcome));
             }
         } else {
             drop(group);
@@ -174,9 +216,20 @@ impl Inner {
         }
         let outcome = group.submit().await;
         self.settle_writes(&outcome, true).await?;
-        // Members may have been lost meanwhile, and what was not written to them with them.
-        self.check_row(job.map, job.number)?;
-        Ok(None)
+        self.settle_bands(job, &bands)
+    }
+
+    /// After the writes: notes what parity is known to stand for now, and checks that what was written can be promised.
+    fn settle_bands(&self, job: &Job<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
+        for band in bands {
+            let window = Window::of_row(job.number, band.lo..band.hi);
+            if band.way == Way::Reconstruct {
+                self.note_true(job.map, &window, !self.members.all_in_sync());
+            }
+            let written = |index| job.pieces.iter().any(|piece| piece.index == index && piece.covers(band));
+            self.check_written(job.map, job.number, &window.cols, written)?;
+        }
+        Ok(Tried::Done)
     }
 
     fn read_old(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> Group {
@@ -227,6 +280,7 @@ impl Inner {
                 })
             };
             match band.way {
+                Way::Leave => {}
                 Way::Modify => self.modify(job, band, old, p, q),
                 Way::Reconstruct => with_new(job, band, old, |slots| generate(self.kernel, slots, p, q)),
             }
@@ -262,13 +316,13 @@ impl Inner {
         cols: &Range<u64>,
         health: &Health,
         bands: &Bands,
-    ) -> Result<Option<Outcome>, VolumeError> {
+    ) -> Result<Tried, VolumeError> {
         let window = Window::of_row(job.number, cols.clone());
         let wanted = |row: &Row, role: u16| role != row.p() && Some(role) != row.q();
         let planes = match self.load(job.map, &window, 0, wanted, &[]).await {
             Ok(planes) => planes,
             Err(LoadError::Volume(error)) => return Err(error),
-            Err(LoadError::Members(outcome)) => return Ok(Some(outcome)),
+            Err(LoadError::Members(outcome)) => return Ok(Tried::Unread(outcome)),
         };
         self.compute_rebuilt(job, cols.start, health, bands, &planes);
         let mut group = self.io.group();
@@ -285,9 +339,7 @@ impl Inner {
         }
         let outcome = group.submit().await;
         self.settle_writes(&outcome, true).await?;
-        // Members may have been lost meanwhile, and what was not written to them with them.
-        self.check_row(job.map, job.number)?;
-        Ok(None)
+        self.settle_bands(job, bands)
     }
 
     fn compute_rebuilt(&self, job: &Job<'_>, lo: u64, health: &Health, bands: &Bands, planes: &Planes) {
@@ -310,6 +362,7 @@ impl Health {
     /// Whether a band's way gives new content for this parity.
     fn makes(&self, band: &Band, kind: u16) -> bool {
         match band.way {
+            Way::Leave => false,
             Way::Modify => self.readable[usize::from(kind)],
             Way::Reconstruct => self.writable[usize::from(kind)],
         }

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use brindle_io::{Group, OpError, Outcome};
 use brindle_layout::{ParityRows, Row};
+use smallvec::SmallVec;
 
 use super::rebuild::LoadError;
 use super::solve::generate_into;
@@ -16,6 +17,11 @@ use crate::volume::VolumeError;
 
 /// How often a window begins anew after errors of members.
 const ATTEMPTS: usize = 8;
+
+/// A member gave an error for these bytes, and is in use still.
+fn is_unreadable(error: VolumeError) -> bool {
+    matches!(error, VolumeError::Member(error) if error != OpError::Gone)
+}
 
 impl Inner {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
@@ -35,11 +41,59 @@ impl Inner {
         let rows = pos / chunk..(pos + len).div_ceil(chunk).min(map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            let planes = self.load_all(map, &window, None).await?;
-            let repairs = self.compare(map, &window, &planes, mode, report);
-            if !repairs.is_empty() {
-                let outcome = repairs.submit().await;
-                self.settle_writes(&outcome, true).await?;
+            match self.sync_held(map, &window, mode, report).await {
+                Err(error) if is_unreadable(error) => self.sync_blocks(map, &window, mode, report).await?,
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares a window, which the caller holds, and makes it true.
+    async fn sync_held(
+        &self,
+        map: &ParityRows,
+        window: &Window,
+        mode: SyncMode,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
+        let planes = self.load_all(map, window, None).await?;
+        let mut whole: SmallVec<[u64; 8]> = SmallVec::new();
+        let repairs = self.compare(map, window, &planes, mode, report, &mut whole);
+        if !repairs.is_empty() {
+            let outcome = repairs.submit().await;
+            self.settle_writes(&outcome, true).await?;
+        }
+        if mode == SyncMode::Repair {
+            let note = |&row: &u64| self.note_true(map, &Window::of_row(row, window.cols.clone()), false);
+            whole.iter().for_each(note);
+        }
+        Ok(())
+    }
+
+    /// [`Inner::sync_held`] of a window in which something can neither be read nor rebuilt, block by block: where
+    /// parity is not known true, such blocks are counted and left to whoever writes them anew.
+    async fn sync_blocks(
+        &self,
+        map: &ParityRows,
+        window: &Window,
+        mode: SyncMode,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
+        for step in window.cut(self.mend_step()) {
+            match self.sync_held(map, &step, mode, report).await {
+                Err(error) if is_unreadable(error) => {}
+                result => {
+                    result?;
+                    continue;
+                }
+            }
+            for block in step.cut(u64::from(self.limits.block)) {
+                let known = self.is_true(map, block.rows.start, &block.cols);
+                match self.sync_held(map, &block, mode, report).await {
+                    Err(error) if is_unreadable(error) && !known => report.unverified += block.width(),
+                    result => result?,
+                }
             }
         }
         Ok(())
@@ -90,7 +144,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Counts what disagrees; gives the writes that make it true, none if it is only to be counted.
+    /// Counts what disagrees; gives the writes that make it true, none if it is only to be counted, and adds the rows
+    /// that are true then to `whole`.
     fn compare(
         &self,
         map: &ParityRows,
@@ -98,6 +153,7 @@ impl Inner {
         planes: &Planes,
         mode: SyncMode,
         report: &mut SyncReport,
+        whole: &mut SmallVec<[u64; 8]>,
     ) -> Group {
         let computed = (self.members.len(), self.members.len() + 1);
         let mut group = self.io.group();
@@ -109,6 +165,7 @@ impl Inner {
                 report.unverified += window.width();
                 continue;
             }
+            whole.push(row);
             let p = Some(roles.p()).filter(|&role| there(role));
             let q = roles.q().filter(|&role| there(role));
             let mut blocks = planes.blocks(&mut bytes, row);
@@ -125,7 +182,8 @@ impl Inner {
                     (differs(p, computed.0), computed.0, MismatchKind::P),
                     (differs(q, computed.1), computed.1, MismatchKind::Q),
                 ];
-                report.mismatch_sectors += 8 * u64::from(bad.iter().any(|(role, ..)| role.is_some()));
+                let sectors = page.len().div_ceil(512) as u64;
+                report.mismatch_sectors += sectors * u64::from(bad.iter().any(|(role, ..)| role.is_some()));
                 for (role, computed, kind) in bad {
                     let Some(role) = role else { continue };
                     let offset = window.offset(map, row) + at;

@@ -29,12 +29,12 @@ pub(super) fn lost_data(row: &Row, there: impl Fn(u16) -> bool) -> Result<LostDa
     Ok(lost)
 }
 
-/// What must be read to make whatever is `wanted` and not `there`. With parity that can't be trusted, only parity.
+/// What must be read to make whatever is `wanted` and not `there`. With parity that is not known true, only parity.
 pub(super) fn needs(
     row: &Row,
     there: impl Fn(u16) -> bool,
     wanted: impl Fn(u16) -> bool,
-    synced: bool,
+    known: bool,
 ) -> Result<Needs, Unsolvable> {
     let mut needs = Needs { data: false, p: false, q: false };
     let missing = |role: u16| wanted(role) && !there(role);
@@ -45,7 +45,7 @@ pub(super) fn needs(
     }
     needs.data = true;
     let lost = lost_data(row, &there)?;
-    if !lost.is_empty() && !synced {
+    if !lost.is_empty() && !known {
         return Err(Unsolvable);
     }
     let (p, q) = (there(row.p()), row.q().is_some_and(&there));

@@ -26,6 +26,15 @@ impl Window {
         self.cols.end - self.cols.start
     }
 
+    /// Its columns of each row by themselves, `step` bytes (at most) at a time.
+    pub(super) fn cut(&self, step: u64) -> impl Iterator<Item = Self> + use<> {
+        let cols = self.cols.clone();
+        self.rows.clone().flat_map(move |row| {
+            let end = cols.end;
+            cols.clone().step_by(step as usize).map(move |col| Self::of_row(row, col..(col + step).min(end)))
+        })
+    }
+
     /// Bytes of each member.
     pub(super) fn plane(&self) -> u64 {
         (self.rows.end - self.rows.start) * self.width()

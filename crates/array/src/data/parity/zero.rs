@@ -2,6 +2,7 @@
 
 use brindle_layout::ParityRows;
 
+use super::window::Window;
 use super::write::Cuts;
 use crate::array::Inner;
 use crate::data::Writing;
@@ -62,7 +63,7 @@ impl Inner {
             let (from, bytes) = (map.row_offset(rows.start), map.row_offset(rows.end - rows.start));
             let spans: Vec<_> = (0..self.members.len()).map(|role| (role, from, bytes)).collect();
             self.zero_spans(&spans, options).await?;
-            rows.clone().try_for_each(|row| self.check_row(map, row))?;
+            self.settle_window(map, &Window { rows, cols: 0..map.chunk() })?;
         }
         Ok(())
     }

@@ -1,0 +1,88 @@
+//! Rows whose parity is not known true, and what is done there.
+//!
+//! After a crash, and until a first resync has come by, the blocks of a row may be of different moments: any of data, P
+//! and Q may be older or newer than the others. Parity then says nothing about a block that is lost. What redundancy is
+//! known true is kept by columns (ranges of the members' data areas): those below the resync's position, and beyond it
+//! those that the resync or a write has made true. In columns that are not known true:
+//!
+//! - Blocks that can be read are read, and a lost block is an error. Nothing else is sure not to give bytes that were
+//!   never written. For RAID 6 with one data block lost that is so even where P and Q agree about it: they are a code of
+//!   distance 3, so that with one block erased one wrong block is always found, and two are not. Agreement says that the
+//!   changes which the survivors lack, or have too much, cancel out in both equations. That rules out a torn write of one
+//!   data block. But of a torn write of two, i and j, by d and e, with P and the new i on stable storage, and Q and j
+//!   not, P and Q agree about a wrong block wherever `e = g^(i-x) d`: one in 255 bytes that change in both.
+//! - Parity is never modified. With all data there it is made anew from all of it, and true from then on; also by a
+//!   write that covers every lost block.
+//! - A write that covers no lost block writes its data and leaves parity alone: a lost block stays unknown.
+//! - A write that covers one of two lost blocks is refused: no parity could tell the written from the unknown.
+//!
+//! What has been made true is kept in memory, within bounds. It need not survive the run: a dirty array that lacks a
+//! member is assembled by force only, and then its parity is taken as true.
+
+use core::ops::Range;
+
+use brindle_layout::ParityRows;
+
+use super::window::Window;
+use super::{data_roles, parity_roles};
+use crate::array::Inner;
+use crate::volume::VolumeError;
+
+impl Inner {
+    /// Whether parity is known to agree with the data in columns of a row.
+    #[inline]
+    pub(super) fn is_true(&self, map: &ParityRows, row: u64, cols: &Range<u64>) -> bool {
+        let start = map.row_offset(row);
+        self.keeper.is_true(&(start + cols.start..start + cols.end))
+    }
+
+    /// Where within columns of a row, which begin known true or not, that changes.
+    pub(super) fn true_run(&self, map: &ParityRows, row: u64, cols: &Range<u64>) -> u64 {
+        let start = map.row_offset(row);
+        self.keeper.true_run(&(start + cols.start..start + cols.end)).1 - start
+    }
+
+    /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
+    #[inline]
+    pub(super) fn note_true(&self, map: &ParityRows, window: &Window, needed: bool) {
+        let start = window.offset(map, window.rows.start);
+        self.keeper.made_true(start..start + window.plane(), needed);
+    }
+
+    /// Refuses to change a row of which more is lost than its parity can replace.
+    pub(super) fn check_row(&self, map: &ParityRows, row: u64) -> Result<(), VolumeError> {
+        if self.members.all_in_sync() {
+            return Ok(());
+        }
+        let roles = map.row(row);
+        let lost = |role: &u16| self.readable_in(map, row, *role).is_none();
+        let data = data_roles(&roles).filter(lost).count();
+        let parity = parity_roles(&roles).filter(|role| !lost(role)).count();
+        if data > parity { Err(VolumeError::TooManyLost) } else { Ok(()) }
+    }
+
+    /// Whether what was written to columns of a row can be promised: members may have been lost meanwhile, and what
+    /// was not written to them with them.
+    #[inline]
+    pub(super) fn check_written(
+        &self,
+        map: &ParityRows,
+        row: u64,
+        cols: &Range<u64>,
+        written: impl Fn(u16) -> bool,
+    ) -> Result<(), VolumeError> {
+        if self.members.all_in_sync() {
+            return Ok(());
+        }
+        self.check_row(map, row)?;
+        let lost = |&(_, role): &(u16, u16)| self.readable_in(map, row, role).is_none();
+        let in_parity = (0..).zip(data_roles(&map.row(row))).filter(lost).any(|(index, _)| written(index));
+        if in_parity && !self.is_true(map, row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
+    }
+
+    /// [`Inner::check_written`] of a window that was written whole, after noting that its parity is true.
+    pub(super) fn settle_window(&self, map: &ParityRows, window: &Window) -> Result<(), VolumeError> {
+        self.note_true(map, window, !self.members.all_in_sync());
+        window.rows.clone().try_for_each(|row| self.check_written(map, row, &window.cols, |_| true))
+    }
+}

@@ -1,0 +1,139 @@
+//! Where redundancy is known true.
+
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use brindle_layout::Geometry;
+
+use crate::data::sync::{sync_len, sync_unit};
+
+/// True ranges that are remembered at most: some 16 MiB of memory.
+const MOST: usize = 1 << 19;
+
+/// What redundancy is known to agree with its data: all below a position, and ranges beyond it that a resync or a
+/// write has made true. In bytes of the members' data areas (of the array for mirrors). Lives in memory; what is
+/// recorded of it in the superblocks is the position.
+pub(crate) struct Truth {
+    /// `u64::MAX` when all is true.
+    upto: Cell<u64>,
+    /// Starts and ends; none touches another, nor `upto`.
+    beyond: RefCell<BTreeMap<u64, u64>>,
+    /// Where redundancy ends: when all below is true, all is.
+    end: u64,
+    /// Positions are given in multiples of this.
+    unit: u64,
+    most: usize,
+}
+
+impl Truth {
+    /// Of an array whose redundancy is known true below `from` (`None`: everywhere).
+    pub(crate) fn of(geometry: &Geometry, from: Option<u64>) -> Self {
+        Self::new(from, sync_len(geometry), sync_unit(geometry))
+    }
+
+    /// True below `from` (`None`: everywhere) of `end` bytes. Positions are given in multiples of `unit`.
+    fn new(from: Option<u64>, end: u64, unit: u64) -> Self {
+        let upto = Cell::new(from.filter(|&from| from < end).unwrap_or(u64::MAX));
+        Self { upto, beyond: RefCell::default(), end, unit: unit.max(1), most: MOST }
+    }
+
+    /// All below this is true; `u64::MAX` when everything is.
+    #[inline]
+    pub(crate) fn upto(&self) -> u64 {
+        self.upto.get()
+    }
+
+    /// Where truth stops, if it does.
+    pub(crate) fn position(&self) -> Option<u64> {
+        Some(self.upto.get()).filter(|&upto| upto != u64::MAX).map(|upto| upto - upto % self.unit)
+    }
+
+    /// From here on nothing is known any more.
+    pub(crate) fn doubt(&self, from: u64) {
+        self.upto.set(from);
+        self.beyond.borrow_mut().clear();
+    }
+
+    /// Whether the whole range is true.
+    #[inline]
+    pub(crate) fn holds(&self, range: &Range<u64>) -> bool {
+        range.end <= self.upto.get() || self.run(range) == (true, range.end)
+    }
+
+    /// Whether the range begins true, and where within it that changes: its end, if it does not.
+    pub(crate) fn run(&self, range: &Range<u64>) -> (bool, u64) {
+        if range.start < self.upto.get() {
+            return (true, self.upto.get().min(range.end));
+        }
+        let beyond = self.beyond.borrow();
+        match beyond.range(..=range.start).next_back() {
+            Some((_, &end)) if end > range.start => (true, end.min(range.end)),
+            _ => (false, beyond.range(range.clone()).next().map_or(range.end, |(&start, _)| start)),
+        }
+    }
+
+    /// Remembers a range as true if there is room. Of that, half is kept for what is `needed`: ranges in which lost
+    /// blocks can be read only as long as this is remembered.
+    pub(crate) fn add(&self, range: Range<u64>, needed: bool) {
+        if range.end <= self.upto.get() || range.is_empty() {
+            return;
+        }
+        let mut beyond = self.beyond.borrow_mut();
+        let (mut start, mut end) = (range.start, range.end);
+        while let Some((&first, &last)) = beyond.range(..=end).next_back().filter(|&(_, &last)| last >= start)
+        {
+            (start, end) = (start.min(first), end.max(last));
+            beyond.remove(&first);
+        }
+        if start <= self.upto.get() {
+            self.upto.set(if end >= self.end { u64::MAX } else { end });
+        } else if beyond.len() < if needed { self.most } else { self.most / 2 } {
+            beyond.insert(start, end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_knows_what_a_bitmap_would(from in 0u64..20, adds in prop::collection::vec((0u64..60, 1u64..12), 0..20)) {
+            let truth = Truth::new(Some(from), 60, 1);
+            let mut bits: Vec<bool> = (0..60).map(|at| at < from).collect();
+            for (start, len) in adds {
+                let end = (start + len).min(60);
+                truth.add(start..end, true);
+                bits[start as usize..end as usize].fill(true);
+                let position = bits.iter().position(|bit| !bit).map(|at| at as u64);
+                prop_assert_eq!(truth.position(), position);
+                for start in 0..60 {
+                    let rest = &bits[start..];
+                    let run = rest.iter().position(|bit| *bit != rest[0]).unwrap_or(rest.len());
+                    prop_assert_eq!(truth.run(&(start as u64..60)), (rest[0], (start + run) as u64));
+                    prop_assert!(truth.holds(&(start as u64..(start + run) as u64)) == rest[0]);
+                    prop_assert!(run == rest.len() || !truth.holds(&(start as u64..60)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_half_of_it_kept_for_what_is_needed() {
+        let truth = Truth { most: 4, ..Truth::new(Some(0), 1000, 10) };
+        let holds = |at: u64| truth.holds(&(at..at + 5));
+        (10..80).step_by(10).for_each(|at| truth.add(at..at + 5, false));
+        assert!(holds(20) && !holds(30));
+        (30..80).step_by(10).for_each(|at| truth.add(at..at + 5, true));
+        assert!(holds(40) && !holds(50));
+        truth.add(45..52, false);
+        assert!(truth.holds(&(40..45)), "what was known is not forgotten");
+        truth.add(0..11, false);
+        assert!(truth.upto() == 15 && truth.position() == Some(10) && holds(40));
+        truth.add(0..1000, false);
+        assert_eq!((truth.position(), truth.upto()), (None, u64::MAX));
+    }
+}
