@@ -2,6 +2,7 @@
 //!
 //! Each entry is little-endian: 54 bits of address, 10 bits of length, both in units of `512 << shift` bytes, counted
 //! from the start of the device, not of its data (`super_1_load` and `rdev_set_badblocks` in the kernel's `md.c`).
+//! `docs/formats/bad-blocks.md` draws it.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};

@@ -40,7 +40,7 @@ struct RawMeta {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawPayload {
-    kind: U16,
+    r#type: U16,
     flags: U16,
     /// Data and parity: sectors. Flush: bytes of the list of stripes.
     size: U32,
@@ -213,7 +213,7 @@ fn sectors_of(bytes: u64) -> Option<u64> {
 fn payload(bytes: &[u8]) -> Result<(Payload, &[u8]), JournalError> {
     let (head, rest) = RawPayload::ref_from_prefix(bytes)
         .map_err(|_| JournalError::Impossible { field: "payload", value: bytes.len() as u64 })?;
-    let (kind, flags, size) = (head.kind.get(), head.flags.get(), head.size.get());
+    let (kind, flags, size) = (head.r#type.get(), head.flags.get(), head.size.get());
     let impossible = JournalError::Impossible { field: "size", value: u64::from(size) };
     if !size.is_multiple_of(UNIT) {
         return Err(impossible);
@@ -244,7 +244,7 @@ fn put(body: &mut Vec<u8>, payload: &Payload) -> Option<()> {
         Payload::Flush { flags, stripes } => (TYPE_FLUSH, flags, stripes.len()),
     };
     let size = u32::try_from(count).ok()?.checked_mul(UNIT)?;
-    let head = RawPayload { kind: U16::new(kind), flags: U16::new(*flags), size: U32::new(size) };
+    let head = RawPayload { r#type: U16::new(kind), flags: U16::new(*flags), size: U32::new(size) };
     body.extend_from_slice(head.as_bytes());
     match payload {
         Payload::Data { offset, checksums, .. } | Payload::Parity { offset, checksums, .. } => {

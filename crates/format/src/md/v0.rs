@@ -28,7 +28,7 @@ struct Disk<O: ByteOrder> {
 #[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw<O: ByteOrder> {
-    magic: U32<O>,
+    md_magic: U32<O>,
     major_version: U32<O>,
     minor_version: U32<O>,
     patch_version: U32<O>,
@@ -122,7 +122,7 @@ fn parse_in<O: ByteOrder>(
 ) -> Result<Superblock, SuperblockError> {
     let (raw, _) = Raw::<O>::ref_from_prefix(bytes)
         .map_err(|_| SuperblockError::Short { have: bytes.len(), need: SUPERBLOCK_BYTES })?;
-    if raw.magic.get() != MAGIC {
+    if raw.md_magic.get() != MAGIC {
         return Err(SuperblockError::NoMagic);
     }
     let (major, minor) = (raw.major_version.get(), raw.minor_version.get());
@@ -277,7 +277,7 @@ fn check<O: ByteOrder>(sb: &Superblock, raw: &Raw<O>, device_bytes: u64) -> Resu
 fn encode_in<O: ByteOrder>(sb: &Superblock) -> Result<[u8; SUPERBLOCK_BYTES], EncodeError> {
     refuse_foreign(sb)?;
     let mut raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
-    let new = raw.magic.get() != MAGIC;
+    let new = raw.md_magic.get() != MAGIC;
     let encoder = Encoder(sb.version);
     set_disks(sb, &mut raw, new);
     set_state(sb, &mut raw, new);
@@ -328,7 +328,7 @@ fn set_array<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, encoder: &Encoder)
             .filter(|_| time.micros == 0)
             .ok_or_else(|| encoder.misfit(field, time.seconds))
     };
-    raw.magic.set(MAGIC);
+    raw.md_magic.set(MAGIC);
     raw.major_version.set(0);
     raw.minor_version.set(if sb.reshape.is_some() { MINOR_RESHAPE } else { MINOR });
     let id = sb.set_uuid.as_u128();

@@ -28,8 +28,8 @@ struct Raw {
     size: U64,
     chunksize: U32,
     raid_disks: U32,
-    /// `bitmap_offset` (signed sectors), or offset (signed) and size of the PPL in 16 bits each.
-    bitmap_or_ppl: [u8; 4],
+    /// Signed sectors, or `ppl`: offset (signed) and size in 16 bits each.
+    bitmap_offset: [u8; 4],
     new_level: I32,
     reshape_position: U64,
     delta_disks: I32,
@@ -162,7 +162,7 @@ fn decode(
         features,
         bitmap_offset: features
             .contains(Features::BITMAP_OFFSET)
-            .then(|| signed_sectors(i32::from_le_bytes(head.bitmap_or_ppl))),
+            .then(|| signed_sectors(i32::from_le_bytes(head.bitmap_offset))),
         bad_block_log: bad_block_log(head),
         ppl: features.intersects(ANY_PPL).then(|| ppl(head)),
         journal_tail: None,
@@ -203,7 +203,7 @@ fn bad_block_log(head: &Raw) -> Option<BadBlockLog> {
 }
 
 fn ppl(head: &Raw) -> Ppl {
-    let raw: RawPpl = zerocopy::transmute!(head.bitmap_or_ppl);
+    let raw: RawPpl = zerocopy::transmute!(head.bitmap_offset);
     Ppl {
         offset: signed_sectors(i32::from(raw.offset.get())),
         size: u64::from(raw.size.get()).saturating_mul(crate::SECTOR),
@@ -422,12 +422,12 @@ fn set_areas(sb: &Superblock, head: &mut Raw, encoder: &Encoder) -> Result<(), E
             return Err(EncodeError::Unsupported { version: sb.version, what: "both a bitmap and a PPL" });
         }
         (Some(offset), None) => {
-            head.bitmap_or_ppl = encoder.signed::<i32>("bitmap_offset", offset)?.to_le_bytes();
+            head.bitmap_offset = encoder.signed::<i32>("bitmap_offset", offset)?.to_le_bytes();
         }
         (None, Some(ppl)) => {
             let offset = I16::new(encoder.signed("ppl.offset", ppl.offset)?);
             let size = U16::new(encoder.sectors("ppl.size", ppl.size)?);
-            head.bitmap_or_ppl = zerocopy::transmute!(RawPpl { offset, size });
+            head.bitmap_offset = zerocopy::transmute!(RawPpl { offset, size });
         }
         (None, None) => {}
     }
