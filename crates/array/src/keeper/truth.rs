@@ -81,6 +81,7 @@ impl Truth {
         }
         let mut beyond = self.beyond.borrow_mut();
         let (mut start, mut end) = (range.start, range.end);
+        let before = beyond.len();
         while let Some((&first, &last)) = beyond.range(..=end).next_back().filter(|&(_, &last)| last >= start)
         {
             (start, end) = (start.min(first), end.max(last));
@@ -88,7 +89,7 @@ impl Truth {
         }
         if start <= self.upto.get() {
             self.upto.set(if end >= self.end { u64::MAX } else { end });
-        } else if beyond.len() < if needed { self.most } else { self.most / 2 } {
+        } else if beyond.len() < before || before < if needed { self.most } else { self.most / 2 } {
             beyond.insert(start, end);
         }
     }
