@@ -88,7 +88,8 @@ impl Health {
 }
 
 impl Inner {
-    /// What is left of a row, some columns of which are to be written.
+    /// What is left of a row, some columns of which are to be written. Roles whose bytes there are `unreadable`, and
+    /// can't be rebuilt, count as lost.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] if something of it is lost for good.
@@ -98,15 +99,16 @@ impl Inner {
         number: u64,
         row: &Row,
         cols: &Range<u64>,
+        unreadable: &[u16],
     ) -> Result<Health, VolumeError> {
         let known = self.is_true(map, number, cols);
         let has_q = row.q().is_some();
-        if self.members.all_in_sync() {
+        if self.members.all_in_sync() && unreadable.is_empty() {
             let parity = [true, has_q];
             return Ok(Health { readable: parity, writable: parity, lost: LostData::new(), known });
         }
         self.check_row(map, number)?;
-        let there = |role: u16| self.readable_in(map, number, role).is_some();
+        let there = |role: u16| !unreadable.contains(&role) && self.readable_in(map, number, role).is_some();
         let lost = super::solve::lost_data(row, there).map_err(|_| VolumeError::TooManyLost)?;
         let takes = |role: u16| self.members.writable(role).is_some();
         Ok(Health {

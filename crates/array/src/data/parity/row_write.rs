@@ -28,6 +28,8 @@ struct Job<'a> {
     row: Row,
     pieces: &'a [Piece],
     fua: bool,
+    /// Roles whose bytes in these columns can be neither read nor rebuilt.
+    unreadable: &'a [u16],
 }
 
 /// What became of an attempt to write.
@@ -83,11 +85,11 @@ impl Inner {
         let row = map.row(number);
         let width = self.budget() / u64::from(self.members.len() + 2);
         if hi - lo <= width {
-            let job = Job { map, number, row, pieces: &pieces, fua: batch.fua };
+            let job = Job { map, number, row, pieces: &pieces, fua: batch.fua, unreadable: &[] };
             return self.write_columns(&job, lo..hi).await;
         }
         let width = (width & !(PAGE - 1)).max(PAGE);
-        let job = Job { map, number, row, pieces: &pieces, fua: batch.fua };
+        let job = Job { map, number, row, pieces: &pieces, fua: batch.fua, unreadable: &[] };
         for from in (lo..hi).step_by(width as usize) {
             self.write_within(&job, from..(from + width).min(hi)).await?;
         }
@@ -124,10 +126,11 @@ impl Inner {
     async fn write_columns(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut last = VolumeError::TooManyLost;
         for _ in 0..ATTEMPTS {
-            let health = self.health(job.map, job.number, &job.row, &cols)?;
+            let health = self.health(job.map, job.number, &job.row, &cols, job.unreadable)?;
             if self.is_mixed(job, &health, &cols) {
                 return Box::pin(self.write_runs(job, cols)).await;
             }
+            let known = health.known;
             let tried = match plan(&job.row, &health, job.pieces)? {
                 Plan::Bands(bands) => self.write_bands(job, &cols, health, bands).await?,
                 Plan::Rebuild(bands) => Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?,
@@ -137,11 +140,42 @@ impl Inner {
                 Tried::Replan => {}
                 Tried::Unread(failed) => {
                     last = failed.ok().err().map_or(last, VolumeError::Member);
-                    Box::pin(self.mend_reads(job, &cols, &failed)).await?;
+                    match Box::pin(self.mend_reads(job, &cols, &failed)).await {
+                        Err(VolumeError::Member(_)) if !known => {
+                            return Box::pin(self.write_beside(job, cols, &failed)).await;
+                        }
+                        mended => mended?,
+                    }
                 }
             }
         }
         Err(last)
+    }
+
+    /// Writes columns in which blocks can't be read, nor rebuilt since parity is not known true: device block by device
+    /// block, and in those that can't be read as if their members were lost.
+    async fn write_beside(
+        &self,
+        job: &Job<'_>,
+        cols: Range<u64>,
+        failed: &Outcome,
+    ) -> Result<(), VolumeError> {
+        let block = u64::from(self.limits.block);
+        if cols.end - cols.start > block {
+            for from in cols.step_by(block as usize) {
+                self.write_within(job, from..from + block).await?;
+            }
+            return Ok(());
+        }
+        let mut unreadable: SmallVec<[u16; 4]> = SmallVec::from_slice(job.unreadable);
+        for failure in failed.failures() {
+            let role = failure.kind.member().and_then(|member| self.role_of(member));
+            unreadable.extend(role.filter(|role| !unreadable.contains(role)));
+        }
+        if unreadable.len() == job.unreadable.len() {
+            return failed.ok().map_err(VolumeError::Member);
+        }
+        self.write_columns(&Job { unreadable: &unreadable, ..*job }, cols).await
     }
 
     /// Makes readable what the members in `failed` would not give, or takes them out of use.
@@ -180,7 +214,7 @@ impl Inner {
                 // Members may fail while this task waits: take what any plan may need and plan again.
                 let most = (u64::from(job.row.data_members() + 2) * width) as usize;
                 let buf = self.scratch.alloc(most).await;
-                health = self.health(job.map, job.number, &job.row, cols)?;
+                health = self.health(job.map, job.number, &job.row, cols, job.unreadable)?;
                 if self.is_mixed(job, &health, cols) {
                     return Ok(Tried::Replan);
                 }

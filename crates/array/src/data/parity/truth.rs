@@ -14,6 +14,7 @@
 //! - Parity is never modified. With all data there it is made anew from all of it, and true from then on; also by a
 //!   write that covers every lost block.
 //! - A write that covers no lost block writes its data and leaves parity alone: a lost block stays unknown.
+//! - A block that can't be read counts as lost, in its columns.
 //! - A write that covers one of two lost blocks is refused: no parity could tell the written from the unknown.
 //!
 //! What has been made true is kept in memory, within bounds. It need not survive the run: a dirty array that lacks a
