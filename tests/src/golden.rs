@@ -7,8 +7,6 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use crate::files::{self, MIB};
 use crate::tools::{self, Missing};
 use crate::vm::Vm;
@@ -198,19 +196,12 @@ pub fn md_made(recipes: &[Recipe]) -> Result<Vec<Made>, Missing> {
 }
 
 fn one_boot(recipes: &[Recipe]) -> Result<Vec<Made>, Missing> {
-    let cache = tools::cache_dir("vm").join("golden");
-    std::fs::create_dir_all(&cache).expect("the cache can be written");
     // The script is part of the key: what is made in another way is another array.
-    let text = format!("{recipes:?}{}", script(recipes));
-    let key: String = Sha256::digest(text).iter().take(8).map(|b| format!("{b:02x}")).collect();
-    let dir = cache.join(&key);
-    let lock = File::create(cache.join(format!("{key}.lock"))).expect("the cache can be written");
-    lock.lock().expect("the cache can be locked");
-    if !dir.is_dir() {
-        let fresh = tempfile::tempdir_in(&cache).expect("the cache can be written");
-        make(recipes, Vm::new()?, fresh.path());
-        std::fs::rename(fresh.path(), &dir).expect("a folder can be renamed");
-    }
+    let key = format!("{recipes:?}{}", script(recipes));
+    let dir = tools::cached("golden", &key, |dir| {
+        make(recipes, Vm::new()?, dir);
+        Ok(())
+    })?;
     Ok(load(recipes, &dir))
 }
 

@@ -7,7 +7,9 @@
 //! - [`nbd`], [`load`]: a client that writes in parallel, and what the content may be afterwards.
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
+//! - [`features`]: arrays that md made with bitmaps, journals, logs and work unfinished.
 
+pub mod features;
 pub mod files;
 pub mod golden;
 pub mod load;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,6 +83,35 @@ pub fn cache_dir(name: &str) -> PathBuf {
     let dir = target.join(name);
     std::fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     dir
+}
+
+/// Folder of machine-made arrays of one `kind`, kept under cargo's target folder: filled by `make` if what `key` says was
+/// not made yet.
+///
+/// # Errors
+/// Those of `make`; nothing is kept then.
+///
+/// # Panics
+/// If the cache can't be written.
+pub fn cached(
+    kind: &str,
+    key: &str,
+    make: impl FnOnce(&Path) -> Result<(), Missing>,
+) -> Result<PathBuf, Missing> {
+    let cache = cache_dir("vm").join(kind);
+    std::fs::create_dir_all(&cache).expect("the cache can be written");
+    let key = &crate::files::sha256_of(key.as_bytes())[..16];
+    let dir = cache.join(key);
+    // Test binaries may run side by side; only one of them makes it.
+    let lock = File::create(cache.join(format!("{key}.lock"))).expect("the cache can be written");
+    lock.lock().expect("the cache can be locked");
+    if !dir.is_dir() {
+        let fresh = tempfile::tempdir_in(&cache).expect("the cache can be written");
+        make(fresh.path())?;
+        // Renamed last, so that what is half done is never taken for whole.
+        std::fs::rename(fresh.path(), &dir).expect("a folder can be renamed");
+    }
+    Ok(dir)
 }
 
 #[cfg(test)]

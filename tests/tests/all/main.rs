@@ -5,6 +5,7 @@ mod cat;
 mod cli;
 mod engine;
 mod examine;
+mod features;
 mod foreign;
 mod format;
 mod golden;

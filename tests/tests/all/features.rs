@@ -1,0 +1,347 @@
+//! What this release can't honour while writing, in arrays that md made: read all the same where that is safe, never
+//! written to, and named.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper, BitmapVersion};
+use brindle_format::md::{Features, SUPERBLOCK_BYTES, Superblock, probe_offsets};
+use brindle_tests::features::{self, Featured};
+use brindle_tests::files;
+use brindle_tests::program::{self, Ran, Server};
+use brindle_tests::tools::{self, Missing, or_skip};
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A copy of an array's devices.
+struct Copy {
+    dir: TempDir,
+    devices: Vec<PathBuf>,
+    sha256: String,
+}
+
+impl Copy {
+    fn of(array: &Featured) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = |(n, from): (usize, &PathBuf)| {
+            let to = dir.path().join(format!("d{n}.img"));
+            std::fs::copy(from, &to).unwrap();
+            to
+        };
+        let devices = array.devices.iter().enumerate().map(copy).collect();
+        let sha256 = array.sha256.clone().unwrap_or_else(|| panic!("{} was made", array.name));
+        Self { dir, devices, sha256 }
+    }
+
+    /// Without these devices, the last first.
+    fn without(mut self, devices: &[usize]) -> Self {
+        for &device in devices {
+            self.devices.remove(device);
+        }
+        self
+    }
+
+    fn run(&self, words: &str) -> Ran {
+        let words = words.split_whitespace().map(Into::into);
+        program::brindle(words.chain(self.devices.iter().map(|d| d.clone().into_os_string())))
+    }
+
+    fn serve_arguments(&self, flags: &str) -> String {
+        format!("serve --memory 32M --runtime-dir {} {flags}", self.dir.path().join("run").display())
+    }
+
+    #[track_caller]
+    fn detail(&self) -> Value {
+        self.run("detail --json").json()
+    }
+
+    /// `brindle cat` gives what md held, and says this on the way.
+    #[track_caller]
+    fn cat_is_mds(&self, word: &str) {
+        let ran = self.run("cat").ended(0);
+        assert!(ran.err.contains(word), "{}: {}", ran.command, ran.err);
+        assert_eq!(files::sha256_of(&ran.out), self.sha256, "{}", ran.command);
+    }
+
+    /// A server without flags opens the array read-only, says why, and gives what md held.
+    #[track_caller]
+    fn is_served_read_only(&self, word: &str) {
+        let flags = "--memory 32M".split(' ').map(Into::into);
+        let devices = self.devices.iter().map(|d| d.clone().into_os_string());
+        let server = Server::start(&self.dir.path().join("run"), flags.chain(devices));
+        assert!(words(&server.status()["array"]["state"]).contains(&"read-only"));
+        let content = self.dir.path().join("content");
+        let uri = server.uri();
+        tools::run(&tools::find("nbdcopy").expect("looked for"), [uri.as_ref(), content.as_os_str()]);
+        assert_eq!(files::sha256(&content), self.sha256);
+        let (code, err) = server.signal(Signal::TERM);
+        assert_eq!(code, 0, "{err}");
+        assert!(err.contains("serving read-only") && err.contains(word), "{err}");
+    }
+
+    /// What `work` does changes no device.
+    #[track_caller]
+    fn unchanged(&self, work: impl FnOnce()) {
+        let hashes = || self.devices.iter().map(|d| files::sha256(d)).collect::<Vec<_>>();
+        let before = hashes();
+        work();
+        assert!(before == hashes(), "a device was changed");
+    }
+}
+
+fn words(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+}
+
+/// All arrays, or a word about what is missing.
+fn made() -> Option<Vec<Featured>> {
+    or_skip(tools::find("nbdcopy").and_then(|_| features::md_made()))
+}
+
+fn named<'a>(made: &'a [Featured], name: &str) -> &'a Featured {
+    made.iter().find(|array| array.name == name).unwrap()
+}
+
+/// Changes the superblock of a device and gives it the right checksum again.
+fn patch(device: &Path, change: impl Fn(&mut Superblock)) {
+    let file = std::fs::File::options().read(true).write(true).open(device).unwrap();
+    let mut sb = superblock(device);
+    change(&mut sb);
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    sb.encode(&mut bytes).unwrap();
+    file.write_all_at(&bytes, sb.super_offset).unwrap();
+}
+
+fn superblock(device: &Path) -> Superblock {
+    let bytes = std::fs::read(device).unwrap();
+    let size = bytes.len() as u64;
+    probe_offsets(size)
+        .into_iter()
+        .find_map(|probe| Superblock::parse(probe.version, &bytes[probe.offset as usize..], size).ok())
+        .unwrap()
+}
+
+/// The write-intent bitmap of a member, and how many of its bits are set.
+fn bitmap(device: &Path) -> (BitmapSuper, usize) {
+    let (sb, bytes) = (superblock(device), std::fs::read(device).unwrap());
+    let from = sb.super_offset.checked_add_signed(sb.bitmap_offset.unwrap()).unwrap() as usize;
+    let bitmap = BitmapSuper::parse(&bytes[from..]).unwrap();
+    let bits = &bytes[from + BITMAP_SUPER_BYTES..];
+    let set = (0..bitmap.bits() as usize).filter(|&bit| bits[bit / 8] >> (bit % 8) & 1 == 1).count();
+    (bitmap, set)
+}
+
+/// Told by `detail`, read by `cat`, `check` and `serve`, and never written to.
+fn is_read_only(copy: &Copy, feature: &str, state: &[&str]) {
+    copy.unchanged(|| {
+        let detail = copy.detail();
+        assert_eq!(words(&detail["state"]), state, "{detail}");
+        assert!(words(&detail["limits"]).iter().any(|limit| limit.contains(feature)), "{detail}");
+        let text = copy.run("detail").ok().text();
+        assert!(text.contains("Limit : ") && text.contains(feature), "{text}");
+        copy.cat_is_mds(feature);
+        let check = copy.run("check --json").json();
+        assert_eq!(check["mismatch_cnt"], 0, "{check}");
+        copy.run(&copy.serve_arguments("--read-write")).refused(1, &["can't be written to", feature]);
+        copy.is_served_read_only(feature);
+    });
+}
+
+const CLEAN: [&str; 2] = ["clean", "read-only"];
+const DEGRADED: [&str; 3] = ["clean", "degraded", "read-only"];
+const DIRTY: [&str; 3] = ["active", "needs resync", "read-only"];
+
+#[test]
+fn arrays_with_features_that_bind_writers_are_read_and_never_written_to() {
+    let Some(made) = made() else { return };
+    let cases: [(&str, &str, &[&str]); 8] = [
+        ("bitmap", "feature bitmap", &CLEAN),
+        ("bitmap-0.90", "feature bitmap", &CLEAN),
+        ("bitmap-degraded", "feature bitmap", &DEGRADED),
+        ("bitmap-dirty", "feature bitmap", &DIRTY),
+        ("ppl", "feature ppl", &CLEAN),
+        ("ppl-dirty", "feature ppl", &DIRTY),
+        ("journal", "feature journal", &CLEAN),
+        // Killed, but every write had reached the members.
+        ("journal-dirty", "feature journal", &DIRTY),
+    ];
+    for (name, feature, state) in cases {
+        is_read_only(&Copy::of(named(&made, name)), feature, state);
+    }
+    let marked = |name: &str| bitmap(&named(&made, name).devices[0]).1;
+    assert_eq!((marked("bitmap"), marked("bitmap-degraded")), (0, 1));
+    assert!(marked("bitmap-dirty") > 1);
+}
+
+#[test]
+fn one_member_less_is_fine_if_md_stopped_the_array_and_refused_if_not() {
+    let Some(made) = made() else { return };
+    for (name, feature) in
+        [("bitmap", "feature bitmap"), ("ppl", "feature ppl"), ("journal", "feature journal")]
+    {
+        is_read_only(&Copy::of(named(&made, name)).without(&[1]), feature, &DEGRADED);
+    }
+    for (name, feature) in [
+        ("bitmap-dirty", "feature bitmap"),
+        ("ppl-dirty", "feature ppl"),
+        ("journal-dirty", "feature journal"),
+    ] {
+        let copy = Copy::of(named(&made, name)).without(&[1]);
+        copy.unchanged(|| {
+            for command in ["cat", "check", &copy.serve_arguments("--read-only")] {
+                copy.run(command).refused(1, &["not stopped cleanly", "role 1", "--force"]);
+            }
+            let detail = copy.detail();
+            assert!(words(&detail["limits"]).iter().any(|limit| limit.contains(feature)), "{detail}");
+            let forced = copy.run("cat --force").ended(0);
+            assert!(
+                forced.err.contains(feature) && forced.err.contains("not stopped cleanly"),
+                "{}",
+                forced.err
+            );
+            copy.run(&copy.serve_arguments("--force --read-write"))
+                .refused(1, &["can't be written to", feature]);
+        });
+    }
+}
+
+#[test]
+fn writes_that_only_a_journal_holds_are_not_passed_over_in_silence() {
+    let Some(made) = made() else { return };
+    let pending = Copy::of(named(&made, "journal-pending"));
+    // The members count as clean: nothing but the journal tells.
+    assert!(superblock(&pending.devices[0]).is_clean());
+    let is_refused = |copy: &Copy, refusal: &[&str], limit: &str| {
+        copy.unchanged(|| {
+            for command in ["cat", "check", &copy.serve_arguments(""), &copy.serve_arguments("--read-only")] {
+                copy.run(command).refused(1, refusal);
+            }
+            let detail = copy.detail();
+            assert!(words(&detail["limits"]).iter().any(|told| told.contains(limit)), "{detail}");
+            let forced = copy.run("cat --force").ended(0);
+            assert!(forced.err.contains(limit), "{}", forced.err);
+            assert_ne!(files::sha256_of(&forced.out), copy.sha256, "only the journal had it all");
+        });
+    };
+    is_refused(&pending, &["d3.img", "feature journal", "--force"], "d3.img holds writes");
+    is_refused(&pending.without(&[3]), &["journal device is missing", "--force"], "missing or out of date");
+    // mdadm, too, wants force for a journal that is missing, however the array was stopped.
+    let stopped = Copy::of(named(&made, "journal")).without(&[3]);
+    stopped.run("cat").refused(1, &["journal device is missing", "--force"]);
+    let forced = stopped.run("cat --force").ended(0);
+    assert_eq!(files::sha256_of(&forced.out), stopped.sha256);
+}
+
+#[test]
+fn members_with_bad_blocks_are_not_asked() {
+    let Some(made) = made() else { return };
+    let copy = Copy::of(named(&made, "bad-blocks"));
+    assert!(superblock(&copy.devices[1]).features.contains(Features::BAD_BLOCKS));
+    // What stands in the bad blocks was never written: they begin 4096 sectors from the start of the device.
+    let device = std::fs::File::options().write(true).open(&copy.devices[1]).unwrap();
+    device.write_all_at(&[0xbd; 16 * 512], 4096 * 512).unwrap();
+    is_read_only(&copy, "feature bad-blocks", &DEGRADED);
+    let states: Vec<Value> = words_of_devices(&copy.detail());
+    assert_eq!(states, ["in-sync", "bad-blocks", "in-sync"]);
+    let without = copy.without(&[0]);
+    without.run("cat").refused(1, &["d1.img", "bad blocks", "--force"]);
+}
+
+fn words_of_devices(detail: &Value) -> Vec<Value> {
+    detail["devices"].as_array().unwrap().iter().map(|device| device["state"].clone()).collect()
+}
+
+#[test]
+fn half_replaced_and_half_recovered_members_are_used_as_far_as_they_go() {
+    let Some(made) = made() else { return };
+    let copy = Copy::of(named(&made, "replacing"));
+    is_read_only(&copy, "feature replacement", &CLEAN);
+    assert_eq!(words_of_devices(&copy.detail()), ["in-sync", "in-sync", "in-sync", "replacement"]);
+    // Without the member that it replaces, it is that member as far as it goes.
+    let copy = copy.without(&[1]);
+    copy.unchanged(|| {
+        let detail = copy.detail();
+        assert_eq!(words_of_devices(&detail), ["in-sync", "in-sync", "recovering"]);
+        assert_eq!(detail["devices"][2]["recovered"], 4096 * 512);
+        copy.cat_is_mds("");
+    });
+    let copy = Copy::of(named(&made, "recovering"));
+    copy.unchanged(|| {
+        let detail = copy.detail();
+        assert_eq!(words_of_devices(&detail), ["in-sync", "stale", "in-sync", "recovering"]);
+        copy.cat_is_mds("");
+        copy.run("check --json").json();
+    });
+    // What lies behind the border is not there a second time.
+    copy.without(&[0]).run("cat").refused(1, &["roles 0 and 1 are missing", "d1.img is out of date"]);
+}
+
+#[test]
+fn features_that_md_can_not_make_here_are_named_too() {
+    let Some(made) = made() else { return };
+    // A bit that no kernel knows.
+    let copy = Copy::of(named(&made, "bitmap"));
+    copy.devices.iter().for_each(|device| patch(device, |sb| sb.features |= Features(0x8000)));
+    is_read_only(&copy, "feature bits 0x8000", &CLEAN);
+    // On one member it counts for all.
+    let copy = Copy::of(named(&made, "replacing")).without(&[3]);
+    patch(&copy.devices[1], |sb| sb.features |= Features(0x2000));
+    is_read_only(&copy, "feature bits 0x2000", &CLEAN);
+    // A cluster takes a lock manager to make: its marks are put on an array with a bitmap.
+    let copy = Copy::of(named(&made, "bitmap"));
+    for device in &copy.devices {
+        let (mut bitmap, _) = bitmap(device);
+        (bitmap.version, bitmap.nodes) = (BitmapVersion::Clustered, 2);
+        bitmap.cluster_name[..5].copy_from_slice(b"herd\0");
+        let sb = superblock(device);
+        let from = sb.super_offset.checked_add_signed(sb.bitmap_offset.unwrap()).unwrap();
+        let file = std::fs::File::options().write(true).open(device).unwrap();
+        file.write_all_at(&bitmap.encode().unwrap(), from).unwrap();
+        patch(device, |sb| sb.features |= Features::CLUSTERED);
+    }
+    is_read_only(&copy, "feature clustered", &CLEAN);
+}
+
+#[test]
+fn a_logical_block_size_of_a_newer_kernel_survives_writing() {
+    let Some(made) = made() else { return };
+    let copy = Copy::of(named(&made, "replacing")).without(&[3]);
+    copy.devices.iter().for_each(|device| patch(device, |sb| sb.logical_block_size = 4096));
+    copy.cat_is_mds("");
+    write_again(&copy);
+    for device in &copy.devices {
+        assert_eq!(superblock(device).logical_block_size, 4096);
+    }
+}
+
+/// Writes the array's content over itself through a server, which marks it dirty and clean.
+fn write_again(copy: &Copy) {
+    let content = copy.dir.path().join("content");
+    program::cat(&copy.devices, &content);
+    let devices = copy.devices.iter().map(|d| d.clone().into_os_string());
+    let flags = "--memory 32M".split(' ').map(Into::into);
+    let server = Server::start(&copy.dir.path().join("run"), flags.chain(devices));
+    let uri = server.uri();
+    tools::run(
+        &tools::find("nbdcopy").expect("looked for"),
+        ["--flush".as_ref(), content.as_os_str(), uri.as_ref()],
+    );
+    server.stop();
+    copy.cat_is_mds("");
+}
+
+#[test]
+fn a_bitmap_in_a_file_binds_nobody_since_md_sees_that_it_was_left_behind() {
+    let Some(made) = made() else { return };
+    let array = named(&made, "bitmap-file");
+    let possible = array.sha256.as_ref().ok_or_else(|| Missing::new("this kernel keeps no bitmaps in files"));
+    let Some(_) = or_skip(possible) else { return };
+    let file = BitmapSuper::parse(&std::fs::read(&array.devices[4]).unwrap()).unwrap();
+    let copy = Copy::of(array).without(&[4, 3]);
+    assert_eq!(file.uuid, superblock(&copy.devices[0]).bitmap_uuid());
+    assert_eq!(copy.detail()["limits"], Value::Array(Vec::new()), "the superblocks do not tell of it");
+    write_again(&copy);
+    // A bitmap that is behind the array's count is out of date: the kernel then takes every bit as set.
+    assert!(superblock(&copy.devices[0]).events > file.events);
+}
