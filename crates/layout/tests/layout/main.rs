@@ -1,6 +1,7 @@
 //! The proof that bytes live where they should, by subject.
 
 mod bijection;
+mod document;
 mod draw;
 mod golden_mirrored;
 mod golden_parity;
