@@ -30,7 +30,7 @@ struct MemberReport {
     size: Option<u64>,
     /// Why the device, or a part of it, can't be looked at, or its superblock can't be trusted.
     error: Option<String>,
-    /// Whether all that was looked at is zero; null if nothing could be.
+    /// Whether all that was looked at is zero; null if that can't be told.
     blank: Option<bool>,
     superblock: Option<SuperblockReport>,
     signatures: Vec<SignatureReport>,
@@ -104,7 +104,7 @@ fn look(path: &Path) -> Result<(MemberReport, Option<Candidate>), Failure> {
     let mut patient = Patient::new(look::reader(&device));
     let candidate = look::candidate(&label, device.info(), |offset, len| Ok(patient.read(offset, len)))?;
     let look = look::look(device.info().size, |offset, len| Ok(patient.read(offset, len)))?;
-    Ok((MemberReport::of(&candidate, look, patient.failure), Some(candidate)))
+    Ok((MemberReport::of(&candidate, look, patient.failure.as_ref()), Some(candidate)))
 }
 
 fn problem(candidates: &[Candidate]) -> Option<String> {
@@ -116,7 +116,7 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
 }
 
 impl MemberReport {
-    fn of(candidate: &Candidate, look: Look, failure: Option<Failure>) -> Self {
+    fn of(candidate: &Candidate, look: Look, failure: Option<&Failure>) -> Self {
         let (superblock, error) = match candidate.superblock() {
             Ok((sb, _)) => (Some(SuperblockReport::of(sb)), None),
             Err(why) => (None, why.map(ToString::to_string)),
@@ -124,8 +124,9 @@ impl MemberReport {
         Self {
             path: candidate.label.clone(),
             size: Some(candidate.member.size),
-            error: failure.map(|failure| failure.to_string()).or(error),
-            blank: Some(look.blank),
+            error: failure.map(ToString::to_string).or(error),
+            // Zeroes stand in for what can't be read.
+            blank: (!look.blank || failure.is_none()).then_some(look.blank),
             superblock,
             signatures: look.found.into_iter().map(SignatureReport::of).collect(),
         }
