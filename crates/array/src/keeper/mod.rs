@@ -268,17 +268,18 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes the state until every living member has taken it. Whoever calls has the turn.
+    /// Writes the state until every living member has taken it, and no other can be taken for one of them. Whoever calls
+    /// has the turn.
     async fn commit(&self, record: &Record) -> Result<(), VolumeError> {
         loop {
             if self.closed.get() == Closed::Broken {
                 return Err(VolumeError::TooManyLost);
             }
             let refused = record.write().await;
-            if refused.is_empty() {
+            self.lose_devices(record, &refused)?;
+            if refused.is_empty() && !record.must_move_on() {
                 return Ok(());
             }
-            self.lose_devices(record, &refused)?;
         }
     }
 

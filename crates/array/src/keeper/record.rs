@@ -47,6 +47,8 @@ pub(crate) struct Record {
     pub(crate) keeping: Keeping,
     pub(crate) devices: RefCell<Vec<Kept>>,
     pub(crate) events: Cell<u64>,
+    /// The highest count that a device may have which was taken out of use last.
+    left_behind: Cell<Option<u64>>,
     /// Marked dirty by this run. A mark of an earlier one is part of `resync`.
     pub(crate) dirty: Cell<bool>,
     /// Where redundancy stops being known true; `None`: it is true everywhere.
@@ -93,6 +95,7 @@ impl Record {
             keeping,
             devices: RefCell::new(assembly.devices.into_iter().zip(ids).map(keep).collect()),
             events: Cell::new(assembly.events),
+            left_behind: Cell::new(None),
             dirty: Cell::new(false),
             resync: Cell::new(assembly.resync_offset),
             busy: Cell::new(false),
@@ -121,18 +124,27 @@ impl Record {
         Turn(self)
     }
 
-    /// Marks the roles of devices that are not here as failed, to be written with the next change: or such a device
-    /// would be taken for a member in sync when it comes back, its count being but one behind.
+    /// Marks the roles of devices that are not here as failed, to be written with the next change.
     fn disown_absent(&self) {
         let mut devices = self.devices.borrow_mut();
         let here: Vec<u32> = devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
-        for device in devices.iter_mut() {
+        for device in devices.iter_mut().filter(|d| d.alive) {
             for (number, role) in (0u32..).zip(&mut device.superblock.roles) {
                 if matches!(role, DeviceRole::Active(_)) && !here.contains(&number) {
                     *role = DeviceRole::Faulty;
+                    self.left_behind.set(Some(self.events.get()));
                 }
             }
         }
+    }
+
+    /// Some device that is out of use may be but one change behind. md takes it for a member in sync then when it comes
+    /// back, whatever the others say of it: with 0.90 always, with 1.x up to Linux 6.7 (`super_90_validate` and
+    /// `super_1_validate` in `md.c`).
+    ///
+    /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
+    pub(crate) fn must_move_on(&self) -> bool {
+        self.left_behind.get().is_some_and(|count| self.events.get() < count + 2)
     }
 
     /// Marks the device in `role` as failed; its own superblock is left as it is.
@@ -145,6 +157,8 @@ impl Record {
         }) else {
             return;
         };
+        // It may yet get the state that is being written now.
+        self.left_behind.set(Some(self.events.get()));
         for device in devices.iter_mut().filter(|d| d.alive) {
             if let Some(entry) = device.superblock.roles.get_mut(number as usize) {
                 *entry = DeviceRole::Faulty;
