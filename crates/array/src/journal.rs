@@ -214,7 +214,7 @@ impl Log {
     async fn holds_parity_of(&self, array: &Array, map: &ParityRows, logged: &Logged) -> bool {
         for (&offset, sums) in &logged.parity {
             let number = offset / map.chunk();
-            if number >= map.rows() {
+            if number >= map.rows() || !offset.is_multiple_of(BLOCK) {
                 return false;
             }
             let row = map.row(number);

@@ -226,9 +226,7 @@ impl SuperblockReport {
             resync_offset: sb.resync_offset,
             recovery_offset: sb.recovery_offset,
             features: sb.features.names().map(str::to_owned).collect(),
-            array_state: (0..sb.raid_disks.min(4096) as u16)
-                .map(|role| if sb.device_in_role(role).is_some() { 'A' } else { '.' })
-                .collect(),
+            array_state: array_state(sb),
         }
     }
 
@@ -273,6 +271,17 @@ impl Report {
         }
         text
     }
+}
+
+/// One pass over the table of roles: its length and the number of members both come from the disk.
+fn array_state(sb: &Superblock) -> String {
+    let mut state = vec!['.'; sb.raid_disks.min(4096) as usize];
+    for role in sb.roles.iter().filter_map(|role| role.active()) {
+        if let Some(place) = state.get_mut(usize::from(role)) {
+            *place = 'A';
+        }
+    }
+    state.into_iter().collect()
 }
 
 fn role(role: DeviceRole) -> String {

@@ -91,11 +91,12 @@ pub(super) fn devices<'a>(picked: &'a [Picked<'a>]) -> Result<Chosen<'a>, Assemb
 }
 
 /// The member with the highest event count. Spares count only if there is nothing else: md lets theirs lag and lead.
-/// Of equals, the lowest device number: the order of the devices must not matter.
+/// Of equals, the lowest device number, and in the end the label: the order of the devices must not matter.
 fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyError> {
-    let rank = |device: &&Picked<'_>| {
+    let rank = |device: &&'a Picked<'a>| {
         let sb = device.superblock;
-        (claimed(sb).is_some(), sb.events, Reverse(sb.device_number), Reverse(sb.device_uuid))
+        let identity = (sb.device_number, sb.device_uuid, device.label);
+        (claimed(sb).is_some(), sb.events, Reverse(identity))
     };
     picked.iter().max_by_key(rank).ok_or(AssemblyError::Empty)
 }
@@ -115,6 +116,8 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
         return left_out(LeftOut::Stale { events: own.events });
     }
     match newest.role_of(own.device_number) {
+        // Only a device that calls itself a member has been checked to have room for its data.
+        DeviceRole::Active(_) if own.role() == DeviceRole::Journal => left_out(LeftOut::Faulty),
         DeviceRole::Active(role) => active(own, role),
         DeviceRole::Journal => DeviceUse::Journal,
         DeviceRole::Spare if own.role() == DeviceRole::Journal => DeviceUse::Journal,
@@ -177,61 +180,66 @@ fn pair(a: &Picked<'_>, b: &Picked<'_>) -> (String, String) {
 
 /// Gives each role its device; of two that claim one, the newer, and of a member and its replacement the member.
 fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), AssemblyError> {
-    for at in 0..picked.len() {
-        let (DeviceUse::Active { role } | DeviceUse::Recovering { role, .. }) = chosen.usage[at] else {
-            continue;
-        };
-        let Some(slot) = chosen.roles.get_mut(usize::from(role)) else {
+    for (at, usage) in chosen.usage.iter_mut().enumerate() {
+        let Some(role) = filled(usage) else { continue };
+        match chosen.roles.get_mut(usize::from(role)) {
             // The table of the deciding superblock names a role that the array does not have.
-            chosen.usage[at] = DeviceUse::LeftOut { role: Some(role), why: LeftOut::Faulty };
-            continue;
-        };
-        let Some(rival) = *slot else {
-            *slot = Some(at);
-            continue;
-        };
-        let (winner, loser, why) = prefer(picked, rival, at, role)?;
-        *slot = Some(winner);
-        chosen.usage[loser] = DeviceUse::LeftOut { role: Some(role), why };
+            None => *usage = DeviceUse::LeftOut { role: Some(role), why: LeftOut::Faulty },
+            Some(slot) => {
+                let best = slot.filter(|&rival| claim(&picked[rival]) >= claim(&picked[at]));
+                *slot = best.or(Some(at));
+            }
+        }
+    }
+    for (at, usage) in chosen.usage.iter_mut().enumerate() {
+        let Some(role) = filled(usage) else { continue };
+        if let Some(winner) = chosen.roles[usize::from(role)].filter(|&winner| winner != at) {
+            let why = yields(&picked[at], &picked[winner], role)?;
+            *usage = DeviceUse::LeftOut { role: Some(role), why };
+        }
     }
     same_spare(picked, chosen)
 }
 
-/// Which of two devices takes the role, and why the other does not.
-fn prefer(
-    picked: &[Picked<'_>],
-    a: usize,
-    b: usize,
-    role: u16,
-) -> Result<(usize, usize, LeftOut), AssemblyError> {
-    let (one, two) = (picked[a].superblock, picked[b].superblock);
-    let replaces = |sb: &Superblock| sb.features.contains(Features::REPLACEMENT);
-    if replaces(one) != replaces(two) {
-        let (keep, leave) = if replaces(one) { (b, a) } else { (a, b) };
-        return Ok((keep, leave, LeftOut::Replacement));
+fn filled(usage: &DeviceUse) -> Option<u16> {
+    match usage {
+        DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(*role),
+        _ => None,
     }
-    if one.events != two.events {
-        let (keep, leave) = if one.events > two.events { (a, b) } else { (b, a) };
-        return Ok((keep, leave, LeftOut::Stale { events: picked[leave].superblock.events }));
+}
+
+/// How good a device's claim to a role is.
+fn claim(device: &Picked<'_>) -> (bool, u64) {
+    (!device.superblock.features.contains(Features::REPLACEMENT), device.superblock.events)
+}
+
+/// Why a device does not get the role that it claims and that `winner` gets; an error if its claim is as good.
+pub(super) fn yields(device: &Picked<'_>, winner: &Picked<'_>, role: u16) -> Result<LeftOut, AssemblyError> {
+    let (own, won) = (claim(device), claim(winner));
+    if own != won {
+        let stale = LeftOut::Stale { events: device.superblock.events };
+        return Ok(if own.0 == won.0 { stale } else { LeftOut::Replacement });
     }
-    let labels = pair(&picked[a], &picked[b]);
-    if one.device_number == two.device_number {
-        return Err(AssemblyError::SameDevice { labels, number: one.device_number });
+    let labels = pair(device, winner);
+    let number = device.superblock.device_number;
+    if number == winner.superblock.device_number {
+        return Err(AssemblyError::SameDevice { labels, number });
     }
     Err(AssemblyError::DuplicateRole { labels, role })
 }
 
 /// A spare given twice would be used twice.
 fn same_spare(picked: &[Picked<'_>], chosen: &Chosen<'_>) -> Result<(), AssemblyError> {
-    let spares: Vec<&Picked<'_>> = picked
+    let mut spares: Vec<&Picked<'_>> = picked
         .iter()
         .zip(&chosen.usage)
         .filter_map(|(device, usage)| (*usage == DeviceUse::Spare).then_some(device))
         .collect();
-    for (n, device) in spares.iter().enumerate() {
-        let number = device.superblock.device_number;
-        if let Some(other) = spares[..n].iter().find(|other| other.superblock.device_number == number) {
-            return Err(AssemblyError::SameDevice { labels: pair(device, other), number });
+    spares.sort_by_key(|device| device.superblock.device_number);
+    for twins in spares.windows(2) {
+        let number = twins[0].superblock.device_number;
+        if twins[1].superblock.device_number == number {
+            return Err(AssemblyError::SameDevice { labels: pair(twins[0], twins[1]), number });
         }
     }
     Ok(())

@@ -5,6 +5,9 @@ use brindle_format::md::{DeviceRole, Features};
 use super::choose::Picked;
 use super::{AssembleOptions, AssemblyError, DeviceUse};
 
+/// The highest event count that a run begins with: more than the changes of state of any array, and as many to go.
+const MAX_EVENTS: u64 = u64::MAX / 2;
+
 /// A reason why an array is served read-only, or with less certainty. The message names feature and way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -59,6 +62,14 @@ pub enum Limitation {
         /// The replacement.
         label: String,
     },
+    /// The event count has no room left: none of a real array ever comes near.
+    #[error(
+        "the array's event count is {events}, which leaves no room to count on: its superblocks are damaged; copy what you need to another array"
+    )]
+    Events {
+        /// The count.
+        events: u64,
+    },
     /// Feature bits that this release does not know.
     #[error("the array uses feature bits {bits:#x}, which this release does not know; use a newer one")]
     Unknown {
@@ -107,6 +118,11 @@ pub(super) fn of_features(features: Features) -> Vec<Limitation> {
         limits.push(Limitation::Unknown { bits: features.unknown() });
     }
     limits
+}
+
+/// Whether a run of the array could count its events on without an overflow.
+pub(super) fn of_events(events: u64) -> Option<Limitation> {
+    (events > MAX_EVENTS).then_some(Limitation::Events { events })
 }
 
 /// An array with a journal can't do without: it may hold the only copy of what was last written (mdadm's "not safe to

@@ -172,6 +172,7 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
     }
     let mut draft = Draft { level, layout, picked: &picked, chosen, limits: limits::of_features(features) };
     draft.limit_replacements();
+    draft.limits.extend(limits::of_events(freshest.events));
     draft.check_missing()?;
     draft.limits.extend(limits::of_journal(features, &picked, &draft.chosen.usage, options)?);
     let geometry = draft.geometry()?;
@@ -271,7 +272,7 @@ impl Draft<'_> {
     fn force_stale(&mut self, geometry: &Geometry, options: AssembleOptions) -> Result<(), AssemblyError> {
         let behind = |at: &usize| {
             let sb = self.picked[*at].superblock;
-            (Reverse(sb.events), sb.device_number)
+            (Reverse(sb.events), sb.device_number, self.picked[*at].label)
         };
         let out_of_date = |at: &usize| {
             matches!(
@@ -282,18 +283,25 @@ impl Draft<'_> {
         let mut stale: Vec<usize> = (0..self.picked.len()).filter(out_of_date).collect();
         stale.sort_by_key(behind);
         let mut labels = Vec::new();
-        for at in stale {
+        for &at in &stale {
             if !options.force || geometry.can_lose(&self.lost()) {
                 break;
             }
             let device = &self.picked[at];
             let Some(role) = claimed(device.superblock) else { continue };
             choose::agrees(device, self.chosen.freshest)?;
-            if let Some(slot @ None) = self.chosen.roles.get_mut(usize::from(role)) {
-                *slot = Some(at);
-                self.chosen.usage[at] = choose::active(device.superblock, role);
-                labels.push(device.label.to_owned());
+            if self.chosen.roles.get(usize::from(role)) != Some(&None) {
+                continue;
             }
+            for &rival in stale.iter().filter(|&&rival| rival != at) {
+                if claimed(self.picked[rival].superblock) == Some(role) {
+                    // Which of two equals was in the array can't be told.
+                    choose::yields(&self.picked[rival], device, role)?;
+                }
+            }
+            self.chosen.roles[usize::from(role)] = Some(at);
+            self.chosen.usage[at] = choose::active(device.superblock, role);
+            labels.push(device.label.to_owned());
         }
         if !labels.is_empty() {
             self.limits.push(Limitation::Stale { labels });

@@ -127,10 +127,12 @@ impl Record {
     /// Marks the roles of devices that are not here as failed, to be written with the next change.
     fn disown_absent(&self) {
         let mut devices = self.devices.borrow_mut();
-        let here: Vec<u32> = devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
+        let mut here: Vec<u32> =
+            devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
+        here.sort_unstable();
         for device in devices.iter_mut().filter(|d| d.alive) {
             for (number, role) in (0u32..).zip(&mut device.superblock.roles) {
-                if matches!(role, DeviceRole::Active(_)) && !here.contains(&number) {
+                if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
                     *role = DeviceRole::Faulty;
                     self.left_behind.set(Some(self.events.get()));
                 }

@@ -5,6 +5,7 @@ mod common;
 mod crash;
 mod create;
 mod dropped;
+mod hostile;
 mod journal;
 mod life;
 mod mdadm;

@@ -19,6 +19,9 @@ const UBERBLOCK: u64 = 0x00ba_b10c;
 /// Uberblocks are at least so far apart.
 const SLOT: u64 = KIB;
 
+/// Bytes of the longest name that a pool can have (`ZFS_MAX_DATASET_NAME_LEN` without its end).
+const LONGEST_NAME: usize = 255;
+
 /// Type of a value in the list: a number of 64 bits.
 const NUMBER: u32 = 8;
 /// Type of a value in the list: text.
@@ -84,7 +87,7 @@ fn pair(bytes: &[u8]) -> Option<Pair<'_>> {
 }
 
 fn text(value: &[u8]) -> Option<String> {
-    let len = usize::try_from(word(value, 0)?).ok()?;
+    let len = usize::try_from(word(value, 0)?).ok().filter(|len| *len <= LONGEST_NAME)?;
     let text = String::from_utf8_lossy(value.get(4..)?.get(..len)?).into_owned();
     (!text.is_empty()).then_some(text)
 }
