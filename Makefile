@@ -3,7 +3,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-deps lint bench clean help
+.PHONY: build demo test test-deps lint fuzz bench clean help
 
 build: ## Build the program: target/release/brindle
 	$(CARGO) build --release -p brindle
@@ -22,6 +22,11 @@ lint: ## Formatting, clippy, the rules of ARCHITECTURE.md, licences
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask tidy
 	$(CARGO) xtask deny
+
+MINUTES ?= 1
+
+fuzz: ## Fuzz every parser, assembly and the NBD server, each for MINUTES (default 1)
+	scripts/fuzz $(MINUTES)
 
 bench: ## Measure everything; print the tables and store them in docs/bench
 	scripts/bench

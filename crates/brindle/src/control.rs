@@ -1,45 +1,21 @@
 //! The control socket: one JSON object a line, asked and answered. See docs/cli-json.md.
 
+mod message;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use crate::failure::Failure;
 use crate::runtime;
+pub(crate) use message::{Answer, Request};
 
 /// A line longer than this is nobody's request.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// How long a server may think about an answer; stopping waits for requests in flight.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What can be asked of a running server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "kebab-case")]
-pub(crate) enum Request {
-    /// How is the array?
-    Status,
-    /// Take a member out of service.
-    Fail {
-        /// Path as given to `serve`, or role number.
-        member: String,
-    },
-    /// Drain, flush, mark clean, end.
-    Stop,
-}
-
-/// The answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
-    /// The server's report, as `brindle status --json` prints it.
-    Ok(serde_json::Value),
-    /// Why not.
-    Error(String),
-}
 
 /// Asks the server of that name.
 pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<serde_json::Value, Failure> {
@@ -104,13 +80,8 @@ pub(crate) fn listen(
             // One at a time: a client that says nothing may hold up others only for a moment.
             let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
             let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
-            let answer = match read_line(&stream).map(|line| serde_json::from_slice(&line)) {
-                Ok(Ok(request)) => handle(request),
-                Ok(Err(error)) => Answer::Error(format!("not a request: {error}")),
-                Err(_) => continue,
-            };
-            if let Ok(mut line) = serde_json::to_vec(&answer) {
-                line.push(b'\n');
+            let Ok(line) = read_line(&stream) else { continue };
+            if let Ok(line) = message::reply(&line, &handle) {
                 let _ = (&stream).write_all(&line); // a client that has left is no concern of the array's
             }
         }

@@ -13,7 +13,7 @@ fn rank(name: &str) -> Option<u8> {
         "brindle-export" | "brindle-lab" | "brindle-planner" => 2,
         "brindle" => 3,
         // Tools stand above the product: they may use all of it and nothing may use them.
-        "xtask" | "brindle-tests" | "brindle-bench" => 4,
+        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 4,
         _ => return None,
     })
 }

@@ -1,0 +1,89 @@
+//! Text from users and from whoever reaches the control socket. Input: kind (1 byte), the text or line.
+
+use core::str::FromStr;
+
+use brindle_format::md::{Version, display_uuid, full_name, parse_uuid, split_name};
+use brindle_layout::{Layout, Level};
+
+use message::{Answer, Request, reply};
+use units::Bytes;
+
+// The program is no library; these files of it need nothing of the rest.
+#[path = "../../../crates/brindle/src/control/message.rs"]
+mod message;
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../../crates/brindle/src/units.rs"]
+mod units;
+
+const LEVELS: [Level; 7] =
+    [Level::Linear, Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6, Level::Raid10];
+
+/// Takes the bytes as a line of the control socket, or as a text of the command line.
+pub fn run(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else { return };
+    let text = String::from_utf8_lossy(rest);
+    match kind % 4 {
+        0 => line(rest),
+        1 => size(&text),
+        2 => names(&text),
+        _ => uuid(&text),
+    }
+}
+
+fn line(line: &[u8]) {
+    let mut asked = None;
+    let answer = reply(line, |request| {
+        let echo = serde_json::to_value(&request).expect("requests are plain");
+        asked = Some(request);
+        Answer::Ok(echo)
+    });
+    let answer = answer.expect("answers are plain");
+    let (end, text) = answer.split_last().expect("a line");
+    assert!(*end == b'\n' && !text.contains(&b'\n'), "one line for one line");
+    // The longest echo of a byte is `\u0000`; the rest is ours.
+    assert!(answer.len() <= 6 * line.len() + 400, "{} bytes for {}", answer.len(), line.len());
+    match (serde_json::from_slice(text).expect("an answer"), asked) {
+        (Answer::Ok(echo), Some(request)) => {
+            assert_eq!(serde_json::from_value::<Request>(echo).expect("a request"), request);
+        }
+        (Answer::Error(why), None) => assert!(why.starts_with("not a request")),
+        (answer, asked) => panic!("{answer:?} to {asked:?}"),
+    }
+}
+
+fn size(text: &str) {
+    for parsed in [Bytes::parse(text), Bytes::parse_kib(text)] {
+        match parsed {
+            Ok(bytes) => {
+                assert_eq!(Bytes::parse(&format!("{}b", bytes.0)), Ok(bytes));
+                assert!(bytes.to_string().len() < 20);
+            }
+            Err(why) => assert!(why.len() < 2 * text.len() + 100),
+        }
+    }
+}
+
+fn names(text: &str) {
+    if let Ok(level) = Level::from_str(text) {
+        assert_eq!(Level::from_str(level.name()), Ok(level));
+    }
+    for level in LEVELS {
+        if let Ok(layout) = Layout::parse(level, text) {
+            assert_eq!(Layout::from_md(level, layout.md_number()), Ok(layout));
+        }
+    }
+    if let Ok(version) = Version::from_str(text) {
+        assert_eq!(Version::from_str(&version.to_string()), Ok(version));
+    }
+    let (host, own) = split_name(text);
+    if let Some(host) = host {
+        assert_eq!(format!("{host}:{own}"), text);
+    }
+    assert!(full_name("host", text).len() < 32.max(text.len() + 1));
+}
+
+fn uuid(text: &str) {
+    if let Some(uuid) = parse_uuid(text) {
+        assert_eq!(parse_uuid(&display_uuid(uuid).to_string()), Some(uuid));
+    }
+}

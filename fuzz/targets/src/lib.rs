@@ -1,0 +1,16 @@
+//! What the fuzzers do with their bytes: one module for each target, each with a function `run` that panics where
+//! something does not hold. libFuzzer calls them from `fuzz/fuzz_targets`, the tests of this crate from the stored
+//! corpus and from random changes to it.
+
+pub mod assemble;
+mod checksum;
+pub mod control;
+mod feed;
+pub mod md_sidecars;
+pub mod md_superblock;
+pub mod mutate;
+mod nbd;
+pub mod nbd_options;
+pub mod nbd_transmission;
+pub mod sets;
+pub mod signature;

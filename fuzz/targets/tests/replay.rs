@@ -1,0 +1,78 @@
+//! Every fuzzer, briefly and with any compiler: the stored inputs (seeds, and whatever was once found), then as many
+//! random changes to them. What is tried is the same in every run and on every machine.
+
+use std::path::{Path, PathBuf};
+
+use brindle_fuzz_targets::mutate::{Chance, mutate};
+use brindle_fuzz_targets::{
+    assemble, control, md_sidecars, md_superblock, nbd_options, nbd_transmission, signature,
+};
+
+/// Longer inputs are cut.
+const LONGEST: usize = 4400;
+
+/// The inputs of a target, in the order of their names.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target);
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    paths.sort();
+    paths.iter().map(|path| std::fs::read(path).expect("a readable input")).collect()
+}
+
+/// Runs the stored inputs and `changed` changed ones.
+fn replay(target: &str, run: fn(&[u8]), changed: usize) {
+    let stored = corpus(target);
+    assert!(!stored.is_empty(), "no inputs are stored for {target}");
+    stored.iter().for_each(|input| run(input));
+    let mut chance = Chance::new(0x0062_7269_6e64_6c65);
+    for _ in 0..changed {
+        let mut input = stored[chance.below(stored.len())].clone();
+        let other = &stored[chance.below(stored.len())];
+        mutate(&mut input, other, LONGEST, &mut chance);
+        let trial = input.clone();
+        let caught = std::panic::catch_unwind(move || run(&trial));
+        if caught.is_err() {
+            panic!("{target} does not stand this input; store it in fuzz/corpus/{target}:\n{}", hex(&input));
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn superblocks() {
+    replay("md_superblock", md_superblock::run, 20_000);
+}
+
+#[test]
+fn what_stands_beside_superblocks() {
+    replay("md_sidecars", md_sidecars::run, 20_000);
+}
+
+#[test]
+fn signatures() {
+    replay("signature", signature::run, 1_500);
+}
+
+#[test]
+fn sets_of_hostile_members() {
+    replay("assemble", assemble::run, 1_500);
+}
+
+#[test]
+fn nbd_handshakes() {
+    replay("nbd_options", nbd_options::run, 1_500);
+}
+
+#[test]
+fn nbd_transmissions() {
+    replay("nbd_transmission", nbd_transmission::run, 1_000);
+}
+
+#[test]
+fn texts_and_requests() {
+    replay("control", control::run, 20_000);
+}
