@@ -259,6 +259,28 @@ fn an_lvm_label_names_its_volume_in_any_of_the_first_sectors() {
     }
 }
 
+/// Places of label and UUID, as `mkfs.nilfs2` 2.2.9, `mkfs.gfs2` 3.5.0 and `make-bcache` 1.0.8 fill them.
+#[test]
+fn rarer_formats_tell_label_and_uuid_too() {
+    let bcache = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
+    let cases: [(u64, &[u8], Option<u64>, u64); 3] = [
+        (1024, &[2, 0, 0, 0, 0, 0, 0x34, 0x34], Some(1024 + 168), 1024 + 152),
+        (65536, &[1, 0x16, 0x19, 0x70, 0, 0, 0, 1], None, 65536 + 256),
+        (4096 + 24, bcache, Some(4096 + 72), 4096 + 40),
+    ];
+    let uuid = Uuid::parse_str(UUID).unwrap();
+    for (offset, magic, label, id) in cases {
+        let mut blocks = vec![(offset, magic), (id, &uuid.as_bytes()[..])];
+        blocks.extend(label.map(|label| (label, &b"data"[..])));
+        let found = detect_blocks(DEVICE, &blocks);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].label.as_deref(), found[0].uuid.as_deref()),
+            (label.map(|_| "data"), Some(UUID))
+        );
+    }
+}
+
 /// A name, a type and a value as the list of a ZFS label keeps them (XDR, RFC 4506).
 fn zfs_pair(name: &str, kind: u32, value: &[u8]) -> Vec<u8> {
     let mut pair = (name.len() as u32).to_be_bytes().to_vec();
