@@ -17,11 +17,19 @@ pub fn members(dir: &Path, prefix: &str, count: usize, size: u64) -> Vec<PathBuf
     (0..count)
         .map(|i| {
             let path = dir.join(format!("{prefix}{i}.img"));
-            let file = File::create(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-            file.set_len(size).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            sparse(&path, size);
             path
         })
         .collect()
+}
+
+/// Makes a file of `size` bytes that takes no room.
+///
+/// # Panics
+/// If it cannot be made.
+pub fn sparse(path: &Path, size: u64) {
+    let made = File::create(path).and_then(|file| file.set_len(size));
+    made.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
 /// SHA-256 of a whole file, in lower-case hexadecimal digits.

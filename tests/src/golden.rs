@@ -4,7 +4,6 @@
 //! that they cost their time once. Each is created by mdadm, filled by the kernel, resynced, hashed by the machine and stopped.
 
 use std::fmt::Write;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, MIB};
@@ -79,8 +78,8 @@ impl Recipe {
         name
     }
 
-    /// The command that makes it as `/dev/mdINDEX` of members from `first` on.
-    fn command(&self, index: usize, first: usize) -> String {
+    /// The command that makes it as `/dev/mdINDEX` of these devices.
+    fn command(&self, index: usize, devices: &[String]) -> String {
         let count = self.members.len();
         let mut command = format!(
             "mdadm --create /dev/md{index} --run --force --level={} --metadata={} --raid-devices={count}",
@@ -95,8 +94,8 @@ impl Recipe {
         for argument in self.extra {
             let _ = write!(command, " {argument}");
         }
-        for member in first..first + count {
-            let _ = write!(command, " /dev/member/{member}");
+        for device in devices {
+            let _ = write!(command, " {device}");
         }
         command
     }
@@ -173,20 +172,30 @@ const DISKS: usize = 125;
 /// # Panics
 /// If md refuses a recipe, with the log of the machine.
 pub fn md_made(recipes: &[Recipe]) -> Result<Vec<Made>, Missing> {
-    let mut batches: Vec<&[Recipe]> = Vec::new();
-    let mut left = recipes;
+    in_boots(recipes, |recipe| recipe.members.len(), one_boot)
+}
+
+/// Does `boot` for parts of `items`, each with as many disks as one machine takes, side by side.
+fn in_boots<I: Sync, M: Send>(
+    items: &[I],
+    disks: impl Fn(&I) -> usize,
+    boot: impl Fn(&[I]) -> Result<Vec<M>, Missing> + Sync,
+) -> Result<Vec<M>, Missing> {
+    let mut batches: Vec<&[I]> = Vec::new();
+    let mut left = items;
     while !left.is_empty() {
-        let mut disks = 0;
-        let fits = left.iter().take_while(|r| {
-            disks += r.members.len();
-            disks <= DISKS
+        let mut taken = 0;
+        let fits = left.iter().take_while(|item| {
+            taken += disks(item);
+            taken <= DISKS
         });
         let (batch, rest) = left.split_at(fits.count().max(1));
         batches.push(batch);
         left = rest;
     }
+    let boot = &boot;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = batches.into_iter().map(|batch| scope.spawn(|| one_boot(batch))).collect();
+        let threads: Vec<_> = batches.into_iter().map(|batch| scope.spawn(move || boot(batch))).collect();
         let mut made = Vec::new();
         for thread in threads {
             made.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
@@ -210,9 +219,7 @@ fn make(recipes: &[Recipe], vm: Vm, dir: &Path) {
     for (index, recipe) in recipes.iter().enumerate() {
         for (role, &size) in recipe.members.iter().enumerate() {
             let path = member_path(dir, index, role);
-            File::create(&path)
-                .and_then(|f| f.set_len(size))
-                .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            files::sparse(&path, size);
             disks.push(path);
         }
     }
@@ -236,8 +243,10 @@ fn script(recipes: &[Recipe]) -> String {
     let mut first = 0;
     // Each array gets another content: it begins one block further into the source.
     for (index, recipe) in recipes.iter().enumerate() {
-        let (name, create) = (recipe.name(), recipe.command(index, first));
-        first += recipe.members.len();
+        let next = first + recipe.members.len();
+        let devices: Vec<String> = (first..next).map(|disk| format!("/dev/member/{disk}")).collect();
+        let (name, create) = (recipe.name(), recipe.command(index, &devices));
+        first = next;
         let _ = write!(
             script,
             "step 'create {name}' {create}

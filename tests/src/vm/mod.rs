@@ -116,17 +116,25 @@ impl Vm {
         !((6, 8)..(6, 14)).contains(&self.version())
     }
 
-    /// Adds raw images as disks, writable.
+    /// Adds raw images as disks, writable, with sectors of 512 bytes.
     ///
     /// # Panics
     /// With more than [`MAX_DISKS`].
-    pub fn disks(mut self, images: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
-        self.disks.extend(images.into_iter().map(|p| Disk { image: p.as_ref().to_path_buf(), sector: 512 }));
+    pub fn disks(self, images: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        self.disks_of(512, images)
+    }
+
+    /// Adds raw images as disks, writable, with logical and physical sectors of this size in bytes.
+    ///
+    /// # Panics
+    /// With more than [`MAX_DISKS`].
+    pub fn disks_of(mut self, sector: u32, images: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        self.disks.extend(images.into_iter().map(|p| Disk { image: p.as_ref().to_path_buf(), sector }));
         assert!(self.disks.len() <= MAX_DISKS, "{} disks do not fit", self.disks.len());
         self
     }
 
-    /// Logical and physical sector size, in bytes, of all disks added so far; 512 if not said.
+    /// Gives all disks so far sectors of this size in bytes.
     pub fn sector(mut self, bytes: u32) -> Self {
         for disk in &mut self.disks {
             disk.sector = bytes;

@@ -8,6 +8,7 @@ mod examine;
 mod features;
 mod foreign;
 mod format;
+mod from_md;
 mod golden;
 mod machine;
 mod tomd;
