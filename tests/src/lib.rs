@@ -4,6 +4,7 @@
 //! - [`program`]: the program itself, as its users run it.
 //! - [`files`]: members, contents and hashes.
 //! - [`loops`]: files as block devices.
+//! - [`mdadm`]: what mdadm prints, as tables.
 //! - [`nbd`], [`load`]: a client that writes in parallel, and what the content may be afterwards.
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
@@ -14,6 +15,7 @@ pub mod files;
 pub mod golden;
 pub mod load;
 pub mod loops;
+pub mod mdadm;
 pub mod nbd;
 pub mod program;
 pub mod tools;

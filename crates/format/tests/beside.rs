@@ -270,7 +270,9 @@ fn components_are_whole_chunks() {
     assert_eq!(component(Version::V1_2, 64 * MIB + 63 * KIB, 0), Some(63 * MIB));
     assert_eq!(component(Version::V1_0, 64 * MIB, 64 * KIB), Some(64 * MIB - 64 * KIB));
     assert_eq!(component(v0, 64 * MIB, 0), Some(64 * MIB - 64 * KIB));
-    assert_eq!(component(v0, 5 * TIB, 0), Some(4 * TIB - 64 * KIB));
+    assert_eq!(component(v0, 4 * TIB, 0), Some(4 * TIB - 64 * KIB));
+    // mdadm refuses this: "devices too large".
+    assert_eq!(component(v0, 5 * TIB, 0), None);
     assert_eq!(component(Version::V1_2, 2 * MIB, 512 * KIB), None);
     assert_eq!(component(v0, 64 * KIB, 0), None);
     assert_eq!(defaults::data_offset(Version::V1_2, 0, 0, Consistency::Resync), MIB);
@@ -287,6 +289,12 @@ fn bitmaps_are_planned_as_mdadm_does() {
     assert_eq!(plan(GIB, 4 * KIB, Some(16 * KIB)), None, "does not fit");
     assert_eq!(plan(GIB, 4 * KIB, Some(96 * KIB)), None, "no power of two");
     assert_eq!(plan(GIB, 256, None), None, "no room");
+    let default = |version, bytes| defaults::default_bitmap(version, bytes, bytes);
+    assert_eq!(default(Version::V1_2, 60 * MIB), at(64 * MIB, 4 * KIB));
+    assert_eq!(default(Version::V1_2, 16 * TIB), at(64 * MIB, 36 * KIB));
+    // 4 KiB are kept free beside a small component, and all bits of 0.90 fit 60 KiB.
+    assert_eq!(default(Version::V1_0, 32 * KIB), None);
+    assert_eq!(default(Version::V0_90(Endian::Little), 4 * TIB - 64 * KIB), at(64 * MIB, 12 * KIB));
 }
 
 #[test]

@@ -12,13 +12,14 @@ const INIT: &str = include_str!("init.sh");
 /// What scripts may call.
 const HELPERS: &str = include_str!("helpers.sh");
 
-/// Modules of every machine: disks and every level of md. A name of which the kernel knows nothing is left out; linear
-/// was away for a while and came back under another file name.
-const MODULES: [&str; 10] = [
+/// Modules of every machine: disks, files as disks, and every level of md. A name of which the kernel knows nothing is
+/// left out; linear was away for a while and came back under another file name.
+const MODULES: [&str; 11] = [
     "virtio_pci",
     "sd_mod",
     "virtio_scsi",
     "crc32c_generic",
+    "loop",
     "linear",
     "md_linear",
     "raid0",

@@ -3,6 +3,7 @@
 mod boot;
 mod cat;
 mod cli;
+mod defaults;
 mod engine;
 mod examine;
 mod features;

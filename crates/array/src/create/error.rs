@@ -103,9 +103,11 @@ pub enum CreateError {
         unit: u64,
     },
     /// 0.90 counts the size of a member in 32 bits of KiB.
-    #[error("metadata 0.90 can use at most 4 TiB of a member, not {size} bytes; use 1.2")]
+    #[error(
+        "metadata 0.90 can use at most 4 TiB of a member, not {size} bytes; use 1.2, or say with --size how much to use"
+    )]
     SizeIn090 {
-        /// The size asked for.
+        /// The size asked for, or that of the smallest member if none was.
         size: u64,
     },
     /// 0.90 has no place for the layout of a RAID 0 over members of different sizes.

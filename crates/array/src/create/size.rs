@@ -144,7 +144,8 @@ fn component(
         let rounded = wanted - wanted % unit;
         return Err(CreateError::Small(TooSmall::of(spec, smallest, data_offset, rounded)));
     }
-    if !spec.version.is_v1() && spec.size.is_some_and(|size| size > MAX_COMPONENT_0_90) {
+    // mdadm does not choose less than there is either.
+    if !spec.version.is_v1() && wanted > MAX_COMPONENT_0_90 {
         return Err(CreateError::SizeIn090 { size: wanted });
     }
     let component = defaults::component_size(spec.version, wanted, unit)

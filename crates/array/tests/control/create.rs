@@ -126,7 +126,8 @@ fn sizes_that_do_not_fit_are_named() {
             s.roles.iter_mut().flatten().for_each(|m| m.info.size = 9 << 40);
             s.size = Some(5 << 40);
         }),
-        "metadata 0.90 can use at most 4 TiB of a member, not 5497558138880 bytes; use 1.2"
+        "metadata 0.90 can use at most 4 TiB of a member, not 5497558138880 bytes; use 1.2, or say \
+         with --size how much to use"
     );
 }
 
@@ -168,6 +169,15 @@ fn what_0_90_has_no_place_for_is_refused() {
         old(|s| s.roles = (0..28).map(|n| Some(new_member(n, 8 * MIB))).collect()),
         "metadata 0.90 can describe 27 devices, not 28; use 1.2 or fewer devices"
     );
+    // As with mdadm: to use a part of a large member, it has to be said.
+    let large = |size| {
+        let mut spec = spec(Level::Raid1, 2, V0);
+        spec.roles = (0..2).map(|n| Some(new_member(n, 5 << 40))).collect();
+        CreateSpec { size, ..spec }
+    };
+    assert!(plan(&large(None)).unwrap_err().to_string().contains("at most 4 TiB of a member"));
+    assert!(plan(&large(Some((4 << 40) + MIB))).is_err());
+    assert_eq!(planned(&large(Some(4 << 30))).component_size, 4 << 30);
     let mut full = spec(Level::Raid1, 27, V0);
     full.spares.clear();
     assert_eq!(superblocks(&full).len(), 27);

@@ -25,6 +25,9 @@ pub const BITMAP_DAEMON_SLEEP: u32 = 5;
 /// Smallest bitmap chunk that mdadm picks by itself.
 pub const BITMAP_CHUNK: u64 = 64 * MIB;
 
+/// Bytes behind a 0.90 superblock, which a bitmap may take.
+const BITMAP_ROOM_0_90: u64 = 60 * KIB;
+
 /// Largest member of a 0.90 array of level 1 or more: its size is 32 bits of KiB.
 pub const MAX_COMPONENT_0_90: u64 = u32::MAX as u64 * KIB;
 
@@ -142,10 +145,10 @@ pub fn available(
 ///
 /// RAID 10 with far or offset copies uses whole chunks for each copy: the kernel rounds further down by itself.
 pub fn component_size(version: Version, available: u64, chunk: u64) -> Option<u64> {
-    let most = if version.is_v1() { available } else { available.min(MAX_COMPONENT_0_90) };
+    let recordable = version.is_v1() || available <= MAX_COMPONENT_0_90;
     let unit = if chunk == 0 { 64 * KIB } else { chunk };
-    let size = most.checked_sub(most.checked_rem(unit)?)?;
-    (size > 0).then_some(size)
+    let size = available.checked_sub(available.checked_rem(unit)?)?;
+    (size > 0 && recordable).then_some(size)
 }
 
 /// Where everything stands on a member of `device_bytes`; `None` if it does not fit.
@@ -174,7 +177,7 @@ pub fn place(
 fn place_0_90(super_offset: u64, consistency: Consistency) -> Option<Placement> {
     let bitmap_offset = match consistency {
         Consistency::Resync => None,
-        Consistency::Bitmap { bytes } if bytes <= 60 * KIB => Some(SUPERBLOCK_BYTES as i64),
+        Consistency::Bitmap { bytes } if bytes <= BITMAP_ROOM_0_90 => Some(SUPERBLOCK_BYTES as i64),
         _ => return None,
     };
     let (data_offset, data_size) = (0, super_offset);
@@ -259,6 +262,16 @@ pub struct BitmapPlan {
     pub chunk: u64,
     /// Bytes of the bitmap with its superblock, rounded up to 4 KiB.
     pub bytes: u64,
+}
+
+/// Component from whose size on mdadm gives a redundant array a bitmap if it is not told otherwise: more than 100 GiB.
+pub const BITMAP_FROM: u64 = 100 * GIB + 1;
+
+/// The bitmap of a new array as mdadm plans it beside a component of that size, over `sync_bytes` (the component, or for
+/// RAID 10 the whole array); `None` if there is no room for one.
+pub fn default_bitmap(version: Version, component_size: u64, sync_bytes: u64) -> Option<BitmapPlan> {
+    let room = if version.is_v1() { bitmap_space(component_size) } else { BITMAP_ROOM_0_90 };
+    bitmap_plan(sync_bytes, room, None)
 }
 
 /// Plans a bitmap over `sync_bytes` (the component, or for RAID 10 the whole array) in at most `room` bytes, with
