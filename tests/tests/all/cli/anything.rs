@@ -93,7 +93,8 @@ fn what_other_tools_make() {
         if or_skip(tools::find(tool)).is_none() {
             continue;
         }
-        let set = Set::sparse(2, 120 * MIB);
+        // The smallest that each tool takes, or nearly so.
+        let set = Set::sparse(2, if kind == "Btrfs" { 120 * MIB } else { 20 * MIB });
         let script = format!("PATH=$PATH:/usr/sbin:/sbin; {command} {} 2>&1", name(&set.members[0]));
         tools::run(Path::new("/bin/sh"), ["-ec", &script]);
         occupied(&set, kind, label, uuid);
