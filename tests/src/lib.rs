@@ -9,10 +9,12 @@
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
 //! - [`features`]: arrays that md made with bitmaps, journals, logs and work unfinished.
+//! - [`history`]: what was written to an array and promised to last.
 
 pub mod features;
 pub mod files;
 pub mod golden;
+pub mod history;
 pub mod load;
 pub mod loops;
 pub mod mdadm;

@@ -11,5 +11,6 @@ mod foreign;
 mod format;
 mod from_md;
 mod golden;
+mod killed;
 mod machine;
 mod tomd;

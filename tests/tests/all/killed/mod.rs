@@ -1,0 +1,128 @@
+//! Killed in mid-write: servers of Brindle, whose arrays md then takes over, and machines with md, whose arrays Brindle
+//! takes over. Either knows what the other left: what is in doubt is made true or refused, and what was flushed is there.
+
+mod client;
+mod server;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use brindle_tests::files::{self, MIB};
+use brindle_tests::history::{Found, History};
+use brindle_tests::program;
+use serde_json::Value;
+
+/// Size of each member.
+const MEMBER: u64 = 3 * MIB;
+
+/// Chunk of all levels that have one.
+const CHUNK: u64 = 16 << 10;
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    level: &'static str,
+    metadata: &'static str,
+    members: usize,
+    /// Roles without a member when the writes begin.
+    lost: &'static [usize],
+}
+
+const fn shape(level: &'static str, metadata: &'static str, members: usize, lost: &'static [usize]) -> Shape {
+    Shape { level, metadata, members, lost }
+}
+
+impl Shape {
+    /// Nobody may start it without being forced: its parity is in doubt, and has to stand in for members.
+    fn hopeless(&self) -> bool {
+        !self.lost.is_empty() && matches!(self.level, "4" | "5" | "6")
+    }
+
+    /// Bytes of the array that share parity with this one.
+    fn row(&self, at: u64) -> Range<u64> {
+        let data = self.members as u64 - if self.level == "6" { 2 } else { 1 };
+        let row = at / (data * CHUNK);
+        row * data * CHUNK..(row + 1) * data * CHUNK
+    }
+}
+
+/// An array whose writer is killed.
+struct Victim {
+    shape: Shape,
+    /// Tells it from others.
+    number: usize,
+    /// By role; those that are lost too.
+    members: Vec<PathBuf>,
+    size: u64,
+    history: History,
+}
+
+impl std::fmt::Display for Victim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Shape { level, metadata, members, lost } = self.shape;
+        write!(f, "array {}, level {level}, {metadata}, {members} members without {lost:?}", self.number)
+    }
+}
+
+impl Victim {
+    /// Has Brindle make it, full of zeroes.
+    fn new(dir: &Path, number: usize, shape: Shape) -> Self {
+        let members = files::members(dir, &format!("v{number}-"), shape.members, MEMBER);
+        let chunk = format!("{}K", CHUNK >> 10);
+        let mut words = vec!["create", "--json", "--level", shape.level, "--metadata", shape.metadata];
+        if shape.level != "1" {
+            words.extend(["--chunk", &chunk]);
+        }
+        words.extend(members.iter().map(|member| member.to_str().unwrap()));
+        let size = program::brindle(words).json()["size"].as_u64().unwrap();
+        Self { shape, number, members, size, history: History::default() }
+    }
+
+    /// The members that are left.
+    fn left(&self) -> Vec<PathBuf> {
+        let left = self.members.iter().enumerate().filter(|(role, _)| !self.shape.lost.contains(role));
+        left.map(|(_, member)| member.clone()).collect()
+    }
+
+    /// `brindle COMMAND ... MEMBERS` with the members that are left.
+    fn brindle(&self, words: &[&str]) -> program::Ran {
+        let left = self.left();
+        program::brindle(words.iter().copied().chain(left.iter().map(|member| member.to_str().unwrap())))
+    }
+
+    fn detail(&self) -> Value {
+        self.brindle(&["detail", "--json"]).json()
+    }
+
+    /// Members that nobody may change now stay as they are.
+    #[track_caller]
+    fn unchanged(&self, work: impl FnOnce()) {
+        let hashes = || self.members.iter().map(|member| files::sha256(member)).collect::<Vec<_>>();
+        let before = hashes();
+        work();
+        assert!(hashes() == before, "{self}: a member was changed");
+    }
+
+    /// Every byte is one that was written, and none is older than what was flushed. Where parity in doubt stands in for
+    /// lost members, rows that were being written to are not asked about: nobody can know them.
+    #[track_caller]
+    fn judge(&self, content: &[u8], what: &str) -> Found {
+        assert_eq!(content.len() as u64, self.size, "{self}: {what}: size");
+        let in_doubt = |at: u64| self.shape.hopeless() && self.history.in_doubt(&self.shape.row(at));
+        let found =
+            self.history.judge(content, in_doubt).unwrap_or_else(|why| panic!("{self}: {what}: {why}"));
+        assert!(found.kept > 0, "{self}: {what}: nothing was flushed");
+        found
+    }
+
+    #[track_caller]
+    fn judge_cat(&self, flags: &[&str], what: &str) -> Vec<u8> {
+        let ran = self.brindle(&[&["cat", "--memory", "16M"], flags].concat()).ended(0);
+        self.judge(&ran.out, what);
+        ran.out
+    }
+}
+
+/// The words of an array's state.
+fn state(report: &Value) -> Vec<&str> {
+    report["state"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+}
