@@ -8,7 +8,7 @@ use brindle_layout::{Family, Geometry, Level};
 use brindle_parity::Kernel;
 
 use crate::data::lock::RangeLock;
-use crate::data::mirrored::BLOCK;
+use crate::data::mirrored::block;
 use crate::data::parity::{Batches, Writers};
 use crate::keeper::{Keeper, Truth};
 use crate::members::{Device, Members, RoleState};
@@ -151,7 +151,7 @@ fn scratch_bytes(geometry: &Geometry, wanted: usize) -> usize {
         }
         // For mending and comparing only; the widest step holds a block of each copy.
         Family::Mirrored(map) => {
-            let step = (usize::from(map.copies()) * BLOCK as usize).next_power_of_two();
+            let step = (usize::from(map.copies()) * block(map) as usize).next_power_of_two();
             wanted.clamp(step.max(1 << 20), step.max(4 << 20))
         }
         Family::Striped(_) => 1 << 20,

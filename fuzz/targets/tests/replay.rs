@@ -44,35 +44,35 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn superblocks() {
-    replay("md_superblock", md_superblock::run, 20_000);
+    replay("md_superblock", md_superblock::run, 50_000);
 }
 
 #[test]
 fn what_stands_beside_superblocks() {
-    replay("md_sidecars", md_sidecars::run, 20_000);
+    replay("md_sidecars", md_sidecars::run, 50_000);
 }
 
 #[test]
 fn signatures() {
-    replay("signature", signature::run, 1_500);
+    replay("signature", signature::run, 3_000);
 }
 
 #[test]
 fn sets_of_hostile_members() {
-    replay("assemble", assemble::run, 1_500);
+    replay("assemble", assemble::run, 4_000);
 }
 
 #[test]
 fn nbd_handshakes() {
-    replay("nbd_options", nbd_options::run, 1_500);
+    replay("nbd_options", nbd_options::run, 4_000);
 }
 
 #[test]
 fn nbd_transmissions() {
-    replay("nbd_transmission", nbd_transmission::run, 1_000);
+    replay("nbd_transmission", nbd_transmission::run, 3_000);
 }
 
 #[test]
 fn texts_and_requests() {
-    replay("control", control::run, 20_000);
+    replay("control", control::run, 50_000);
 }

@@ -146,7 +146,7 @@ impl Record {
     ///
     /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
     pub(crate) fn must_move_on(&self) -> bool {
-        self.left_behind.get().is_some_and(|count| self.events.get() < count + 2)
+        self.left_behind.get().is_some_and(|count| self.events.get() < count.saturating_add(2))
     }
 
     /// Marks the device in `role` as failed; its own superblock is left as it is.

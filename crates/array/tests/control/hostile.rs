@@ -17,7 +17,7 @@ const FORCE: AssembleOptions = AssembleOptions { force: true };
 fn a_journal_that_another_calls_a_member_holds_no_data() {
     let spec = spec(Level::Raid5, 3, Version::V1_2);
     let members = edited(&spec, |n, sb| {
-        sb.features = sb.features | Features::JOURNAL;
+        sb.features |= Features::JOURNAL;
         sb.events = if n == 2 { 9 } else { 10 };
         if n == 2 {
             sb.roles[2] = DeviceRole::Journal;
@@ -103,4 +103,22 @@ fn a_resync_that_claims_to_have_come_beyond_the_end_ends() {
             world.stop(&array);
         }
     }
+}
+
+/// A mirror of so many copies needs but one; the memory to compare them is not the superblock's to choose.
+#[test]
+fn a_mirror_that_claims_hundreds_of_copies_gets_no_more_memory() {
+    let world = World::create(&spec(Level::Raid1, 2, Version::V1_2));
+    for member in 0..2 {
+        world.change(member, |sb| {
+            sb.raid_disks = 1920;
+            sb.resync_offset = Some(0);
+        });
+    }
+    world.memory.poke(world.ids[0], 2 * MIB, &[1; 512]);
+    let array = world.open();
+    assert_eq!(array.geometry().members(), 1920);
+    let report = world.io.block_on(array.resync(|_| {})).unwrap();
+    assert_eq!(report.mismatch_sectors, 8, "blocks of a page each");
+    world.stop(&array);
 }

@@ -7,7 +7,7 @@ mod write;
 
 use brindle_layout::{Extent, Mirrored};
 
-pub(crate) use scrub::BLOCK;
+pub(crate) use scrub::block;
 
 use crate::array::Inner;
 use crate::members::Device;

@@ -10,7 +10,16 @@ use crate::data::sync::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::volume::VolumeError;
 
 /// Bytes that are compared as one, as md does; less where a chunk ends.
-pub(crate) const BLOCK: u64 = 64 << 10;
+const BLOCK: u64 = 64 << 10;
+
+/// Bytes for all copies of a block. The number of copies is what a superblock says, and most may be missing.
+const ALL_COPIES: u64 = 4 << 20;
+
+/// [`BLOCK`], or less where there are very many copies.
+pub(crate) fn block(map: &Mirrored) -> u64 {
+    let fits = (ALL_COPIES / u64::from(map.copies())).max(PAGE as u64);
+    BLOCK.min(1 << fits.ilog2())
+}
 
 /// Some bytes of the array with all their copies in memory.
 struct Window {
@@ -27,10 +36,10 @@ impl Window {
 
     /// Offsets and lengths of the blocks that are compared.
     fn blocks<'a>(&'a self, map: &'a Mirrored) -> impl Iterator<Item = (u64, u64)> + 'a {
-        let mut at = self.offset;
+        let (mut at, block) = (self.offset, block(map));
         core::iter::from_fn(move || {
             let left = self.offset + self.len - at;
-            let len = left.min(BLOCK - at % BLOCK).min(map.locate(at.min(self.offset + self.len - 1), 0).len);
+            let len = left.min(block - at % block).min(map.locate(at.min(self.offset + self.len - 1), 0).len);
             at += len;
             (len > 0).then_some((at - len, len))
         })
@@ -47,8 +56,8 @@ impl Inner {
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         let end = (pos + len).min(self.geometry.size());
-        let copies = u64::from(map.copies());
-        let step = (self.scratch.capacity() as u64 / 4 / copies / BLOCK).max(1) * BLOCK;
+        let (copies, block) = (u64::from(map.copies()), block(map));
+        let step = (self.scratch.capacity() as u64 / 4 / copies / block).max(1) * block;
         for offset in (pos..end).step_by(step as usize) {
             let len = step.min(end - offset);
             let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
