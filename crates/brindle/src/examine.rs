@@ -7,14 +7,17 @@ use brindle_array::assembly::Candidate;
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
 use brindle_format::signature::Found;
 use brindle_io::device::{Access, Device, OpenErrorKind};
-use brindle_layout::{Layout, Level};
+use brindle_layout::{Geometry, Layout, Level};
 use serde::Serialize;
 
 use crate::cli::Examine;
 use crate::failure::Failure;
 use crate::look::{self, Look, Patient};
 use crate::report;
-use crate::units::Bytes;
+use crate::units::{Bytes, Moment};
+
+/// Roles that are told of: more than any array has.
+const MOST_ROLES: usize = 4096;
 
 /// What `brindle examine --json` prints.
 #[derive(Debug, Serialize)]
@@ -50,14 +53,20 @@ struct SuperblockReport {
     array_uuid: String,
     device_uuid: Option<String>,
     name: String,
+    homehost: Option<String>,
     level: String,
     layout: Option<String>,
     chunk: Option<u64>,
     raid_devices: u32,
+    /// Bytes; null for levels that use all of each member: one superblock can't tell.
+    array_size: Option<u64>,
     component_size: u64,
     data_offset: u64,
     data_size: u64,
     super_offset: u64,
+    /// Bytes from the superblock to the write-intent bitmap.
+    bitmap_offset: Option<i64>,
+    bad_block_log: Option<BadBlockLogReport>,
     created: u64,
     updated: u64,
     events: u64,
@@ -67,8 +76,18 @@ struct SuperblockReport {
     resync_offset: Option<u64>,
     recovery_offset: Option<u64>,
     features: Vec<String>,
-    /// The array as this device knows it: A active, . missing or failed, by role.
+    flags: Vec<&'static str>,
+    /// As mdadm prints it.
+    checksum: String,
+    /// The array as this device knows it: A active, R with a replacement beside it, . missing or failed, by role.
     array_state: String,
+}
+
+#[derive(Debug, Serialize)]
+struct BadBlockLogReport {
+    /// Bytes from the superblock.
+    offset: i64,
+    size: u64,
 }
 
 pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
@@ -208,15 +227,21 @@ impl SuperblockReport {
             array_uuid: display_uuid(sb.set_uuid).to_string(),
             device_uuid: sb.version.is_v1().then(|| display_uuid(sb.device_uuid).to_string()),
             name: sb.name.clone(),
+            homehost: report::homehost(&sb.name),
             level: level
                 .map_or_else(|| format!("unknown level {}", sb.level), |level| level.name().to_owned()),
             layout: layout.filter(|layout| *layout != Layout::None).map(|layout| layout.name()),
             chunk: (sb.chunk != 0).then_some(sb.chunk),
             raid_devices: sb.raid_disks,
+            array_size: level.zip(layout).and_then(|(level, layout)| array_size(sb, level, layout)),
             component_size: sb.component_size,
             data_offset: sb.data_offset,
             data_size: sb.data_size,
             super_offset: sb.super_offset,
+            bitmap_offset: sb.bitmap_offset,
+            bad_block_log: sb
+                .bad_block_log
+                .map(|log| BadBlockLogReport { offset: log.offset, size: log.size }),
             created: sb.created.seconds,
             updated: sb.updated.seconds,
             events: sb.events,
@@ -226,6 +251,8 @@ impl SuperblockReport {
             resync_offset: sb.resync_offset,
             recovery_offset: sb.recovery_offset,
             features: sb.features.names().map(str::to_owned).collect(),
+            flags: flags(sb),
+            checksum: format!("{:x}", sb.checksum()),
             array_state: array_state(sb),
         }
     }
@@ -236,6 +263,9 @@ impl SuperblockReport {
         row("Metadata", &self.metadata);
         row("Array UUID", &self.array_uuid);
         row("Name", &report::name_text(&self.name));
+        if let Some(host) = &self.homehost {
+            row("Home host", &report::name_text(host));
+        }
         row("Level", &self.level);
         if let Some(layout) = &self.layout {
             row("Layout", layout);
@@ -249,16 +279,35 @@ impl SuperblockReport {
         if self.component_size > 0 {
             row("Used of each", &format!("{} sectors", self.component_size / 512));
         }
+        if let Some(size) = self.array_size {
+            row("Array size", &Bytes(size).to_string());
+        }
         row("State", self.state);
         if let Some(uuid) = &self.device_uuid {
             row("Device UUID", uuid);
         }
+        if let Some(offset) = self.bitmap_offset {
+            row("Bitmap", &format!("{} sectors from superblock", offset / 512));
+        }
+        if let Some(log) = &self.bad_block_log {
+            let (sectors, offset) = (log.size / 512, log.offset / 512);
+            row("Bad block log", &format!("{sectors} sectors, {offset} sectors from superblock"));
+        }
+        row("Created", &Moment(self.created).to_string());
+        row("Updated", &Moment(self.updated).to_string());
         if !self.features.is_empty() {
             row("Features", &self.features.join(", "));
         }
+        if !self.flags.is_empty() {
+            row("Flags", &self.flags.join(", "));
+        }
+        row("Checksum", &self.checksum);
         row("Events", &self.events.to_string());
         row("Device role", &self.role);
-        row("Array state", &format!("{} ('A' active, '.' missing or failed)", self.array_state));
+        row(
+            "Array state",
+            &format!("{} ('A' active, 'R' being replaced, '.' missing or failed)", self.array_state),
+        );
         text
     }
 }
@@ -273,15 +322,28 @@ impl Report {
     }
 }
 
-/// One pass over the table of roles: its length and the number of members both come from the disk.
+/// Size of the array, if each member uses the same of its own.
+fn array_size(sb: &Superblock, level: Level, layout: Layout) -> Option<u64> {
+    let members = usize::try_from(sb.raid_disks).ok().filter(|&count| count <= MOST_ROLES)?;
+    let sizes = vec![sb.component_size; members];
+    let known = level.is_redundant() && sb.reshape.is_none();
+    known.then(|| Geometry::new(level, layout, sb.chunk, &sizes).ok()).flatten().map(|whole| whole.size())
+}
+
+/// One letter a role, in one pass over the table of roles: its length and the number of members both come from the disk.
 fn array_state(sb: &Superblock) -> String {
-    let mut state = vec!['.'; sb.raid_disks.min(4096) as usize];
+    let mut state = vec!['.'; MOST_ROLES.min(sb.raid_disks as usize)];
     for role in sb.roles.iter().filter_map(|role| role.active()) {
         if let Some(place) = state.get_mut(usize::from(role)) {
-            *place = 'A';
+            *place = if *place == '.' { 'A' } else { 'R' };
         }
     }
     state.into_iter().collect()
+}
+
+fn flags(sb: &Superblock) -> Vec<&'static str> {
+    let known = [(sb.flags.write_mostly, "write-mostly"), (sb.flags.failfast, "failfast")];
+    known.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
 }
 
 fn role(role: DeviceRole) -> String {

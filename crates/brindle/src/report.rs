@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, LeftOut, Limitation};
-use brindle_format::md::display_uuid;
+use brindle_format::md::{Features, Superblock, display_uuid, split_name};
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::units::Bytes;
+use crate::units::{Bytes, Moment};
 
 /// Prints a report as JSON.
 pub(crate) fn print_json(report: &impl Serialize) -> Result<(), Failure> {
@@ -30,11 +30,28 @@ pub(crate) fn name_text(name: &str) -> String {
     if name.is_empty() { "(none)".into() } else { name.escape_debug().to_string() }
 }
 
+/// The host that an array's name says it belongs to.
+pub(crate) fn homehost(name: &str) -> Option<String> {
+    split_name(name).0.map(str::to_owned)
+}
+
+/// What keeps the redundancy true over a crash, in the kernel's words.
+fn consistency(level: Level, sb: &Superblock) -> &'static str {
+    match sb.features {
+        _ if !level.is_redundant() => "none",
+        features if features.contains(Features::JOURNAL) => "journal",
+        features if features.intersects(Features(Features::PPL.0 | Features::MULTIPLE_PPLS.0)) => "ppl",
+        _ if sb.bitmap_offset.is_some() => "bitmap",
+        _ => "resync",
+    }
+}
+
 /// An array as its superblocks describe it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ArrayReport {
     uuid: String,
     name: String,
+    homehost: Option<String>,
     metadata: String,
     level: &'static str,
     layout: Option<String>,
@@ -43,6 +60,7 @@ pub(crate) struct ArrayReport {
     component_size: Option<u64>,
     raid_devices: usize,
     state: Vec<&'static str>,
+    consistency_policy: &'static str,
     events: u64,
     created: u64,
     updated: u64,
@@ -56,6 +74,7 @@ pub(crate) struct ArrayReport {
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceReport {
     path: String,
+    number: u32,
     role: Option<u16>,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +94,7 @@ impl ArrayReport {
         Self {
             uuid: display_uuid(assembly.uuid).to_string(),
             name: assembly.name.clone(),
+            homehost: homehost(&assembly.name),
             metadata: assembly.version.to_string(),
             level: level.name(),
             layout: (geometry.layout() != Layout::None).then(|| geometry.layout().name()),
@@ -83,6 +103,7 @@ impl ArrayReport {
             component_size: level.is_redundant().then_some(assembly.component_size),
             raid_devices: assembly.roles.len(),
             state: state_words(assembly),
+            consistency_policy: newest.map_or("unknown", |device| consistency(level, &device.superblock)),
             events: assembly.events,
             created: newest.map_or(0, |device| device.superblock.created.seconds),
             updated: newest.map_or(0, |device| device.superblock.updated.seconds),
@@ -98,6 +119,9 @@ impl ArrayReport {
         let mut text = String::new();
         let mut row = |name: &str, value: String| text.push_str(&format!("{name:>16} : {value}\n"));
         row("Name", name_text(&self.name));
+        if let Some(host) = &self.homehost {
+            row("Home host", name_text(host));
+        }
         row("UUID", self.uuid.clone());
         row("Metadata", self.metadata.clone());
         row("Level", self.level.to_owned());
@@ -113,6 +137,9 @@ impl ArrayReport {
         }
         row("Raid devices", self.raid_devices.to_string());
         row("State", self.state.join(", "));
+        row("Consistency", self.consistency_policy.to_owned());
+        row("Created", Moment(self.created).to_string());
+        row("Updated", Moment(self.updated).to_string());
         row("Events", self.events.to_string());
         if let Some(offset) = self.resync_offset {
             row("Resync", format!("needed from byte {offset} of the members on"));
@@ -146,6 +173,7 @@ impl DeviceReport {
         let sb = &device.superblock;
         Self {
             path: device.label.clone(),
+            number: sb.device_number,
             role,
             state,
             recovered,

@@ -53,9 +53,47 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A moment, seconds since 1970, as people read it.
+pub(crate) struct Moment(pub(crate) u64);
+
+impl fmt::Display for Moment {
+    /// `2026-11-21 23:59:59 UTC`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, second) = (self.0 / 86_400, self.0 % 86_400);
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    }
+}
+
+/// Year, month and day of a day since 1970, in the Gregorian calendar: the year is made to begin in March, so that the
+/// leap day is its last, and 400 years are 146,097 days.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // from 0000-03-01
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_written_as_dates() {
+        let said = |seconds| Moment(seconds).to_string();
+        assert_eq!(said(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(said(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(said(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(said(4_107_542_400), "2100-03-01 00:00:00 UTC");
+        assert_eq!(said(1_795_305_577), "2026-11-21 23:59:37 UTC");
+        // Of 40 bits, the most that a superblock keeps.
+        assert_eq!(said((1 << 40) - 1), "36812-02-20 00:36:15 UTC");
+    }
 
     #[test]
     fn sizes_are_read_in_every_unit() {

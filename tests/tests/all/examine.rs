@@ -1,10 +1,10 @@
 //! `mdadm --examine` sees no difference between a member that Brindle made and one that mdadm made.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use brindle_tests::files;
 use brindle_tests::golden::{self, Recipe};
+use brindle_tests::mdadm;
 use brindle_tests::program;
 use brindle_tests::tools::{self, or_skip};
 
@@ -26,15 +26,6 @@ const FIELDS: [&str; 15] = [
     "Chunk Size",
     "Device Role",
 ];
-
-/// The fields of `mdadm --examine` for one member.
-fn examine(mdadm: &Path, member: &Path) -> BTreeMap<String, String> {
-    tools::run(mdadm, ["--examine".as_ref(), member.as_os_str()])
-        .lines()
-        .filter_map(|line| line.split_once(" : "))
-        .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
-        .collect()
-}
 
 /// Makes with Brindle what mdadm makes of `recipe`.
 fn create(recipe: &Recipe, dir: &Path) -> Vec<PathBuf> {
@@ -61,16 +52,16 @@ fn create(recipe: &Recipe, dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn members_look_as_if_mdadm_had_made_them() {
-    let Some(mdadm) = or_skip(tools::find("mdadm")) else { return };
+    let Some(program) = or_skip(tools::find("mdadm")) else { return };
     let Some(made) = or_skip(golden::md_made(&golden::usual())) else { return };
     for array in made {
         let name = array.recipe.name();
         let dir = tempfile::tempdir().unwrap();
         let members = create(&array.recipe, dir.path());
         for (role, (ours, theirs)) in members.iter().zip(&array.members).enumerate() {
-            let (ours, theirs) = (examine(&mdadm, ours), examine(&mdadm, theirs));
-            assert!(ours["Checksum"].ends_with("correct"), "{name}, role {role}: {}", ours["Checksum"]);
-            assert_ne!(ours["Events"], "0", "{name}, role {role}: a new kernel would stamp such an array");
+            let (ours, theirs) = (mdadm::examine(&program, ours), mdadm::examine(&program, theirs));
+            assert!(ours["Checksum"].ends_with("correct"), "{name}, role {role}: {}", &ours["Checksum"]);
+            assert_ne!(&ours["Events"], "0", "{name}, role {role}: a new kernel would stamp such an array");
             for field in FIELDS {
                 assert_eq!(ours.get(field), theirs.get(field), "{name}, role {role}: {field}");
             }

@@ -255,6 +255,17 @@ impl Superblock {
         Uuid::from_bytes(bytes)
     }
 
+    /// Checksum as it stood in the bytes from which this was parsed; 0 in a new one.
+    pub fn checksum(&self) -> u32 {
+        // `sb_csum` of `md_p.h` in either form.
+        let at = if self.version.is_v1() { 216 } else { 152 };
+        let bytes = self.raw.0.get(at..).and_then(<[u8]>::first_chunk::<4>).copied().unwrap_or_default();
+        match self.version {
+            Version::V0_90(Endian::Big) => u32::from_be_bytes(bytes),
+            _ => u32::from_le_bytes(bytes),
+        }
+    }
+
     /// Whether the redundancy of the whole array is known to agree.
     pub fn is_clean(&self) -> bool {
         self.resync_offset.is_none()

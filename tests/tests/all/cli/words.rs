@@ -16,9 +16,9 @@ fn fields(object: &Value, expected: &str) {
     assert_eq!(found, expected, "{object}");
 }
 
-const ARRAY: &str = "uuid name metadata level layout chunk size component_size raid_devices state events created \
-                     updated resync_offset missing limits devices";
-const DEVICE: &str = "path role state events size data_offset super_offset uuid";
+const ARRAY: &str = "uuid name homehost metadata level layout chunk size component_size raid_devices state \
+                     consistency_policy events created updated resync_offset missing limits devices";
+const DEVICE: &str = "path number role state events size data_offset super_offset uuid";
 
 #[test]
 fn reports_have_the_fields_of_the_document() {
@@ -37,10 +37,12 @@ fn reports_have_the_fields_of_the_document() {
     let examined = set.run("examine --json").json();
     fields(&examined, "members problem");
     fields(&examined["members"][0], "path size error blank superblock signatures");
-    let superblock = "metadata array_uuid device_uuid name level layout chunk raid_devices component_size \
-                      data_offset data_size super_offset created updated events device_number role state \
-                      resync_offset recovery_offset features array_state";
+    let superblock = "metadata array_uuid device_uuid name homehost level layout chunk raid_devices \
+                      array_size component_size data_offset data_size super_offset bitmap_offset bad_block_log \
+                      created updated events device_number role state resync_offset recovery_offset features \
+                      flags checksum array_state";
     fields(&examined["members"][0]["superblock"], superblock);
+    fields(&examined["members"][0]["superblock"]["bad_block_log"], "offset size");
     fields(&examined["members"][0]["signatures"][0], "kind offset label uuid");
     assert_eq!(examined["members"][3]["superblock"]["role"], "spare");
     assert_eq!(examined["members"][0]["superblock"]["array_state"], "AAA");

@@ -1,13 +1,20 @@
 //! From Brindle to md: arrays that the program makes, serves, loses members of and rewrites; a stock kernel assembles them
-//! without a warning, reads the same content, finds all redundancy true, and takes the lost members back.
+//! without a warning, reads the same content, finds all redundancy true, and takes the lost members back; mdadm says of
+//! them what Brindle says.
 
+mod fields;
 mod matrix;
 mod written;
 
+use std::ffi::OsString;
 use std::time::Duration;
 
-use brindle_tests::tools::{Missing, or_skip};
-use brindle_tests::vm::{MAX_DISKS, Report, Vm};
+use brindle_tests::files::{self, MIB};
+use brindle_tests::golden::{self, Recipe};
+use brindle_tests::mdadm::Fields;
+use brindle_tests::program;
+use brindle_tests::tools::{self, Missing, or_skip};
+use brindle_tests::vm::{Kernel, MAX_DISKS, Report, Vm};
 
 use matrix::Shape;
 use written::Written;
@@ -60,6 +67,7 @@ fn judge(index: usize, array: &Written, report: &Report) {
     let said = format!("mdadm: /dev/md{index} has been started with {}{out_of}.", drives(count - lost));
     assert_eq!(value("said").trim_end_matches('|'), said, "{name}");
     assert_eq!(value("sha"), array.sha256, "{name}: content");
+    fields::same_of_array(&Fields::of(value("detail"), '|'), &array.detail, &name);
     for trouble in ["kicking", "non-fresh", "not clean", "resync", "error", "invalid", "bad", "WARN"] {
         let log = value("log").replace('|', "\n");
         assert!(!log.contains(trouble), "{name}: the kernel is troubled ({trouble})\n{log}");
@@ -75,17 +83,24 @@ fn judge(index: usize, array: &Written, report: &Report) {
     }
 }
 
-/// Makes the arrays of one sector size, whole and with losses, and has md judge all of them in one boot.
-fn made_for_md(sector: u32) -> Result<(), Missing> {
-    let vm = Vm::new()?.limit(Duration::from_secs(1800));
+/// Makes arrays of one sector size, every `step`th of the matrix, whole and with losses, and has md judge all of them in
+/// one boot.
+fn made_for_md(kernel: Kernel, sector: u32, step: usize) -> Result<(), Missing> {
+    let vm = Vm::on(kernel)?.limit(Duration::from_secs(1800));
     let dir = tempfile::tempdir().unwrap();
-    let shapes: Vec<Shape> = matrix::all().into_iter().filter(|shape| shape.sector == sector).collect();
+    let known = |shape: &Shape| shape.level != "linear" || vm.has_linear();
+    let shapes = matrix::all().into_iter().filter(|shape| shape.sector == sector && known(shape));
+    let shapes: Vec<Shape> = shapes.step_by(step).collect();
     let mut arrays = Vec::new();
     for (number, shape) in shapes.iter().enumerate() {
         arrays.push(Written::new(shape, number, dir.path(), false)?);
         if shape.tolerance() > 0 {
             arrays.push(Written::new(shape, number, dir.path(), true)?);
         }
+    }
+    let mdadm = tools::find("mdadm")?;
+    for array in &arrays {
+        fields::same_of_members(&mdadm, &array.shape.name(), &array.left());
     }
     let members: Vec<_> = arrays.iter().flat_map(|array| &array.members).collect();
     assert!(members.len() <= MAX_DISKS);
@@ -104,10 +119,59 @@ fn made_for_md(sector: u32) -> Result<(), Missing> {
 
 #[test]
 fn md_takes_over_arrays_of_512_byte_sectors() {
-    let _ = or_skip(made_for_md(512));
+    let _ = or_skip(made_for_md(Kernel::Release, 512, 1));
 }
 
 #[test]
 fn md_takes_over_arrays_of_4096_byte_sectors() {
-    let _ = or_skip(made_for_md(4096));
+    let _ = or_skip(made_for_md(Kernel::Release, 4096, 1));
+}
+
+#[test]
+fn a_newer_kernel_takes_over_some_of_them() {
+    let _ = or_skip(made_for_md(Kernel::Newer, 512, 3));
+}
+
+/// Arrays of md with what Brindle's have not: write-intent bitmaps.
+fn with_bitmaps() -> Vec<Recipe> {
+    const BITMAP: &[&str] = &["--bitmap=internal"];
+    let mut all = Vec::new();
+    for (level, members) in [("1", 2), ("5", 3), ("10", 4)] {
+        for metadata in ["0.90", "1.0", "1.1", "1.2"] {
+            all.push(Recipe::new(level, members).metadata(metadata).extra(BITMAP));
+        }
+    }
+    all
+}
+
+#[test]
+fn mdadm_and_brindle_say_the_same_of_members_that_md_made() {
+    let Some(mdadm) = or_skip(tools::find("mdadm")) else { return };
+    for recipes in [golden::usual(), with_bitmaps()] {
+        let Some(made) = or_skip(golden::md_made(&recipes)) else { return };
+        for array in made {
+            fields::same_of_members(&mdadm, &array.recipe.name(), &array.members);
+        }
+    }
+}
+
+#[test]
+fn mdadm_and_brindle_say_the_same_of_new_members() {
+    let Some(mdadm) = or_skip(tools::find("mdadm")) else { return };
+    // Of this host, of another, of none; spares and empty places; write-mostly and the like only md can make.
+    for (metadata, flags, count) in [
+        ("1.2", "--name ours -l 5 -x 1", 4),
+        ("1.1", "--name theirs:x -l 6 missing missing", 3),
+        ("1.0", "-l 10 -x 2 --layout f2", 5),
+        ("0.90", "-l 4 -x 1 missing", 4),
+        ("1.2", "-l 1 --data-offset 2M missing", 1),
+        ("1.1", "-l 0 --name a:b:c", 2),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let members = files::members(dir.path(), "m", count, 8 * MIB);
+        let words = format!("create --assume-clean -e {metadata} {flags}");
+        let words = words.split(' ').map(OsString::from).chain(members.iter().map(OsString::from));
+        program::brindle(words).ok();
+        fields::same_of_members(&mdadm, flags, &members);
+    }
 }

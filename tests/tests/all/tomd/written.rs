@@ -1,5 +1,6 @@
 //! An array that the program made and served, whole or without some members, while a load wrote to it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use brindle_tests::files;
@@ -7,6 +8,7 @@ use brindle_tests::load::Load;
 use brindle_tests::loops::Loop;
 use brindle_tests::program::{self, Server};
 use brindle_tests::tools::Missing;
+use serde_json::Value;
 
 use super::matrix::Shape;
 
@@ -23,6 +25,8 @@ pub(super) struct Written {
     pub(super) lost: Vec<usize>,
     /// Of the content at the end.
     pub(super) sha256: String,
+    /// What `brindle detail` says of the members that are left at the end.
+    pub(super) detail: Value,
 }
 
 /// How members are lost.
@@ -54,6 +58,14 @@ impl Devices {
 }
 
 impl Written {
+    /// The members that were not lost.
+    pub(super) fn left(&self) -> Vec<PathBuf> {
+        (0..self.members.len())
+            .filter(|role| !self.lost.contains(role))
+            .map(|role| self.members[role].clone())
+            .collect()
+    }
+
     /// Creates the array and writes to it, the second time without as many members as it may lose if `losing`.
     pub(super) fn new(shape: &Shape, number: usize, dir: &Path, losing: bool) -> Result<Self, Missing> {
         let prefix = format!("{number}-{losing}-");
@@ -97,7 +109,10 @@ impl Written {
             content = load.end();
             server.stop();
         }
-        Ok(Self { shape: shape.clone(), members, lost, sha256: files::sha256_of(&content) })
+        let left = (0..members.len()).filter(|role| !lost.contains(role)).map(|role| &devices.paths[role]);
+        let words = ["detail", "--json"].map(OsString::from).into_iter().chain(left.map(OsString::from));
+        let detail = program::brindle(words).json();
+        Ok(Self { shape: shape.clone(), members, lost, sha256: files::sha256_of(&content), detail })
     }
 }
 
