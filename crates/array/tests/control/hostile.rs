@@ -75,8 +75,10 @@ fn the_newest_of_three_has_the_role_whatever_the_order() {
     let spec = spec(Level::Raid1, 2, Version::V1_2);
     let mut members = edited(&spec, |n, sb| sb.events = 10 + n as u64);
     let copies = edited(&spec, |_, sb| sb.events = 10);
-    members.extend([("copy", &copies[1])].map(|(label, c)| Candidate { label: label.into(), ..c.clone() }));
-    members.insert(1, Candidate { label: "another".into(), ..copies[1].clone() });
+    // The two that are equal meet before the newest is seen, or after.
+    for label in ["copy", "another"] {
+        members.insert(1, Candidate { label: label.into(), ..copies[1].clone() });
+    }
     let uses = either_way(members).unwrap();
     let stale = DeviceUse::LeftOut { role: Some(1), why: LeftOut::Stale { events: 10 } };
     let of = |label: &str| uses.iter().find(|(l, _)| l == label).unwrap().1;
