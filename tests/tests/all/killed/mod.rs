@@ -2,6 +2,7 @@
 //! takes over. Either knows what the other left: what is in doubt is made true or refused, and what was flushed is there.
 
 mod client;
+mod machine;
 mod server;
 
 use std::ops::Range;
