@@ -79,7 +79,7 @@ impl Recipe {
     }
 
     /// The command that makes it as `/dev/mdINDEX` of these devices.
-    fn command(&self, index: usize, devices: &[String]) -> String {
+    pub(crate) fn command(&self, index: usize, devices: &[String]) -> String {
         let count = self.members.len();
         let mut command = format!(
             "mdadm --create /dev/md{index} --run --force --level={} --metadata={} --raid-devices={count}",
@@ -176,7 +176,7 @@ pub fn md_made(recipes: &[Recipe]) -> Result<Vec<Made>, Missing> {
 }
 
 /// Does `boot` for parts of `items`, each with as many disks as one machine takes, side by side.
-fn in_boots<I: Sync, M: Send>(
+pub(crate) fn in_boots<I: Sync, M: Send>(
     items: &[I],
     disks: impl Fn(&I) -> usize,
     boot: impl Fn(&[I]) -> Result<Vec<M>, Missing> + Sync,

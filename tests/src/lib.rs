@@ -10,6 +10,7 @@
 //! - [`golden`]: arrays that md itself made and wrote.
 //! - [`features`]: arrays that md made with bitmaps, journals, logs and work unfinished.
 //! - [`history`]: what was written to an array and promised to last.
+//! - [`states`]: arrays that md left degraded, half-resynced and so on.
 
 pub mod features;
 pub mod files;
@@ -20,5 +21,6 @@ pub mod loops;
 pub mod mdadm;
 pub mod nbd;
 pub mod program;
+pub mod states;
 pub mod tools;
 pub mod vm;

@@ -11,6 +11,9 @@ use brindle_io::{Io, MemberId};
 use brindle_tests::files;
 use brindle_tests::golden::{self, Recipe};
 use brindle_tests::tools::or_skip;
+use brindle_tests::vm::Kernel;
+
+use super::{cases, left};
 
 /// An array of md's and its content.
 struct Sample {
@@ -110,4 +113,16 @@ fn usual_arrays_are_read_after_every_loss_that_they_tolerate() {
         sha256: made.sha256,
     };
     check_all(&made.into_iter().map(sample).collect::<Vec<_>>());
+}
+
+#[test]
+fn arrays_with_any_chunk_bitmap_or_sector_are_read_after_every_loss_that_they_tolerate() {
+    let Some(all) = or_skip(left(Kernel::Release, cases::whole())) else { return };
+    let samples = all.into_iter().map(|left| Sample {
+        name: left.case.name(),
+        recipe: left.case.recipe,
+        paths: left.paths,
+        sha256: left.sha256,
+    });
+    check_all(&samples.collect::<Vec<_>>());
 }
