@@ -56,9 +56,17 @@ pub fn brindle<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
 /// # Panics
 /// If it fails, with what it complained of.
 pub fn cat(members: &[PathBuf], to: &Path) {
+    cat_with(&[], members, to);
+}
+
+/// [`cat`] with flags.
+///
+/// # Panics
+/// If it fails.
+pub fn cat_with(flags: &[&str], members: &[PathBuf], to: &Path) {
     let file = File::create(to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
     let mut command = Command::new(path());
-    command.arg("cat").args(members).stdin(Stdio::null()).stdout(file).stderr(Stdio::piped());
+    command.arg("cat").args(flags).args(members).stdin(Stdio::null()).stdout(file).stderr(Stdio::piped());
     let output = command.spawn().and_then(Child::wait_with_output).expect("brindle starts");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -12,6 +12,7 @@ use crate::data::mirrored::block;
 use crate::data::parity::{Batches, Writers};
 use crate::keeper::{Keeper, Truth};
 use crate::members::{Device, Members, RoleState};
+use crate::reshape::Border;
 use crate::volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 /// Which copy of a mirrored array answers a read.
@@ -71,6 +72,8 @@ pub(crate) struct Inner {
     pub(crate) load: Vec<Cell<u64>>,
     /// Breaks ties between copies.
     pub(crate) turn: Cell<u16>,
+    /// While the array is being reshaped: where what has moved is read.
+    pub(crate) border: Option<Border>,
 }
 
 impl Array {
@@ -105,6 +108,7 @@ impl Array {
             zeroes: OnceCell::new(),
             load: (0..members.len()).map(|_| Cell::new(0)).collect(),
             turn: Cell::new(0),
+            border: None,
             geometry,
             members,
             keeper,
@@ -190,6 +194,16 @@ impl Inner {
         }
     }
 
+    /// Reads a range that the array's geometry has, and that is not empty.
+    #[inline]
+    pub(crate) async fn read_placed(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        match self.geometry.family() {
+            Family::Striped(map) => self.read_striped(map, offset, into).await,
+            Family::Mirrored(map) => self.read_mirrored(map, offset, into).await,
+            Family::Parity(map) => self.read_parity(map, offset, into).await,
+        }
+    }
+
     #[inline]
     fn check_change(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         if self.config.read_only {
@@ -207,11 +221,10 @@ impl Volume for Array {
     async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
         let inner = &*self.0;
         inner.check(offset, into.len() as u64)?;
-        match inner.geometry.family() {
+        match &inner.border {
             _ if into.is_empty() => Ok(()),
-            Family::Striped(map) => inner.read_striped(map, offset, &into).await,
-            Family::Mirrored(map) => inner.read_mirrored(map, offset, &into).await,
-            Family::Parity(map) => inner.read_parity(map, offset, &into).await,
+            Some(border) => Box::pin(inner.read_across(border, offset, &into)).await,
+            None => inner.read_placed(offset, &into).await,
         }
     }
 

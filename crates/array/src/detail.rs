@@ -134,7 +134,7 @@ impl Array {
             level: inner.geometry.level(),
             layout: inner.geometry.layout(),
             chunk: if inner.geometry.level() == Level::Raid1 { 0 } else { inner.geometry.chunk() },
-            size: inner.geometry.size(),
+            size: inner.limits.size,
             component_size: identity.map_or(0, |identity| identity.component_size),
             events: record.map_or(0, |record: &Record| record.events.get()),
             broken: inner.keeper.is_broken(),

@@ -13,6 +13,7 @@ mod keeper;
 mod members;
 pub mod nest;
 mod open;
+mod reshape;
 mod sync;
 mod volume;
 

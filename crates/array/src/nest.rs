@@ -71,7 +71,7 @@ fn pieces(offset: u64, slices: Vec<Slice>) -> impl Iterator<Item = (u64, Slice)>
 fn member_error(error: VolumeError) -> OpError {
     match error {
         VolumeError::OutOfRange => OpError::OutOfRange,
-        VolumeError::Unsupported => OpError::Unsupported,
+        VolumeError::Unsupported | VolumeError::Reshaping => OpError::Unsupported,
         VolumeError::Member(error) => error,
         VolumeError::TooManyLost | VolumeError::Stopping => OpError::Gone,
         VolumeError::Unaligned | VolumeError::ReadOnly => OpError::Medium(EINVAL),

@@ -9,6 +9,7 @@ use crate::array::{Array, Config, ReadPolicy};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
 use crate::keeper::{Keeper, Keeping, Record, Truth};
 use crate::members::{Device, Members, RoleState};
+use crate::reshape::{self, Side};
 use crate::volume::VolumeError;
 
 /// What may be done to the members.
@@ -131,8 +132,8 @@ impl Array {
             check_identity(io, &pool, device, id).await?;
         }
         assembly.look_into_journal(io, devices).await?;
-        let geometry = assembly.geometry.clone();
-        let members = Rc::new(members(&assembly, devices));
+        let (Side { geometry, members }, beyond) = reshape::sides(&assembly, devices);
+        let members = Rc::new(members);
         let keeping = Keeping { wall_clock: config.wall_clock, idle: config.idle, writable };
         let record = Record::new(io, assembly, devices, keeping);
         record.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
@@ -146,7 +147,11 @@ impl Array {
             read_policy: config.read_policy,
             read_only: !writable,
         };
-        Ok(Self::new(io, geometry, members, keeper, config))
+        let array = Self::new(io, geometry, members, keeper, config);
+        Ok(match beyond {
+            Some(beyond) => array.with_border(beyond),
+            None => array,
+        })
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
@@ -206,13 +211,27 @@ async fn check_identity(
 
 /// The members by role.
 pub(crate) fn members(assembly: &Assembly, ids: &[MemberId]) -> Members {
+    members_at(assembly, ids, assembly.geometry.members(), |sb| sb.data_offset)
+}
+
+/// The members of the first `count` roles, with their data where `data_offset` says.
+pub(crate) fn members_at(
+    assembly: &Assembly,
+    ids: &[MemberId],
+    count: u16,
+    data_offset: impl Fn(&Superblock) -> u64,
+) -> Members {
     let device = |at: &Option<usize>| {
         let at = (*at)?;
-        Some(Device { id: *ids.get(at)?, data_offset: assembly.devices.get(at)?.superblock.data_offset })
+        Some(Device { id: *ids.get(at)?, data_offset: data_offset(&assembly.devices.get(at)?.superblock) })
     };
-    let members = Members::new(assembly.roles.iter().map(device));
+    let members = Members::new(assembly.roles.iter().take(count.into()).map(device));
     for device in &assembly.devices {
-        if let DeviceUse::Recovering { role, upto } = device.usage {
+        if let DeviceUse::Recovering { role, upto } = device.usage
+            && role < count
+        {
+            // In the middle of a reshape nothing tells by which geometry that is counted.
+            let upto = if assembly.reshaping.is_some() { 0 } else { upto };
             members.set_state(role, RoleState::Recovering(upto));
         }
     }

@@ -40,6 +40,9 @@ pub enum VolumeError {
     /// The volume can't do this as fast as was demanded, or at all (fast zeroes).
     #[error("the volume can't do this faster than by writing")]
     Unsupported,
+    /// Redundancy is another on either side of a reshape's border.
+    #[error("the array is being reshaped: its redundancy can be compared once mdadm has finished that")]
+    Reshaping,
     /// The volume is stopping.
     #[error("the volume is stopping")]
     Stopping,

@@ -1,7 +1,7 @@
 //! `brindle detail`: the array that members form.
 
 use brindle_array::OpenError;
-use brindle_array::assembly::AssemblyError;
+use brindle_array::assembly::{AssemblyError, ReshapeError};
 
 use crate::cli::Detail;
 use crate::failure::Failure;
@@ -23,7 +23,10 @@ pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
 fn is_told_about(failure: &Failure) -> bool {
     matches!(
         failure,
-        Failure::Assembly(AssemblyError::DirtyDegraded { .. } | AssemblyError::JournalMissing { .. })
-            | Failure::OpenArray(OpenError::Journal { .. })
+        Failure::Assembly(
+            AssemblyError::DirtyDegraded { .. }
+                | AssemblyError::JournalMissing { .. }
+                | AssemblyError::Reshape(ReshapeError::InDoubt)
+        ) | Failure::OpenArray(OpenError::Journal { .. })
     )
 }

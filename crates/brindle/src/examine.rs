@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::cli::Examine;
 use crate::failure::Failure;
 use crate::look::{self, Look, Patient};
-use crate::report;
+use crate::report::{self, ReshapeReport};
 use crate::units::{Bytes, Moment};
 
 /// Roles that are told of: more than any array has.
@@ -75,6 +75,7 @@ struct SuperblockReport {
     state: &'static str,
     resync_offset: Option<u64>,
     recovery_offset: Option<u64>,
+    reshape: Option<ReshapeReport>,
     features: Vec<String>,
     flags: Vec<&'static str>,
     /// As mdadm prints it.
@@ -250,6 +251,7 @@ impl SuperblockReport {
             state: if sb.is_clean() { "clean" } else { "active" },
             resync_offset: sb.resync_offset,
             recovery_offset: sb.recovery_offset,
+            reshape: ReshapeReport::of(sb),
             features: sb.features.names().map(str::to_owned).collect(),
             flags: flags(sb),
             checksum: format!("{:x}", sb.checksum()),
@@ -285,6 +287,9 @@ impl SuperblockReport {
         row("State", self.state);
         if let Some(uuid) = &self.device_uuid {
             row("Device UUID", uuid);
+        }
+        if let Some(reshape) = &self.reshape {
+            row("Reshape", &reshape.text());
         }
         if let Some(offset) = self.bitmap_offset {
             row("Bitmap", &format!("{} sectors from superblock", offset / 512));
@@ -332,7 +337,7 @@ fn array_size(sb: &Superblock, level: Level, layout: Layout) -> Option<u64> {
 
 /// One letter a role, in one pass over the table of roles: its length and the number of members both come from the disk.
 fn array_state(sb: &Superblock) -> String {
-    let mut state = vec!['.'; MOST_ROLES.min(sb.raid_disks as usize)];
+    let mut state = vec!['.'; MOST_ROLES.min(sb.all_raid_disks() as usize)];
     for role in sb.roles.iter().filter_map(|role| role.active()) {
         if let Some(place) = state.get_mut(usize::from(role)) {
             *place = if *place == '.' { 'A' } else { 'R' };

@@ -66,8 +66,20 @@ pub(crate) struct ArrayReport {
     updated: u64,
     resync_offset: Option<u64>,
     missing: Vec<u16>,
+    reshape: Option<ReshapeReport>,
     limits: Vec<String>,
     devices: Vec<DeviceReport>,
+}
+
+/// A reshape under way: where it stands, and what the array will be.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReshapeReport {
+    position: u64,
+    backwards: bool,
+    layout: Option<String>,
+    chunk: u64,
+    from_devices: u32,
+    to_devices: u32,
 }
 
 /// A device of an array.
@@ -99,7 +111,7 @@ impl ArrayReport {
             level: level.name(),
             layout: (geometry.layout() != Layout::None).then(|| geometry.layout().name()),
             chunk: (!matches!(level, Level::Linear | Level::Raid1)).then(|| geometry.chunk()),
-            size: geometry.size(),
+            size: assembly.size(),
             component_size: level.is_redundant().then_some(assembly.component_size),
             raid_devices: assembly.roles.len(),
             state: state_words(assembly),
@@ -109,6 +121,7 @@ impl ArrayReport {
             updated: newest.map_or(0, |device| device.superblock.updated.seconds),
             resync_offset: assembly.resync_offset,
             missing: assembly.missing(),
+            reshape: newest.and_then(|device| ReshapeReport::of(&device.superblock)),
             limits: assembly.limits.iter().map(ToString::to_string).collect(),
             devices: assembly.devices.iter().map(DeviceReport::of).collect(),
         }
@@ -144,6 +157,9 @@ impl ArrayReport {
         if let Some(offset) = self.resync_offset {
             row("Resync", format!("needed from byte {offset} of the members on"));
         }
+        if let Some(reshape) = &self.reshape {
+            row("Reshape", reshape.text());
+        }
         for limit in &self.limits {
             row("Limit", limit.clone());
         }
@@ -158,6 +174,37 @@ impl ArrayReport {
             text.push_str(&device.line("-"));
         }
         text
+    }
+}
+
+impl ReshapeReport {
+    pub(crate) fn of(sb: &Superblock) -> Option<Self> {
+        let reshape = sb.reshape.as_ref()?;
+        let layout = Level::from_md(reshape.new_level)
+            .ok()
+            .and_then(|level| Layout::from_md(level, reshape.new_layout).ok())
+            .filter(|layout| *layout != Layout::None);
+        Some(Self {
+            position: reshape.position,
+            backwards: sb.reshapes_backwards(),
+            layout: layout.map(|layout| layout.name()),
+            chunk: reshape.new_chunk,
+            from_devices: sb.old_raid_disks(),
+            to_devices: sb.raid_disks,
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let (from, to) = (self.from_devices, self.to_devices);
+        let members = if from == to { format!("{to} members") } else { format!("{from} to {to} members") };
+        let layout = self.layout.as_ref().map_or_else(String::new, |layout| format!(", layout {layout}"));
+        let (chunk, position) = (Bytes(self.chunk), self.position);
+        let moved = if self.backwards {
+            format!("from byte {position} on")
+        } else {
+            format!("before byte {position}")
+        };
+        format!("to {members}{layout}, chunk {chunk}; what lies {moved} has moved")
     }
 }
 
@@ -213,6 +260,9 @@ fn state_words(assembly: &Assembly) -> Vec<&'static str> {
     }
     if !clean {
         words.push("needs resync");
+    }
+    if assembly.reshaping.is_some() {
+        words.push("reshaping");
     }
     if !assembly.writable() {
         words.push("read-only");

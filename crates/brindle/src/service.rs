@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use brindle_array::assembly::Limitation;
 use brindle_array::{Array, Detail, DeviceDetail, DeviceState, RoleDetail, RoleState, Volume};
 use brindle_export::nbd;
 use brindle_io::sync::Event;
@@ -152,7 +153,13 @@ fn state_words(detail: &Detail) -> Vec<&'static str> {
         (false, false) => "clean",
     };
     let resync = if detail.read_only { "needs resync" } else { "resyncing" };
-    let also = [(detail.degraded > 0, "degraded"), (in_doubt, resync), (detail.read_only, "read-only")];
+    let reshaping = detail.limits.iter().any(|limit| matches!(limit, Limitation::Reshape { .. }));
+    let also = [
+        (detail.degraded > 0, "degraded"),
+        (in_doubt, resync),
+        (reshaping, "reshaping"),
+        (detail.read_only, "read-only"),
+    ];
     std::iter::once(first).chain(also.into_iter().filter_map(|(on, word)| on.then_some(word))).collect()
 }
 

@@ -270,9 +270,17 @@ fn values_that_no_array_has_are_refused() {
         put32(b, 124, (-2047i32) as u32);
     });
     assert_eq!(parse(version, &shift), Err(SuperblockError::Overlap { area: "data after the reshape" }));
-    for (at, field, value) in
-        [(112, "delta_disks", 4), (112, "delta_disks", (-4i32) as u32), (100, "new_level", 2)]
-    {
+    let shift = forged(version, |b| {
+        put32(b, 8, 4 | 64);
+        put32(b, 124, 64 * 2048);
+    });
+    assert_eq!(parse(version, &shift), Err(SuperblockError::Overlap { area: "data after the reshape" }));
+    for (at, field, value) in [
+        (112, "delta_disks", 4),
+        (112, "delta_disks", (-1920i32) as u32),
+        (112, "delta_disks", 1 << 31),
+        (100, "new_level", 2),
+    ] {
         let bytes = forged(version, |b| {
             put32(b, 8, Features::RESHAPE_ACTIVE.0);
             put32(b, at, value);
@@ -426,7 +434,9 @@ prop_compose! {
             return sb;
         }
         if let Some(reshape) = &mut sb.reshape {
-            reshape.new_offset = moved.map(|sectors| i64::from(sectors) * 512);
+            let end = if sb.version == Version::V1_0 { sb.super_offset } else { DEVICE };
+            let room = (end - sb.data_offset - sb.component_size) / 512;
+            reshape.new_offset = moved.map(|sectors| (i64::from(sectors) % (room as i64 + 1)) * 512);
             sb.features = sb.features.with(Features::NEW_OFFSET, moved.is_some());
         }
         sb.created.micros = micros;

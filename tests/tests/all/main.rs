@@ -13,4 +13,5 @@ mod from_md;
 mod golden;
 mod killed;
 mod machine;
+mod reshape;
 mod tomd;

@@ -77,7 +77,7 @@ pub(super) fn devices<'a>(picked: &'a [Picked<'a>]) -> Result<Chosen<'a>, Assemb
     let freshest = freshest(picked)?;
     let mut chosen = Chosen {
         freshest,
-        roles: vec![None; freshest.superblock.raid_disks as usize],
+        roles: vec![None; freshest.superblock.all_raid_disks() as usize],
         usage: picked.iter().map(|device| judge(device, freshest)).collect(),
     };
     for (device, usage) in picked.iter().zip(&chosen.usage) {
@@ -144,6 +144,7 @@ pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), A
             ("chunk", sb.chunk.to_string()),
             ("number of members", sb.raid_disks.to_string()),
             ("component size", sb.component_size.to_string()),
+            ("reshape", reshape(sb)),
         ]
     };
     let pairs = facts(device.superblock).into_iter().zip(facts(freshest.superblock));
@@ -154,6 +155,14 @@ pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), A
         }
     }
     Ok(())
+}
+
+/// Whereto, not how far: of two superblocks written one after the other the newer counts.
+fn reshape(sb: &Superblock) -> String {
+    sb.reshape.map_or("none".to_owned(), |to| {
+        let (level, layout, chunk) = (to.new_level, to.new_layout, to.new_chunk);
+        format!("to level {level}, layout {layout:#x}, chunk {chunk}, {:+} members", to.delta_disks)
+    })
 }
 
 fn byte_order(version: Version) -> &'static str {

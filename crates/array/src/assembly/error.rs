@@ -5,6 +5,8 @@ use core::fmt;
 use brindle_format::md::{SuperblockError, Uuid, display_uuid};
 use brindle_layout::{GeometryError, UnknownLayout, UnknownLevel};
 
+use super::reshape::ReshapeError;
+
 /// One of several arrays whose members were given together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignArray {
@@ -146,14 +148,9 @@ pub enum AssemblyError {
         /// The members.
         labels: Vec<String>,
     },
-    /// The layout is changing: it differs on either side of a moving border, which this release can't follow.
-    #[error(
-        "the array is being reshaped (feature {feature}), which this release can't follow; let mdadm finish it"
-    )]
-    Reshape {
-        /// The feature bits.
-        feature: String,
-    },
+    /// The array is being reshaped in a way that can't be read.
+    #[error("the array is being reshaped (feature reshape) {0}")]
+    Reshape(#[from] ReshapeError),
     /// The level is none that arrays of ours can have.
     #[error(transparent)]
     Level(#[from] UnknownLevel),

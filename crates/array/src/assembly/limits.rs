@@ -70,6 +70,16 @@ pub enum Limitation {
         /// The count.
         events: u64,
     },
+    /// Bytes are being moved from one geometry to another; both are read.
+    #[error(
+        "the array is being reshaped (feature reshape) and the border stands at byte {position}: this release reads either side of it but can't move it; let mdadm finish the reshape{}", doubtful(*in_doubt)
+    )]
+    Reshape {
+        /// Byte of the array.
+        position: u64,
+        /// Forced: bytes near the border may be wrong.
+        in_doubt: bool,
+    },
     /// Feature bits that this release does not know.
     #[error("the array uses feature bits {bits:#x}, which this release does not know; use a newer one")]
     Unknown {
@@ -141,6 +151,14 @@ pub(super) fn of_journal(
     }
     let stale = picked.iter().find(|device| device.superblock.role() == DeviceRole::Journal);
     Err(AssemblyError::JournalMissing { stale: stale.map(|device| device.label.to_owned()) })
+}
+
+fn doubtful(in_doubt: bool) -> &'static str {
+    if in_doubt {
+        ". Bytes near the border may be wrong: what belongs there may be in mdadm's backup, or nowhere"
+    } else {
+        ""
+    }
 }
 
 fn has(labels: &[String]) -> String {

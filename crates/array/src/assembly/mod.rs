@@ -9,6 +9,7 @@ mod candidate;
 mod choose;
 mod error;
 mod limits;
+mod reshape;
 
 use core::cmp::Reverse;
 
@@ -19,6 +20,7 @@ pub use candidate::{Candidate, Found};
 pub(crate) use error::Roles;
 pub use error::{AssemblyError, ForeignArray};
 pub use limits::Limitation;
+pub use reshape::{ReshapeError, Reshaping};
 
 use choose::{Chosen, Picked};
 
@@ -101,6 +103,8 @@ pub struct Assembly {
     pub version: Version,
     /// Where its bytes live.
     pub geometry: Geometry,
+    /// While it is being reshaped: where the bytes live that have moved already. `geometry` has the others.
+    pub reshaping: Option<Reshaping>,
     /// Bytes used of each member as recorded; 0 for linear and RAID 0, which use all of each.
     pub component_size: u64,
     /// The highest event count.
@@ -124,6 +128,12 @@ impl Assembly {
     /// The level.
     pub fn level(&self) -> Level {
         self.geometry.level()
+    }
+
+    /// Bytes of the array.
+    pub fn size(&self) -> u64 {
+        let moved = self.reshaping.as_ref().map_or(u64::MAX, |reshaping| reshaping.geometry.size());
+        self.geometry.size().min(moved)
     }
 
     /// Redundancy is true everywhere.
@@ -167,26 +177,37 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
         .zip(&chosen.usage)
         .filter(|(_, usage)| !matches!(usage, DeviceUse::LeftOut { .. }))
         .fold(Features::NONE, |all, (device, _)| all | device.superblock.features);
-    if features.intersects(Features::RESHAPE) {
-        return Err(AssemblyError::Reshape { feature: (features & Features::RESHAPE).to_string() });
-    }
     let mut draft = Draft { level, layout, picked: &picked, chosen, limits: limits::of_features(features) };
     draft.limit_replacements();
     draft.limits.extend(limits::of_events(freshest.events));
     draft.check_missing()?;
     draft.limits.extend(limits::of_journal(features, &picked, &draft.chosen.usage, options)?);
-    let geometry = draft.geometry()?;
-    draft.check_bad_blocks(&geometry, options)?;
-    draft.force_stale(&geometry, options)?;
-    draft.check_tolerance(&geometry)?;
-    draft.check_dirty(&geometry, options)?;
-    Ok(draft.finish(geometry, options))
+    let shape = draft.shape()?;
+    draft.check_reshape(&shape, options)?;
+    draft.check_bad_blocks(&shape, options)?;
+    draft.force_stale(&shape, options)?;
+    draft.check_tolerance(&shape)?;
+    draft.check_dirty(options)?;
+    Ok(draft.finish(shape, options))
 }
 
 /// The layout; RAID 0's counts only if a feature bit says that it was recorded.
 fn layout_of(level: Level, sb: &Superblock) -> Result<Layout, AssemblyError> {
     let recorded = level != Level::Raid0 || sb.features.contains(Features::RAID0_LAYOUT);
     Ok(Layout::from_md(level, if recorded { sb.layout } else { 0 })?)
+}
+
+/// Where bytes live, on either side of a reshape if there is one.
+struct Shape {
+    geometry: Geometry,
+    reshaping: Option<Reshaping>,
+}
+
+impl Shape {
+    fn can_lose(&self, lost: &[u16]) -> bool {
+        self.geometry.can_lose(lost)
+            && self.reshaping.as_ref().is_none_or(|reshaping| reshaping.geometry.can_lose(lost))
+    }
 }
 
 /// An assembly in the making.
@@ -229,22 +250,41 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn geometry(&self) -> Result<Geometry, AssemblyError> {
+    fn shape(&self) -> Result<Shape, AssemblyError> {
         let freshest = self.chosen.freshest.superblock;
+        // While the chunk changes, members are used as far as they hold whole chunks of either size.
+        let unit = freshest.reshape.map_or(1, |reshape| reshape.new_chunk.max(freshest.chunk)).max(1);
+        let component = freshest.component_size - freshest.component_size % unit;
         let size = |at: &Option<usize>| match at.and_then(|at| self.picked.get(at)) {
             Some(device) if !self.level.is_redundant() => device.superblock.data_size,
-            _ => freshest.component_size,
+            _ => component,
         };
-        let sizes: Vec<u64> = self.chosen.roles.iter().map(size).collect();
-        Ok(Geometry::new(self.level, self.layout, freshest.chunk, &sizes)?)
+        let roles = self.chosen.roles.iter().take(freshest.old_raid_disks() as usize);
+        let sizes: Vec<u64> = roles.map(size).collect();
+        Ok(Shape {
+            geometry: Geometry::new(self.level, self.layout, freshest.chunk, &sizes)?,
+            reshaping: Reshaping::of(freshest, component)?,
+        })
+    }
+
+    /// Not even reading is safe where bytes were being moved over each other.
+    fn check_reshape(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let Some(reshaping) = &shape.reshaping else { return Ok(()) };
+        let shift = |at: &usize| {
+            let reshape = self.picked.get(*at)?.superblock.reshape?;
+            Some(reshape.new_offset.unwrap_or(0))
+        };
+        let shifts: Vec<i64> = self.chosen.roles.iter().flatten().filter_map(shift).collect();
+        let in_doubt = !reshaping.is_safe(&shape.geometry, &shifts);
+        if in_doubt && !options.force {
+            return Err(ReshapeError::InDoubt.into());
+        }
+        self.limits.push(Limitation::Reshape { position: reshaping.position, in_doubt });
+        Ok(())
     }
 
     /// Members with bad blocks hold bytes that were never written: they are left out of reads if the rest suffices.
-    fn check_bad_blocks(
-        &mut self,
-        geometry: &Geometry,
-        options: AssembleOptions,
-    ) -> Result<(), AssemblyError> {
+    fn check_bad_blocks(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
         let bad: Vec<(u16, usize)> = (0u16..)
             .zip(&self.chosen.roles)
             .filter_map(|(role, at)| Some((role, (*at)?)))
@@ -256,7 +296,7 @@ impl Draft<'_> {
         let labels: Vec<String> = bad.iter().map(|&(_, at)| self.picked[at].label.to_owned()).collect();
         let mut lost = self.lost();
         lost.extend(bad.iter().map(|&(role, _)| role));
-        if geometry.can_lose(&lost) {
+        if shape.can_lose(&lost) {
             for (role, at) in bad {
                 self.chosen.roles[usize::from(role)] = None;
                 self.chosen.usage[at] = DeviceUse::LeftOut { role: Some(role), why: LeftOut::BadBlocks };
@@ -269,7 +309,7 @@ impl Draft<'_> {
     }
 
     /// Forced, members that missed writes are better than no array: the least behind first, and no more than needed.
-    fn force_stale(&mut self, geometry: &Geometry, options: AssembleOptions) -> Result<(), AssemblyError> {
+    fn force_stale(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
         let behind = |at: &usize| {
             let sb = self.picked[*at].superblock;
             (Reverse(sb.events), sb.device_number, self.picked[*at].label)
@@ -284,7 +324,7 @@ impl Draft<'_> {
         stale.sort_by_key(behind);
         let mut labels = Vec::new();
         for &at in &stale {
-            if !options.force || geometry.can_lose(&self.lost()) {
+            if !options.force || shape.can_lose(&self.lost()) {
                 break;
             }
             let device = &self.picked[at];
@@ -309,9 +349,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn check_tolerance(&self, geometry: &Geometry) -> Result<(), AssemblyError> {
+    fn check_tolerance(&self, shape: &Shape) -> Result<(), AssemblyError> {
         let lost = self.lost();
-        if geometry.can_lose(&lost) { Ok(()) } else { Err(self.too_few(lost, geometry.tolerance())) }
+        if shape.can_lose(&lost) { Ok(()) } else { Err(self.too_few(lost, shape.geometry.tolerance())) }
     }
 
     fn too_few(&self, roles: Vec<u16>, tolerance: u16) -> AssemblyError {
@@ -336,9 +376,9 @@ impl Draft<'_> {
     }
 
     /// Parity that was not made true can't stand in for a member (md's "cannot start dirty degraded array").
-    fn check_dirty(&mut self, geometry: &Geometry, options: AssembleOptions) -> Result<(), AssemblyError> {
+    fn check_dirty(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
         let lost = self.lost();
-        let parity = matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+        let parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
         if !parity || lost.is_empty() || self.chosen.freshest.superblock.is_clean() {
             return Ok(());
         }
@@ -349,7 +389,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn finish(self, geometry: Geometry, options: AssembleOptions) -> Assembly {
+    fn finish(self, shape: Shape, options: AssembleOptions) -> Assembly {
         let freshest = self.chosen.freshest.superblock;
         let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, usage)| AssembledDevice {
             label: device.label.to_owned(),
@@ -359,18 +399,23 @@ impl Draft<'_> {
             bytes: device.bytes,
         });
         // Forced, what parity gives is taken as true, as mdadm does.
-        let in_doubt = geometry.level().is_redundant() && !self.limits.contains(&Limitation::DirtyDegraded);
+        let in_doubt = self.level.is_redundant() && !self.limits.contains(&Limitation::DirtyDegraded);
         Assembly {
             uuid: freshest.set_uuid,
             name: freshest.name.clone(),
             version: freshest.version,
             component_size: freshest.component_size,
             events: freshest.events,
-            resync_offset: freshest.resync_offset.filter(|_| in_doubt),
+            // A position counted by one geometry says nothing of the other.
+            resync_offset: freshest
+                .resync_offset
+                .filter(|_| in_doubt)
+                .map(|position| if shape.reshaping.is_some() { 0 } else { position }),
             roles: self.chosen.roles,
             devices: devices.collect(),
             limits: self.limits,
-            geometry,
+            geometry: shape.geometry,
+            reshaping: shape.reshaping,
             forced: options.force,
             journal_seen: false,
         }

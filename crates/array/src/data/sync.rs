@@ -96,9 +96,12 @@ impl Array {
     /// mended on the way. Parity that is true after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
-    /// A member's, if redundancy does not make up for it, but should.
+    /// A member's, if redundancy does not make up for it, but should; [`VolumeError::Reshaping`].
     pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         let inner: &Inner = &self.0;
+        if inner.border.is_some() {
+            return Err(VolumeError::Reshaping);
+        }
         let mut report = SyncReport::default();
         match inner.geometry.family() {
             Family::Striped(_) => {}

@@ -308,24 +308,6 @@ fn features_that_bind_writers_are_named_with_the_way_out() {
 }
 
 #[test]
-fn a_reshape_can_not_be_followed() {
-    let all = edited(&raid(Level::Raid5, 3), |_, sb| {
-        sb.reshape = Some(brindle_format::md::Reshape {
-            position: MIB,
-            new_level: 5,
-            new_layout: 2,
-            new_chunk: 64 << 10,
-            delta_disks: 1,
-            new_offset: None,
-        });
-    });
-    assert_eq!(
-        refusal(&all),
-        "the array is being reshaped (feature reshape), which this release can't follow; let mdadm finish it"
-    );
-}
-
-#[test]
 fn members_with_bad_blocks_are_left_out_of_reads() {
     let bad = |which: &'static [usize]| {
         edited(&raid(Level::Raid5, 3), move |n, sb| {

@@ -10,6 +10,7 @@ mod journal;
 mod life;
 mod mdadm;
 mod nested;
+mod reshape;
 mod resync;
 mod torn;
 mod world;

@@ -47,8 +47,8 @@ pub struct Ppl {
 
 /// A reshape under way: old geometry on one side of `position`, new on the other.
 ///
-/// Until its end the superblock's own `level`, `layout` and `chunk` are those of the old geometry, and `raid_disks` is
-/// the larger of old and new (`md_p.h`).
+/// Until its end the superblock's own `level`, `layout` and `chunk` are those of the old geometry; `raid_disks` counts
+/// the members of the new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reshape {
     /// Byte of the array up to which the reshape has come (from which it still has to go, if it runs backwards).
@@ -59,7 +59,7 @@ pub struct Reshape {
     pub new_layout: u32,
     /// Chunk after the reshape, bytes.
     pub new_chunk: u64,
-    /// New number of raid disks minus the old; negative when the array shrinks. Smaller than `raid_disks` either way.
+    /// New number of raid disks minus the old; negative when the array shrinks.
     pub delta_disks: i32,
     /// Bytes by which the data of this member move, if they do (`NEW_OFFSET`).
     pub new_offset: Option<i64>,
@@ -89,7 +89,8 @@ pub struct Superblock {
     pub layout: u32,
     /// Chunk, bytes; 0 for RAID 1. For linear, the rounding of member sizes.
     pub chunk: u64,
-    /// Members of the complete array. While a reshape is under way: the larger of old and new.
+    /// Members of the complete array. While a reshape is under way: those of the new geometry
+    /// ([`old_raid_disks`](Self::old_raid_disks) has the others).
     pub raid_disks: u32,
     /// Bytes that the array uses of each member; 0 for linear and RAID 0, which use all of each ([`data_size`](Self::data_size)).
     pub component_size: u64,
@@ -269,6 +270,29 @@ impl Superblock {
     /// Whether the redundancy of the whole array is known to agree.
     pub fn is_clean(&self) -> bool {
         self.resync_offset.is_none()
+    }
+
+    /// Members of the geometry that a reshape under way comes from; `raid_disks` if there is none.
+    pub fn old_raid_disks(&self) -> u32 {
+        let delta = self.reshape.map_or(0, |reshape| reshape.delta_disks);
+        self.raid_disks.checked_sub_signed(delta).unwrap_or(0)
+    }
+
+    /// Byte of the device at which its data start once a reshape under way has moved them.
+    pub fn new_data_offset(&self) -> u64 {
+        let shift = self.reshape.and_then(|reshape| reshape.new_offset).unwrap_or(0);
+        self.data_offset.saturating_add_signed(shift)
+    }
+
+    /// Whether a reshape under way moves from the array's end to its start: always if the array shrinks.
+    pub fn reshapes_backwards(&self) -> bool {
+        let shrinks = self.reshape.is_some_and(|reshape| reshape.delta_disks < 0);
+        shrinks || self.features.contains(Features::RESHAPE_BACKWARDS)
+    }
+
+    /// Roles that members may fill: while a reshape is under way, those of its larger side.
+    pub fn all_raid_disks(&self) -> u32 {
+        self.raid_disks.max(self.old_raid_disks())
     }
 
     /// Number of the device that fills `role`, if one does.

@@ -1,6 +1,6 @@
 //! Conversions between md's units on disk and bytes, none of which can overflow.
 
-use super::{EncodeError, Reshape, SuperblockError, Version};
+use super::{EncodeError, Superblock, SuperblockError, Version};
 use crate::SECTOR;
 
 /// Largest byte count accepted from disk: offsets must fit `i64`, as every file offset does.
@@ -75,11 +75,14 @@ pub(super) fn known_level(level: i32) -> bool {
     matches!(level, -5 | -4 | -1 | 0 | 1 | 4 | 5 | 6 | 10)
 }
 
-/// Refuses a reshape that leaves no member on one of its sides, or leads to a level that md does not know.
-pub(super) fn check_reshape(reshape: &Reshape, raid_disks: u32) -> Result<(), SuperblockError> {
+/// Refuses a reshape that had no member on its old side, or more than the version has room for, or that leads to a
+/// level that md does not know.
+pub(super) fn check_reshape(sb: &Superblock, most: usize) -> Result<(), SuperblockError> {
+    let Some(reshape) = &sb.reshape else { return Ok(()) };
     let impossible =
         |field, value: i32| SuperblockError::Impossible { field, value: u64::from(value as u32) };
-    if reshape.delta_disks.unsigned_abs() >= raid_disks {
+    let old = i64::from(sb.raid_disks).saturating_sub(reshape.delta_disks.into());
+    if old < 1 || old > most as i64 {
         return Err(impossible("delta_disks", reshape.delta_disks));
     }
     if !known_level(reshape.new_level) {

@@ -262,10 +262,8 @@ fn check<O: ByteOrder>(sb: &Superblock, raw: &Raw<O>, device_bytes: u64) -> Resu
     if sb.device_number as usize >= MAX_DEVICES_0_90 {
         return Err(impossible("this_disk.number", sb.device_number));
     }
-    if let Some(reshape) = &sb.reshape {
-        check_reshape(reshape, sb.raid_disks)?;
-    }
-    if sb.role().active().is_some_and(|role| u32::from(role) >= sb.raid_disks) {
+    check_reshape(sb, MAX_DEVICES_0_90)?;
+    if sb.role().active().is_some_and(|role| u32::from(role) >= sb.all_raid_disks()) {
         return Err(impossible("disks.raid_disk", u32::from(sb.role().code())));
     }
     if sb.level >= 1 && sb.component_size > sb.data_size {

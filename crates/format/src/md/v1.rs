@@ -240,10 +240,8 @@ fn check(sb: &Superblock, head: &Raw, device_bytes: u64) -> Result<(), Superbloc
     if sb.raid_disks == 0 || sb.raid_disks as usize > MAX_DEVICES_1 {
         return Err(impossible("raid_disks", sb.raid_disks));
     }
-    if let Some(reshape) = &sb.reshape {
-        check_reshape(reshape, sb.raid_disks)?;
-    }
-    if sb.role().active().is_some_and(|role| u32::from(role) >= sb.raid_disks) {
+    check_reshape(sb, MAX_DEVICES_1)?;
+    if sb.role().active().is_some_and(|role| u32::from(role) >= sb.all_raid_disks()) {
         return Err(impossible("dev_roles", sb.role().code()));
     }
     if !features_agree(sb) {
@@ -262,7 +260,9 @@ fn features_agree(sb: &Superblock) -> bool {
     let ppl = !has(ANY_PPL) || !has(Features::BITMAP_OFFSET | Features::JOURNAL);
     let one_ppl = !sb.features.contains(ANY_PPL);
     let journal = sb.role() != DeviceRole::Journal || has(Features::JOURNAL);
-    raid0 && ppl && one_ppl && journal
+    // What only a reshape can have.
+    let reshape = !has(Features::RESHAPE_BACKWARDS | Features::NEW_OFFSET) || has(Features::RESHAPE_ACTIVE);
+    raid0 && ppl && one_ppl && journal && reshape
 }
 
 /// Data must lie within the device and clear of the superblock.
@@ -288,11 +288,12 @@ fn check_areas(sb: &Superblock, super_offset: u64, device_bytes: u64) -> Result<
     if end.max(sb.data_size) > limit || (!after && sb.data_offset < before) {
         return Err(SuperblockError::Overlap { area: "data" });
     }
-    // A reshape may move the data, but not onto the superblock.
+    // A reshape may move the data, but neither onto the superblock nor off the device.
     if let Some(shift) = sb.reshape.and_then(|r| r.new_offset) {
         let moved = sb.data_offset.checked_add_signed(shift);
         let least = if after { 0 } else { before };
-        if moved.is_none_or(|offset| offset < least) {
+        let fits = |offset: u64| offset >= least && offset.saturating_add(sb.component_size) <= limit;
+        if !moved.is_some_and(fits) {
             return Err(SuperblockError::Overlap { area: "data after the reshape" });
         }
     }
@@ -319,13 +320,13 @@ pub(super) fn encode(sb: &Superblock) -> Result<[u8; SUPERBLOCK_BYTES], EncodeEr
     set_device(sb, head, &encoder, old)?;
     set_areas(sb, head, &encoder)?;
     set_reshape(sb, head, &encoder)?;
-    head.feature_map.set(feature_map(sb, old).0);
+    head.feature_map.set(feature_map(sb).0);
     head.sb_csum.set(checksum(head, table));
     Ok(out)
 }
 
-/// Features with the bits that an `Option` of the struct decides; `old` are those of the block so far.
-fn feature_map(sb: &Superblock, old: Features) -> Features {
+/// Features with the bits that an `Option` of the struct decides.
+fn feature_map(sb: &Superblock) -> Features {
     let mut features = sb
         .features
         .with(Features::BITMAP_OFFSET, sb.bitmap_offset.is_some())
@@ -334,10 +335,10 @@ fn feature_map(sb: &Superblock, old: Features) -> Features {
     if sb.journal_tail.is_none() {
         features = features.with(Features::RECOVERY_OFFSET, sb.recovery_offset.is_some());
     }
-    // Without a reshape the new offset means nothing; with the end of one it must go.
-    if sb.reshape.is_some() || old.contains(Features::RESHAPE_ACTIVE) {
-        let moves = sb.reshape.is_some_and(|r| r.new_offset.is_some());
-        features = features.with(Features::NEW_OFFSET, moves);
+    let moves = sb.reshape.is_some_and(|reshape| reshape.new_offset.is_some());
+    features = features.with(Features::NEW_OFFSET, moves);
+    if sb.reshape.is_none() {
+        features = features.without(Features::RESHAPE_BACKWARDS);
     }
     match sb.ppl {
         None => features.without(ANY_PPL),

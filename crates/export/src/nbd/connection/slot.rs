@@ -184,7 +184,10 @@ fn errno(error: VolumeError, beyond: Errno) -> Errno {
         VolumeError::Unaligned => Errno::Invalid,
         VolumeError::ReadOnly => Errno::Perm,
         VolumeError::Member(OpError::NoSpace) => Errno::NoSpace,
-        VolumeError::TooManyLost | VolumeError::Member(_) | VolumeError::Unsupported => Errno::Io,
+        VolumeError::TooManyLost
+        | VolumeError::Member(_)
+        | VolumeError::Unsupported
+        | VolumeError::Reshaping => Errno::Io,
         VolumeError::Stopping => Errno::Shutdown,
     }
 }

@@ -1,0 +1,103 @@
+//! An array in the middle of a reshape: two geometries, one on either side of a border.
+//!
+//! md's rules (`super_1_validate` in the kernel's `md.c`, `run` and `make_request` of its `raid5.c` and `raid10.c`):
+//! the superblock's own level, layout and chunk are those of the old geometry, and the position that it records is the
+//! border. A reshape runs forward, from the array's start, unless the array shrinks or a feature bit says otherwise.
+
+use brindle_format::md::Superblock;
+use brindle_layout::{Family, Geometry, Layout, Level};
+
+use super::error::AssemblyError;
+
+/// A reshape under way.
+#[derive(Clone, Debug)]
+pub struct Reshaping {
+    /// Byte of the array at which the border stands.
+    pub position: u64,
+    /// The border moves towards the array's start: bytes from it on have moved. Else bytes before it have.
+    pub backwards: bool,
+    /// Where the bytes that have moved live.
+    pub geometry: Geometry,
+}
+
+/// Why an array in the middle of a reshape can't be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReshapeError {
+    /// md changes the level at once, before or after the reshape; never with it.
+    #[error("from level {from} to level {to}, which md does not do")]
+    OtherLevel {
+        /// The level that the array has, as md counts it.
+        from: i32,
+        /// The level that it shall have.
+        to: i32,
+    },
+    /// md does not reshape such arrays.
+    #[error("and {} is none that md reshapes", level.name())]
+    Level {
+        /// The level.
+        level: Level,
+    },
+    /// Bytes may have been moved over others of which nothing says that they had been moved before.
+    #[error(
+        "so that bytes near the border may be in mdadm's backup only, or further than is recorded: let 'mdadm --assemble --backup-file=FILE' go on with it, or use --force to read what is there"
+    )]
+    InDoubt,
+}
+
+impl Reshaping {
+    /// The reshape that `sb` tells of, if it does; `component` is the bytes used of each member.
+    pub(super) fn of(sb: &Superblock, component: u64) -> Result<Option<Self>, AssemblyError> {
+        let Some(reshape) = &sb.reshape else { return Ok(None) };
+        if reshape.new_level != sb.level {
+            return Err(ReshapeError::OtherLevel { from: sb.level, to: reshape.new_level }.into());
+        }
+        let level = Level::from_md(sb.level)?;
+        if !level.is_redundant() || level == Level::Raid1 {
+            return Err(ReshapeError::Level { level }.into());
+        }
+        let layout = Layout::from_md(level, reshape.new_layout)?;
+        let sizes = vec![component; sb.raid_disks as usize];
+        Ok(Some(Self {
+            position: reshape.position,
+            backwards: sb.reshapes_backwards(),
+            geometry: Geometry::new(level, layout, reshape.new_chunk, &sizes)?,
+        }))
+    }
+
+    /// Whether the bytes near the border are known to be on the members: nothing was moved over bytes that the last
+    /// recorded position says are still in the old place. `shifts` are the bytes by which the members' data move.
+    pub(super) fn is_safe(&self, old: &Geometry, shifts: &[i64]) -> bool {
+        let chunk = i128::from(old.chunk().max(self.geometry.chunk()));
+        // By how far, in the worst case, the new place of a member's bytes lies behind the border's movement.
+        let behind = |shift: &i64| i128::from(if self.backwards { *shift } else { shift.saturating_neg() });
+        let behind = shifts.iter().map(behind).min().unwrap_or(0);
+        match (old.family(), self.geometry.family()) {
+            (Family::Parity(from), Family::Parity(to)) => {
+                let (from, to) = (i128::from(from.data_members()), i128::from(to.data_members()));
+                let position = i128::from(self.position);
+                if position % (chunk * to) != 0 {
+                    return false;
+                }
+                // With as many data members as before, md 6.1 goes on only if the data move by a chunk or more. But
+                // stopped on its way it leaves bytes overwritten beyond the position that it records, by as much as
+                // the data move, and then reads wrong bytes there itself.
+                if from == to {
+                    return false;
+                }
+                let (here_old, here_new) =
+                    (position / (chunk * from) * chunk, position / (chunk * to) * chunk);
+                let ahead = if self.backwards { here_new - here_old } else { here_old - here_new };
+                ahead + behind > 0
+            }
+            (Family::Mirrored(_), Family::Mirrored(_)) => {
+                let stripes = |geometry: &Geometry| match geometry.layout() {
+                    Layout::Raid10(layout) => i128::from(geometry.chunk()) * i128::from(layout.far),
+                    _ => i128::from(geometry.chunk()),
+                };
+                behind >= stripes(old).max(stripes(&self.geometry))
+            }
+            _ => false,
+        }
+    }
+}
