@@ -14,4 +14,5 @@ mod golden;
 mod killed;
 mod machine;
 mod reshape;
+mod swap;
 mod tomd;

@@ -1,0 +1,229 @@
+//! md's turn: a stock kernel with the members as its disks, in any order.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brindle_tests::files::{MIB, Random};
+use brindle_tests::vm::{Report, Vm};
+
+use super::Side;
+use super::array::{Array, Piece, Source, shuffle};
+
+/// Room for the content of one array on the disk that takes what md reads, in MiB.
+const ROOM: usize = 12;
+
+/// What the scripts call; `$md` is the array, `$sys` its folder.
+const HELPERS: &str = "
+# back DEVICE: a member returns as a new one. If it missed no more than one change of the superblocks, md has assembled
+# it as a failed one. mdadm wants it emptied if it still looks like a member that works.
+back() {
+    while grep \"^${md##*/} \" /proc/mdstat | grep -q '(F)'; do
+        mdadm $md --remove failed || sleep 0.05
+    done
+    mdadm $md --add $1 || { mdadm --zero-superblock $1; mdadm $md --add $1; }
+}
+
+# recovered COUNT: waits until no more than so many members are missing.
+recovered() {
+    until [ $(cat $sys/degraded) -eq $1 ]; do
+        sleep 0.05
+    done
+    idle $md
+}
+
+# give MIB: hands over the content of the array, read past every cache, at this place of the last disk. A machine that is
+# emulated would take longer to hash it.
+give() {
+    dd if=$md of=$out bs=1M seek=$1 iflag=direct oflag=direct conv=notrunc 2>/dev/null
+}
+";
+
+/// What md is to do with one array.
+struct Turn {
+    script: String,
+    /// What it held, if it was made before.
+    before: Option<Vec<u8>>,
+    lose: Vec<usize>,
+}
+
+/// Assembles every array, or makes it; reads, writes, has md recover what was lost and compare redundancy, and degrades
+/// the array if it is md's turn to.
+pub(super) fn turn(
+    arrays: &mut [Array],
+    vm: Vm,
+    sector: u32,
+    source: &Source,
+    dir: &Path,
+    random: &mut Random,
+) {
+    let mut disks: Vec<PathBuf> = arrays.iter().flat_map(|a| a.members.clone()).collect();
+    shuffle(&mut disks, random);
+    disks.push(source.path.clone());
+    let out = dir.join("out");
+    File::create(&out).and_then(|file| file.set_len((3 * ROOM * arrays.len()) as u64 * MIB)).unwrap();
+    disks.push(out.clone());
+    let numbers = disks.iter().enumerate().map(|(number, path)| (path.clone(), number)).collect();
+    let turns: Vec<Turn> = arrays
+        .iter_mut()
+        .map(|array| {
+            let mut script = Script { text: String::new(), numbers: &numbers, number: array.number };
+            let before = array.made.then(|| array.model.clone());
+            script.begin(array, random);
+            let pieces = array.change(source, u64::from(sector), random);
+            script.write(&pieces);
+            script.recover(array);
+            let lose = array.to_lose(Side::Md);
+            script.end(array, &lose, random);
+            Turn { script: script.text, before, lose }
+        })
+        .collect();
+    let script: String = turns.iter().map(|turn| &*turn.script).collect();
+    let vm = vm.disks(&disks).sector(sector).limit(Duration::from_secs(400));
+    let last = disks.len() - 1;
+    let names = format!("source=/dev/member/{}\nout=/dev/member/{last}\n", last - 1);
+    let report = vm.run(&format!("{HELPERS}{names}{script}")).unwrap();
+    let out = File::open(out).unwrap();
+    for (array, turn) in arrays.iter_mut().zip(turns) {
+        judge(array, turn, &report, &out);
+    }
+}
+
+/// The script for one array, in the making.
+struct Script<'a> {
+    text: String,
+    /// Disks by their path on the host.
+    numbers: &'a BTreeMap<PathBuf, usize>,
+    number: usize,
+}
+
+impl Script<'_> {
+    fn disks(&self, array: &Array, roles: &[usize]) -> String {
+        let disk = |&role: &usize| format!(" /dev/member/{}", self.numbers[&array.members[role]]);
+        roles.iter().map(disk).collect()
+    }
+
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn begin(&mut self, array: &Array, random: &mut Random) {
+        let n = self.number;
+        self.line(&format!("md=/dev/md{n}\nsys=/sys/block/md{n}/md"));
+        if array.made {
+            let disks = self.disks(array, &array.given(random));
+            self.line(&format!("step 'assemble {array}' mdadm --assemble --run $md{disks}"));
+        } else {
+            self.create(array);
+        }
+        self.line(&format!(
+            "put state{n} $(cat $sys/array_state)
+             put size{n} $(blockdev --getsize64 $md)
+             put degraded{n} $(cat $sys/degraded 2>/dev/null || echo 0)
+             put action{n} $(cat $sys/sync_action 2>/dev/null || echo idle)"
+        ));
+        self.give(0);
+    }
+
+    fn create(&mut self, array: &Array) {
+        let shape = array.shape;
+        let mut options = format!("--level={} --metadata={}", shape.level, shape.metadata);
+        if shape.chunk > 0 {
+            let _ = write!(options, " --chunk={}", shape.chunk);
+        }
+        if let Some(layout) = shape.layout {
+            let _ = write!(options, " --layout={layout}");
+        }
+        let roles: Vec<usize> = (0..shape.members).collect();
+        let (count, disks) = (shape.members, self.disks(array, &roles));
+        self.line(&format!(
+            "step 'create {array}' mdadm --create $md --run --force {options} --raid-devices={count}{disks}"
+        ));
+        if array.tolerance() > 0 {
+            self.line("idle $md");
+        }
+    }
+
+    /// Hands over the content: the first, second or third time.
+    fn give(&mut self, time: usize) {
+        self.line(&format!("give {}", place(self.number, time)));
+    }
+
+    fn write(&mut self, pieces: &[Piece]) {
+        for (i, Piece { from, to, len }) in pieces.iter().enumerate() {
+            // Past the page cache or through it, which makes whole pages of what is written.
+            let how = if i % 2 == 0 { ",direct" } else { "" };
+            self.line(&format!(
+                "dd if=$source of=$md bs={len} count=1 skip={from} seek={to} conv=notrunc,fsync \
+                 iflag=skip_bytes,fullblock oflag=seek_bytes{how} 2>/dev/null"
+            ));
+        }
+        self.give(1);
+    }
+
+    /// The members that the array does without come back, as new ones.
+    fn recover(&mut self, array: &Array) {
+        let n = self.number;
+        // One after the other, the lowest first: md gives it the lowest role that is free.
+        for (i, role) in array.lost.iter().enumerate() {
+            let disk = self.disks(array, &[*role]);
+            let left = array.lost.len() - 1 - i;
+            self.line(&format!("step 'add role {role} to {array}' back{disk}\nrecovered {left}"));
+        }
+        if array.tolerance() > 0 {
+            self.line(&format!(
+                "echo check >$sys/sync_action
+                 idle $md
+                 put mismatches{n} $(cat $sys/mismatch_cnt)"
+            ));
+        }
+    }
+
+    fn end(&mut self, array: &Array, lose: &[usize], random: &mut Random) {
+        for &role in lose {
+            let disk = self.disks(array, &[role]);
+            self.line(&format!("step 'fail role {role} of {array}' mdadm $md --fail{disk}"));
+            if random.below(2) == 0 {
+                self.line(&format!("step 'remove role {role} from {array}' mdadm $md --remove{disk}"));
+            }
+        }
+        self.give(2);
+        self.line(&format!("step 'stop {array}' mdadm --stop $md"));
+    }
+}
+
+/// Where in `out` the content of an array is, in MiB.
+fn place(number: usize, time: usize) -> usize {
+    (3 * number + time) * ROOM
+}
+
+/// Compares what md said with what must be, and takes note of what it did.
+fn judge(array: &mut Array, turn: Turn, report: &Report, out: &File) {
+    let value = |key: &str| &report[format!("{key}{}", array.number).as_str()];
+    let size = value("size").parse().unwrap();
+    let expect = |content: &[u8], array: &Array, time, what| {
+        let mut read = vec![0; size];
+        out.read_exact_at(&mut read, place(array.number, time) as u64 * MIB).unwrap();
+        array.compare(&read, content, what);
+    };
+    if let Some(before) = &turn.before {
+        expect(before, array, 0, "what md reads");
+        assert_eq!(value("state"), "clean", "{array}");
+        assert_eq!(value("action"), "idle", "{array}: md saw no need to resync");
+        assert_eq!(value("degraded"), array.lost.len().to_string(), "{array}");
+    }
+    if array.tolerance() > 0 {
+        assert_eq!(value("mismatches"), "0", "{array}");
+    }
+    if turn.before.is_none() {
+        array.made(size);
+    }
+    expect(&array.model, array, 1, "what md wrote");
+    expect(&array.model, array, 2, "after recovery, and degraded again");
+    array.written_by(Side::Md);
+    array.lost.clear();
+    array.degraded(turn.lose);
+}
