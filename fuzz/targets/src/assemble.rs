@@ -2,7 +2,7 @@
 
 use brindle_array::assembly::{AssembleOptions, Assembly, DeviceUse, assemble};
 use brindle_array::{Access, Array, OpenConfig, OpenError, Volume};
-use brindle_format::md::SUPERBLOCK_BYTES;
+use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
 use brindle_io::memory::Memory;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::{Family, Geometry};
@@ -54,19 +54,26 @@ fn uses(assembly: &Assembly) -> Vec<(&str, DeviceUse)> {
     uses
 }
 
-/// No byte of the array lies outside the data area of its member, nor on a superblock.
+/// No byte of the array lies outside its member, nor on a superblock: on neither side of a reshape's border.
 pub fn within_members(assembly: &Assembly) {
-    let geometry = &assembly.geometry;
-    assert_eq!(assembly.roles.len(), usize::from(geometry.members()));
-    for (role, at) in assembly.roles.iter().enumerate() {
+    within(assembly, &assembly.geometry, |sb| sb.data_offset);
+    match &assembly.reshaping {
+        None => assert_eq!(assembly.roles.len(), usize::from(assembly.geometry.members())),
+        Some(reshaping) => within(assembly, &reshaping.geometry, Superblock::new_data_offset),
+    }
+}
+
+fn within(assembly: &Assembly, geometry: &Geometry, data_offset: impl Fn(&Superblock) -> u64) {
+    assert!(assembly.roles.len() >= usize::from(geometry.members()));
+    for (role, at) in assembly.roles.iter().enumerate().take(geometry.members().into()) {
         let Some(device) = at.map(|at| &assembly.devices[at]) else { continue };
-        let sb = &device.superblock;
+        let (sb, from) = (&device.superblock, data_offset(&device.superblock));
         let used = used_of(geometry, role as u16, sb.data_size);
         assert!(used <= sb.data_size, "{}: {used} of {} bytes", device.label, sb.data_size);
-        let end = sb.data_offset.checked_add(used).expect("no overflow");
+        let end = from.checked_add(used).expect("no overflow");
         assert!(end <= device.bytes, "{} ends at {} before {end}", device.label, device.bytes);
         let super_end = device.super_offset + SUPERBLOCK_BYTES as u64;
-        assert!(end <= device.super_offset || sb.data_offset >= super_end, "{}", device.label);
+        assert!(end <= device.super_offset || from >= super_end, "{}", device.label);
     }
 }
 

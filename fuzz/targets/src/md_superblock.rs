@@ -47,7 +47,8 @@ pub fn check(sb: &Superblock, bytes: &[u8], device_bytes: u64, canonical: bool) 
 fn places(sb: &Superblock, device_bytes: u64) {
     let most = if sb.version.is_v1() { MAX_DEVICES_1 } else { MAX_DEVICES_0_90 };
     assert!(sb.roles.len() <= most && (1..=most).contains(&(sb.raid_disks as usize)));
-    assert!(sb.role().active().is_none_or(|role| u32::from(role) < sb.raid_disks));
+    assert!(sb.role().active().is_none_or(|role| u32::from(role) < sb.all_raid_disks()));
+    assert!(sb.all_raid_disks() as usize <= most);
     let super_end = sb.super_offset + SUPERBLOCK_BYTES as u64;
     assert!(super_end <= device_bytes);
     let has_data = sb.role().active().is_some() || sb.role() == DeviceRole::Spare;
