@@ -83,6 +83,18 @@ pub enum OpenError {
         /// The device.
         label: String,
     },
+    /// The device has larger sectors than the one on which the member was made.
+    #[error(
+        "{label}: its data begin at byte {offset}, which is within a sector of {block} bytes: the member was made on smaller sectors; copy it to such a device, or to a file"
+    )]
+    Misaligned {
+        /// The device.
+        label: String,
+        /// Where its data begin.
+        offset: u64,
+        /// Its logical block.
+        block: u32,
+    },
     /// The journal holds writes that have not reached the members, or can't be read or understood.
     #[error(
         "{label}: the journal holds writes that have not reached the members (feature journal), which this release can't replay; let mdadm assemble the array once, or use --force to read it without them"
@@ -202,11 +214,16 @@ async fn check_identity(
     group.read(id, device.super_offset, &buf.all());
     group.submit().await.ok().map_err(read_error)?;
     let found = Superblock::parse(device.superblock.version, &buf.bytes(), info.size);
-    if info.size == device.bytes && found.as_ref() == Ok(&device.superblock) {
-        Ok(())
-    } else {
-        Err(OpenError::Changed { label: label() })
+    if info.size != device.bytes || found.as_ref() != Ok(&device.superblock) {
+        return Err(OpenError::Changed { label: label() });
     }
+    let block = info.logical_block;
+    for offset in [device.superblock.data_offset, device.superblock.new_data_offset()] {
+        if !offset.is_multiple_of(block.into()) {
+            return Err(OpenError::Misaligned { label: label(), offset, block });
+        }
+    }
+    Ok(())
 }
 
 /// The members by role.

@@ -63,6 +63,9 @@ impl Service {
             "stopped, nothing was written"
         } else if self.array.needs_resync() {
             "stopped; the resync goes on when it is served again"
+        } else if self.array.detail().limits.contains(&Limitation::DirtyDegraded) {
+            // Clean only if something was written.
+            "stopped"
         } else {
             "stopped, marked clean"
         }

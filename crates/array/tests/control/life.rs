@@ -2,7 +2,7 @@
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, DeviceUse, LeftOut};
 use brindle_array::{Access, DeviceState, OpenConfig, OpenError, RoleState, Volume, VolumeError};
-use brindle_format::md::{DeviceRole, Features, Superblock, Version};
+use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::Duration;
 use brindle_layout::Level;
 
@@ -348,4 +348,29 @@ fn many_writers_wait_for_one_mark() {
     });
     assert_eq!(events(&world.superblocks()), [2, 2]);
     world.stop(&array);
+}
+
+#[test]
+fn a_member_moved_to_sectors_that_its_data_offset_does_not_fit_is_named() {
+    // mdadm makes such members, if --data-offset asks for it.
+    for (shift, fits) in [(1024, false), (0, true)] {
+        let world = World::create(&spec(Level::Raid1, 2, Version::V1_2));
+        for n in 0..2 {
+            let mut sb = world.superblock(n);
+            sb.data_offset += shift;
+            sb.data_size -= shift;
+            sb.component_size = MIB;
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            sb.encode(&mut bytes).unwrap();
+            world.memory.poke(world.ids[n], sb.super_offset, &bytes);
+        }
+        world.memory.set_info(world.ids[1], |info| info.logical_block = 4096);
+        match world.try_open(world.assembly().unwrap(), patient()) {
+            Ok(_) => assert!(fits),
+            Err(error) => {
+                assert!(matches!(error, OpenError::Misaligned { block: 4096, .. }), "{error}");
+                assert!(!fits && error.to_string().starts_with("ram1: "));
+            }
+        }
+    }
 }
