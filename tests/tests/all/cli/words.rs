@@ -17,7 +17,7 @@ fn fields(object: &Value, expected: &str) {
 }
 
 const ARRAY: &str = "uuid name homehost metadata level layout chunk size component_size raid_devices state \
-                     consistency_policy events created updated resync_offset missing limits devices";
+                     consistency_policy events created updated resync_offset reshape missing limits devices";
 const DEVICE: &str = "path number role state events size data_offset super_offset uuid";
 
 #[test]
@@ -39,7 +39,7 @@ fn reports_have_the_fields_of_the_document() {
     fields(&examined["members"][0], "path size error blank superblock signatures");
     let superblock = "metadata array_uuid device_uuid name homehost level layout chunk raid_devices \
                       array_size component_size data_offset data_size super_offset bitmap_offset bad_block_log \
-                      created updated events device_number role state resync_offset recovery_offset features \
+                      created updated events device_number role state resync_offset recovery_offset reshape features \
                       flags checksum array_state";
     fields(&examined["members"][0]["superblock"], superblock);
     fields(&examined["members"][0]["superblock"]["bad_block_log"], "offset size");
