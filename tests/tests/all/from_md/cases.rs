@@ -87,7 +87,7 @@ pub(super) fn selection() -> Vec<Case> {
     all.push(Case::new(linear, State::Whole));
     all.push(Case::new(small("5", 3).extra(&["--bitmap=internal"]), State::Whole));
     all.push(Case::new(small("6", 4), State::Whole).sector(4096));
-    for (recipe, lost) in redundant().into_iter().step_by(3) {
+    for (recipe, lost) in redundant().into_iter().step_by(4) {
         all.push(Case::new(recipe.clone(), State::Stale(lost)));
         all.push(Case::new(recipe.clone(), State::HalfResynced));
         all.push(Case::new(recipe, State::HalfRecovered(lost[0])));

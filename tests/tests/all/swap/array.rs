@@ -41,23 +41,19 @@ impl Shape {
 }
 
 /// Arrays that lose one member at most.
-pub(super) const LOSE_ONE: [Shape; 10] = [
+pub(super) const LOSE_ONE: [Shape; 6] = [
     shape("linear", "0.90", 3, 0, Side::Md),
     shape("0", "1.2", 3, 64, Side::Brindle),
-    shape("4", "1.0", 3, 16, Side::Brindle),
     shape("4", "0.90", 4, 64, Side::Md),
-    shape("5", "0.90", 4, 64, Side::Brindle),
     shape("5", "1.2", 4, 64, Side::Md),
     shape("5", "1.1", 3, 4, Side::Brindle).layout("right-asymmetric"),
-    shape("10", "0.90", 4, 64, Side::Md),
     shape("10", "1.2", 4, 64, Side::Brindle).layout("f2"),
-    shape("10", "1.0", 5, 64, Side::Md).layout("o2"),
 ];
 
 /// Mirrors, and arrays that lose two.
 pub(super) const LOSE_TWO: [Shape; 4] = [
     shape("1", "0.90", 2, 0, Side::Brindle),
-    shape("1", "1.2", 3, 0, Side::Md),
+    shape("1", "1.0", 3, 0, Side::Md),
     shape("6", "1.2", 5, 64, Side::Brindle),
     shape("6", "0.90", 4, 16, Side::Md),
 ];

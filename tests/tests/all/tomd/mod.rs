@@ -129,7 +129,7 @@ fn md_takes_over_arrays_of_4096_byte_sectors() {
 
 #[test]
 fn a_newer_kernel_takes_over_some_of_them() {
-    let _ = or_skip(made_for_md(Kernel::Newer, 512, 3));
+    let _ = or_skip(made_for_md(Kernel::Newer, 512, 9));
 }
 
 /// Arrays of md with what Brindle's have not: write-intent bitmaps.
