@@ -114,6 +114,28 @@ pub struct Made {
     pub sha256: String,
 }
 
+/// Layouts of RAID 5 and 6, as mdadm names them.
+pub const PARITY_LAYOUTS: [&str; 6] = [
+    "left-asymmetric",
+    "right-asymmetric",
+    "left-symmetric",
+    "right-symmetric",
+    "parity-first",
+    "parity-last",
+];
+
+/// Layouts of RAID 6 alone.
+pub const RAID6_LAYOUTS: [&str; 8] = [
+    "ddf-zero-restart",
+    "ddf-N-restart",
+    "ddf-N-continue",
+    "left-asymmetric-6",
+    "right-asymmetric-6",
+    "left-symmetric-6",
+    "right-symmetric-6",
+    "parity-first-6",
+];
+
 /// One array for every level, layout and metadata version that md knows, all small.
 pub fn usual() -> Vec<Recipe> {
     let mut all = Vec::new();
@@ -130,27 +152,11 @@ pub fn usual() -> Vec<Recipe> {
     }
     all.push(Recipe::new("1", 3));
     all.push(Recipe::new("4", 4));
-    for layout in [
-        "left-asymmetric",
-        "right-asymmetric",
-        "left-symmetric",
-        "right-symmetric",
-        "parity-first",
-        "parity-last",
-    ] {
+    for layout in PARITY_LAYOUTS {
         all.push(Recipe::new("5", 4).layout(layout));
         all.push(Recipe::new("6", 5).layout(layout));
     }
-    for layout in [
-        "ddf-zero-restart",
-        "ddf-N-restart",
-        "ddf-N-continue",
-        "left-asymmetric-6",
-        "right-asymmetric-6",
-        "left-symmetric-6",
-        "right-symmetric-6",
-        "parity-first-6",
-    ] {
+    for layout in RAID6_LAYOUTS {
         all.push(Recipe::new("6", 5).layout(layout));
     }
     for layout in ["n2", "n3", "f2", "f3", "o2", "o3"] {

@@ -155,7 +155,7 @@ pub(crate) struct Cat {
     /// Bytes [default: to the end]
     #[arg(long, short = 'l', value_parser = Bytes::parse)]
     pub(crate) length: Option<Bytes>,
-    /// Read an array whose redundancy is in doubt (dirty and degraded): some bytes may be wrong
+    /// Read an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -213,7 +213,7 @@ pub(crate) struct Serve {
     /// Demand that the array takes writes: fail rather than fall back to read-only
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) read_write: bool,
-    /// Start a dirty and degraded array: some bytes may be wrong
+    /// Serve an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Name of the export and of the control socket [default: the array's name, or its UUID]

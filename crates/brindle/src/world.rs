@@ -30,7 +30,7 @@ const JOIN: char = '+';
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
     pub(crate) access: Access,
-    /// Use dirty and degraded arrays.
+    /// Use arrays of which some bytes may be wrong.
     pub(crate) force: bool,
     pub(crate) tuning: Tuning,
 }

@@ -28,8 +28,8 @@ use choose::{Chosen, Picked};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AssembleOptions {
     /// Assemble although bytes may be wrong: those that lost members held in an array that was not stopped cleanly,
-    /// those in bad blocks, and, read-only, those of members that missed writes, or whose journal did not bring them all
-    /// that it holds.
+    /// those in bad blocks, and, read-only, those of members that missed writes, whose journal did not bring them all
+    /// that it holds, or that a reshape may have moved further than is recorded.
     pub force: bool,
 }
 

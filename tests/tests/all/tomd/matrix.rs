@@ -1,6 +1,7 @@
 //! Which arrays Brindle makes for md: every level and layout; metadata, chunk and sector size vary from one to the next.
 
 use brindle_tests::files::MIB;
+use brindle_tests::golden::{PARITY_LAYOUTS, RAID6_LAYOUTS};
 
 const METADATA: [&str; 4] = ["0.90", "1.0", "1.1", "1.2"];
 const CHUNKS: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 128 << 10, 512 << 10];
@@ -55,24 +56,6 @@ fn families() -> Vec<Family> {
     let all = |layouts: &[&'static str], members| -> Vec<(Option<&'static str>, usize)> {
         layouts.iter().map(|&layout| (Some(layout), members)).collect()
     };
-    let parity = [
-        "left-asymmetric",
-        "right-asymmetric",
-        "left-symmetric",
-        "right-symmetric",
-        "parity-first",
-        "parity-last",
-    ];
-    let q = [
-        "ddf-zero-restart",
-        "ddf-N-restart",
-        "ddf-N-continue",
-        "left-asymmetric-6",
-        "right-asymmetric-6",
-        "left-symmetric-6",
-        "right-symmetric-6",
-        "parity-first-6",
-    ];
     let copies =
         |two, three| [(Some(two), 4), (Some(three), 5), (Some(two), 5), (Some(three), 4), (Some(two), 3)];
     vec![
@@ -81,8 +64,8 @@ fn families() -> Vec<Family> {
         family("0", &[(Some("original"), 3), (Some("alternate"), 3)], 5),
         family("1", &[(None, 2), (None, 3)], 4),
         family("4", &[(None, 4), (None, 3)], 5),
-        family("5", &all(&parity, 4), 6),
-        family("6", &[all(&parity, 5), all(&q, 5)].concat(), 14),
+        family("5", &all(&PARITY_LAYOUTS, 4), 6),
+        family("6", &[all(&PARITY_LAYOUTS, 5), all(&RAID6_LAYOUTS, 5)].concat(), 14),
         family("10", &copies("n2", "n3"), 5),
         family("10", &copies("f2", "f3"), 5),
         family("10", &copies("o2", "o3"), 5),
