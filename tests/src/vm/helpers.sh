@@ -14,9 +14,14 @@ put() {
     echo "SET $1 $2" >/dev/ttyS1
 }
 
-# sha DEVICE: the hash of its content, read past every cache: md writes beneath the page cache of its members.
+# sha DEVICE: copies its content for the host to hash, which it does faster, and prints where the copy is. It is read past
+# every cache: md writes beneath the page cache of its members.
 sha() {
-    dd if="$1" bs=1M iflag=direct 2>/dev/null | sha256sum | cut -d ' ' -f 1
+    place=$(cat /run/output)
+    size=$(blockdev --getsize64 "$1")
+    dd if="$1" of=/dev/output bs=1M seek="$place" iflag=direct oflag=direct conv=notrunc 2>/dev/null || exit 1
+    echo $((place + (size + 1048575) / 1048576)) >/run/output
+    echo "content:$((place * 1048576)):$size"
 }
 
 # idle DEVICE: waits for the end of resync, recovery or check.

@@ -19,9 +19,10 @@ load() {
 }
 load /modules/order
 
-# Disks appear when they like and in no promised order; their unit number says which is which.
+# Disks appear when they like and in no promised order: the serial number of a virtio disk or the unit number of a SCSI
+# disk says which is which. The last one takes what scripts hand over.
 disks=$(cat /disks)
-until [ "$(ls /sys/block | grep -c '^sd')" -eq "$disks" ]; do
+until [ "$(ls /sys/block | grep -c '^[sv]d')" -eq $((disks + 1)) ]; do
     if [ "$(cut -d . -f 1 /proc/uptime)" -gt 60 ]; then
         dmesg
         echo "EXIT not all of $disks disks appeared" >/dev/ttyS1
@@ -30,11 +31,12 @@ until [ "$(ls /sys/block | grep -c '^sd')" -eq "$disks" ]; do
     sleep 0.02
 done
 mkdir /dev/member
-for disk in /sys/block/sd*; do
-    [ -e "$disk" ] || break
-    unit=$(readlink "$disk/device")
-    ln -s "/dev/${disk##*/}" "/dev/member/${unit##*:}"
+for disk in /sys/block/[sv]d*; do
+    number=$(cat "$disk/serial" 2>/dev/null) || { number=$(readlink "$disk/device"); number=${number##*:}; }
+    ln -s "/dev/${disk##*/}" "/dev/member/$number"
 done
+mv "/dev/member/$disks" /dev/output
+echo 0 >/run/output
 
 # The address that QEMU's own network gives to its first machine.
 if [ -e /modules/order.network ]; then

@@ -14,8 +14,9 @@ const HELPERS: &str = include_str!("helpers.sh");
 
 /// Modules of every machine: disks, files as disks, and every level of md. A name of which the kernel knows nothing is
 /// left out; linear was away for a while and came back under another file name.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     "virtio_pci",
+    "virtio_blk",
     "sd_mod",
     "virtio_scsi",
     "crc32c_generic",

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Distribution};
+use super::bzimage;
 use crate::tools::{self, Missing};
 
 /// Packages that depend on the newest kernel of a release, of which each distribution has one.
@@ -61,7 +62,7 @@ impl Kernel {
 pub(super) struct Unpacked {
     /// Which it is.
     pub(super) of: Kernel,
-    /// The bootable image.
+    /// The image to boot: unpacked if QEMU can start that.
     pub(super) image: PathBuf,
     /// Folder of its modules.
     pub(super) modules: PathBuf,
@@ -86,16 +87,30 @@ impl Unpacked {
             // Renamed last, so that a half-done download is never taken for a kernel.
             std::fs::rename(fresh.path(), &folder).expect("a folder can be renamed");
         }
+        let image = unpacked(&folder)?;
         let modules = only_entry(&folder.join("lib/modules"), "")?;
         let name = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self {
             of: kernel,
-            image: only_entry(&folder.join("boot"), "vmlinuz-")?,
+            image,
             modules: modules.join("kernel"),
             version: version(&name)
                 .ok_or_else(|| Missing::new(format!("{name} is no version of a kernel")))?,
         })
     }
+}
+
+/// The kernel in this folder of the cache as it boots fastest; kept there.
+fn unpacked(folder: &Path) -> Result<PathBuf, Missing> {
+    let (packed, kept) = (only_entry(&folder.join("boot"), "vmlinuz-")?, folder.join("vmlinux"));
+    if !kept.is_file() {
+        let Some(kernel) = bzimage::kernel(&packed)? else { return Ok(packed) };
+        // Renamed last, like the folder itself.
+        let fresh = folder.join("fresh");
+        std::fs::write(&fresh, kernel).expect("the cache can be written");
+        std::fs::rename(fresh, &kept).expect("a file can be renamed");
+    }
+    Ok(kept)
 }
 
 /// Unpacks the kernel for which the first known of `packages` stands, and its modules where they are a package.

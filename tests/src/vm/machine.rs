@@ -6,13 +6,19 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::output;
 use super::report::{self, Failure, Report};
+
+/// Files of a machine, in its folder: what comes over each serial line, and the disk with what `sha` handed over.
+pub(super) const CONSOLE: &str = "console";
+pub(super) const RESULTS: &str = "results";
+pub(super) const OUTPUT: &str = "output";
 
 /// A running machine. Killed when dropped, whatever becomes of the test.
 #[derive(Debug)]
 pub struct Machine {
     qemu: Child,
-    /// Holds the files of both serial lines.
+    /// Holds its files.
     dir: TempDir,
     started: Instant,
     limit: Duration,
@@ -37,7 +43,7 @@ impl Machine {
             let _ = self.qemu.kill();
         }
         let log = format!("{}{}", self.log(), self.complaints(ended));
-        let report = report::judge(log, &self.read("results"), ended, self.started.elapsed());
+        let report = report::judge(log, &self.results(), ended, self.started.elapsed());
         if std::env::var_os("BRINDLE_VM_LOG").is_some() {
             match &report {
                 Ok(report) => println!("{}", report.log),
@@ -55,12 +61,12 @@ impl Machine {
     pub fn kill_when(mut self, enough: impl Fn(&Report) -> bool) -> Report {
         loop {
             let ended = self.qemu.try_wait().expect("a child can be waited for").is_some();
-            let report = report::so_far(self.log(), &self.read("results"), self.started.elapsed());
+            let report = report::so_far(self.log(), &self.results(), self.started.elapsed());
             if enough(&report) && !ended {
                 self.qemu.kill().expect("a child can be killed");
                 self.qemu.wait().expect("a child can be waited for");
                 // What it put between the look and the end counts too.
-                return report::so_far(self.log(), &self.read("results"), self.started.elapsed());
+                return report::so_far(self.log(), &self.results(), self.started.elapsed());
             }
             let late = self.started.elapsed() > self.limit;
             assert!(!ended && !late, "{}\nthe machine ended or hung before it had put enough", report.log);
@@ -69,7 +75,12 @@ impl Machine {
     }
 
     fn log(&self) -> String {
-        self.read("console")
+        self.read(CONSOLE)
+    }
+
+    /// What the script put, with hashes for what it handed over.
+    fn results(&self) -> String {
+        output::hashed(&self.read(RESULTS), &self.dir.path().join(OUTPUT))
     }
 
     /// What came over the serial line of this name.

@@ -6,11 +6,13 @@
 
 mod accel;
 mod apt;
+mod bzimage;
 mod cpio;
 mod initramfs;
 mod kernel;
 mod machine;
 mod modules;
+mod output;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -22,13 +24,20 @@ pub use kernel::Kernel;
 pub use machine::Machine;
 pub use report::{Failure, Report};
 
+use crate::files;
 use crate::tools::{self, Missing};
 use accel::Accel;
 use kernel::Unpacked;
 
-/// Disks that one machine may have. They are the units of one SCSI controller: as many virtio disks, each with a
-/// controller and interrupts of its own, would take half a minute to boot and leave none for the serial lines.
+/// Disks that one machine may have.
 pub const MAX_DISKS: usize = 250;
+
+/// Up to here each disk is a virtio device of its own. More would not find slots and interrupts: they are the units of
+/// one virtio SCSI controller.
+const MAX_VIRTIO_BLK: usize = 16;
+
+/// Room on the disk that takes what a script hands over to be hashed, in bytes. It takes none before it is written.
+const OUTPUT: u64 = 64 << 30;
 
 /// Where a machine with a network finds the host: what listens on `127.0.0.1` there answers here.
 pub const HOST: &str = "10.0.2.2";
@@ -58,7 +67,8 @@ fn parts(kernel: Kernel) -> Result<&'static Parts, Missing> {
 ///
 /// - `/dev/member/N` is disk N, from 0, in the order in which disks were added;
 /// - `step NAME COMMAND...` runs a command and lets a failure name it;
-/// - `put KEY VALUE` hands a value to the test.
+/// - `put KEY VALUE` hands a value to the test;
+/// - `sha DEVICE` prints what the test gets as the hash of the device's content.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -184,12 +194,13 @@ impl Vm {
         let script = initramfs::script(script, self.disks.len());
         std::fs::write(&initramfs, [&self.parts.initramfs, more, &script].concat())
             .expect("the initramfs is written");
-        let (console, results) = (dir.path().join("console"), dir.path().join("results"));
-        let command = self.command(&initramfs, &console, &results);
+        files::sparse(&dir.path().join(machine::OUTPUT), OUTPUT);
+        let command = self.command(&initramfs, dir.path());
         Machine::start(command, dir, self.limit)
     }
 
-    fn command(&self, initramfs: &Path, console: &Path, results: &Path) -> Command {
+    /// QEMU, with its files in `dir`.
+    fn command(&self, initramfs: &Path, dir: &Path) -> Command {
         let mut qemu = Command::new(&self.parts.qemu);
         qemu.args(self.accel.arguments(self.version()));
         qemu.args(["-m", "512", "-no-reboot", "-nodefaults", "-nographic"]);
@@ -200,17 +211,23 @@ impl Vm {
             "-append",
             "console=ttyS0 panic=-1 oops=panic no_timer_check quiet loglevel=5 rdinit=/init",
         ]);
-        for log in [console, results] {
-            qemu.arg("-serial").arg(format!("file:{}", log.display()));
+        for line in [machine::CONSOLE, machine::RESULTS] {
+            qemu.arg("-serial").arg(format!("file:{}", dir.join(line).display()));
         }
-        qemu.args(["-device", "virtio-scsi-pci,id=scsi"]);
-        for (i, disk) in self.disks.iter().enumerate() {
+        let few = self.disks.len() <= MAX_VIRTIO_BLK;
+        if !few {
+            qemu.args(["-device", "virtio-scsi-pci,id=scsi"]);
+        }
+        let output = Disk { image: dir.join(machine::OUTPUT), sector: 512 };
+        for (i, disk) in self.disks.iter().chain([&output]).enumerate() {
             // No flush reaches the host's disk: it is the emulated machine that may crash, never the host.
             let path = disk.image.display().to_string().replace(',', ",,");
             qemu.arg("-drive")
                 .arg(format!("file={path},if=none,id=d{i},format=raw,cache=unsafe,discard=unmap"));
+            let device = if few { "virtio-blk-pci" } else { "scsi-hd,bus=scsi.0,scsi-id=0" };
+            let number = if few { "serial" } else { "lun" };
             qemu.arg("-device").arg(format!(
-                "scsi-hd,bus=scsi.0,scsi-id=0,lun={i},drive=d{i},logical_block_size={sector},physical_block_size={sector}",
+                "{device},{number}={i},drive=d{i},logical_block_size={sector},physical_block_size={sector}",
                 sector = disk.sector
             ));
         }
