@@ -120,8 +120,8 @@ fn a_physical_volume_of_lvm() {
     occupied(&set, "LVM", None, Some(uuid));
 }
 
-/// What no tool here makes on a plain file, as its specification draws it. ZFS's tools need their kernel module; real
-/// members of Intel's and DDF containers are in `foreign`.
+/// What no tool here makes on a plain file, as its specification draws it. A label that ZFS wrote is among the tests of
+/// crate `format`; real members of Intel's and DDF containers are in `foreign`.
 #[test]
 fn what_is_drawn_by_hand() {
     const SIZE: u64 = 8 * MIB;
