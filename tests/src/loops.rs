@@ -44,3 +44,30 @@ impl Drop for Loop {
         let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
     }
 }
+
+/// The devices that some files are.
+#[derive(Debug)]
+pub struct Devices {
+    /// Kept while they are used.
+    _loops: Vec<Loop>,
+    /// A device of each file.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Devices {
+    /// Devices of sectors of so many bytes. Files are devices with sectors of 512 bytes; larger ones take a loop device.
+    ///
+    /// # Errors
+    /// Those of [`Loop::over`].
+    ///
+    /// # Panics
+    /// If losetup can't be started.
+    pub fn over(files: &[PathBuf], sector: u32) -> Result<Self, Missing> {
+        if sector == 512 {
+            return Ok(Self { _loops: Vec::new(), paths: files.to_vec() });
+        }
+        let loops = files.iter().map(|file| Loop::over(file, sector)).collect::<Result<Vec<_>, _>>()?;
+        let paths = loops.iter().map(|device| device.path().to_owned()).collect();
+        Ok(Self { _loops: loops, paths })
+    }
+}

@@ -7,8 +7,13 @@ use brindle_tests::files::{self, MIB, Random};
 
 use super::Side;
 
-/// Size of each member: small, so that a machine hashes every array twice in a second.
+/// Size of each member at least: small, so that a machine hashes every array twice in a second.
 const MEMBER: u64 = 3 * MIB;
+
+/// What follows the last whole sector of 4096 bytes of the members whose superblock stands at their end: a device of such
+/// sectors ends before it, and the superblock must be found all the same. A 1.1 or 1.2 superblock counts it as data, so
+/// that such a device is too small.
+const REST: u64 = 3 * 512;
 
 /// Pieces that are written in one turn.
 const PIECES: usize = 6;
@@ -89,7 +94,8 @@ impl fmt::Display for Array {
 
 impl Array {
     pub(super) fn new(dir: &Path, shape: &'static Shape, number: usize) -> Self {
-        let members = files::members(dir, &format!("new{number}-"), shape.members, MEMBER);
+        let rest = if ["0.90", "1.0"].contains(&shape.metadata) { REST } else { 0 };
+        let members = files::members(dir, &format!("new{number}-"), shape.members, MEMBER + rest);
         Self {
             shape,
             number,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use brindle_tests::files::{self, Random};
+use brindle_tests::loops::Devices;
 use brindle_tests::program::{self, Ran, Server};
 use brindle_tests::tools::{self, Missing};
 use serde_json::json;
@@ -11,7 +12,7 @@ use serde_json::json;
 use super::Side;
 use super::array::{Array, Piece, Source};
 
-/// Unit of all writes: files of every file system take it.
+/// Unit of all writes: files of every file system and sectors of every size take it.
 const UNIT: u64 = 4096;
 
 /// For each array: hash, write, hash.
@@ -63,33 +64,50 @@ impl Client {
     }
 }
 
-/// Assembles every array, or makes it; reads, writes, and degrades it if it is Brindle's turn to.
-pub(super) fn turn(arrays: &mut [Array], client: &Client, source: &Source, dir: &Path, random: &mut Random) {
-    let mut arrays: Vec<&mut Array> =
-        arrays.iter_mut().filter(|array| array.made || array.shape.made_by == Side::Brindle).collect();
-    let mut servers = Vec::new();
+/// An array while Brindle has it.
+struct Served<'a> {
+    array: &'a mut Array,
+    /// Its members by role, as Brindle is told them.
+    devices: Devices,
+    server: Server,
+    /// Hash of its content before anything was written.
+    before: String,
+}
+
+/// Assembles every array, or makes it; reads, writes, and degrades it if it is Brindle's turn to. Members have sectors
+/// of so many bytes.
+pub(super) fn turn(
+    arrays: &mut [Array],
+    client: &Client,
+    sector: u32,
+    source: &Source,
+    dir: &Path,
+    random: &mut Random,
+) {
     let mut turns = Vec::new();
-    let mut before = Vec::new();
-    for array in &mut arrays {
+    let mut served = Vec::new();
+    for array in arrays.iter_mut().filter(|array| array.made || array.shape.made_by == Side::Brindle) {
         array.rename(dir, random);
+        let devices = Devices::over(&array.members, sector).unwrap_or_else(|why| panic!("{array}: {why}"));
         if !array.made {
-            create(array);
+            create(array, &devices.paths);
         }
-        before.push(array.sha256());
-        let server = serve(array, dir, random);
+        let before = array.sha256();
+        let server = serve(array, &devices.paths, dir, random);
         turns.push((server.uri(), array.change(source, UNIT, random)));
-        servers.push(server);
+        served.push(Served { array, devices, server, before });
     }
     let hashes = client.write(source, &turns);
-    assert_eq!(hashes.len(), arrays.len());
-    for (((array, server), before), hashes) in arrays.iter_mut().zip(servers).zip(before).zip(hashes) {
-        assert_eq!(hashes.0, before, "{array}: what Brindle reads");
-        assert_eq!(hashes.1, array.sha256(), "{array}: what Brindle wrote");
-        end(array, server);
+    assert_eq!(hashes.len(), served.len());
+    for (served, hashes) in served.into_iter().zip(hashes) {
+        let array = &served.array;
+        assert_eq!(hashes.0, served.before, "{array}: what Brindle reads from sectors of {sector}");
+        assert_eq!(hashes.1, array.sha256(), "{array}: what Brindle wrote to sectors of {sector}");
+        served.end();
     }
 }
 
-fn create(array: &mut Array) {
+fn create(array: &mut Array, members: &[PathBuf]) {
     let shape = array.shape;
     let mut words = vec!["create", "--json", "--level", shape.level, "--metadata", shape.metadata];
     let chunk = format!("{}K", shape.chunk);
@@ -97,34 +115,37 @@ fn create(array: &mut Array) {
         words.extend(["--chunk", &chunk]);
     }
     words.extend(shape.layout.iter().flat_map(|&layout| ["--layout", layout]));
-    words.extend(array.members.iter().map(|member| member.to_str().unwrap()));
+    words.extend(members.iter().map(|member| member.to_str().unwrap()));
     let report = program::brindle(words).json();
     array.made(report["size"].as_u64().unwrap() as usize);
 }
 
-fn serve(array: &Array, dir: &Path, random: &mut Random) -> Server {
+fn serve(array: &Array, members: &[PathBuf], dir: &Path, random: &mut Random) -> Server {
     let name = format!("swap{}", array.number);
     let mut words = vec!["--memory", "16M", "--name", &name];
-    words.extend(array.given(random).iter().map(|&role| array.members[role].to_str().unwrap()));
+    words.extend(array.given(random).iter().map(|&role| members[role].to_str().unwrap()));
     Server::start(&dir.join("run"), words)
 }
 
-/// Degrades the array or counts the round, and stops it.
-fn end(array: &mut Array, server: Server) {
-    array.written_by(Side::Brindle);
-    let lose = if array.lost.is_empty() { array.to_lose(Side::Brindle) } else { Vec::new() };
-    for &role in &lose {
-        server.ask("fail", &[array.members[role].to_str().unwrap()]).ok();
+impl Served<'_> {
+    /// Degrades the array or counts the round, and stops it.
+    fn end(self) {
+        let Self { array, devices, server, .. } = self;
+        array.written_by(Side::Brindle);
+        let lose = if array.lost.is_empty() { array.to_lose(Side::Brindle) } else { Vec::new() };
+        for &role in &lose {
+            server.ask("fail", &[devices.paths[role].to_str().unwrap()]).ok();
+        }
+        array.degraded(lose);
+        server.stop();
+        detail(array, &devices.paths);
     }
-    array.degraded(lose);
-    server.stop();
-    detail(array);
 }
 
 /// What `brindle detail` tells of the members in order of role.
-fn detail(array: &Array) {
+fn detail(array: &Array, members: &[PathBuf]) {
     let words = ["detail".as_ref(), "--json".as_ref()].into_iter();
-    let report = program::brindle(words.chain(array.members.iter().map(|m| m.as_os_str()))).json();
+    let report = program::brindle(words.chain(members.iter().map(|m| m.as_os_str()))).json();
     let state = if array.lost.is_empty() { json!(["clean"]) } else { json!(["clean", "degraded"]) };
     assert_eq!(report["state"], state, "{array}: {report}");
     assert_eq!(report["missing"], json!(array.lost), "{array}");
@@ -132,7 +153,7 @@ fn detail(array: &Array) {
 
 /// The end: what `cat` and `check` say of a stopped array.
 pub(super) fn judge(array: &Array, content: &Path) {
-    detail(array);
+    detail(array, &array.members);
     program::cat(&array.members, content);
     assert_eq!(files::sha256(content), array.sha256(), "{array}");
     if array.tolerance() > 0 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use brindle_tests::files;
 use brindle_tests::load::Load;
-use brindle_tests::loops::Loop;
+use brindle_tests::loops::Devices;
 use brindle_tests::program::{self, Server};
 use brindle_tests::tools::Missing;
 use serde_json::Value;
@@ -38,25 +38,6 @@ enum Loss {
     LeftOut,
 }
 
-/// A block device or file of each role.
-struct Devices {
-    /// Kept while they are used.
-    _loops: Vec<Loop>,
-    paths: Vec<PathBuf>,
-}
-
-impl Devices {
-    /// Files are devices with sectors of 512 bytes; larger ones take a loop device.
-    fn new(files: &[PathBuf], sector: u32) -> Result<Self, Missing> {
-        if sector == 512 {
-            return Ok(Self { _loops: Vec::new(), paths: files.to_vec() });
-        }
-        let loops = files.iter().map(|file| Loop::over(file, sector)).collect::<Result<Vec<_>, _>>()?;
-        let paths = loops.iter().map(|device| device.path().to_owned()).collect();
-        Ok(Self { _loops: loops, paths })
-    }
-}
-
 impl Written {
     /// The members that were not lost.
     pub(super) fn left(&self) -> Vec<PathBuf> {
@@ -75,7 +56,7 @@ impl Written {
             .enumerate()
             .map(|(role, &size)| files::members(dir, &format!("{prefix}{role}-"), 1, size).remove(0))
             .collect();
-        let devices = Devices::new(&members, shape.sector)?;
+        let devices = Devices::over(&members, shape.sector)?;
         create(shape, &devices.paths);
         let serve = |paths: &[PathBuf]| {
             let mut words = vec!["--memory".into(), "32M".into()];
