@@ -14,8 +14,8 @@ use brindle_format::md::ppl::{self, PplEntry, PplHeader};
 use brindle_format::md::{
     BadBlockLog, DeviceRole, Endian, Features, Ppl, Reshape, Superblock, Timestamp, Uuid, Version, badblocks,
 };
-use documents::fields::check_fields;
-use documents::page::{Example, Row, examples, rows};
+use documents::fields::{check_bits, check_fields};
+use documents::page::{Bits, Example, Row, bits, examples, rows};
 use documents::source::check_layout;
 
 const SUPERBLOCK: &str = include_str!("../../../docs/formats/superblock.md");
@@ -219,6 +219,74 @@ fn fields_of_a_journal_stand_where_the_page_draws_them() {
     check_fields(&without(&all, &listed), data, &bytes, sum, parse);
     check_fields(&without(&all, &listed), parity, &bytes, sum, parse);
     check_fields(&without(&all, &["size", "location", "checksum"]), flush, &bytes, sum, parse);
+}
+
+/// A log of these entries, and one beside that ends it.
+fn log_of(entries: &[u64]) -> Vec<u8> {
+    let mut log = vec![0xff; 512];
+    for (slot, entry) in log.chunks_exact_mut(8).zip(entries) {
+        slot.copy_from_slice(&entry.to_le_bytes());
+    }
+    log
+}
+
+#[test]
+fn bits_of_a_bad_block_entry_are_those_that_the_page_draws() {
+    let all = bits(BAD_BLOCKS, "BadRange");
+    let of = |field: &str| all.iter().find(|row| row.field == field).unwrap().bits;
+    let (length, address) = (of("len"), of("offset"));
+    let entry = |first: u64, units: u64| first << address.0 | units << length.0;
+    let ranges = |entries: &[u64], shift| badblocks::ranges(&log_of(entries), shift).collect::<Vec<_>>();
+    // No change of one bit makes the length nothing.
+    let (number, other) = (entry(2148, 3), entry(0x1234, 7));
+    for shift in [0, 3] {
+        let unit = 512 << shift;
+        let others = ranges(&[other], shift);
+        assert_eq!((others[0].offset, others[0].len), (0x1234 * unit, 7 * unit));
+        check_bits(&all, number, |number| {
+            let read = ranges(&[number, other], shift);
+            assert_eq!((read.len(), &read[1..]), (2, &*others), "what stands behind {number:#x}");
+            read[0]
+        });
+        // Each bit counts as much as its place in the row says.
+        for Bits { bits: (low, high), field, .. } in &all {
+            for bit in *low..=*high {
+                let read = ranges(&[number ^ (1 << bit)], shift)[0];
+                let (value, first) = match *field {
+                    "len" => (read.len, 3 * unit),
+                    _ => (read.offset, 2148 * unit),
+                };
+                assert_eq!(
+                    value,
+                    ((first / unit) ^ (1 << (bit - low))).saturating_mul(unit),
+                    "{field} bit {bit}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bad_block_log_ends_where_the_page_says() {
+    let all = bits(BAD_BLOCKS, "BadRange");
+    for rule in
+        ["An entry of all ones ends the list; an empty log is all ones.", "one of length 0 is no range"]
+    {
+        assert!(BAD_BLOCKS.contains(rule), "{rule}");
+    }
+    let count = |entries: &[u64]| badblocks::ranges(&log_of(entries), 0).count();
+    let entry = 2148 << 10 | 8;
+    assert!(badblocks::is_empty(&log_of(&[])));
+    assert_eq!(count(&[entry, u64::MAX, entry]), 1);
+    assert_eq!(count(&[entry; 64]), 64, "a full log has no end mark");
+    // All ones but for one bit is a range, whichever bit it is, and what follows counts.
+    for bit in 0..64 {
+        assert_eq!(count(&[!(1 << bit), entry]), 2, "bit {bit}");
+    }
+    // Of length 0, and it ends nothing.
+    let (low, high) = all.iter().find(|row| row.field == "len").unwrap().bits;
+    let length = (low..=high).fold(0, |mask, bit| mask | 1u64 << bit);
+    assert_eq!(count(&[!length, entry]), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use super::page::{Meaning, Row};
+use super::page::{Bits, Meaning, Row};
 
 /// Fields and their values, read from the long form of `Debug`: `reshape.position` and so on. Elements of a list
 /// share the list's name.
@@ -92,4 +92,16 @@ fn check_change<'a>(row: &Row<'a>, place: &str, changed: &BTreeSet<String>) -> B
         assert!(fields.iter().any(|field| within(name, field)), "{place}: changes {name}");
     }
     fields.iter().filter(|field| changed.iter().any(|name| within(name, field))).copied().collect()
+}
+
+/// Flips every bit of a number, each of which changes the field that its row names and no other.
+pub(crate) fn check_bits<T: Debug>(rows: &[Bits<'_>], number: u64, parse: impl Fn(u64) -> T) {
+    let before = flatten(&parse(number));
+    for Bits { bits, name, field } in rows {
+        for bit in bits.0..=bits.1 {
+            let after = flatten(&parse(number ^ (1 << bit)));
+            let changed: Vec<String> = changed(&before, &after).into_iter().collect();
+            assert_eq!(changed, [*field], "{name}: bit {bit}");
+        }
+    }
 }

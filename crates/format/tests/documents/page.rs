@@ -80,6 +80,40 @@ fn row<'a>(columns: &[&str], cells: &[&'a str]) -> Row<'a> {
     }
 }
 
+/// One row of a table of the bits of a number.
+#[derive(Debug)]
+pub(crate) struct Bits<'a> {
+    /// Lowest and highest bit.
+    pub(crate) bits: (u32, u32),
+    /// As the source of the format calls it.
+    pub(crate) name: &'a str,
+    /// Field of the public struct.
+    pub(crate) field: &'a str,
+}
+
+/// The rows of the table of this struct's bits, which leave no bit of 64 out.
+pub(crate) fn bits<'a>(page: &'a str, of: &str) -> Vec<Bits<'a>> {
+    let mut lines = page.lines().skip_while(|line| !line.starts_with("| bits |"));
+    let cells =
+        |line: &'a str| -> Vec<&'a str> { line.trim_matches('|').split(" | ").map(str::trim).collect() };
+    let columns = cells(lines.next().expect("a table of bits"));
+    assert_eq!(columns, ["bits", "width", "order", "name", "in Brindle", "meaning"]);
+    let mut next = 0;
+    let mut rows = Vec::new();
+    for line in lines.skip(1).take_while(|line| line.starts_with('|')) {
+        let [range, width, order, name, field, meaning] = cells(line)[..] else { panic!("{line}") };
+        let (low, high) = range.split_once(" to ").unwrap();
+        let (low, high): (u32, u32) = (low.parse().unwrap(), high.parse().unwrap());
+        assert_eq!((low, width), (next, &*format!("{} bits", high + 1 - low)), "{line}");
+        assert!(order == "le" && !meaning.is_empty(), "{line}");
+        let field = field.trim_matches('`').split_once("::").filter(|(name, _)| *name == of);
+        rows.push(Bits { bits: (low, high), name, field: field.unwrap_or_else(|| panic!("{line}")).1 });
+        next = high + 1;
+    }
+    assert_eq!(next, 64);
+    rows
+}
+
 /// Bytes that a page shows as `hexdump -C` does.
 #[derive(Debug)]
 pub(crate) struct Example<'a> {
