@@ -1,5 +1,5 @@
-//! Field by field: what `mdadm --examine` says of a member is what `brindle examine` says, and what `mdadm --detail` says
-//! of a running array is what `brindle detail` says of its members.
+//! Field by field: what `mdadm --examine` says of a member is what `brindle examine` says, and what `mdadm --detail`
+//! says of a running array, in words and as variables, is what `brindle detail` says of its members.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -201,6 +201,43 @@ pub(super) fn same_of_array(theirs: &Fields, ours: &Value, name: &str) {
     }
     assert_eq!(theirs.get("Used Dev Size").is_some(), !ours["component_size"].is_null(), "{context}");
     same_table(theirs, ours, context);
+}
+
+/// What `mdadm --detail --export` says of it, member by member: `disks` are those that md was given, by role.
+pub(super) fn same_of_exported_array(
+    theirs: &BTreeMap<String, String>,
+    ours: &Value,
+    disks: &[&str],
+    name: &str,
+) {
+    let context = &format!("{name}: {theirs:?}\n{ours}");
+    let mut wanted: BTreeMap<String, String> = BTreeMap::new();
+    let mut want = |key: &str, value: &str| wanted.insert(key.to_owned(), value.to_owned());
+    want("MD_LEVEL", text(ours, "level"));
+    want("MD_DEVICES", &ours["raid_devices"].to_string());
+    want("MD_METADATA", text(ours, "metadata"));
+    want("MD_UUID", text(ours, "uuid"));
+    if ours["metadata"] != "0.90" {
+        want("MD_NAME", text(ours, "name"));
+    }
+    let mut roles: Vec<u64> = ours["devices"]
+        .as_array()
+        .expect(context)
+        .iter()
+        .map(|device| device["role"].as_u64().expect(context))
+        .collect();
+    roles.sort_unstable();
+    assert_eq!(roles.len(), disks.len(), "{context}");
+    for (role, disk) in roles.iter().zip(disks) {
+        // `/dev/sda` is `dev_sda` in a key.
+        let key = format!("MD_DEVICE_{}", disk.trim_start_matches('/').replace('/', "_"));
+        want(&format!("{key}_ROLE"), &role.to_string());
+        want(&format!("{key}_DEV"), disk);
+    }
+    // Only md's host has a name under /dev/md for it.
+    let known = |key: &str| key != "MD_DEVNAME";
+    let theirs: BTreeMap<_, _> = theirs.iter().filter(|(key, _)| known(key)).collect();
+    assert_eq!(theirs, wanted.iter().collect(), "{context}");
 }
 
 /// Rows of number, major, minor, role, state and device; a role that nobody fills has no number.

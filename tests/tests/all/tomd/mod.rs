@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use brindle_tests::files::{self, MIB};
 use brindle_tests::golden::{self, Recipe};
-use brindle_tests::mdadm::Fields;
+use brindle_tests::mdadm::{self, Fields};
 use brindle_tests::program;
 use brindle_tests::tools::{self, Missing, or_skip};
 use brindle_tests::vm::{Kernel, MAX_DISKS, Report, Vm};
@@ -40,6 +40,10 @@ fn script(index: usize, array: &Written, first: usize) -> String {
          put said{index} \"$(flat /tmp/said)\"
          mdadm --detail $md >/tmp/detail
          put detail{index} \"$(flat /tmp/detail)\"
+         mdadm --detail --export $md >/tmp/exported
+         put exported{index} \"$(flat /tmp/exported)\"
+         for member in{left}; do readlink -f $member; done >/tmp/disks
+         put disks{index} \"$(flat /tmp/disks)\"
          put sha{index} $(sha $md)\n"
     );
     if array.shape.tolerance() > 0 {
@@ -68,6 +72,9 @@ fn judge(index: usize, array: &Written, report: &Report) {
     assert_eq!(value("said").trim_end_matches('|'), said, "{name}");
     assert_eq!(value("sha"), array.sha256, "{name}: content");
     fields::same_of_array(&Fields::of(value("detail"), '|'), &array.detail, &name);
+    let disks: Vec<&str> = value("disks").split_terminator('|').collect();
+    let exported = mdadm::exported(value("exported"), '|');
+    fields::same_of_exported_array(&exported, &array.detail, &disks, &name);
     for trouble in ["kicking", "non-fresh", "not clean", "resync", "error", "invalid", "bad", "WARN"] {
         let log = value("log").replace('|', "\n");
         assert!(!log.contains(trouble), "{name}: the kernel is troubled ({trouble})\n{log}");
