@@ -64,6 +64,33 @@ fn bitmap_superblock_round_trips_at_the_kernels_offsets() {
     assert_eq!(bytes[136..], [0; 120]);
 }
 
+/// What mdadm 4.6 put on each of three members for `--level=5 --bitmap=lockless --assume-clean`.
+#[test]
+fn a_new_lockless_bitmap_is_read_as_mdadm_wrote_it() {
+    let mut bytes = [0; bitmap::BITMAP_SUPER_BYTES];
+    bytes[..24]
+        .copy_from_slice(b"bitm\x06\0\0\0\x50\x11\x03\x22\xe7\x2d\xa0\xac\x0e\x26\xf2\xc9\x77\x20\xcc\x8a");
+    for (at, value) in [(40, 0x5800), (48, 0x18), (52, 0x0400_0000), (56, 5), (64, 0x100)] {
+        put32(&mut bytes, at, value);
+    }
+    let expected = BitmapSuper {
+        version: BitmapVersion::Lockless,
+        uuid: Uuid::from_u128(0x5011_0322_e72d_a0ac_0e26_f2c9_7720_cc8a),
+        events: 0,
+        events_cleared: 0,
+        sync_bytes: 11 * MIB,
+        state: BitmapState(BitmapState::FIRST_USE.0 | BitmapState::CLEAN.0),
+        chunk: 64 * MIB,
+        daemon_sleep: 5,
+        write_behind: 0,
+        reserved_bytes: 128 * KIB,
+        nodes: 0,
+        cluster_name: [0; 64],
+    };
+    assert_eq!(BitmapSuper::parse(&bytes), Ok(expected.clone()));
+    assert_eq!(expected.encode(), Some(bytes));
+}
+
 #[test]
 fn bitmaps_that_cannot_be_are_refused() {
     let read = |at: usize, value: u32| {
