@@ -147,12 +147,13 @@ impl Array {
         let (Side { geometry, members }, beyond) = reshape::sides(&assembly, devices);
         let members = Rc::new(members);
         let keeping = Keeping { wall_clock: config.wall_clock, idle: config.idle, writable };
+        let in_doubt = assembly.in_doubt();
         let record = Record::new(io, assembly, devices, keeping);
         record.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
         let map = geometry.clone();
         let can_lose = Box::new(move |lost: &[u16]| map.can_lose(lost));
         let redundant = geometry.level().is_redundant();
-        let truth = Truth::of(&geometry, record.resync.get());
+        let truth = Truth::of(&geometry, in_doubt);
         let keeper = Keeper::recorded(io, Rc::clone(&members), can_lose, redundant, record, truth);
         let config = Config {
             scratch_bytes: config.scratch_bytes,

@@ -119,7 +119,7 @@ impl ArrayReport {
             events: assembly.events,
             created: newest.map_or(0, |device| device.superblock.created.seconds),
             updated: newest.map_or(0, |device| device.superblock.updated.seconds),
-            resync_offset: assembly.resync_offset,
+            resync_offset: resync_offset(assembly),
             missing: assembly.missing(),
             reshape: newest.and_then(|device| ReshapeReport::of(&device.superblock)),
             limits: assembly.limits.iter().map(ToString::to_string).collect(),
@@ -250,10 +250,18 @@ pub(crate) fn left_out(why: LeftOut) -> &'static str {
     }
 }
 
+/// Where redundancy stops being known true. Forced, the array counts as clean; what its members say is another matter.
+fn resync_offset(assembly: &Assembly) -> Option<u64> {
+    let forced = |limit: &Limitation| match limit {
+        Limitation::DirtyDegraded { from } => Some(*from),
+        _ => None,
+    };
+    assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(forced))
+}
+
 /// mdadm's words.
 fn state_words(assembly: &Assembly) -> Vec<&'static str> {
-    // Forced, the array counts as clean; what its members say is another matter.
-    let clean = assembly.is_clean() && !assembly.limits.contains(&Limitation::DirtyDegraded);
+    let clean = resync_offset(assembly).is_none();
     let mut words = vec![if clean { "clean" } else { "active" }];
     if !assembly.degraded().is_empty() {
         words.push("degraded");

@@ -63,7 +63,13 @@ impl Service {
             "stopped, nothing was written"
         } else if self.array.needs_resync() {
             "stopped; the resync goes on when it is served again"
-        } else if self.array.detail().limits.contains(&Limitation::DirtyDegraded) {
+        } else if self
+            .array
+            .detail()
+            .limits
+            .iter()
+            .any(|limit| matches!(limit, Limitation::DirtyDegraded { .. }))
+        {
             // Clean only if something was written.
             "stopped"
         } else {

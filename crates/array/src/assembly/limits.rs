@@ -97,15 +97,18 @@ pub enum Limitation {
     },
     /// Not stopped cleanly with members missing, and forced: what the missing ones held may be wrong.
     #[error(
-        "the array was not stopped cleanly and members are missing: what they held is worked out from parity that may be wrong"
+        "the array was not stopped cleanly and members are missing: what they held, from byte {from} of their data on, is worked out from parity that may be wrong"
     )]
-    DirtyDegraded,
+    DirtyDegraded {
+        /// Bytes of the members' data areas: below, parity is known true.
+        from: u64,
+    },
 }
 
 impl Limitation {
     /// Whether the array must not be written to, forced or not.
     pub fn forbids_writes(&self) -> bool {
-        !matches!(self, Self::DirtyDegraded)
+        !matches!(self, Self::DirtyDegraded { .. })
     }
 }
 

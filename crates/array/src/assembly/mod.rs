@@ -141,6 +141,12 @@ impl Assembly {
         self.resync_offset.is_none()
     }
 
+    /// Where redundancy may be untrue, if anywhere: the last copy of a mirror differs from no other, whatever is recorded.
+    pub fn in_doubt(&self) -> Option<u64> {
+        let last = self.level() == Level::Raid1 && self.roles.len() - self.degraded().len() == 1;
+        self.resync_offset.filter(|_| !last)
+    }
+
     /// Roles that no device fills.
     pub fn missing(&self) -> Vec<u16> {
         (0u16..).zip(&self.roles).filter_map(|(role, device)| device.is_none().then_some(role)).collect()
@@ -379,17 +385,25 @@ impl Draft<'_> {
     fn check_dirty(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
         let lost = self.lost();
         let parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
-        if !parity || lost.is_empty() || self.chosen.freshest.superblock.is_clean() {
-            return Ok(());
-        }
+        let Some(from) = self.resync_offset().filter(|_| parity && !lost.is_empty()) else { return Ok(()) };
         if !options.force {
             return Err(AssemblyError::DirtyDegraded { roles: lost });
         }
-        self.limits.push(Limitation::DirtyDegraded);
+        self.limits.push(Limitation::DirtyDegraded { from });
         Ok(())
     }
 
+    /// Where redundancy stops being known true, by the deciding superblock.
+    fn resync_offset(&self) -> Option<u64> {
+        let freshest = self.chosen.freshest.superblock;
+        // A position counted by one geometry says nothing of the other.
+        freshest.resync_offset.map(|position| if freshest.reshape.is_some() { 0 } else { position })
+    }
+
     fn finish(self, shape: Shape, options: AssembleOptions) -> Assembly {
+        // Forced, what parity gives is taken as true, as mdadm does.
+        let forced = self.limits.iter().any(|limit| matches!(limit, Limitation::DirtyDegraded { .. }));
+        let resync_offset = self.resync_offset().filter(|_| self.level.is_redundant() && !forced);
         let freshest = self.chosen.freshest.superblock;
         let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, usage)| AssembledDevice {
             label: device.label.to_owned(),
@@ -398,19 +412,13 @@ impl Draft<'_> {
             usage,
             bytes: device.bytes,
         });
-        // Forced, what parity gives is taken as true, as mdadm does.
-        let in_doubt = self.level.is_redundant() && !self.limits.contains(&Limitation::DirtyDegraded);
         Assembly {
             uuid: freshest.set_uuid,
             name: freshest.name.clone(),
             version: freshest.version,
             component_size: freshest.component_size,
             events: freshest.events,
-            // A position counted by one geometry says nothing of the other.
-            resync_offset: freshest
-                .resync_offset
-                .filter(|_| in_doubt)
-                .map(|position| if shape.reshaping.is_some() { 0 } else { position }),
+            resync_offset,
             roles: self.chosen.roles,
             devices: devices.collect(),
             limits: self.limits,

@@ -266,10 +266,17 @@ fn dirty_and_degraded_parity_needs_force() {
          find them, or use --force to take what parity gives"
     );
     let forced = assemble(&all[1..], AssembleOptions { force: true }).unwrap();
-    assert_eq!(forced.limits, [Limitation::DirtyDegraded]);
+    assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: 0 }]);
     assert!(forced.writable());
-    // A mirror's copies are each whole.
-    assert!(strict(&dirty(Level::Raid1, 2)[1..]).unwrap().limits.is_empty());
+    let half = edited(&raid(Level::Raid5, 3), |_, sb| sb.resync_offset = Some(MIB));
+    let forced = assemble(&half[1..], AssembleOptions { force: true }).unwrap();
+    assert_eq!(forced.limits, [Limitation::DirtyDegraded { from: MIB }]);
+    assert!(forced.is_clean());
+    // A mirror's copies are each whole, and the last one differs from no other.
+    for (lost, offset) in [(1, Some(0)), (2, None)] {
+        let mirror = strict(&dirty(Level::Raid1, 3)[lost..]).unwrap();
+        assert_eq!((mirror.in_doubt(), mirror.limits), (offset, vec![]), "without {lost}");
+    }
 }
 
 #[test]

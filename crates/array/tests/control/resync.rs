@@ -179,6 +179,17 @@ fn a_member_lost_during_a_resync() {
     }
 }
 
+#[test]
+fn the_last_copy_of_a_mirror_needs_no_resync() {
+    let world = crashed(Level::Raid1, 3, Version::V1_2, 8 * MIB).without(&[0]);
+    assert!(world.open().needs_resync(), "two may differ");
+    let world = world.without(&[0]);
+    let array = world.open();
+    assert_eq!((array.needs_resync(), array.detail().degraded), (false, 2));
+    world.stop(&array);
+    assert!(world.superblock(0).is_clean());
+}
+
 fn rows(array: &Array) -> ParityRows {
     match array.geometry().family() {
         Family::Parity(map) => map.clone(),
