@@ -21,13 +21,15 @@ pub enum State {
     /// Filled, resynced, stopped.
     Whole,
     /// Created with these roles `missing`.
-    Missing(&'static [usize]),
+    Missing(Vec<usize>),
     /// With so many spares.
     Spares(usize),
     /// The members of these roles failed and were removed, then all was overwritten.
-    Stale(&'static [usize]),
+    Stale(Vec<usize>),
     /// Stopped when half of its first resync was done. Nothing was written to the last quarter.
     HalfResynced,
+    /// The same, but the member of this role failed before it was stopped.
+    LostInResync(usize),
     /// Created with this role missing, and stopped when half of a new member's recovery was done.
     HalfRecovered(usize),
 }
@@ -61,6 +63,11 @@ impl Case {
         let chunk = self.recipe.chunk.map_or(0, |bytes| bytes >> 10);
         let extra = self.recipe.extra.join(" ");
         format!("{} {chunk}K {extra} {:?} {}", self.recipe.name(), self.state, self.sector).replace('"', "")
+    }
+
+    /// Whether md refuses to assemble it unless forced: parity that was not made true would have to stand in for a member.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.state, State::LostInResync(_)) && ["4", "5", "6"].contains(&self.recipe.level)
     }
 
     /// Sizes of all disks that it takes.
@@ -99,7 +106,7 @@ impl Case {
             let _ = write!(create, " --spare-devices={count} {}", devices[roles..].join(" "));
         }
         // One member is missing of two that may: md would make Q true first, and refuses to begin so. It is true of zeroes.
-        if matches!(self.state, State::HalfRecovered(_)) && self.recipe.level == "6" {
+        if absent.len() == 1 && self.recipe.level == "6" {
             create += " --assume-clean";
         }
         let create = format!("step \"create $name\" {create}\n");
@@ -109,23 +116,27 @@ impl Case {
             }
             State::Stale(roles) => {
                 let mut steps = format!("{create}fill {index} 4\nsettle\n");
-                for &role in *roles {
+                for &role in roles {
                     let gone = &all[role];
                     let _ = writeln!(steps, "step \"fail $name\" mdadm $md --fail {gone} --remove {gone}");
                 }
                 steps + &format!("fill {} 4\n", index + 100)
             }
-            State::HalfResynced => {
+            State::HalfResynced | State::LostInResync(_) => {
                 // RAID 10 counts the array's sectors, all others those of a member.
                 let whole = if self.recipe.level == "10" {
                     "$(($(blockdev --getsize64 $md) / 1024))"
                 } else {
                     "$(cat $sys/component_size)"
                 };
-                format!(
+                let mut steps = format!(
                     "garble $members\nslow\n{create}halfway {whole} yes\nfast\n\
                      echo resync >$sys/sync_action\nfill {index} 3\nreached\n"
-                )
+                );
+                if let State::LostInResync(role) = self.state {
+                    let _ = writeln!(steps, "step \"fail $name\" mdadm $md --fail {}", all[role]);
+                }
+                steps
             }
             State::HalfRecovered(_) => format!(
                 "garble {}\n{create}fill {index} 4\nhalfway $(cat $sys/component_size) no\n\
@@ -135,15 +146,19 @@ impl Case {
             ),
         };
         let numbers: Vec<String> = (first..end).map(|number| number.to_string()).collect();
+        let all = all.join(" ");
+        let (reopen, back) = if self.is_refused() {
+            (format!("force {all}\n"), "give_back\n")
+        } else {
+            (format!("step \"reopen $name\" mdadm --assemble --readonly --run $md {all}\n"), "")
+        };
         format!(
             "n={index} name='{}' md=/dev/md{index} sys=/sys/block/md{index}/md members='{}'\n{steps}\
              step \"stop $name\" mdadm --stop $md\n\
-             step \"reopen $name\" mdadm --assemble --readonly --run $md {}\n\
-             tell\n\
-             step \"stop $name again\" mdadm --stop $md\n",
+             {reopen}tell\n\
+             step \"stop $name again\" mdadm --stop $md\n{back}",
             self.name(),
             numbers.join(" "),
-            all.join(" ")
         )
     }
 }
@@ -159,7 +174,7 @@ pub struct Member {
     pub state: String,
 }
 
-/// An array that md left in a state and looked at again.
+/// An array that md left in a state and looked at again; by force if it refuses otherwise.
 #[derive(Debug, Clone)]
 pub struct Left {
     /// How it was made.
@@ -174,7 +189,8 @@ pub struct Left {
     pub state: String,
     /// How many roles have no whole member.
     pub degraded: usize,
-    /// Where redundancy stops being true, in bytes; `None` if it is true everywhere.
+    /// Where redundancy stops being true, in bytes; `None` if it is true everywhere. If md refuses it, how far it had come:
+    /// forced, it takes all as true.
     pub resync: Option<u64>,
     /// What each of the paths is in the array; `None` if md left it out.
     pub members: Vec<Option<Member>>,
@@ -212,7 +228,7 @@ fn one_boot(kernel: Kernel, cases: &[Case]) -> Result<Vec<Left>, Missing> {
             sha256: fact("sha").to_owned(),
             state: fact("state").to_owned(),
             degraded: fact("degraded").parse().expect("a number"),
-            resync: sectors(fact("resync")),
+            resync: sectors(fact(if case.is_refused() { "refused" } else { "resync" })),
             members: disks
                 .map(|disk| facts.get(format!("member{disk}").as_str()).map(|line| member(line)))
                 .collect(),

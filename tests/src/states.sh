@@ -70,6 +70,33 @@ eventually() {
     done
 }
 
+# force DEVICE...: assembles these as md refuses to without force. What it can't say then is how far the resync had come.
+force() {
+    step "refuse $name" refused "$@"
+    put "refused$n" "$half"
+    keep
+    step "force $name" mdadm --assemble --readonly --run --force "$md" "$@"
+    step "take all of $name as true" [ "$(cat "$sys/resync_start")" = none ]
+}
+refused() {
+    ! mdadm --assemble --readonly --run "$md" "$@" || return 1
+    # It may be there, not running.
+    mdadm --stop "$md" || true
+}
+
+# keep and give_back: force changes the members, and they are to be left as they were.
+keep() {
+    for member in $members; do
+        cp "/dev/member/$member" "/tmp/member$member"
+    done
+}
+give_back() {
+    for member in $members; do
+        dd if="/tmp/member$member" of="/dev/member/$member" bs=64k conv=fsync
+        rm "/tmp/member$member"
+    done
+}
+
 # tell: what md says of the array, which is assembled read-only.
 tell() {
     put "size$n" "$(blockdev --getsize64 "$md")"

@@ -1,96 +1,174 @@
-//! What md is asked to make: every level in every state, every chunk size, bitmaps and large sectors.
+//! What md is asked to make: the plans of the cover as arrays, whose layouts, numbers of members and lost roles take turns.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use brindle_tests::files::MIB;
-use brindle_tests::golden::Recipe;
+use brindle_tests::golden::{PARITY_LAYOUTS, RAID6_LAYOUTS, Recipe};
 use brindle_tests::states::{Case, State};
+
+use super::cover::{self, Family, Plan, Value, Way};
 
 /// Members of this size are enough for several rows of the largest chunk.
 const SIZE: u64 = 4 * MIB;
 
-fn small(level: &'static str, members: usize) -> Recipe {
-    Recipe::new(level, members).members(&vec![SIZE; members])
-}
+type Shape = (Option<&'static str>, usize);
 
-/// Each level with redundancy, and roles that it can lose together.
-fn redundant() -> Vec<(Recipe, &'static [usize])> {
-    vec![
-        (small("1", 2), &[0]),
-        (small("1", 3), &[0, 2]),
-        (small("4", 4), &[1]),
-        (small("5", 4), &[2]),
-        (small("6", 5), &[0, 3]),
-        (small("10", 4).layout("n2"), &[1, 2]),
-        (small("10", 5).layout("f2"), &[0, 3]),
-        (small("10", 4).layout("o2"), &[1, 3]),
-        (small("10", 5).layout("n3"), &[3, 4]),
-    ]
-}
-
-/// Degraded, with spares, with stale members, half-resynced and half-recovered.
-pub(super) fn states() -> Vec<Case> {
-    let mut all = Vec::new();
-    let old = [(small("1", 2).metadata("0.90"), &[1][..]), (small("5", 4).metadata("0.90"), &[0])];
-    for (recipe, lost) in redundant().into_iter().chain(old) {
-        let states = [
-            State::Missing(lost),
-            State::Spares(1),
-            State::Stale(lost),
-            State::HalfResynced,
-            State::HalfRecovered(lost[0]),
-        ];
-        all.extend(states.map(|state| Case::new(recipe.clone(), state)));
+fn level(family: Family) -> &'static str {
+    match family {
+        Family::Linear => "linear",
+        Family::Raid0 => "0",
+        Family::Raid1 => "1",
+        Family::Raid4 => "4",
+        Family::Raid5 => "5",
+        Family::Raid6 | Family::Raid6Own => "6",
+        Family::Near | Family::Far | Family::Offset => "10",
     }
-    // 1.0 and 1.1 differ from 1.2 in the place alone.
-    for metadata in ["1.0", "1.1"] {
-        all.push(Case::new(small("5", 3).metadata(metadata), State::HalfResynced));
-        all.push(Case::new(small("1", 2).metadata(metadata), State::HalfRecovered(1)));
-    }
-    all
 }
 
-/// Arrays without a fault that differ from the usual ones: chunks of 4 KiB to 512 KiB, a bitmap within, sectors of
-/// 4096 bytes.
-pub(super) fn whole() -> Vec<Case> {
-    let mut all = Vec::new();
-    for chunk in [4, 8, 16, 32, 128, 256, 512] {
-        for (level, members) in [("0", 2), ("5", 3), ("6", 4), ("10", 3)] {
-            all.push(Case::new(small(level, members).chunk(chunk << 10), State::Whole));
+/// Layouts and numbers of members.
+fn shapes(family: Family) -> Vec<Shape> {
+    let each = |layouts: &[&'static str], least: usize| -> Vec<Shape> {
+        layouts.iter().enumerate().map(|(at, &layout)| (Some(layout), least + at % 2)).collect()
+    };
+    let copies = |two, three| vec![(Some(two), 4), (Some(three), 5), (Some(two), 5), (Some(three), 4)];
+    match family {
+        Family::Linear => vec![(None, 2), (None, 3)],
+        Family::Raid0 => vec![(None, 2), (Some("original"), 3), (None, 3), (Some("alternate"), 3)],
+        Family::Raid1 => vec![(None, 2), (None, 3)],
+        Family::Raid4 => vec![(None, 4), (None, 3)],
+        Family::Raid5 => each(&PARITY_LAYOUTS, 3),
+        Family::Raid6 => each(&PARITY_LAYOUTS, 4),
+        Family::Raid6Own => each(&RAID6_LAYOUTS, 4),
+        Family::Near => copies("n2", "n3"),
+        Family::Far => copies("f2", "f3"),
+        Family::Offset => copies("o2", "o3"),
+    }
+}
+
+fn recipe(family: Family, (layout, members): Shape) -> Recipe {
+    let uneven = family == Family::Linear || matches!(layout, Some("original" | "alternate"));
+    let size = |role: usize| SIZE + if uneven { [0, 3, 1][role % 3] * MIB } else { 0 };
+    let recipe = Recipe::new(level(family), members).members(&(0..members).map(size).collect::<Vec<_>>());
+    match layout {
+        Some(layout) => recipe.layout(layout),
+        None => recipe,
+    }
+}
+
+/// Whether an array survives the loss of these roles: the rules of md(4), with no look at Brindle's own.
+pub(super) fn survives(recipe: &Recipe, lost: &BTreeSet<usize>) -> bool {
+    let members = recipe.members.len();
+    match recipe.level {
+        "1" => lost.len() < members,
+        "4" | "5" => lost.len() <= 1,
+        "6" => lost.len() <= 2,
+        "10" => {
+            let layout = recipe.layout.unwrap_or("n2");
+            let copies: usize = layout[1..].parse().unwrap();
+            // Near: each chunk's copies follow those of the chunk before, around all members. Far and offset: each
+            // chunk's copies are on neighbours, and begin at each member.
+            let step = if layout.starts_with('n') { copies } else { 1 };
+            (0..members)
+                .all(|chunk| (0..copies).any(|copy| !lost.contains(&((chunk * step + copy) % members))))
+        }
+        _ => lost.is_empty(),
+    }
+}
+
+/// All sets of so many roles that the array can do without.
+fn tolerated(recipe: &Recipe, lost: usize) -> Vec<Vec<usize>> {
+    let members = recipe.members.len();
+    let sets = (0..1_usize << members)
+        .map(|set| (0..members).filter(|role| set >> role & 1 == 1).collect::<BTreeSet<_>>());
+    sets.filter(|set| set.len() == lost && survives(recipe, set))
+        .map(|set| set.into_iter().collect())
+        .collect()
+}
+
+/// The array of a plan; `turn` says which shape and which roles it takes.
+fn case(plan: &Plan, turn: usize) -> Case {
+    let shapes = shapes(plan.family);
+    let lost = plan.way.lost();
+    let fits = |turn: &usize| {
+        let recipe = recipe(plan.family, shapes[turn % shapes.len()]);
+        let mut sets = tolerated(&recipe, lost);
+        // The last member of a RAID 4 has the parity alone: without it nothing is in doubt that could be read.
+        if plan.family == Family::Raid4 && plan.way == Way::LostInResync {
+            sets.pop();
+        }
+        (!sets.is_empty()).then(|| (recipe, sets[turn % sets.len()].clone()))
+    };
+    let (mut recipe, lost) = (turn..).find_map(|turn| fits(&turn)).unwrap();
+    recipe = recipe.metadata(plan.metadata);
+    if let Some(chunk) = plan.chunk {
+        recipe = recipe.chunk(chunk << 10);
+    }
+    if plan.bitmap {
+        recipe = recipe.extra(&["--bitmap=internal"]);
+    }
+    let state = match plan.way {
+        Way::Whole => State::Whole,
+        Way::Spares => State::Spares(1),
+        Way::Missing(_) => State::Missing(lost),
+        Way::Stale(_) => State::Stale(lost),
+        Way::HalfResynced => State::HalfResynced,
+        Way::LostInResync => State::LostInResync(lost[0]),
+        Way::HalfRecovered => State::HalfRecovered(lost[0]),
+    };
+    Case::new(recipe, state).sector(plan.sector)
+}
+
+/// Arrays that lack nothing take turns by themselves, so that every layout has its turn among the others.
+fn cases(plans: &[Plan]) -> Vec<Case> {
+    let mut turns: BTreeMap<(Family, bool), usize> = BTreeMap::new();
+    let mut next = |plan: &Plan| {
+        let turn = turns.entry((plan.family, matches!(plan.way, Way::Whole | Way::Spares))).or_default();
+        *turn += 1;
+        case(plan, *turn - 1)
+    };
+    plans.iter().map(&mut next).collect()
+}
+
+/// All arrays of the cover.
+pub(super) fn all() -> Vec<Case> {
+    cases(cover::plans())
+}
+
+/// For another kernel: a few in which each value is twice.
+pub(super) fn selection() -> Vec<Case> {
+    let mut times: BTreeMap<Value, usize> = BTreeMap::new();
+    let mut is_wanted = |plan: &&Plan| {
+        let values = plan.values();
+        let wanted = values.iter().any(|value| times.get(value).is_none_or(|&times| times < 2));
+        if wanted {
+            values.into_iter().for_each(|value| *times.entry(value).or_default() += 1);
+        }
+        wanted
+    };
+    cases(&cover::plans().iter().filter(&mut is_wanted).copied().collect::<Vec<_>>())
+}
+
+#[test]
+fn every_layout_and_number_of_copies_takes_its_turn() {
+    let all = all();
+    for family in Family::ALL {
+        for (layout, members) in shapes(family) {
+            let is = |case: &&Case| {
+                let recipe = &case.recipe;
+                (recipe.level, recipe.layout, recipe.members.len()) == (level(family), layout, members)
+            };
+            let degraded = |case: &Case| !matches!(case.state, State::Whole | State::Spares(_));
+            assert!(all.iter().any(|case| is(&case)), "{family:?} {layout:?} {members}");
+            let layouts =
+                all.iter().filter(|case| (case.recipe.level, case.recipe.layout) == (level(family), layout));
+            assert_eq!(layouts.into_iter().any(degraded), family.is_redundant(), "{family:?} {layout:?}");
         }
     }
-    for (level, members) in [("1", 2), ("4", 3), ("5", 3), ("6", 4), ("10", 4)] {
-        let recipe = small(level, members).extra(&["--bitmap=internal"]);
-        all.push(Case::new(recipe, State::Whole));
+    for layout in ["n3", "f3", "o3"] {
+        let two = |case: &Case| {
+            let (State::Missing(lost) | State::Stale(lost)) = &case.state else { return false };
+            case.recipe.layout == Some(layout) && lost.len() == 2
+        };
+        assert!(all.iter().any(two), "{layout} without two");
     }
-    for metadata in ["0.90", "1.0", "1.1"] {
-        let recipe = small("1", 2).metadata(metadata).extra(&["--bitmap=internal"]);
-        all.push(Case::new(recipe, State::Whole));
-    }
-    for (level, members) in [("linear", 2), ("0", 2), ("1", 2), ("4", 3), ("5", 3), ("6", 4), ("10", 3)] {
-        all.push(Case::new(small(level, members), State::Whole).sector(4096));
-    }
-    for metadata in ["0.90", "1.0", "1.1"] {
-        all.push(Case::new(small("5", 3).metadata(metadata), State::Whole).sector(4096));
-    }
-    all
-}
-
-/// A few of each, for another kernel.
-pub(super) fn selection() -> Vec<Case> {
-    let mut all: Vec<Case> =
-        [small("0", 3), small("1", 2), small("1", 2).metadata("0.90"), small("4", 4), small("6", 5)]
-            .into_iter()
-            .chain(["left-symmetric", "parity-first"].map(|layout| small("5", 4).layout(layout)))
-            .chain(["n2", "f2", "o2"].map(|layout| small("10", 5).layout(layout)))
-            .map(|recipe| Case::new(recipe, State::Whole))
-            .collect();
-    let linear = small("linear", 2);
-    all.push(Case::new(linear, State::Whole));
-    all.push(Case::new(small("5", 3).extra(&["--bitmap=internal"]), State::Whole));
-    all.push(Case::new(small("6", 4), State::Whole).sector(4096));
-    for (recipe, lost) in redundant().into_iter().step_by(4) {
-        all.push(Case::new(recipe.clone(), State::Stale(lost)));
-        all.push(Case::new(recipe.clone(), State::HalfResynced));
-        all.push(Case::new(recipe, State::HalfRecovered(lost[0])));
-    }
-    all
 }

@@ -3,6 +3,7 @@
 
 mod byte_order;
 mod cases;
+mod cover;
 mod lost;
 mod told;
 
@@ -18,15 +19,20 @@ fn left(kernel: Kernel, mut cases: Vec<Case>) -> Result<Vec<Left>, Missing> {
     states::left_by(kernel, &cases)
 }
 
-#[test]
-fn arrays_in_every_state_are_read_and_told_as_md_does() {
-    let Some(all) = or_skip(left(Kernel::Release, cases::states())) else { return };
-    told::as_md_does(&all);
+/// Does `check` for all, on as many threads as there are processors.
+fn each<T: Sync>(all: &[T], check: impl Fn(&T) + Sync) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let check = &check;
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            scope.spawn(move || all.iter().skip(first).step_by(threads).for_each(check));
+        }
+    });
 }
 
 #[test]
-fn chunks_bitmaps_and_sectors_of_every_size_are_read_and_told_as_md_does() {
-    let Some(all) = or_skip(left(Kernel::Release, cases::whole())) else { return };
+fn arrays_of_every_kind_in_every_state_are_read_and_told_as_md_does() {
+    let Some(all) = or_skip(left(Kernel::Release, cases::all())) else { return };
     told::as_md_does(&all);
 }
 

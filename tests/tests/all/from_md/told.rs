@@ -9,28 +9,48 @@ use brindle_tests::states::{Left, State};
 use brindle_tests::tools::{self, or_skip};
 use serde_json::Value;
 
+use super::each;
+
 /// Compares everything of each array.
 ///
 /// # Panics
 /// If Brindle says anything else than md.
 pub(super) fn as_md_does(all: &[Left]) {
     let Some(mdadm) = or_skip(tools::find("mdadm")) else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let content = dir.path().join("content");
-    for left in all {
+    each(all, |left| {
         let name = left.case.name();
         // The order never matters.
         let mut paths = left.paths.clone();
         paths.reverse();
-        program::cat(&paths, &content);
-        assert_eq!(files::sha256(&content), left.sha256, "{name}: content");
+        let content = tempfile::NamedTempFile::new().unwrap();
+        if left.case.is_refused() {
+            refused(&name, &paths);
+            program::cat_with(&["--force"], &paths, content.path());
+        } else {
+            program::cat(&paths, content.path());
+        }
+        assert_eq!(files::sha256(content.path()), left.sha256, "{name}: content");
         detail(left, &name, &report("detail", &paths));
         let examined = report("examine", &left.paths);
-        assert_eq!(examined["problem"], Value::Null, "{name}");
+        let problem = examined["problem"].as_str();
+        assert_eq!(problem.is_some(), left.case.is_refused(), "{name}: {problem:?}");
+        assert!(problem.is_none_or(|text| text.contains("--force")), "{name}: {problem:?}");
         for (path, ours) in left.paths.iter().zip(examined["members"].as_array().unwrap()) {
             examine(&format!("{name}, {}", path.display()), &ours["superblock"], &by_mdadm(&mdadm, path));
         }
-    }
+    });
+}
+
+/// Without force not one byte is given.
+fn refused(name: &str, paths: &[PathBuf]) {
+    let words = std::iter::once("cat".into()).chain(paths.iter().map(|path| path.as_os_str().to_owned()));
+    let ran = program::brindle::<std::ffi::OsString>(words);
+    assert!(ran.code != 0 && ran.out.is_empty(), "{name}: ended with {}", ran.code);
+    assert!(
+        ran.err.contains("was not stopped cleanly") && ran.err.contains("--force"),
+        "{name}: {}",
+        ran.err
+    );
 }
 
 fn report(command: &str, paths: &[PathBuf]) -> Value {
@@ -49,6 +69,7 @@ fn detail(left: &Left, name: &str, ours: &Value) {
     assert_eq!(has("needs resync"), left.resync.is_some(), "{name}: {words:?}");
     assert_eq!(words[0] == "clean", left.resync.is_none(), "{name}: {words:?}");
     assert_eq!(ours["resync_offset"].as_u64(), left.resync, "{name}");
+    assert_eq!(ours["limits"].to_string().contains("not stopped cleanly"), left.case.is_refused(), "{name}");
     let bitmap = left.case.recipe.extra.contains(&"--bitmap=internal");
     assert_eq!(has("read-only"), bitmap, "{name}: {words:?}");
     assert_eq!(ours["limits"].to_string().contains("write-intent bitmap"), bitmap, "{name}");
@@ -90,6 +111,12 @@ fn check_of(left: &Left, name: &str) {
         State::Spares(count) => assert_eq!((left.degraded, spares), (0, *count), "{name}"),
         State::Stale(roles) => assert_eq!((left.degraded, gone), (roles.len(), roles.len()), "{name}"),
         State::HalfResynced => assert!(left.resync.is_some_and(|at| at > 0), "{name}: {:?}", left.resync),
+        State::LostInResync(_) => {
+            assert_eq!((left.degraded, gone), (1, 1), "{name}");
+            // The last copy of all is true.
+            let last = left.case.recipe.level == "1" && left.members.len() == 2;
+            assert_eq!(left.resync.is_none(), last, "{name}");
+        }
         // 0.90 has no room for how far it came: the member begins anew, as a spare.
         State::HalfRecovered(_) if left.case.recipe.metadata == "0.90" => {
             assert_eq!((left.degraded, spares), (1, 1), "{name}");
