@@ -113,7 +113,7 @@ impl Vm {
     }
 
     fn emulated(parts: &'static Parts) -> Self {
-        Self { parts, accel: Accel::Tcg, disks: Vec::new(), network: None, limit: Duration::from_secs(180) }
+        Self { parts, accel: Accel::Tcg, disks: Vec::new(), network: None, limit: Duration::from_secs(300) }
     }
 
     /// Major and minor number of the kernel's version.
@@ -166,7 +166,7 @@ impl Vm {
         Ok(self)
     }
 
-    /// How long the machine may run before it counts as hung; three minutes if not said.
+    /// How long the machine may run before it counts as hung; five minutes if not said.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
