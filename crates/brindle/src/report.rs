@@ -252,11 +252,7 @@ pub(crate) fn left_out(why: LeftOut) -> &'static str {
 
 /// Where redundancy stops being known true. Forced, the array counts as clean; what its members say is another matter.
 fn resync_offset(assembly: &Assembly) -> Option<u64> {
-    let forced = |limit: &Limitation| match limit {
-        Limitation::DirtyDegraded { from } => Some(*from),
-        _ => None,
-    };
-    assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(forced))
+    assembly.in_doubt().or_else(|| assembly.limits.iter().find_map(Limitation::forced_from))
 }
 
 /// mdadm's words.

@@ -63,13 +63,7 @@ impl Service {
             "stopped, nothing was written"
         } else if self.array.needs_resync() {
             "stopped; the resync goes on when it is served again"
-        } else if self
-            .array
-            .detail()
-            .limits
-            .iter()
-            .any(|limit| matches!(limit, Limitation::DirtyDegraded { .. }))
-        {
+        } else if self.array.detail().limits.iter().any(|limit| limit.forced_from().is_some()) {
             // Clean only if something was written.
             "stopped"
         } else {

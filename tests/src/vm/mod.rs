@@ -1,8 +1,8 @@
 //! A stock Debian kernel in QEMU, with members as its disks and a shell script as its only program.
 //!
-//! No root, no KVM and no network at run time: the kernels' packages are downloaded once, emulation boots them in
-//! three to five seconds, and the members are plain files of the host. The kernel log and the script's output go to one serial
-//! line, what the script reports to another, so that neither can garble the other.
+//! No root, no KVM and no network at run time: the kernels' packages are downloaded once, emulation boots them in three
+//! to five seconds, and the members are plain files of the host. The kernel log and the script's output go to one
+//! serial line, what the script reports to another, so that neither can garble the other.
 
 mod accel;
 mod apt;

@@ -18,12 +18,12 @@ const COPY: &str = "content:";
 pub(super) fn hashed(results: &str, output: &Path) -> String {
     let mut hashed = String::with_capacity(results.len());
     for word in results.split_inclusive([' ', '\n']) {
-        // A word without an end may be half there.
-        let end = word.trim_end_matches([' ', '\n']).len();
-        match word.strip_prefix(COPY) {
-            Some(copy) if end < word.len() => {
-                hashed += &hash(output, copy.trim_end());
-                hashed += &word[end..];
+        let (text, end) = word.split_at(word.trim_end_matches([' ', '\n']).len());
+        match text.strip_prefix(COPY) {
+            // A word without an end may be half there.
+            Some(copy) if !end.is_empty() => {
+                hashed += &hash(output, copy);
+                hashed += end;
             }
             _ => hashed += word,
         }

@@ -108,7 +108,15 @@ pub enum Limitation {
 impl Limitation {
     /// Whether the array must not be written to, forced or not.
     pub fn forbids_writes(&self) -> bool {
-        !matches!(self, Self::DirtyDegraded { .. })
+        self.forced_from().is_none()
+    }
+
+    /// Of a dirty, degraded array that was forced: from where on its members' data are in doubt, in bytes.
+    pub fn forced_from(&self) -> Option<u64> {
+        match self {
+            Self::DirtyDegraded { from } => Some(*from),
+            _ => None,
+        }
     }
 }
 

@@ -402,7 +402,7 @@ impl Draft<'_> {
 
     fn finish(self, shape: Shape, options: AssembleOptions) -> Assembly {
         // Forced, what parity gives is taken as true, as mdadm does.
-        let forced = self.limits.iter().any(|limit| matches!(limit, Limitation::DirtyDegraded { .. }));
+        let forced = self.limits.iter().any(|limit| limit.forced_from().is_some());
         let resync_offset = self.resync_offset().filter(|_| self.level.is_redundant() && !forced);
         let freshest = self.chosen.freshest.superblock;
         let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, usage)| AssembledDevice {

@@ -7,7 +7,7 @@ use brindle_tests::files::{self, MIB, Random};
 
 use super::Side;
 
-/// Size of each member at least: small, so that a machine hashes every array twice in a second.
+/// Size of each member at least: small, so that a machine hands over every array thrice in a turn.
 const MEMBER: u64 = 3 * MIB;
 
 /// What follows the last whole sector of 4096 bytes of the members whose superblock stands at their end: a device of such
@@ -186,14 +186,6 @@ impl Array {
             piece
         };
         (0..PIECES).map(piece).collect()
-    }
-
-    /// What was read must be what should be there.
-    #[track_caller]
-    pub(super) fn compare(&self, read: &[u8], content: &[u8], what: &str) {
-        assert_eq!(read.len(), content.len(), "{self}: {what}: size");
-        let differs = read.iter().zip(content).position(|(a, b)| a != b);
-        assert_eq!(differs, None, "{self}: {what}: the first byte that differs");
     }
 
     pub(super) fn sha256(&self) -> String {

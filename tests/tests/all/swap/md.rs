@@ -2,19 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use brindle_tests::files::{MIB, Random};
+use brindle_tests::files::Random;
 use brindle_tests::vm::{Report, Vm};
 
 use super::Side;
 use super::array::{Array, Piece, Source, shuffle};
-
-/// Room for the content of one array on the disk that takes what md reads, in MiB.
-const ROOM: usize = 12;
 
 /// What the scripts call; `$md` is the array, `$sys` its folder.
 const HELPERS: &str = "
@@ -34,44 +29,28 @@ recovered() {
     done
     idle $md
 }
-
-# give MIB: hands over the content of the array, read past every cache, at this place of the last disk. A machine that is
-# emulated would take longer to hash it.
-give() {
-    dd if=$md of=$out bs=1M seek=$1 iflag=direct oflag=direct conv=notrunc 2>/dev/null
-}
 ";
 
 /// What md is to do with one array.
 struct Turn {
     script: String,
-    /// What it held, if it was made before.
-    before: Option<Vec<u8>>,
+    /// Hash of what it held, if it was made before.
+    before: Option<String>,
     lose: Vec<usize>,
 }
 
 /// Assembles every array, or makes it; reads, writes, has md recover what was lost and compare redundancy, and degrades
 /// the array if it is md's turn to.
-pub(super) fn turn(
-    arrays: &mut [Array],
-    vm: Vm,
-    sector: u32,
-    source: &Source,
-    dir: &Path,
-    random: &mut Random,
-) {
+pub(super) fn turn(arrays: &mut [Array], vm: Vm, sector: u32, source: &Source, random: &mut Random) {
     let mut disks: Vec<PathBuf> = arrays.iter().flat_map(|a| a.members.clone()).collect();
     shuffle(&mut disks, random);
     disks.push(source.path.clone());
-    let out = dir.join("out");
-    File::create(&out).and_then(|file| file.set_len((3 * ROOM * arrays.len()) as u64 * MIB)).unwrap();
-    disks.push(out.clone());
     let numbers = disks.iter().enumerate().map(|(number, path)| (path.clone(), number)).collect();
     let turns: Vec<Turn> = arrays
         .iter_mut()
         .map(|array| {
             let mut script = Script { text: String::new(), numbers: &numbers, number: array.number };
-            let before = array.made.then(|| array.model.clone());
+            let before = array.made.then(|| array.sha256());
             script.begin(array, random);
             let pieces = array.change(source, u64::from(sector), random);
             script.write(&pieces);
@@ -84,11 +63,9 @@ pub(super) fn turn(
     let script: String = turns.iter().map(|turn| &*turn.script).collect();
     let vm = vm.disks(&disks).sector(sector).limit(Duration::from_secs(400));
     let last = disks.len() - 1;
-    let names = format!("source=/dev/member/{}\nout=/dev/member/{last}\n", last - 1);
-    let report = vm.run(&format!("{HELPERS}{names}{script}")).unwrap();
-    let out = File::open(out).unwrap();
+    let report = vm.run(&format!("{HELPERS}source=/dev/member/{last}\n{script}")).unwrap();
     for (array, turn) in arrays.iter_mut().zip(turns) {
-        judge(array, turn, &report, &out);
+        judge(array, turn, &report);
     }
 }
 
@@ -125,7 +102,7 @@ impl Script<'_> {
              put degraded{n} $(cat $sys/degraded 2>/dev/null || echo 0)
              put action{n} $(cat $sys/sync_action 2>/dev/null || echo idle)"
         ));
-        self.give(0);
+        self.hash("before");
     }
 
     fn create(&mut self, array: &Array) {
@@ -147,9 +124,9 @@ impl Script<'_> {
         }
     }
 
-    /// Hands over the content: the first, second or third time.
-    fn give(&mut self, time: usize) {
-        self.line(&format!("give {}", place(self.number, time)));
+    /// Hands over the hash of the content at this time.
+    fn hash(&mut self, time: &str) {
+        self.line(&format!("put {time}{} $(sha $md)", self.number));
     }
 
     fn write(&mut self, pieces: &[Piece]) {
@@ -161,7 +138,7 @@ impl Script<'_> {
                  iflag=skip_bytes,fullblock oflag=seek_bytes{how} 2>/dev/null"
             ));
         }
-        self.give(1);
+        self.hash("written");
     }
 
     /// The members that the array does without come back, as new ones.
@@ -190,27 +167,18 @@ impl Script<'_> {
                 self.line(&format!("step 'remove role {role} from {array}' mdadm $md --remove{disk}"));
             }
         }
-        self.give(2);
+        self.hash("after");
         self.line(&format!("step 'stop {array}' mdadm --stop $md"));
     }
 }
 
-/// Where in `out` the content of an array is, in MiB.
-fn place(number: usize, time: usize) -> usize {
-    (3 * number + time) * ROOM
-}
-
 /// Compares what md said with what must be, and takes note of what it did.
-fn judge(array: &mut Array, turn: Turn, report: &Report, out: &File) {
-    let value = |key: &str| &report[format!("{key}{}", array.number).as_str()];
+fn judge(array: &mut Array, turn: Turn, report: &Report) {
+    let number = array.number;
+    let value = |key: &str| &report[format!("{key}{number}").as_str()];
     let size = value("size").parse().unwrap();
-    let expect = |content: &[u8], array: &Array, time, what| {
-        let mut read = vec![0; size];
-        out.read_exact_at(&mut read, place(array.number, time) as u64 * MIB).unwrap();
-        array.compare(&read, content, what);
-    };
     if let Some(before) = &turn.before {
-        expect(before, array, 0, "what md reads");
+        assert_eq!(value("before"), before, "{array}: what md reads");
         assert_eq!(value("state"), "clean", "{array}");
         assert_eq!(value("action"), "idle", "{array}: md saw no need to resync");
         assert_eq!(value("degraded"), array.lost.len().to_string(), "{array}");
@@ -221,8 +189,9 @@ fn judge(array: &mut Array, turn: Turn, report: &Report, out: &File) {
     if turn.before.is_none() {
         array.made(size);
     }
-    expect(&array.model, array, 1, "what md wrote");
-    expect(&array.model, array, 2, "after recovery, and degraded again");
+    let model = array.sha256();
+    assert_eq!(value("written"), model, "{array}: what md wrote");
+    assert_eq!(value("after"), model, "{array}: after recovery, and degraded again");
     array.written_by(Side::Md);
     array.lost.clear();
     array.degraded(turn.lose);

@@ -36,7 +36,7 @@ struct Turns<'a> {
 impl Turns<'_> {
     fn take(&mut self, arrays: &mut [Array], vm: Vm, Sectors { brindle, md }: Sectors) {
         brindle::turn(arrays, &self.client, brindle, &self.source, self.dir, &mut self.random);
-        md::turn(arrays, vm, md, &self.source, self.dir, &mut self.random);
+        md::turn(arrays, vm, md, &self.source, &mut self.random);
     }
 }
 
