@@ -76,6 +76,15 @@ pub enum SuperblockError {
     },
 }
 
+impl SuperblockError {
+    /// There is a superblock at its place, and it does not hold what was written there: rot, or a write that was cut. What
+    /// can't be, but has the right checksum, was written so.
+    pub fn is_damage(&self) -> bool {
+        // A table longer than there can be has no checksum to compare.
+        matches!(self, Self::Checksum { .. } | Self::Impossible { field: "max_dev", .. })
+    }
+}
+
 /// Why a superblock cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

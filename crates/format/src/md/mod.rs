@@ -13,6 +13,7 @@ mod name;
 pub mod ppl;
 mod role;
 mod superblock;
+mod torn;
 mod units;
 mod v0;
 mod v1;

@@ -136,6 +136,15 @@ pub struct Superblock {
     pub(super) raw: Kept,
 }
 
+/// Whether a superblock must have the checksum that it says it has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sum {
+    /// It must.
+    Checked,
+    /// Whoever asks has another proof, or asks for none; see [`Superblock::parse_torn`] and [`Superblock::claimed`].
+    Ignored,
+}
+
 /// The block from which a superblock was parsed, so that a rewrite keeps what it does not know.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Kept(pub(super) Box<[u8; SUPERBLOCK_BYTES]>);
@@ -210,9 +219,18 @@ impl Superblock {
     /// [`SuperblockError::NoMagic`] if there is none; any other kind if there is one that cannot be trusted. Feature
     /// bits that are not known are no error here: see [`Features::unknown`].
     pub fn parse(version: Version, bytes: &[u8], device_bytes: u64) -> Result<Self, SuperblockError> {
+        Self::parse_with(version, bytes, device_bytes, Sum::Checked)
+    }
+
+    pub(super) fn parse_with(
+        version: Version,
+        bytes: &[u8],
+        device_bytes: u64,
+        sum: Sum,
+    ) -> Result<Self, SuperblockError> {
         match version {
-            Version::V0_90(endian) => v0::parse(endian, bytes, device_bytes),
-            _ => v1::parse(version, bytes, device_bytes),
+            Version::V0_90(endian) => v0::parse(endian, bytes, device_bytes, sum),
+            _ => v1::parse(version, bytes, device_bytes, sum),
         }
     }
 

@@ -5,7 +5,7 @@
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::superblock::Kept;
+use super::superblock::{Kept, Sum};
 use super::units::{Encoder, check_reshape, fold_sum, kib, known_level, sectors};
 use super::{
     DeviceFlags, DeviceRole, EncodeError, Endian, Features, MAGIC, MAX_DEVICES_0_90, Reshape,
@@ -96,10 +96,15 @@ const BITMAP_OFFSET: i64 = SUPERBLOCK_BYTES as i64;
 const MAX_DATA: u64 = u32::MAX as u64 * 1024;
 
 /// Reads and checks a superblock in the given byte order; see [`Superblock::parse`].
-pub(super) fn parse(endian: Endian, bytes: &[u8], device_bytes: u64) -> Result<Superblock, SuperblockError> {
+pub(super) fn parse(
+    endian: Endian,
+    bytes: &[u8],
+    device_bytes: u64,
+    sum: Sum,
+) -> Result<Superblock, SuperblockError> {
     match endian {
-        Endian::Little => parse_in::<LittleEndian>(endian, bytes, device_bytes),
-        Endian::Big => parse_in::<BigEndian>(endian, bytes, device_bytes),
+        Endian::Little => parse_in::<LittleEndian>(endian, bytes, device_bytes, sum),
+        Endian::Big => parse_in::<BigEndian>(endian, bytes, device_bytes, sum),
     }
 }
 
@@ -119,6 +124,7 @@ fn parse_in<O: ByteOrder>(
     endian: Endian,
     bytes: &[u8],
     device_bytes: u64,
+    sum: Sum,
 ) -> Result<Superblock, SuperblockError> {
     let (raw, _) = Raw::<O>::ref_from_prefix(bytes)
         .map_err(|_| SuperblockError::Short { have: bytes.len(), need: SUPERBLOCK_BYTES })?;
@@ -131,7 +137,7 @@ fn parse_in<O: ByteOrder>(
     }
     let expected = checksum(raw);
     // Folded to 16 bits as the kernel compares them: Alpha hosts stored only the fold.
-    if fold16(raw.sb_csum.get()) != fold16(expected) {
+    if sum == Sum::Checked && fold16(raw.sb_csum.get()) != fold16(expected) {
         return Err(SuperblockError::Checksum { found: raw.sb_csum.get(), expected });
     }
     let version = Version::V0_90(endian);

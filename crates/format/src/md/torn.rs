@@ -1,0 +1,94 @@
+//! Superblocks in whose writing the power went.
+//!
+//! A drive writes a sector whole or not at all. A superblock of 0.90, and one of 1.x with more than 128 devices, has
+//! several sectors, of which a cut leaves each old or new. The first one holds the checksum and all that changes with
+//! every update; the others hold entries of the table of roles. Brindle changes one of those at a time, so that the
+//! first sector, old or new, is always that of a table which differs from the one that is there in one role at most.
+
+use std::collections::BTreeSet;
+
+use super::superblock::{Kept, Sum};
+use super::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use crate::SECTOR;
+
+/// Entries of a 1.x table that stand in the first sector, behind 256 bytes.
+const IN_FIRST_SECTOR: usize = 128;
+/// Tables that are tried at most: a hostile superblock must not cost more than some milliseconds.
+const MOST_TRIES: usize = 8192;
+
+impl Superblock {
+    /// Reads a superblock whose checksum is wrong, if that is because the power went while it was written: its first
+    /// sector is, to the byte and with its checksum, the one of a superblock that has another role for one device.
+    ///
+    /// All but [`roles`](Self::roles) is then what that first sector says, before or after the update. The roles are
+    /// as found: of the device whose role was being changed they may say what was or what was to be. A role of the
+    /// superblock's own device never changes so.
+    pub fn parse_torn(version: Version, bytes: &[u8], device_bytes: u64) -> Option<Self> {
+        let found = Self::parse_with(version, bytes, device_bytes, Sum::Ignored).ok()?;
+        let first = bytes.get(..SECTOR as usize)?;
+        let beyond = if version.is_v1() { IN_FIRST_SECTOR } else { 0 };
+        let mut tried = found.clone();
+        let mut explains = |(number, role): (usize, DeviceRole)| {
+            let entry = tried.roles.get_mut(number)?;
+            let was = core::mem::replace(entry, role);
+            let mut block = [0; SUPERBLOCK_BYTES];
+            let encoded = tried.encode(&mut block).is_ok();
+            *tried.roles.get_mut(number)? = was;
+            (encoded && block.get(..first.len()) == Some(first)).then_some(block)
+        };
+        let whole = found.other_roles(beyond).take(MOST_TRIES).find_map(&mut explains)?;
+        Some(Self { raw: Kept(Box::new(whole)), ..found })
+    }
+
+    /// What a superblock whose checksum is wrong says of the array and the event count that it belongs to. Nothing proves
+    /// it: a reason to be careful, never one to use the device.
+    ///
+    /// `None` if there are too few bytes.
+    pub fn claimed(version: Version, bytes: &[u8]) -> Option<(Uuid, u64)> {
+        // `set_uuid` and `events` of `md_p.h` in either form.
+        let long = |at: usize| bytes.get(at..)?.first_chunk::<8>().copied();
+        let word = |at: usize| bytes.get(at..)?.first_chunk::<4>().copied();
+        let Version::V0_90(endian) = version else {
+            let uuid = bytes.get(16..)?.first_chunk::<16>()?;
+            return Some((Uuid::from_bytes(*uuid), u64::from_le_bytes(long(200)?)));
+        };
+        let mut uuid = [0; 16];
+        for (to, at) in uuid.chunks_exact_mut(4).zip([20, 52, 56, 60]) {
+            to.copy_from_slice(&word(at)?);
+            if endian == Endian::Little {
+                to.reverse();
+            }
+        }
+        let events = long(156)?;
+        let events =
+            if endian == Endian::Little { u64::from_le_bytes(events) } else { u64::from_be_bytes(events) };
+        Some((Uuid::from_bytes(uuid), events))
+    }
+
+    /// What the roles of the other devices, from the entry `beyond` of the table on, may have been or be about to be:
+    /// faulty, or one that nobody fills, likely ones first.
+    fn other_roles(&self, beyond: usize) -> impl Iterator<Item = (usize, DeviceRole)> {
+        let others = || {
+            let all = self.roles.iter().enumerate().skip(beyond);
+            all.filter(|(number, _)| u32::try_from(*number) != Ok(self.device_number))
+        };
+        let held: BTreeSet<u16> = self.roles.iter().filter_map(|role| role.active()).collect();
+        let all = u16::try_from(self.all_raid_disks()).unwrap_or(u16::MAX);
+        let vacant: Vec<u16> = (0..all).filter(|role| !held.contains(role)).collect();
+        let failed = others().filter(|(_, role)| role.active().is_some());
+        let faulty = || others().filter(|(_, role)| **role == DeviceRole::Faulty).map(|(number, _)| number);
+        let usual = faulty().filter_map(|number| Some((number, u16::try_from(number).ok()?)));
+        let moved =
+            faulty().flat_map(move |number| vacant.clone().into_iter().map(move |role| (number, role)));
+        let came = usual.filter(move |(_, role)| *role < all && !held.contains(role)).chain(moved);
+        failed
+            .map(|(number, _)| (number, DeviceRole::Faulty))
+            .chain(came.map(|(number, role)| (number, DeviceRole::Active(role))))
+    }
+
+    /// The bytes that this was parsed from; zeroes in a new one. Of a torn one, those of the superblock that its first
+    /// sector tells of.
+    pub fn bytes(&self) -> &[u8; SUPERBLOCK_BYTES] {
+        &self.raw.0
+    }
+}
