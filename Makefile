@@ -3,7 +3,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-deps lint fuzz bench clean help
+.PHONY: build demo test test-fast test-long test-deps lint fuzz storm mutants mutants-cargo bench clean help
 
 build: ## Build the program: target/release/brindle
 	$(CARGO) build --release -p brindle
@@ -13,6 +13,12 @@ demo: build ## Create an array, lose disks, get every byte back; no root needed
 
 test: ## Install what the tests need (where that is possible), lint, run every test
 	scripts/test.sh
+
+test-fast: ## Every test that boots no virtual machine
+	scripts/test-fast
+
+test-long: ## An hour of storms (MINUTES=60) and every mutant; keeps the result in docs/test-long.md
+	scripts/test-long "$(or $(filter-out 1,$(MINUTES)),60)" $(SEED)
 
 test-deps: ## Install what the tests need from Debian, or name what is missing
 	scripts/install-test-deps.sh
@@ -28,6 +34,17 @@ MINUTES ?= 1
 fuzz: ## Fuzz every parser, assembly and the NBD server, each for MINUTES (default 1)
 	scripts/fuzz $(MINUTES)
 
+storm: ## Search for crashes that lose data, for MINUTES (default 1) from SEED; SEED and CUT replay one
+	scripts/storm "$(MINUTES)" "$(SEED)" "$(CUT)" "$(FAULTS)"
+
+mutants: ## Break the engine on purpose and count the seeds that notice; ONLY=name SECONDS=60 SEEDS=10
+	$(CARGO) xtask mutants "ONLY=$(ONLY)" "SECONDS=$(SECONDS)" "SEEDS=$(SEEDS)" "SEED=$(SEED)"
+
+FILES ?= crates/array/src/keeper/*.rs crates/array/src/assembly/*.rs
+
+mutants-cargo: ## cargo-mutants over FILES (default: keeper and assembly) with the engine's quick tests; hours
+	$(CARGO) mutants -p brindle-array $(foreach file,$(FILES),-f '$(file)') --timeout 300 -- --test control --test engine
+
 bench: ## Measure everything; print the tables and store them in docs/bench
 	scripts/bench
 
@@ -35,4 +52,4 @@ clean: ## Remove everything that was built or downloaded
 	$(CARGO) clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

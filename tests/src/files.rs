@@ -4,7 +4,11 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use brindle_testkit::random::Random;
 use sha2::{Digest, Sha256};
+
+/// One kibibyte in bytes.
+pub const KIB: u64 = 1 << 10;
 
 /// One mebibyte in bytes.
 pub const MIB: u64 = 1 << 20;
@@ -72,39 +76,6 @@ pub fn write_pattern(path: &Path, size: u64, seed: u64) {
         let n = left.min(buffer.len() as u64);
         file.write_all(&buffer[..n as usize]).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         left -= n;
-    }
-}
-
-/// Numbers that look like chance and follow from a seed: SplitMix64 (Steele, Lea, Flood 2014), of which any seed is
-/// good, and all 2^64 outputs differ.
-#[derive(Debug, Clone)]
-pub struct Random(u64);
-
-impl Random {
-    /// The same seed gives the same numbers.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`, which is not 0 and so small that the bias of a remainder does not matter.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.number() % bound
-    }
-
-    /// Fills `bytes`.
-    pub fn fill(&mut self, bytes: &mut [u8]) {
-        for word in bytes.chunks_mut(8) {
-            word.copy_from_slice(&self.number().to_le_bytes()[..word.len()]);
-        }
     }
 }
 

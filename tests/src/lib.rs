@@ -9,13 +9,11 @@
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
 //! - [`features`]: arrays that md made with bitmaps, journals, logs and work unfinished.
-//! - [`history`]: what was written to an array and promised to last.
 //! - [`states`]: arrays that md left degraded, half-resynced and so on.
 
 pub mod features;
 pub mod files;
 pub mod golden;
-pub mod history;
 pub mod load;
 pub mod loops;
 pub mod mdadm;

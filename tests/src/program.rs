@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -179,6 +179,7 @@ fn one_line<'a>(err: &'a str, command: &str) -> &'a str {
 pub struct Server {
     child: Child,
     runtime: PathBuf,
+    out: BufReader<ChildStdout>,
     /// What it said when it began to serve.
     pub said: Value,
 }
@@ -194,14 +195,25 @@ impl Server {
         command.args(["serve", "--json", "--runtime-dir"]).arg(runtime).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("a pipe can be read");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        out.read_line(&mut line).expect("a pipe can be read");
         if line.is_empty() {
             let output = child.wait_with_output().expect("it ends");
             panic!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
         let said = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
-        Self { child, runtime: runtime.to_owned(), said }
+        Self { child, runtime: runtime.to_owned(), out, said }
+    }
+
+    /// What it says next: an event. Waits for it.
+    ///
+    /// # Panics
+    /// If it says nothing more.
+    #[track_caller]
+    pub fn next_event(&mut self) -> Value {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a pipe can be read");
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("'{line}': {e}"))
     }
 
     /// NBD address.
@@ -261,14 +273,33 @@ impl Server {
         assert_eq!(self.signal(Signal::TERM), (0, String::new()));
     }
 
+    /// As [`Server::stop`], of a server that has told of members which were failed by command, and of nothing else.
+    ///
+    /// # Panics
+    /// If not.
+    #[track_caller]
+    pub fn stop_after_failing(self, members: usize) {
+        let (code, err) = self.signal(Signal::TERM);
+        let told = err.lines().filter(|line| line.contains("has failed") && line.ends_with("by command"));
+        assert!(code == 0 && told.count() == members && err.lines().count() == members, "{code}: {err}");
+    }
+
     /// Sends a signal and waits for the end: exit status (-1 for a signal) and what it said on standard error.
     ///
     /// # Panics
     /// If it does not end.
     #[track_caller]
     pub fn signal(mut self, signal: Signal) -> (i32, String) {
-        rustix::process::kill_process(self.pid(), signal).expect("it can be signalled");
+        self.send(signal);
         self.end()
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// If it can't be sent.
+    pub fn send(&self, signal: Signal) {
+        rustix::process::kill_process(self.pid(), signal).expect("it can be signalled");
     }
 
     /// Waits for the end after somebody else told it to stop.
@@ -290,6 +321,19 @@ impl Server {
             pipe.read_to_string(&mut err).expect("text");
         }
         (status.code().unwrap_or(-1), err)
+    }
+
+    /// It has ended, or is ending and waits in the kernel for nothing but a device that hangs.
+    pub fn is_over(&self) -> bool {
+        /// The kernel's marks of a task that has begun to exit: PF_EXITING and, before that, PF_POSTCOREDUMP.
+        const EXITING: u64 = 4 | 8;
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())) else {
+            return true;
+        };
+        // The fields follow the name, which stands in parentheses: the third is the state, the ninth the flags.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let flags = fields.get(6).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0);
+        fields.first() == Some(&"Z") || flags & EXITING != 0
     }
 
     fn pid(&self) -> Pid {

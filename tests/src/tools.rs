@@ -1,63 +1,11 @@
 //! Other people's programs: where they are, how they are run, and what a test does without them.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Something that a test needs and this machine does not have: what, and how to get it.
-#[derive(Debug, Clone)]
-pub struct Missing(String);
-
-impl Missing {
-    /// `what` names the thing, the reason and the way out.
-    pub fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What was found, or `None` after saying that the test of this thread is skipped, and why.
-///
-/// # Panics
-/// With `CI=true` in the environment: there a test that cannot run has failed.
-pub fn or_skip<T>(found: Result<T, Missing>) -> Option<T> {
-    match found {
-        Ok(it) => Some(it),
-        Err(missing) => {
-            assert!(
-                std::env::var_os("CI").is_none_or(|v| v != "true"),
-                "{missing} (with CI=true no test may be skipped)"
-            );
-            let test = std::thread::current();
-            // Not `eprintln!`: the test harness would swallow it, and nobody would know.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: {}: {missing}", test.name().unwrap_or("a test"));
-            None
-        }
-    }
-}
-
-/// Path of the program `name`, looked for in `PATH` and where administrators' programs live.
-///
-/// # Errors
-/// It is nowhere.
-pub fn find(name: &str) -> Result<PathBuf, Missing> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(name))
-        .find(|program| program.is_file())
-        .ok_or_else(|| {
-            Missing::new(format!("{name} is not installed; scripts/install-test-deps.sh knows the package"))
-        })
-}
+pub use brindle_testkit::skip::{Missing, find, or_skip};
 
 /// Runs `program` to its end and returns what it printed to standard output.
 ///
@@ -117,13 +65,6 @@ pub fn cached(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_are_found_or_named() {
-        assert!(find("sh").is_ok());
-        let missing = find("no-such-program").expect_err("should be nowhere").to_string();
-        assert!(missing.contains("no-such-program"), "{missing}");
-    }
 
     #[test]
     #[should_panic(expected = "exit status: 3")]

@@ -4,9 +4,12 @@
 //!   sideways, a clock in the engine, `unsafe` outside the two crates that may have it, a file too long to read.
 //! - `cargo xtask deny` checks licences, duplicate versions and origins of dependencies against `deny.toml`.
 //!
+//! - `cargo xtask mutants` builds engines that are broken on purpose, and counts the seeds by which storms find each.
+//!
 //! Each finding is one line with the place, the rule and the way out; any finding makes the exit status 1.
 
 mod deny;
+mod mutants;
 mod report;
 mod tidy;
 mod workspace;
@@ -15,13 +18,16 @@ use std::process::ExitCode;
 
 use workspace::Workspace;
 
-const USAGE: &str = "usage: cargo xtask tidy|deny\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml";
+const USAGE: &str = "usage: cargo xtask tidy|deny|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let name = args.first().map_or("", String::as_str);
+    if name == "mutants" {
+        return mutants(&args[1..]);
+    }
     let offences = match (name, args.len()) {
         ("tidy", 1) => Workspace::load().and_then(|workspace| tidy::check(&workspace)),
         ("deny", 1) => workspace::root().and_then(|root| deny::check(&root)),
@@ -39,6 +45,43 @@ fn main() -> ExitCode {
         Err(failure) => {
             eprintln!("{name}: {failure}");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Each word is NAME=value; an empty value stands for what is usual.
+fn mutants(words: &[String]) -> ExitCode {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut options =
+        mutants::Options { only: None, seconds: 60, seeds: 10, seed: now.map_or(0, |since| since.as_secs()) };
+    for word in words {
+        let known = match word.split_once('=') {
+            Some((_, "")) => true,
+            Some(("ONLY", name)) => {
+                options.only = Some(name.to_owned());
+                true
+            }
+            Some((name, value)) => value.parse().is_ok_and(|value| {
+                match name {
+                    "SECONDS" => options.seconds = value,
+                    "SEEDS" => options.seeds = value,
+                    "SEED" => options.seed = value,
+                    _ => return false,
+                }
+                true
+            }),
+            None => false,
+        };
+        if !known {
+            eprintln!("{word}: not known\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    }
+    match workspace::root().and_then(|root| mutants::run(&root, &options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("mutants: {failure}");
+            ExitCode::FAILURE
         }
     }
 }

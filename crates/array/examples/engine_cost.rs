@@ -1,7 +1,7 @@
 //! What the engine costs: nanoseconds of processor time for each request on null members, in all and above the bare
 //! reactor doing the same request as one operation on one member.
 //!
-//! `cargo run --release -p brindle-array --example engine_cost [--markdown] [SECONDS]`
+//! `cargo run --release -p brindle-array --example engine_cost [--markdown] [--only=ARRAY] [SECONDS]`
 //!
 //! Each shape and the bare reactor take turns; medians of [`shared::TURNS`] turns. One thread, [`DEPTH`] requests in flight.
 
@@ -52,16 +52,20 @@ fn subjects() -> Vec<Subject> {
 }
 
 fn main() {
-    let (markdown, seconds) = arguments("engine_cost [--markdown] [SECONDS a shape]", 1.0);
-    if markdown {
+    let said = arguments("engine_cost [--markdown] [--only=ARRAY] [SECONDS a row]", 1.0);
+    if said.markdown {
         println!("| array | request | ns | bare ns | above |\n|---|---|---:|---:|---:|");
     }
     for subject in subjects() {
-        let (ours, bare) = measure(&subject, seconds);
         let kind = if subject.write { "write" } else { "read" };
         let request = format!("{}K random {kind}", subject.len >> 10);
-        let (name, above) = (subject.name, ours - bare);
-        if markdown {
+        let name = subject.name;
+        if !format!("{name} {request}").starts_with(&said.only) {
+            continue;
+        }
+        let (ours, bare) = measure(&subject, said.seconds);
+        let above = ours - bare;
+        if said.markdown {
             println!("| {name} | {request} | {ours:.0} | {bare:.0} | {above:.0} |");
         } else {
             println!("{name:<11} {request:<18} {ours:>8.0} ns  bare {bare:>6.0}  above {above:>8.0}");

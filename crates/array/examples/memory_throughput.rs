@@ -1,7 +1,7 @@
 //! What comes through an array whose members are RAM: MB of data for each second of processor time, beside the bare
 //! reactor doing the same requests as one operation on one member each, which is one copy of the data.
 //!
-//! `cargo run --release -p brindle-array --example memory_throughput [--markdown] [SECONDS A LINE]`
+//! `cargo run --release -p brindle-array --example memory_throughput [--markdown] [--only=ARRAY] [SECONDS A ROW]`
 //!
 //! Array and bare members take turns, on the same members; medians of [`shared::TURNS`] turns, and of each turn's
 //! ratio. One thread. The members together are larger than the caches.
@@ -69,24 +69,24 @@ fn requests(subject: &Subject, lost: usize) -> Vec<(&'static str, Request, usize
 }
 
 fn main() {
-    let (markdown, seconds) = arguments("memory_throughput [--markdown] [SECONDS a line]", 1.0);
-    if markdown {
+    let said = arguments("memory_throughput [--markdown] [--only=ARRAY] [SECONDS a row]", 1.0);
+    if said.markdown {
         println!("| array | lost | request | MB/s | bare MB/s | ratio |\n|---|---:|---|---:|---:|---:|");
     }
-    for subject in subjects() {
+    for subject in subjects().iter().filter(|subject| subject.name.starts_with(&said.only)) {
         let memory = Memory::new();
         let ids: Vec<_> = (0..subject.members).map(|_| filled(&memory)).collect();
         let io = Io::new(Box::new(memory));
         let bare = Target::Bare { io: io.clone(), members: ids.as_slice().into(), size: MEMBER };
         for lost in 0..=subject.tolerance {
-            let array = array(&io, &subject, &ids, lost);
-            for (kind, request, depth) in requests(&subject, lost) {
+            let array = array(&io, subject, &ids, lost);
+            for (kind, request, depth) in requests(subject, lost) {
                 let pool = io.pool(depth * request.len);
-                let [ours, alone] = take_turns(&io, &pool, request, depth, [&array, &bare], seconds);
+                let [ours, alone] = take_turns(&io, &pool, request, depth, [&array, &bare], said.seconds);
                 let ratio = median(ours.iter().zip(&alone).map(|(ours, alone)| alone / ours).collect());
                 let [ours, alone] = [ours, alone].map(|times| request.len as f64 * 1e3 / median(times));
                 let name = subject.name;
-                if markdown {
+                if said.markdown {
                     println!("| {name} | {lost} | {kind} | {ours:.0} | {alone:.0} | {ratio:.2} |");
                 } else {
                     println!(

@@ -1,30 +1,44 @@
 //! The array: a volume over its members.
 
 use core::cell::{Cell, OnceCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
-use brindle_io::{Io, PAGE, Pool, Slice};
+use brindle_io::{Io, PAGE, Slice};
 use brindle_layout::{Family, Geometry, Level};
 use brindle_parity::Kernel;
 
 use crate::data::lock::RangeLock;
-use crate::data::mirrored::block;
+use crate::data::mirrored::{Paces, block};
 use crate::data::parity::{Batches, Writers};
 use crate::keeper::{Keeper, Truth};
 use crate::members::{Device, Members, RoleState};
+use crate::patience::{self, Patience, Ration};
 use crate::reshape::Border;
+use crate::scratch::Scratch;
 use crate::volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 /// Which copy of a mirrored array answers a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadPolicy {
-    /// The member with the least work in flight; large reads are split over all copies.
+    /// The member with the least work in flight, and one that answers much slower than another seldom; large reads are
+    /// split over all copies but those.
     #[default]
     LeastOutstanding,
     /// The first copy that can be read.
     First,
     /// The copies in turn; large reads are split over all copies.
     RoundRobin,
+}
+
+/// What becomes of a member that has no room for a write where it lives: a file on a full file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    /// It stays in use. The write is refused with that error, and what it may have changed in part is made true once
+    /// there is room.
+    #[default]
+    Wait,
+    /// It is failed as md does, if the array can do without it.
+    Fail,
 }
 
 /// How an array runs.
@@ -36,11 +50,21 @@ pub struct Config {
     pub read_policy: ReadPolicy,
     /// Changes are refused.
     pub read_only: bool,
+    /// What becomes of a member that has no room.
+    pub on_full: OnFull,
+    /// How long members may take.
+    pub patience: Patience,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { scratch_bytes: 64 << 20, read_policy: ReadPolicy::default(), read_only: false }
+        Self {
+            scratch_bytes: 64 << 20,
+            read_policy: ReadPolicy::default(),
+            read_only: false,
+            on_full: OnFull::default(),
+            patience: Patience::default(),
+        }
     }
 }
 
@@ -59,7 +83,11 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) kernel: &'static Kernel,
-    pub(crate) scratch: Pool,
+    pub(crate) scratch: Scratch,
+    /// Stopped: nobody looks at the members any more.
+    pub(crate) ended: Cell<bool>,
+    /// What answering reads early may still cost.
+    pub(crate) ration: Ration,
     /// Bytes of the array (mirrored) or rows (parity).
     pub(crate) locks: RangeLock,
     /// Writes to rows that can be joined.
@@ -70,21 +98,34 @@ pub(crate) struct Inner {
     pub(crate) zeroes: OnceCell<Slice>,
     /// Work in flight by role, in bytes; mirrored arrays choose by it.
     pub(crate) load: Vec<Cell<u64>>,
+    /// How fast the members answer reads.
+    pub(crate) paces: Paces,
     /// Breaks ties between copies.
     pub(crate) turn: Cell<u16>,
+    /// How far the resync has come that is under way.
+    pub(crate) resyncing: Cell<Option<u64>>,
     /// While the array is being reshaped: where what has moved is read.
     pub(crate) border: Option<Border>,
+    /// For the task that makes true what found no room: it must not keep the array alive.
+    pub(crate) me: OnceCell<Weak<Inner>>,
 }
 
 impl Array {
     /// An array whose state lives in memory only: no superblocks are read or written, every present member is in
     /// sync. For tests and benches. `devices` are in the order of roles; `None` is a missing member.
     pub fn volatile(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>, config: Config) -> Self {
-        let members = Rc::new(Members::new(devices));
+        let members = Rc::new(Members::new(io, devices));
         let map = geometry.clone();
         let truth = Truth::of(&geometry, None);
-        let keeper = Keeper::volatile(Rc::clone(&members), Box::new(move |lost| map.can_lose(lost)), truth);
-        Self::new(io, geometry, members, Rc::new(keeper), config)
+        let keeper =
+            Keeper::volatile(io, Rc::clone(&members), Box::new(move |lost| map.can_lose(lost)), truth);
+        Self::new(io, geometry, members, Rc::new(keeper), config).known().watched()
+    }
+
+    /// The array, known to itself.
+    pub(crate) fn known(self) -> Self {
+        self.0.me.get_or_init(|| Rc::downgrade(&self.0));
+        self
     }
 
     /// An array whose state `keeper` keeps.
@@ -101,19 +142,31 @@ impl Array {
             io: io.clone(),
             limits,
             kernel: brindle_parity::kernel(),
-            scratch: io.pool(bytes),
+            scratch: Scratch::new(io, bytes, members.len()),
+            ended: Cell::new(false),
+            ration: Ration::default(),
             locks: RangeLock::new(io),
             batches: Batches::default(),
             writers: Writers::default(),
             zeroes: OnceCell::new(),
             load: (0..members.len()).map(|_| Cell::new(0)).collect(),
+            paces: Paces::new(members.len()),
             turn: Cell::new(0),
+            resyncing: Cell::new(None),
             border: None,
+            me: OnceCell::new(),
             geometry,
             members,
             keeper,
             config,
         }))
+    }
+
+    /// Members that don't answer are given up from now on.
+    pub(crate) fn watched(self) -> Self {
+        let (io, patience) = (&self.0.io, self.0.config.patience);
+        drop(io.spawn(patience::watch(Rc::downgrade(&self.0), io.clone(), patience)));
+        self
     }
 
     /// What has become of a role's member.
@@ -124,6 +177,14 @@ impl Array {
         self.0.members.state(role)
     }
 
+    /// How often the role's member could not read something that redundancy made up for.
+    ///
+    /// # Panics
+    /// If the array has no such role.
+    pub fn corrected(&self, role: u16) -> u64 {
+        self.0.members.errors(role).total()
+    }
+
     /// Gives a missing or failed role a device of which nothing is good yet; it takes every write from now on. For
     /// volatile arrays: superblocks learn nothing of it.
     ///
@@ -131,12 +192,7 @@ impl Array {
     /// If the array has no such role.
     pub fn begin_recovery(&self, role: u16, device: Device) {
         self.0.members.set_device(role, device, RoleState::Recovering(0));
-    }
-
-    /// Redundancy is not known true from `position` on (see [`Array::sync_len`]), as after a crash. For volatile
-    /// arrays: superblocks learn nothing of it.
-    pub fn doubt_redundancy(&self, position: u64) {
-        self.0.keeper.doubt(position);
+        self.0.paces.forget(role);
     }
 
     /// Where each byte lives.

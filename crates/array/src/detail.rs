@@ -1,12 +1,12 @@
 //! What a running array tells of itself.
 
 use brindle_format::md::{Uuid, Version};
-use brindle_io::MemberId;
+use brindle_io::{MemberId, Place};
 use brindle_layout::{Layout, Level};
 
 use crate::array::Array;
 use crate::assembly::{DeviceUse, LeftOut, Limitation};
-use crate::keeper::{Kept, Record};
+use crate::keeper::{Failed, Kept, Record};
 use crate::members::RoleState;
 
 /// What has become of a device of the array.
@@ -40,6 +40,8 @@ pub struct DeviceDetail {
     pub role: Option<u16>,
     /// What has become of it.
     pub state: DeviceState,
+    /// Why and when, if it failed in this run.
+    pub failure: Option<Failed>,
 }
 
 /// What a role's member can do.
@@ -49,6 +51,8 @@ pub struct RoleDetail {
     pub device: Option<usize>,
     /// What it can do.
     pub state: RoleState,
+    /// Whether its file still has its name.
+    pub place: Place,
 }
 
 /// An array as it is now. Sizes in bytes.
@@ -82,6 +86,11 @@ pub struct Detail {
     pub degraded: u16,
     /// Where redundancy stops being known true, in bytes of the data area (of the array for mirrors); `None`: it is true everywhere.
     pub resync_offset: Option<u64>,
+    /// Of a dirty, degraded array that was forced: from where on its superblocks still say that redundancy is in doubt,
+    /// in the same bytes; `None` once a change of this run is recorded.
+    pub forced_offset: Option<u64>,
+    /// How far the resync has come that is under way, in the same bytes; `None` if there is none.
+    pub resyncing: Option<u64>,
     /// By role.
     pub roles: Vec<RoleDetail>,
     /// The given devices.
@@ -100,7 +109,7 @@ impl Detail {
         };
         let also = [
             (self.degraded > 0, ", degraded"),
-            (self.resync_offset.is_some(), ", resync pending"),
+            (self.resync_offset.or(self.forced_offset).is_some(), ", resync pending"),
             (self.read_only, ", read-only"),
         ];
         also.into_iter().filter(|(on, _)| *on).fold(first.to_owned(), |words, (_, word)| words + word)
@@ -125,6 +134,7 @@ impl Array {
                 .iter()
                 .position(|d| d.role == Some(role) && !matches!(d.state, DeviceState::LeftOut(_))),
             state: inner.members.state(role),
+            place: inner.members.place(role),
         };
         let identity = record.map(|record| &record.identity);
         Detail {
@@ -142,6 +152,8 @@ impl Array {
             active: inner.keeper.is_active(),
             degraded: inner.members.lost(),
             resync_offset: inner.keeper.resync_offset(),
+            forced_offset: record.and_then(Record::forced_offset),
+            resyncing: inner.resyncing.get(),
             roles: (0..inner.members.len()).map(role).collect(),
             limits: identity.map_or_else(Vec::new, |identity| identity.limits.clone()),
             devices,
@@ -163,6 +175,6 @@ impl Array {
             DeviceUse::Journal => (None, DeviceState::Journal),
             DeviceUse::LeftOut { role, why } => (role, DeviceState::LeftOut(why)),
         };
-        DeviceDetail { label: device.label.clone(), id: device.id, role, state }
+        DeviceDetail { label: device.label.clone(), id: device.id, role, state, failure: device.failure }
     }
 }

@@ -66,11 +66,11 @@ async fn is_settled(
     if logged.is_empty() {
         return true;
     }
-    let members = Rc::new(members(assembly, devices));
+    let members = Rc::new(members(io, assembly, devices));
     let geometry = assembly.geometry.clone();
     let lose = geometry.clone();
     let truth = Truth::of(&geometry, None);
-    let keeper = Keeper::volatile(Rc::clone(&members), Box::new(move |lost| lose.can_lose(lost)), truth);
+    let keeper = Keeper::volatile(io, Rc::clone(&members), Box::new(move |lost| lose.can_lose(lost)), truth);
     let config = Config { read_only: true, scratch_bytes: 0, ..Config::default() };
     let array = Array::new(io, geometry, members, Rc::new(keeper), config);
     log.holds_data_of(&array, &logged).await && log.holds_parity_of(&array, map, &logged).await

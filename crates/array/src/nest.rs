@@ -55,7 +55,10 @@ async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError
             let options = ZeroOptions { keep_allocated: !may_unmap, ..ZeroOptions::default() };
             volume.write_zeroes(offset, len, options).await
         }
-        OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => Err(VolumeError::Unsupported),
+        // A served member is not probed: it is what it said it was.
+        OpKind::Probe { .. } | OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
+            Err(VolumeError::Unsupported)
+        }
     }
 }
 
@@ -72,11 +75,16 @@ fn member_error(error: VolumeError) -> OpError {
     match error {
         VolumeError::OutOfRange => OpError::OutOfRange,
         VolumeError::Unsupported | VolumeError::Reshaping => OpError::Unsupported,
+        // The array above asks again, with memory of its own choice.
+        VolumeError::Again => OpError::TimedOut,
+        VolumeError::Member(OpError::TimedOut) => OpError::Medium(ETIMEDOUT),
         VolumeError::Member(error) => error,
         VolumeError::TooManyLost | VolumeError::Stopping => OpError::Gone,
         VolumeError::Unaligned | VolumeError::ReadOnly => OpError::Medium(EINVAL),
     }
 }
 
+/// The errno of a member's member that did not answer.
+const ETIMEDOUT: i32 = 110;
 /// The errno of a request that makes no sense.
 const EINVAL: i32 = 22;

@@ -5,10 +5,11 @@ use std::rc::Rc;
 use brindle_format::md::{EncodeError, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::{Duration, Io, MemberId, OpError, Pool};
 
-use crate::array::{Array, Config, ReadPolicy};
-use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
-use crate::keeper::{Keeper, Keeping, Record, Truth};
+use crate::array::{Array, Config, OnFull, ReadPolicy};
+use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Found, Limitation};
+use crate::keeper::{Keeper, Keeping, Record, StateChange, Truth};
 use crate::members::{Device, Members, RoleState};
+use crate::patience::Patience;
 use crate::reshape::{self, Side};
 use crate::volume::VolumeError;
 
@@ -31,8 +32,12 @@ pub struct OpenConfig {
     pub scratch_bytes: usize,
     /// Which copy of a mirrored array answers a read.
     pub read_policy: ReadPolicy,
+    /// How long members may take.
+    pub patience: Patience,
     /// Time without writes after which the array is marked clean; md waits 200 ms.
     pub idle: Duration,
+    /// What becomes of a member that has no room where it lives.
+    pub on_full: OnFull,
     /// Seconds since 1970, for the superblocks: the engine reads no clock.
     pub wall_clock: Rc<dyn Fn() -> u64>,
 }
@@ -40,12 +45,14 @@ pub struct OpenConfig {
 impl OpenConfig {
     /// The defaults, with a clock that shows seconds since 1970.
     pub fn new(access: Access, wall_clock: impl Fn() -> u64 + 'static) -> Self {
-        let Config { scratch_bytes, read_policy, .. } = Config::default();
+        let Config { scratch_bytes, read_policy, on_full, patience, .. } = Config::default();
         Self {
             access,
             scratch_bytes,
             read_policy,
+            patience,
             idle: Duration::from_millis(200),
+            on_full,
             wall_clock: Rc::new(wall_clock),
         }
     }
@@ -144,9 +151,10 @@ impl Array {
             check_identity(io, &pool, device, id).await?;
         }
         assembly.look_into_journal(io, devices).await?;
-        let (Side { geometry, members }, beyond) = reshape::sides(&assembly, devices);
+        let (Side { geometry, members }, beyond) = reshape::sides(io, &assembly, devices);
         let members = Rc::new(members);
-        let keeping = Keeping { wall_clock: config.wall_clock, idle: config.idle, writable };
+        let (wall_clock, idle, patience) = (config.wall_clock, config.idle, config.patience);
+        let keeping = Keeping { wall_clock, idle, writable, patience, on_full: config.on_full };
         let in_doubt = assembly.in_doubt();
         let record = Record::new(io, assembly, devices, keeping);
         record.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
@@ -159,12 +167,15 @@ impl Array {
             scratch_bytes: config.scratch_bytes,
             read_policy: config.read_policy,
             read_only: !writable,
+            on_full: config.on_full,
+            patience: config.patience,
         };
         let array = Self::new(io, geometry, members, keeper, config);
-        Ok(match beyond {
+        let array = match beyond {
             Some(beyond) => array.with_border(beyond),
             None => array,
-        })
+        };
+        Ok(array.known().watched())
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
@@ -173,7 +184,9 @@ impl Array {
     /// # Errors
     /// [`VolumeError::TooManyLost`] if the array is broken: its superblocks are left as they are.
     pub async fn stop(&self) -> Result<(), VolumeError> {
-        self.0.keeper.stop().await
+        let stopped = self.0.keeper.stop().await;
+        self.0.ended.set(true);
+        stopped
     }
 
     /// Takes the member of a role out of use, as if it had failed; returns when that is recorded.
@@ -192,6 +205,11 @@ impl Array {
             return Err(VolumeError::Stopping);
         }
         self.0.keeper.fail(role).await
+    }
+
+    /// The change of the state on disk that is being written, if one is.
+    pub fn state_change(&self) -> Option<StateChange> {
+        self.0.keeper.state_change()
     }
 
     /// Redundancy is not known true everywhere: a resync makes it so.
@@ -213,9 +231,9 @@ async fn check_identity(
     let buf = pool.alloc(SUPERBLOCK_BYTES).await;
     let mut group = io.group();
     group.read(id, device.super_offset, &buf.all());
-    group.submit().await.ok().map_err(read_error)?;
-    let found = Superblock::parse(device.superblock.version, &buf.bytes(), info.size);
-    if info.size != device.bytes || found.as_ref() != Ok(&device.superblock) {
+    group.submit_by(io.now().after(Patience::default().answer)).await.ok().map_err(read_error)?;
+    let found = Found::parse(device.superblock.version, device.super_offset, &buf.bytes(), info.size);
+    if info.size != device.bytes || found.superblock.as_ref() != Ok(&device.superblock) {
         return Err(OpenError::Changed { label: label() });
     }
     let block = info.logical_block;
@@ -228,12 +246,13 @@ async fn check_identity(
 }
 
 /// The members by role.
-pub(crate) fn members(assembly: &Assembly, ids: &[MemberId]) -> Members {
-    members_at(assembly, ids, assembly.geometry.members(), |sb| sb.data_offset)
+pub(crate) fn members(io: &Io, assembly: &Assembly, ids: &[MemberId]) -> Members {
+    members_at(io, assembly, ids, assembly.geometry.members(), |sb| sb.data_offset)
 }
 
 /// The members of the first `count` roles, with their data where `data_offset` says.
 pub(crate) fn members_at(
+    io: &Io,
     assembly: &Assembly,
     ids: &[MemberId],
     count: u16,
@@ -243,7 +262,7 @@ pub(crate) fn members_at(
         let at = (*at)?;
         Some(Device { id: *ids.get(at)?, data_offset: data_offset(&assembly.devices.get(at)?.superblock) })
     };
-    let members = Members::new(assembly.roles.iter().take(count.into()).map(device));
+    let members = Members::new(io, assembly.roles.iter().take(count.into()).map(device));
     for device in &assembly.devices {
         if let DeviceUse::Recovering { role, upto } = device.usage
             && role < count

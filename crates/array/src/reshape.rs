@@ -4,7 +4,7 @@
 use std::mem::swap;
 use std::rc::Rc;
 
-use brindle_io::{MemberId, Slice};
+use brindle_io::{Io, MemberId, Slice};
 use brindle_layout::Geometry;
 
 use crate::array::{Array, Inner};
@@ -30,11 +30,11 @@ pub(crate) struct Beyond {
 }
 
 /// The array, and what the other geometry has of it while it is being reshaped. The first side has all members.
-pub(crate) fn sides(assembly: &Assembly, ids: &[MemberId]) -> (Side, Option<Beyond>) {
-    let mut first = Side { geometry: assembly.geometry.clone(), members: members(assembly, ids) };
+pub(crate) fn sides(io: &Io, assembly: &Assembly, ids: &[MemberId]) -> (Side, Option<Beyond>) {
+    let mut first = Side { geometry: assembly.geometry.clone(), members: members(io, assembly, ids) };
     let Some(reshaping) = &assembly.reshaping else { return (first, None) };
     let geometry = reshaping.geometry.clone();
-    let members = members_at(assembly, ids, geometry.members(), |sb| sb.new_data_offset());
+    let members = members_at(io, assembly, ids, geometry.members(), |sb| sb.new_data_offset());
     let mut second = Side { geometry, members };
     let mut before = !reshaping.backwards;
     if second.geometry.members() > first.geometry.members() {
@@ -65,7 +65,7 @@ impl Array {
         let map = geometry.clone();
         let truth = Truth::of(&geometry, inner.keeper.resync_offset());
         let can_lose = Box::new(move |lost: &[u16]| map.can_lose(lost));
-        let keeper = Keeper::volatile(Rc::clone(&members), can_lose, truth);
+        let keeper = Keeper::volatile(&inner.io, Rc::clone(&members), can_lose, truth);
         let other = Self::new(&inner.io, geometry, members, Rc::new(keeper), inner.config);
         inner.border = Some(Border { position, before, other });
         self

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use brindle_io::{Duration, Instant, Task};
+use brindle_io::{Duration, Instant, OpError, Task};
 use brindle_layout::Family;
 
 use crate::array::Array;
 use crate::data::sync::{SyncMode, SyncReport};
+use crate::events::{EventKind, Note};
 use crate::volume::VolumeError;
 
 /// Bytes of a window, or the chunk where that is more.
@@ -17,6 +18,10 @@ const IN_FLIGHT: usize = 3;
 const SAVES: u64 = 16;
 /// and this often in time.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
+
+/// Time between two tries of a window whose members do not answer, and how often a check tries.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+const CHECK_TRIES: u32 = 3;
 
 /// How far a sweep over the array has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +44,23 @@ impl Array {
     /// Dropping the future ends the resync after the windows under way.
     ///
     /// What could not be made true, since data members of a parity level are lost or can't be read, is counted as
-    /// `unverified` in the report; then the array still [needs a resync](Array::needs_resync), until that data is
-    /// written anew. A resync that can make nothing true any more for what is lost ends early.
+    /// `unverified` in the report, and named where it can't be read; then the array still
+    /// [needs a resync](Array::needs_resync), until that data is written anew: what is recorded is the lowest such place.
+    /// All else has its redundancy. A resync that can make nothing true any more for what is lost ends early.
     ///
     /// # Errors
-    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; a member's, if
-    /// redundancy does not make up for it.
-    pub async fn resync(&self, mut progress: impl FnMut(Progress)) -> Result<SyncReport, VolumeError> {
+    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; a member's, if one is gone
+    /// that the array can't do without.
+    pub fn resync<F: FnMut(Progress)>(
+        &self,
+        progress: F,
+    ) -> impl Future<Output = Result<SyncReport, VolumeError>> + use<F> {
+        // From here on, not from the first poll: who asks meanwhile is told of it.
+        let resyncing = Resyncing::begin(self);
+        async move { resyncing.0.resync_marked(progress).await }
+    }
+
+    async fn resync_marked(&self, mut progress: impl FnMut(Progress)) -> Result<SyncReport, VolumeError> {
         let keeper = &self.0.keeper;
         if self.0.config.read_only {
             return Err(VolumeError::ReadOnly);
@@ -56,16 +71,15 @@ impl Array {
             _ => None,
         };
         let mut sweep = Sweep::new(self, from, SyncMode::Repair);
+        keeper.note(Note { range: Some(from..sweep.total), ..Note::array(EventKind::ResyncBegun) });
         let mut saved = (from, self.0.io.now());
         while let Some(position) = sweep.advance().await? {
             progress(sweep.progress(position));
-            match parity {
-                // Each row lacks data, or all its parity.
-                Some(parity) if sweep.report.unverified > 0 && self.0.members.lost() >= parity => break,
-                // Rows are noted one by one when they are true.
-                Some(_) => {}
-                None => keeper.made_true(from..position, false),
+            // Each row lacks data, or all its parity.
+            if parity.is_some_and(|parity| sweep.report.unverified > 0 && self.0.members.lost() >= parity) {
+                break;
             }
+            self.0.resyncing.set(Some(position));
             let now = self.0.io.now();
             if position - saved.0 >= sweep.total / SAVES || now.since(saved.1) >= SAVE_EVERY {
                 saved = (position, now);
@@ -73,6 +87,11 @@ impl Array {
             }
         }
         keeper.save_position().await?;
+        for place in sweep.report.bad_places.iter().filter(|place| !place.mended) {
+            let range = Some(place.offset..place.offset + place.len);
+            keeper.note(Note { role: Some(place.role), range, ..Note::array(EventKind::Unprotected) });
+        }
+        keeper.note(Note { range: Some(from..sweep.total), ..Note::array(EventKind::ResyncEnded) });
         Ok(sweep.report)
     }
 
@@ -95,6 +114,39 @@ impl Array {
             progress(sweep.progress(position));
         }
         Ok(sweep.report)
+    }
+}
+
+/// A resync of an array is under way.
+struct Resyncing(Array);
+
+impl Resyncing {
+    fn begin(array: &Array) -> Self {
+        array.0.resyncing.set(array.0.keeper.resync_offset());
+        Self(array.clone())
+    }
+}
+
+impl Drop for Resyncing {
+    fn drop(&mut self) {
+        self.0.0.resyncing.set(None);
+    }
+}
+
+/// One window. Members that the array can't do without, and that do not answer, are asked again: a resync that ended for
+/// that would not begin anew before the next run.
+async fn sweep_window(array: Array, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
+    let mut tries = 0;
+    loop {
+        let syncing = array.0.keeper.sync_begins()?;
+        let report = array.sync_window(pos, len, mode).await;
+        let silent = report == Err(VolumeError::Member(OpError::TimedOut));
+        tries += 1;
+        if !silent || mode == SyncMode::Check && tries == CHECK_TRIES {
+            return report;
+        }
+        drop(syncing);
+        array.0.io.sleep(ASK_AGAIN).await;
     }
 }
 
@@ -136,10 +188,7 @@ impl Sweep {
             let (pos, len) = (self.next, self.window.min(self.total - self.next));
             let (array, mode) = (self.array.clone(), self.mode);
             // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
-            let task = self.array.0.io.spawn(async move {
-                let _syncing = array.0.keeper.sync_begins()?;
-                array.sync_window(pos, len, mode).await
-            });
+            let task = self.array.0.io.spawn(sweep_window(array, pos, len, mode));
             self.next += len;
             self.running.push_back((self.next, task));
         }

@@ -37,6 +37,10 @@ pub enum VolumeError {
     /// A member failed and redundancy could not make up for it.
     #[error("a member failed: {0}")]
     Member(#[from] OpError),
+    /// A member has not answered, and may still write to the memory that was given: nothing was returned. The same read
+    /// into other memory will not ask that member again.
+    #[error("a member did not answer in time, and its memory can't be used again: ask with other memory")]
+    Again,
     /// The volume can't do this as fast as was demanded, or at all (fast zeroes).
     #[error("the volume can't do this faster than by writing")]
     Unsupported,
@@ -80,6 +84,11 @@ pub trait Volume {
     fn limits(&self) -> Limits;
 
     /// Fills `into` from `offset`.
+    ///
+    /// After an error a device may still write to `into`, whose owner then just drops it.
+    ///
+    /// # Errors
+    /// [`VolumeError::Again`] where other memory would be filled; see [`read_again`].
     async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError>;
 
     /// Writes `from` at `offset`; with `fua`, to stable storage before it returns.
@@ -104,5 +113,24 @@ pub trait Volume {
     ) -> Result<(), VolumeError> {
         found.push(Allocation { len, hole: false, zero: false });
         Ok(())
+    }
+}
+
+/// Reads `len` bytes at `offset` into memory that `fresh` gives: other memory each time that a member keeps what it was
+/// given.
+///
+/// # Errors
+/// As [`Volume::read`], but never [`VolumeError::Again`].
+pub async fn read_again(
+    volume: &impl Volume,
+    offset: u64,
+    mut fresh: impl AsyncFnMut() -> Slice,
+) -> Result<Slice, VolumeError> {
+    loop {
+        let into = fresh().await;
+        match volume.read(offset, into.clone()).await {
+            Err(VolumeError::Again) => {}
+            read => return read.map(|()| into),
+        }
     }
 }

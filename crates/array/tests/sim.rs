@@ -1,151 +1,117 @@
 //! The engine, unchanged, in the sim world: virtual time, modelled drives that die, and runs that a seed replays.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
-use brindle_array::{Array, Config, Device, Volume};
+use brindle_array::{RoleState, Volume};
+use brindle_io::Duration;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
-use brindle_io::{Io, MemberId, Pool};
-use brindle_layout::{Geometry, Layout, Level};
+use brindle_layout::Level;
+use brindle_testkit::load::Mix;
+use brindle_testkit::running::Running;
+use brindle_testkit::shape::Shape;
+use brindle_testkit::world::{World, patient};
 
-const MIB: u64 = 1 << 20;
 const BLOCK: usize = 4096;
-/// Each lane writes blocks of its own, so that the model needs no order between lanes.
 const LANES: u64 = 8;
 const ROUNDS: u64 = 24;
 
-struct Run {
+fn start(shape: &Shape, seed: u64) -> Running<Sim> {
+    Running::start(World::in_sim(shape, Model::sata_ssd(), seed), patient())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Ran {
     trace: (u64, u64),
     nanos: u64,
     content: Vec<u8>,
 }
 
-/// Random reads and writes by parallel lanes, with members dying on the way, every answer compared with a model.
-fn run(level: Level, layout: &str, members: u16, deaths: &[u16], seed: u64) -> Run {
-    let sim = Sim::new(seed);
-    let io = Io::new(Box::new(sim.clone()));
-    let drives: Vec<MemberId> = (0..members).map(|_| sim.add_drive(Model::sata_ssd(), 2 * MIB)).collect();
-    let layout =
-        if layout.is_empty() { Layout::default_for(level) } else { Layout::parse(level, layout).unwrap() };
-    let geometry = Geometry::new(level, layout, 16 << 10, &vec![MIB; usize::from(members)]).unwrap();
-    let devices = drives.iter().map(|&id| Some(Device { id, data_offset: MIB })).collect();
-    let array = Array::volatile(&io, geometry, devices, Config::default());
-    let pool = io.pool(8 << 20);
-    let model = Rc::new(RefCell::new(vec![0; array.limits().size as usize]));
-    io.block_on(async {
-        let lanes = (0..LANES).map(|lane| {
-            let (array, pool, model) = (array.clone(), pool.clone(), Rc::clone(&model));
-            io.spawn(async move { drive_lane(&array, &pool, &model, lane, seed).await })
-        });
-        let lanes: Vec<_> = lanes.collect();
+/// Clients side by side, with members dying on the way; every answer and the whole in the end are judged.
+fn run(shape: &Shape, deaths: &[usize], seed: u64) -> Ran {
+    let run = start(shape, seed);
+    let client = run.client(&run.oracle());
+    run.run(async |run| {
+        let (asking, io) = (client.clone(), run.io.clone());
+        let mix = Mix { crowd: 64 << 10, ..Mix::default() };
+        let load = run.io.spawn(async move { asking.side_by_side(&io, LANES, ROUNDS, mix, seed).await });
         for &dead in deaths {
-            io.sleep(brindle_io::Duration::from_millis(3)).await;
-            sim.kill(drives[usize::from(dead)]);
+            run.io.sleep(Duration::from_millis(3)).await;
+            run.bench.kill(run.ids[dead]);
         }
-        join_all(lanes).await;
+        let troubles = load.await;
+        assert!(troubles.is_empty(), "{shape}, seed {seed}: {}", troubles[0]);
+        client.read_all().await.unwrap_or_else(|trouble| panic!("{shape}, seed {seed}: {trouble}"));
     });
-    let content = io.block_on(read_all(&array, &pool));
-    assert!(content == *model.borrow(), "{} lost or made up bytes (seed {seed})", level.name());
-    let run = Run { trace: sim.trace(), nanos: io.now().as_nanos(), content };
-    io.shutdown();
-    run
-}
-
-async fn drive_lane(array: &Array, pool: &Pool, model: &RefCell<Vec<u8>>, lane: u64, seed: u64) {
-    let blocks = array.limits().size / BLOCK as u64;
-    let mut state = seed ^ (lane + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    for round in 0..ROUNDS {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let block = (state >> 33) % (blocks / LANES) * LANES + lane;
-        let (offset, at) = (block * BLOCK as u64, block as usize * BLOCK);
-        let buf = pool.alloc(BLOCK).await;
-        if state >> 62 == 0 {
-            array.read(offset, buf.all()).await.unwrap();
-            assert!(*buf.bytes() == model.borrow()[at..at + BLOCK], "block {block} (seed {seed})");
-        } else {
-            buf.bytes_mut().fill((lane * ROUNDS + round) as u8);
-            array.write(offset, buf.all(), round % 7 == 0).await.unwrap();
-            model.borrow_mut()[at..at + BLOCK].copy_from_slice(&buf.bytes());
-        }
-    }
-}
-
-async fn read_all(array: &Array, pool: &Pool) -> Vec<u8> {
-    let mut all = Vec::new();
-    for offset in (0..array.limits().size).step_by(MIB as usize) {
-        let len = MIB.min(array.limits().size - offset) as usize;
-        let buf = pool.alloc(len).await;
-        array.read(offset, buf.all()).await.unwrap();
-        all.extend_from_slice(&buf.bytes());
-    }
-    all
+    let content = run.run(async |run| run.read_all().await).unwrap();
+    run.stop();
+    assert!(
+        deaths.iter().all(|&dead| run.array.state(dead as u16) == RoleState::Failed),
+        "{shape}, seed {seed}"
+    );
+    Ran { trace: run.bench.trace(), nanos: run.io.now().as_nanos(), content }
 }
 
 /// Every redundant family, with as many deaths as it tolerates.
-const ARRAYS: [(Level, &str, u16, &[u16]); 6] = [
-    (Level::Raid1, "", 3, &[0, 2]),
-    (Level::Raid10, "n2", 4, &[1, 2]),
-    (Level::Raid10, "f2", 5, &[3]),
-    (Level::Raid4, "", 4, &[0]),
-    (Level::Raid5, "left-symmetric", 5, &[4]),
-    (Level::Raid6, "left-symmetric", 6, &[1, 4]),
-];
+fn arrays() -> [(Shape, &'static [usize]); 6] {
+    let shape = |level, layout: &str, members| {
+        let shape = Shape { chunk: 16 << 10, rows: 32, ..Shape::new(level, members) };
+        if layout.is_empty() { shape } else { shape.layout(layout) }
+    };
+    [
+        (shape(Level::Raid1, "", 3), &[0, 2]),
+        (shape(Level::Raid10, "n2", 4), &[1, 2]),
+        (shape(Level::Raid10, "f2", 5), &[3]),
+        (shape(Level::Raid4, "", 4), &[0]),
+        (shape(Level::Raid5, "left-symmetric", 5), &[4]),
+        (shape(Level::Raid6, "left-symmetric", 6), &[1, 4]),
+    ]
+}
 
 #[test]
 fn the_same_seed_gives_the_same_run_to_the_byte() {
-    for (level, layout, members, deaths) in ARRAYS {
-        let (first, second) =
-            (run(level, layout, members, deaths, 7), run(level, layout, members, deaths, 7));
-        assert_eq!(first.trace, second.trace, "{}", level.name());
-        assert_eq!(first.nanos, second.nanos);
-        assert!(first.content == second.content);
+    for (shape, deaths) in arrays() {
+        let (first, second) = (run(&shape, deaths, 7), run(&shape, deaths, 7));
+        assert!(first == second, "{shape}");
         assert!(first.trace.1 > LANES * ROUNDS, "something was done: {} events", first.trace.1);
     }
 }
 
 #[test]
 fn no_seed_loses_a_byte_while_members_die() {
-    for (level, layout, members, deaths) in ARRAYS {
-        let traces: Vec<_> = (0..12).map(|seed| run(level, layout, members, deaths, seed).trace).collect();
-        assert!(traces.windows(2).all(|pair| pair[0] != pair[1]), "{}: seeds differ", level.name());
+    for (shape, deaths) in arrays() {
+        let traces: Vec<_> = (0..16).map(|seed| run(&shape, deaths, seed).trace).collect();
+        assert!(traces.windows(2).all(|pair| pair[0] != pair[1]), "{shape}: seeds differ");
     }
 }
 
 #[test]
 fn striped_levels_run_in_the_sim_too() {
-    let (first, second) = (run(Level::Raid0, "", 4, &[], 1), run(Level::Raid0, "", 4, &[], 1));
-    assert_eq!(first.trace, second.trace);
-    run(Level::Linear, "", 3, &[], 1);
+    let striped = Shape::new(Level::Raid0, 4);
+    assert!(run(&striped, &[], 1) == run(&striped, &[], 1));
+    run(&Shape::new(Level::Linear, 3), &[], 1);
 }
 
 #[test]
 fn a_bad_sector_is_mended_while_other_reads_fill_the_same_buffer() {
+    let shape = Shape { chunk: 64 << 10, rows: 8, ..Shape::new(Level::Raid1, 2) };
     for seed in 0..20 {
-        let sim = Sim::new(seed);
-        let io = Io::new(Box::new(sim.clone()));
-        let drives: Vec<MemberId> = (0..2).map(|_| sim.add_drive(Model::sata_ssd(), 2 * MIB)).collect();
-        let geometry = Geometry::new(Level::Raid1, Layout::None, 0, &[MIB, MIB]).unwrap();
-        let devices = drives.iter().map(|&id| Some(Device { id, data_offset: MIB })).collect();
-        let array = Array::volatile(&io, geometry, devices, Config::default());
-        let buf = io.pool(MIB as usize).try_alloc(MIB as usize).unwrap();
-        buf.bytes_mut().fill(7);
-        io.block_on(array.write(0, buf.all(), true)).unwrap();
-        buf.bytes_mut().fill(0);
-        sim.spoil(drives[seed as usize % 2], MIB, MIB / 2);
-        // As an array of arrays does: one request, whose parts are read by and by.
-        let reads = (0..16u64).map(|part| {
-            let (array, io) = (array.clone(), io.clone());
-            let into = buf.slice(part as usize * BLOCK..(part as usize + 1) * BLOCK);
-            async move {
-                io.sleep(brindle_io::Duration::from_micros(part * 20)).await;
-                array.read(part * (16 << 10), into).await
-            }
+        let run = start(&shape, seed);
+        let len = 16 * BLOCK;
+        run.run(async |run| {
+            run.write_all(&vec![7; run.size() as usize]).await.unwrap();
+            run.bench.spoil(run.ids[seed as usize % 2], run.data_offset, shape.chunk * shape.rows / 2);
+            let buf = run.pool.alloc(len).await;
+            buf.bytes_mut().fill(0);
+            // As an array of arrays does: one request, whose parts are read by and by.
+            let reads = (0..16u64).map(|part| {
+                let into = buf.slice(part as usize * BLOCK..(part as usize + 1) * BLOCK);
+                async move {
+                    run.io.sleep(Duration::from_micros(part * 20)).await;
+                    run.array.read(part * (16 << 10), into).await
+                }
+            });
+            let results = join_all(reads).await;
+            assert!(results.iter().all(Result::is_ok));
+            assert!(buf.bytes().iter().all(|&byte| byte == 7));
         });
-        let results = io.block_on(join_all(reads));
-        assert!(results.iter().all(Result::is_ok));
-        assert!(buf.bytes()[..16 * BLOCK].iter().all(|&byte| byte == 7));
-        drop(array);
-        io.shutdown();
     }
 }

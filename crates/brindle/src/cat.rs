@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use brindle_array::{Array, Volume};
+use brindle_array::{Array, Volume, VolumeError, read_again};
 use brindle_io::device::Access;
-use brindle_io::{Buf, Io, Pool, Task};
+use brindle_io::{Io, Pool, Slice, Task};
 
 use crate::cli::Cat;
 use crate::failure::Failure;
@@ -17,9 +17,9 @@ const PIECE: usize = 1 << 20;
 const AHEAD: u64 = 8;
 
 pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
-    let opening = Opening { access: Access::Read, force: args.force, tuning: args.tuning };
+    let opening = Opening { access: Access::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
     let running = world::open(&args.members, opening)?;
-    for limit in running.world.nested_limits.iter().chain(&running.assembly.limits) {
+    for limit in running.world.nested_limits().chain(&running.assembly.limits) {
         eprintln!("brindle: {limit}");
     }
     let size = running.array.limits().size;
@@ -63,17 +63,7 @@ async fn copy(io: &Io, array: &Array, pool: &Pool, range: std::ops::Range<u64>) 
     out.flush().map_err(|source| Failure::output("standard output", source))
 }
 
-fn read(
-    io: &Io,
-    array: &Array,
-    pool: &Pool,
-    offset: u64,
-    len: usize,
-) -> Task<Result<Buf, brindle_array::VolumeError>> {
+fn read(io: &Io, array: &Array, pool: &Pool, offset: u64, len: usize) -> Task<Result<Slice, VolumeError>> {
     let (array, pool) = (array.clone(), pool.clone());
-    io.spawn(async move {
-        let buf = pool.alloc(len).await;
-        array.read(offset, buf.all()).await?;
-        Ok(buf)
-    })
+    io.spawn(async move { read_again(&array, offset, async || pool.alloc(len).await.all()).await })
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::units::Bytes;
+use crate::units::{Bytes, Span};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -14,6 +14,10 @@ use crate::units::Bytes;
 #[derive(Debug, Parser)]
 #[command(name = "brindle", version, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// What to tell on standard error of what happens inside: error, warn, info, debug or trace, for all or for parts of
+    /// the program, as in warn,brindle_export=debug [default: warn]
+    #[arg(long, global = true, env = "BRINDLE_LOG", value_name = "FILTER", hide_env_values = true)]
+    pub(crate) log: Option<String>,
     /// What to do
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -187,6 +191,38 @@ pub(crate) struct Tuning {
     /// Most memory for buffers
     #[arg(long, default_value = "256M", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) memory: Bytes,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+}
+
+/// How long members may take. A plain number counts seconds; ms, s, m and h may follow.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Patience {
+    /// A member that has not answered a read or write for so long is failed, if the array can do without it; one that does
+    /// not answer when it is opened is left out
+    #[arg(long, default_value = "20s", value_name = "TIME", value_parser = Span::parse)]
+    pub(crate) member_timeout: Span,
+    /// The same for a flush, discard or write of zeroes
+    #[arg(long, default_value = "120s", value_name = "TIME", value_parser = Span::parse)]
+    pub(crate) flush_timeout: Span,
+    /// A read that has not been answered for so long is answered from the other members, where they can
+    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = Span::parse)]
+    pub(crate) read_patience: Span,
+}
+
+impl Patience {
+    /// As the flags are by default.
+    pub(crate) const USUAL: Self =
+        Self { member_timeout: Span(20_000), flush_timeout: Span(120_000), read_patience: Span(500) };
+}
+
+/// What becomes of a member that has no room where it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnFull {
+    /// It stays in use: the write is refused, and what it may have changed in part is made true once there is room
+    Wait,
+    /// It fails, if the array can do without it, as with md
+    Fail,
 }
 
 /// Which copy a mirror is read from.
@@ -203,10 +239,16 @@ pub(crate) enum ReadPolicy {
 /// Flags of `brindle serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen: unix:PATH or HOST:PORT; may be given several times
+    /// Where to listen: unix:PATH or HOST:PORT (every address of the host); may be given several times
     /// [default: a Unix socket in the runtime folder]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) nbd: Vec<Listen>,
+    /// Listen on addresses that other machines can reach, too: there is no password and no encryption
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Who may connect to the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 its owner, 660 the group too
+    #[arg(long, value_name = "MODE", default_value = "600")]
+    pub(crate) socket_mode: SocketMode,
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,
@@ -216,6 +258,12 @@ pub(crate) struct Serve {
     /// Serve an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// What becomes of a member that has no room where it lives
+    #[arg(long, default_value = "wait", value_name = "POLICY")]
+    pub(crate) on_full: OnFull,
+    /// How long stopping may take; then the process ends all the same, and the array is not marked clean
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
+    pub(crate) stop_timeout: Span,
     /// Name of the export and of the control socket [default: the array's name, or its UUID]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
@@ -229,6 +277,21 @@ pub(crate) struct Serve {
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
+}
+
+/// Permissions of a socket's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SocketMode(pub(crate) u32);
+
+impl std::str::FromStr for SocketMode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match u32::from_str_radix(text, 8) {
+            Ok(mode) if mode <= 0o777 && mode & 0o600 == 0o600 => Ok(Self(mode)),
+            _ => Err("say 600 (its owner), 660 (its group too), 666 (everybody) or what chmod takes between"
+                .into()),
+        }
+    }
 }
 
 /// Where an NBD server listens.
@@ -346,9 +409,24 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_patience_is_that_of_the_flags() {
+        let cli = Cli::parse_from(["brindle", "cat", "m"]);
+        let Command::Cat(cat) = cli.command else { panic!("cat") };
+        let given = crate::world::patience(cat.tuning.patience);
+        assert_eq!(given, crate::world::patience(Patience::USUAL));
+        assert_eq!(given, brindle_array::Patience::default());
+    }
+
+    #[test]
     fn addresses_are_told_apart() {
         assert_eq!("unix:/run/a".parse(), Ok(Listen::Unix("/run/a".into())));
         assert_eq!("[::1]:10809".parse(), Ok(Listen::Tcp("[::1]:10809".into())));
+        for (text, mode) in [("600", 0o600), ("0660", 0o660), ("777", 0o777)] {
+            assert_eq!(text.parse(), Ok(SocketMode(mode)));
+        }
+        for wrong in ["", "60", "066", "1777", "668", "-600", "+x"] {
+            assert!(wrong.parse::<SocketMode>().is_err(), "{wrong}");
+        }
         for wrong in ["", "unix:", "host", "host:", ":1", "host:99999", "/run/a"] {
             assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
         }

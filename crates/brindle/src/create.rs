@@ -10,7 +10,7 @@ use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::cli::{Create, Metadata, ReadPolicy, Tuning};
+use crate::cli::{Create, Metadata, OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
 use crate::look;
 use crate::report::{self, ArrayReport};
@@ -29,9 +29,15 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         None => None,
     };
     let (role_names, spare_names) = split(args)?;
-    let tuning = Tuning { read_policy: ReadPolicy::LeastOutstanding, memory: Bytes(256 << 20) };
-    let mut world = World::new(Opening { access: Access::Write, force: false, tuning })?;
-    let members = world.open_all(&devices(&args.members))?;
+    let tuning = Tuning {
+        read_policy: ReadPolicy::LeastOutstanding,
+        memory: Bytes(256 << 20),
+        patience: Patience::USUAL,
+    };
+    // An array that can't be made true as it is made is none.
+    let on_full = OnFull::Fail;
+    let mut world = World::new(Opening { access: Access::Write, force: false, tuning, on_full })?;
+    let members = world.open_each(&devices(&args.members))?;
     if !args.force {
         refuse_occupied(&world, &members)?;
     }
@@ -50,7 +56,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     };
     let plan = plan(&spec)?;
     reserve(&plan, &members, members.len() - spare_names.len())?;
-    let report = carry_out(&world, &plan, members)?;
+    let report = carry_out(&mut world, &plan, members)?;
     if args.json {
         return report::print_json(&report);
     }
@@ -195,7 +201,7 @@ fn reserve_range(member: &Named, offset: u64, len: u64) -> Result<(), Failure> {
     }
 }
 
-fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayReport, Failure> {
+fn carry_out(world: &mut World, plan: &Plan, members: Vec<Named>) -> Result<ArrayReport, Failure> {
     let ids: Vec<_> = members.iter().map(|member| member.id).collect();
     let written = world.io.block_on(plan.write(&world.io, &world.metadata, &ids));
     written.map_err(|failed| {
@@ -203,7 +209,8 @@ fn carry_out(world: &World, plan: &Plan, members: Vec<Named>) -> Result<ArrayRep
     })?;
     let mut members = members;
     look_again(world, &mut members)?;
-    let array = world.start(world.assemble(&members, false)?, &members)?;
+    let assembly = world.assemble(&members, false)?;
+    let array = world.start(assembly, &members)?;
     if plan.needs_resync {
         let bar = progress::bar("syncing", array.sync_len());
         let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));

@@ -15,18 +15,23 @@ pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
         Err(failure) if is_told_about(&failure) => world.assemble(&members, true)?,
         other => other?,
     };
+    world.warn_of_left_out();
     let report = ArrayReport::of(&assembly);
     if args.json { report::print_json(&report) } else { report::print(&report.text()) }
 }
 
 /// The array is there, and only its use has to be forced.
 fn is_told_about(failure: &Failure) -> bool {
-    matches!(
-        failure,
+    match failure {
+        Failure::Without { source, .. } => is_told_about(source),
         Failure::Assembly(
             AssemblyError::DirtyDegraded { .. }
-                | AssemblyError::JournalMissing { .. }
-                | AssemblyError::Reshape(ReshapeError::InDoubt)
-        ) | Failure::OpenArray(OpenError::Journal { .. })
-    )
+            | AssemblyError::Apart { .. }
+            | AssemblyError::JournalMissing { .. }
+            | AssemblyError::Reshape(ReshapeError::InDoubt),
+        )
+        | Failure::OpenArray(OpenError::Journal { .. })
+        | Failure::Newer { .. } => true,
+        _ => false,
+    }
 }

@@ -131,6 +131,9 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
     if candidates.is_empty() {
         return None;
     }
+    // What is damaged is told of by itself, and the others may do without it.
+    let sound: Vec<Candidate> = candidates.iter().filter(|one| one.damage().is_none()).cloned().collect();
+    let candidates = if sound.is_empty() { candidates } else { &sound };
     let options = brindle_array::assembly::AssembleOptions::default();
     brindle_array::assembly::assemble(candidates, options).err().map(|error| error.to_string())
 }

@@ -21,9 +21,48 @@ pub(crate) enum Failure {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A member's superblock is damaged.
+    #[error("{path}: {why}")]
+    Damaged {
+        /// The member.
+        path: String,
+        /// What is wrong.
+        why: brindle_format::md::SuperblockError,
+        /// What it says of itself.
+        claim: Option<brindle_array::assembly::Claim>,
+    },
+    /// A member with a damaged superblock may have what all others lack.
+    #[error(
+        "{why}; but it says event {says}, and the others have come to {others}: they may lack what was written last; \
+         give a good copy of it, or use --force to do without"
+    )]
+    Newer {
+        /// The member, and what is wrong with it.
+        why: String,
+        /// The event count that it claims.
+        says: u64,
+        /// That of the others.
+        others: u64,
+    },
     /// The members do not form an array.
     #[error(transparent)]
     Assembly(#[from] brindle_array::assembly::AssemblyError),
+    /// The members that are left form no array.
+    #[error("{source}; left out: {left_out}")]
+    Without {
+        /// Why they don't.
+        source: Box<Failure>,
+        /// What was named besides, and why it is not used.
+        left_out: String,
+    },
+    /// An array that is a member can't be used.
+    #[error("{label}: {why}")]
+    Nested {
+        /// As it was named: `a+b+c`.
+        label: String,
+        /// Why.
+        why: String,
+    },
     /// An array can't be made this way.
     #[error(transparent)]
     Create(#[from] brindle_array::create::CreateError),
@@ -114,6 +153,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
+            Self::Without { source, .. } => source.exit_code(),
             _ => ExitCode::FAILURE,
         }
     }

@@ -25,18 +25,14 @@ pub(crate) fn reader(device: &Device) -> impl FnMut(u64, usize) -> Result<Vec<u8
     }
 }
 
-/// The md superblocks on a device.
+/// The md superblocks on a device, as [`Candidate::from_places`] has it.
 pub(crate) fn candidate(
     label: &str,
     info: MemberInfo,
     mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, Failure>,
 ) -> Result<Candidate, Failure> {
-    let mut blocks = Vec::new();
-    for probe in probe_offsets(info.size) {
-        blocks.push((probe, read(probe.offset, probe.len)?));
-    }
-    let blocks = blocks.iter().map(|(probe, bytes)| (*probe, &bytes[..]));
-    Ok(Candidate::from_blocks(label, info, blocks))
+    let places = probe_offsets(info.size).map(|probe| (probe, read(probe.offset, probe.len)));
+    Candidate::from_places(label, info, places)
 }
 
 /// What stands on a device of `size` bytes.

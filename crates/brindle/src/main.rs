@@ -7,20 +7,28 @@ mod cli;
 mod control;
 mod create;
 mod demo;
+mod desk;
 mod detail;
 mod docs;
+mod ending;
+mod events;
 mod examine;
 mod failure;
+mod log;
 mod look;
 mod progress;
 mod report;
 mod runtime;
 mod serve;
 mod service;
+mod standing;
+mod status;
 mod units;
+mod within;
 mod world;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 
@@ -29,16 +37,29 @@ use failure::Failure;
 
 /// Exit status of `brindle check` when redundancy does not agree.
 const MISMATCH: u8 = 3;
+/// Exit status of `brindle check` when what could be compared agrees, but members have places that can't be read.
+const UNREADABLE: u8 = 4;
 
 fn main() -> ExitCode {
-    match run(&Cli::parse().command) {
+    let cli = Cli::parse();
+    let begun = survive_the_file_size_limit().and_then(|()| log::begin(cli.log.as_deref()));
+    let code = match begun.and_then(|()| run(&cli.command)) {
         Ok(code) => code,
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("brindle: {failure}");
+            log::complain(&failure);
             failure.exit_code()
         }
-    }
+    };
+    log::flush();
+    code
+}
+
+/// A write beyond the limit (`ulimit -f`) ends a process, unless it handles the signal: then it is an error, as a full
+/// file system is.
+fn survive_the_file_size_limit() -> Result<(), Failure> {
+    let handled = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    handled.map(drop).map_err(|source| Failure::system("signals can't be handled", source))
 }
 
 fn run(command: &Command) -> Result<ExitCode, Failure> {

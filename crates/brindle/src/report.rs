@@ -25,6 +25,13 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .map_err(|source| Failure::output("standard output", source))
 }
 
+/// The devices in what a server reports: those of the arrays that are members, then those of the array that is served.
+pub(crate) fn devices(report: &Value) -> impl Iterator<Item = &Value> {
+    let nested = report["arrays"].as_array().into_iter().flatten();
+    let arrays = nested.chain([&report["array"]]);
+    arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten())
+}
+
 /// An array's name as it can be shown on a terminal: whoever wrote the superblock chose the bytes.
 pub(crate) fn name_text(name: &str) -> String {
     if name.is_empty() { "(none)".into() } else { name.escape_debug().to_string() }
@@ -272,53 +279,4 @@ fn state_words(assembly: &Assembly) -> Vec<&'static str> {
         words.push("read-only");
     }
     words
-}
-
-/// A server's report for people. It comes over the control socket, so anything may be missing from it.
-pub(crate) fn status_text(report: &Value) -> String {
-    let word = |path: &str| match report.pointer(path) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Null) | None => "-".into(),
-        Some(other) => other.to_string(),
-    };
-    let list = |path: &str| match report.pointer(path) {
-        Some(Value::Array(items)) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        _ => String::new(),
-    };
-    let size = Bytes(report.pointer("/array/size").and_then(Value::as_u64).unwrap_or(0));
-    let mut text = format!(
-        "{}: {} of {}, {}\n  serves {} (pid {})\n",
-        word("/name"),
-        word("/array/level"),
-        size,
-        list("/array/state"),
-        list("/nbd"),
-        word("/pid")
-    );
-    if let Some(percent) = report.pointer("/array/sync/percent").and_then(Value::as_f64) {
-        text.push_str(&format!("  resync {percent:.1}%\n"));
-    }
-    text.push_str(&format!(
-        "  {} connections; {} requests, {} read, {} written, {} errors\n",
-        word("/connections"),
-        word("/requests"),
-        Bytes(report.pointer("/bytes_read").and_then(Value::as_u64).unwrap_or(0)),
-        Bytes(report.pointer("/bytes_written").and_then(Value::as_u64).unwrap_or(0)),
-        word("/errors")
-    ));
-    if let Some(Value::Array(devices)) = report.pointer("/array/devices") {
-        for device in devices {
-            let field = |name: &str| device.get(name).map_or_else(|| "-".into(), plain);
-            text.push_str(&format!("  {:>4}  {:<10}  {}\n", field("role"), field("state"), field("path")));
-        }
-    }
-    text
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".into(),
-        other => other.to_string(),
-    }
 }

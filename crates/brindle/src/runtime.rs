@@ -1,8 +1,11 @@
 //! Where running servers are found: a control socket each, named after the array, in the runtime folder.
 
-use std::fs;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brindle_io::uring;
 
 use crate::cli::Runtime;
 use crate::failure::Failure;
@@ -10,29 +13,92 @@ use crate::failure::Failure;
 /// Longest name of an array's sockets: a Unix socket's path has room for about 100 bytes in all.
 const MAX_NAME: usize = 64;
 
+/// How often, and how far apart, the folder is tried to be held: two seconds in all.
+const HOLD_TRIES: u32 = 100;
+const HOLD_REST: Duration = Duration::from_millis(20);
+
 /// The runtime folder.
-pub(crate) fn folder(flags: &Runtime) -> PathBuf {
+pub(crate) fn folder(flags: &Runtime) -> Result<PathBuf, Failure> {
     if let Some(folder) = &flags.runtime_dir {
-        return folder.clone();
+        return Ok(folder.clone());
     }
     if let Some(base) = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()) {
-        return Path::new(&base).join("brindle");
+        return Ok(Path::new(&base).join("brindle"));
     }
-    if rustix::process::geteuid().is_root() {
-        return "/run/brindle".into();
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return Ok("/run/brindle".into());
     }
-    std::env::temp_dir().join(format!("brindle-{}", rustix::process::geteuid().as_raw()))
+    let folder = std::env::temp_dir().join(format!("brindle-{}", user.as_raw()));
+    check_private(&folder, user.as_raw())?;
+    Ok(folder)
+}
+
+/// Refuses a folder in a place where everybody may make one, unless nobody but `user` can have made it or can use it.
+/// One that does not exist is fine.
+fn check_private(folder: &Path, user: u32) -> Result<(), Failure> {
+    // Not through a symlink: that, too, anybody can make.
+    let Ok(meta) = fs::symlink_metadata(folder) else { return Ok(()) };
+    let mode = meta.mode() & 0o7777;
+    let wrong = if meta.file_type().is_symlink() {
+        "it is a symlink".to_owned()
+    } else if !meta.is_dir() {
+        "it is no folder".to_owned()
+    } else if meta.uid() != user {
+        format!("it belongs to user {}", meta.uid())
+    } else if mode & 0o077 != 0 {
+        format!("others may enter it (mode {mode:04o})")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Refused(format!(
+        "{}: can't be the runtime folder: {wrong}; remove it, or choose another with --runtime-dir",
+        folder.display()
+    )))
 }
 
 /// Makes the runtime folder, for this user only.
 pub(crate) fn make_folder(flags: &Runtime) -> Result<PathBuf, Failure> {
-    let folder = folder(flags);
+    let folder = folder(flags)?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&folder)
         .map_err(|source| Failure::output(folder.display(), source))?;
-    Ok(folder)
+    // Again: somebody may have been faster.
+    self::folder(flags)
+}
+
+/// Holds the runtime folder while sockets are made or cleared in it: between its making and its listening a socket looks
+/// like that of a dead server. Who holds it too long, since it is stopped for instance, is not waited for.
+pub(crate) fn hold(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    for _ in 0..HOLD_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Some(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(HOLD_REST),
+            Err(TryLockError::Error(_)) => return None,
+        }
+    }
+    None
+}
+
+/// Removes the sockets of a server that is gone, and tells of it.
+pub(crate) fn clear_stale(folder: &Path, name: &str) -> String {
+    let held = hold(folder);
+    let sockets = [control_socket(folder, name), nbd_socket(folder, name)];
+    let stale = |path: &&PathBuf| held.is_some() && uring::is_abandoned(path);
+    let removed: Vec<String> = sockets
+        .iter()
+        .filter(stale)
+        .filter(|path| fs::remove_file(path).is_ok())
+        .map(|path| path.display().to_string())
+        .collect();
+    let gone = format!("the server of '{name}' is gone, and did not end in order");
+    match removed.is_empty() {
+        true => format!("{gone}; remove {}", sockets[0].display()),
+        false => format!("{gone}; removed {}", removed.join(", ")),
+    }
 }
 
 /// The control socket of an array.
@@ -84,5 +150,31 @@ mod tests {
             assert!(check_name(wrong).is_err(), "{wrong}");
         }
         assert!(check_name("host:data-1").is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_others_could_have_made_or_can_use_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let user = rustix::process::geteuid().as_raw();
+        let base = std::env::temp_dir().join(format!("brindle-private-test-{}", std::process::id()));
+        fs::create_dir_all(&base).unwrap();
+        let folder = base.join("folder");
+        assert!(check_private(&folder, user).is_ok(), "what is not there can be made");
+        fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
+        assert!(check_private(&folder, user).is_ok());
+        let refused = |folder: &Path, user| check_private(folder, user).unwrap_err().to_string();
+        assert!(refused(&folder, user + 1).contains(&format!("belongs to user {user}")));
+        let link = base.join("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let said = refused(&link, user);
+        assert!(said.contains("a symlink") && said.contains("--runtime-dir"), "{said}");
+        for mode in [0o755, 0o770, 0o701] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(refused(&folder, user).contains(&format!("{mode:04o}")));
+        }
+        let file = base.join("file");
+        fs::write(&file, "").unwrap();
+        assert!(refused(&file, user).contains("no folder"));
+        fs::remove_dir_all(&base).unwrap();
     }
 }

@@ -1,62 +1,105 @@
 //! `brindle serve`: an array over NBD, until told to stop.
 
-use std::cell::RefCell;
-use std::net::ToSocketAddrs;
+mod places;
+mod twins;
+
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use brindle_array::{Array, Volume, VolumeError};
 use brindle_export::nbd;
+use brindle_io::Io;
 use brindle_io::device::Access;
+use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile};
-use brindle_io::{Io, Remote};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
-use crate::cli::{Listen, Serve};
-use crate::control::{self, Answer, Request};
+use crate::cli::{Serve, Tuning};
+use crate::control::{self, Control, Ended};
+use crate::desk::{self, Desk};
+use crate::ending::{self, Ending, LastResort, Order, Socket};
 use crate::failure::Failure;
 use crate::service::Service;
+use crate::units::Bytes;
 use crate::world::{self, Opening, Running, World};
-use crate::{report, runtime};
-
-thread_local! {
-    /// Jobs from other threads carry no references: they find the service here.
-    static SERVICE: RefCell<Option<Rc<Service>>> = const { RefCell::new(None) };
-}
+use crate::{log, report, runtime};
+use places::Place;
 
 pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
+    let places =
+        args.nbd.iter().map(|listen| Place::find(listen, args.insecure)).collect::<Result<_, _>>()?;
     let access = access(args)?;
-    let opening = Opening { access, force: args.force, tuning: args.tuning };
+    let opening = Opening { access, force: args.force, tuning: args.tuning, on_full: args.on_full };
     let running = world::open(&args.members, opening)?;
     let name = name(args, &running);
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
-    let (listener, control) = listen(&folder, &name)?;
-    let service = start(args, &running, name, &folder)?;
-    SERVICE.with_borrow_mut(|place| *place = Some(Rc::clone(&service)));
-    let remote = running.world.io.remote();
-    watch_signals(remote.clone())?;
-    control::listen(listener, move |request| hand_over(&remote, request))
-        .map_err(|source| Failure::system("the control thread can't start", source))?;
+    twins::refuse(&folder, running.assembly.uuid, access == Access::Write)?;
+    let (listener, control_file) = listen(&folder, &name)?;
+    let (service, mut sockets) = start(args, &running, name, &folder, places)?;
+    desk::set_service(Some(&service));
+    sockets.push(Socket::new(&runtime::control_socket(&folder, &service.name)));
+    let locks = Arc::clone(&running.world.locks);
+    let (ending, control) = answer_others(args, &running, &service, listener, sockets)?;
     announce(args, &service)?;
-    running.world.io.block_on(run(&running.world, &service))?;
-    SERVICE.with_borrow_mut(Option::take);
-    if !args.json {
-        report::print(&format!("{}: {}\n", service.name, service.last_words()))?;
+    let outcome = running.world.io.block_on(run(&running.world, &service));
+    ending.closing();
+    desk::set_service(None);
+    if outcome.is_ok() && !args.json {
+        log::print(format!("{}: {}\n", service.name, service.last_words()));
     }
     drop((service, running));
+    let stuck = locks.unlock();
+    if !stuck.is_empty() {
+        tracing::warn!(
+            "{} can't be closed: a thread that the kernel holds there may outlive the process",
+            stuck.join(", ")
+        );
+    }
     // Last: who waits for the socket to go, waits for the members to be free.
-    drop(control);
-    Ok(())
+    drop(control_file);
+    control.end(match &outcome {
+        Ok(()) => Ended::Well,
+        Err(failure) => Ended::Badly { why: failure.to_string() },
+    });
+    outcome
+}
+
+/// Starts the threads that answer, stop, and end what hangs.
+fn answer_others(
+    args: &Serve,
+    running: &Running,
+    service: &Rc<Service>,
+    listener: UnixListener,
+    sockets: Vec<Socket>,
+) -> Result<(Arc<Ending>, Arc<Control>), Failure> {
+    let io = &running.world.io;
+    let remote = io.remote();
+    let ending = Ending::new(Duration::from_millis(args.stop_timeout.0), {
+        let remote = remote.clone();
+        move |order| remote.run(move |_| desk::with_service(|service| service.take(order)))
+    });
+    let name = service.name.clone();
+    let snapshot = service.publish_to_others(io);
+    let desk = Desk { name: name.clone(), remote, snapshot: snapshot.clone(), ending: Arc::clone(&ending) };
+    let control = control::listen(listener, desk)
+        .map_err(|source| Failure::system("the control thread can't start", source))?;
+    let control = Arc::new(control);
+    let locks = Arc::clone(&running.world.locks);
+    let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot };
+    ending::watch(Arc::clone(&ending), last)?;
+    ending::watch_signals(Arc::clone(&ending))?;
+    Ok((ending, control))
 }
 
 /// The control socket, and its name in the file system.
 fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failure> {
-    uring::listen_unix(&runtime::control_socket(folder, name)).map_err(|error| match error {
+    let _held = runtime::hold(folder);
+    uring::listen_unix(&runtime::control_socket(folder, name), uring::OWNER_ONLY).map_err(|error| match error
+    {
         ListenError::InUse(path) => Failure::Refused(format!(
             "a server named '{name}' runs already ({}): stop it, or choose another --name",
             path.display()
@@ -70,10 +113,11 @@ fn access(args: &Serve) -> Result<Access, Failure> {
     if args.read_only {
         return Ok(Access::Read);
     }
-    let mut world = World::new(Opening { force: args.force, ..Opening::LOOK })?;
+    let tuning = Tuning { patience: args.tuning.patience, ..Opening::LOOK.tuning };
+    let mut world = World::new(Opening { force: args.force, tuning, ..Opening::LOOK })?;
     let members = world.open_all(&args.members)?;
     let assembly = world.assemble(&members, args.force)?;
-    let limits = world.nested_limits.iter().chain(&assembly.limits);
+    let limits = world.nested_limits().chain(&assembly.limits);
     let reasons: Vec<String> =
         limits.filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
     if reasons.is_empty() {
@@ -97,7 +141,14 @@ fn name(args: &Serve, running: &Running) -> String {
     }
 }
 
-fn start(args: &Serve, running: &Running, name: String, folder: &Path) -> Result<Rc<Service>, Failure> {
+/// The array's server, and the names of its sockets in the file system.
+fn start(
+    args: &Serve,
+    running: &Running,
+    name: String,
+    folder: &Path,
+    mut places: Vec<Place>,
+) -> Result<(Rc<Service>, Vec<Socket>), Failure> {
     let io = &running.world.io;
     let config = nbd::Config { memory: (args.tuning.memory.0 / 2) as usize, ..nbd::Config::default() };
     let server = nbd::Server::new(io, config);
@@ -106,34 +157,18 @@ fn start(args: &Serve, running: &Running, name: String, folder: &Path) -> Result
     server
         .add_export(&name, &description, Rc::new(running.array.clone()))
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut addresses = Vec::new();
-    let default = [Listen::Unix(runtime::nbd_socket(folder, &name))];
-    for listen in if args.nbd.is_empty() { &default[..] } else { &args.nbd } {
-        addresses.push(bind(running, &server, listen)?);
+    if places.is_empty() {
+        places.push(Place::Unix(runtime::nbd_socket(folder, &name)));
     }
-    Ok(Rc::new(Service::new(running, server, name, addresses)))
-}
-
-/// Listens, and tells the address as NBD clients write it.
-fn bind(running: &Running, server: &nbd::Server<Array>, listen: &Listen) -> Result<String, Failure> {
-    let uring = &running.world.uring;
-    match listen {
-        Listen::Unix(path) => {
-            server.serve(uring.listen_unix(path)?);
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            Ok(format!("nbd+unix:///?socket={}", path.display()))
-        }
-        Listen::Tcp(text) => {
-            let mut found = text
-                .to_socket_addrs()
-                .map_err(|source| Failure::system(format!("{text} can't be resolved"), source))?;
-            let address = found.next().ok_or_else(|| Failure::Usage(format!("{text} names no address")))?;
-            let socket = uring.listen_tcp(address)?;
-            server.serve(socket);
-            let address = uring.local_addr(socket).unwrap_or(address);
-            Ok(format!("nbd://{address}"))
+    let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
+    for place in &places {
+        addresses.extend(place.listen(&running.world.uring, &server, args.socket_mode.0)?);
+        if let Place::Unix(path) = place {
+            sockets.push(Socket::new(path));
         }
     }
+    let service = Service::new(running, server, name, addresses, args.json);
+    Ok((Rc::new(service), sockets))
 }
 
 fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
@@ -151,65 +186,39 @@ fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
 
 /// Serves until told to stop; then drains, flushes and marks clean.
 async fn run(world: &World, service: &Rc<Service>) -> Result<(), Failure> {
-    for array in world.nested.iter().chain([&service.array]) {
+    for array in world.nested.iter().map(|nested| &nested.array).chain([&service.array]) {
         if array.needs_resync() && !array.limits().read_only {
             resync_behind(&world.io, array.clone());
         }
     }
-    service.told_to_stop().await;
-    service.server.stop().await;
-    world.stop(&service.array).await
+    service.told(Order::Stop).await;
+    let stop = async {
+        service.server.stop().await;
+        world.stop(&service.array).await
+    };
+    let stopped = race(stop, service.told(Order::GiveUp)).await;
+    service.tell_the_last_events();
+    match stopped {
+        Either::First(stopped) => stopped,
+        Either::Second(()) => Err(Failure::Refused(ending::not_stopped(&service.name))),
+    }
 }
 
 fn resync_behind(io: &Io, array: Array) {
+    let resync = array.resync(|_| {});
     io.spawn(async move {
-        match array.resync(|_| {}).await {
-            Ok(_) => {
+        match resync.await {
+            Ok(report) => {
                 if let Some(offset) = array.detail().resync_offset {
-                    eprintln!(
-                        "brindle: the resync could not make all redundancy true, first at byte {offset} of each \
-                         member's data area: data there is lost or can't be read, until it is written anew"
+                    tracing::warn!(
+                        "the resync has ended, but could not make {} redundant, first at byte {offset} of each \
+                         member's data area: data there is lost or can't be read, until it is written anew",
+                        Bytes(report.unverified)
                     );
                 }
             }
             Err(VolumeError::Stopping) => {}
-            Err(error) => eprintln!("brindle: the resync stopped: {error}"),
+            Err(error) => tracing::error!("the resync stopped: {error}"),
         }
     });
-}
-
-fn watch_signals(remote: Remote) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|source| Failure::system("signals can't be watched", source))?;
-    let watch = move || {
-        for _ in signals.forever() {
-            remote.run(|_| with_service(Service::begin_stop));
-        }
-    };
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(watch)
-        .map_err(|source| Failure::system("the signal thread can't start", source))?;
-    Ok(())
-}
-
-fn with_service(work: impl FnOnce(&Rc<Service>)) {
-    let service = SERVICE.with_borrow(Clone::clone);
-    if let Some(service) = service {
-        work(&service);
-    }
-}
-
-fn hand_over(remote: &Remote, request: Request) -> Answer {
-    let (tell, told) = mpsc::channel();
-    remote.run(move |io| {
-        with_service(|service| {
-            let service = Rc::clone(service);
-            io.spawn(async move {
-                let answer = service.answer(request).await;
-                let _ = tell.send(answer); // nobody waits: the client has lost its patience
-            });
-        });
-    });
-    told.recv().unwrap_or_else(|_| Answer::Error("the server is stopping".into()))
 }

@@ -1,18 +1,26 @@
 //! A served array as the control socket sees it: its report, and what can be asked of it.
 
-use std::cell::Cell;
-use std::path::PathBuf;
+use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::rc::Rc;
 
-use brindle_array::assembly::Limitation;
-use brindle_array::{Array, Detail, DeviceDetail, DeviceState, RoleDetail, RoleState, Volume};
+use brindle_array::{Array, RoleState, Volume};
 use brindle_export::nbd;
-use brindle_io::sync::Event;
-use serde_json::json;
+use brindle_io::sync::{Either, Event, race};
+use brindle_io::{Duration, Io};
+use serde_json::{Value, json};
 
 use crate::control::{Answer, Request};
-use crate::report::{ArrayReport, left_out};
+use crate::desk::Snapshot;
+use crate::ending::Order;
+use crate::standing::Standing;
 use crate::world::Running;
+
+/// How old a report is at most that is told when the array's thread does not answer.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+
+/// How long it may take to record a failure before it is reported without that.
+const RECORD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the control side can reach, on the reactor's thread.
 pub(crate) struct Service {
@@ -20,41 +28,55 @@ pub(crate) struct Service {
     pub(crate) server: nbd::Server<Array>,
     pub(crate) name: String,
     pub(crate) addresses: Vec<String>,
-    /// Devices by role, as they were named.
-    paths: Vec<Option<String>>,
-    static_report: serde_json::Value,
-    stopping: Cell<bool>,
-    stop: Event,
+    served: Standing,
+    nested: Vec<Standing>,
+    left_out: Value,
+    io: Io,
+    snapshot: RefCell<Option<Snapshot>>,
+    order: Cell<Option<Order>>,
+    ordered: Event,
 }
 
 impl Service {
+    /// With `json`, events are printed as objects, too.
     pub(crate) fn new(
         running: &Running,
         server: nbd::Server<Array>,
         name: String,
         addresses: Vec<String>,
+        json: bool,
     ) -> Self {
-        let assembly = &running.assembly;
-        let label = |device: usize| assembly.devices.get(device).map(|device| device.label.clone());
+        let world = &running.world;
+        let nested = world.nested.iter().map(|nested| {
+            Standing::new(&world.io, Some(nested.label.clone()), &nested.array, &nested.assembly, json)
+        });
+        let left_out = world.left_out.iter();
         Self {
             array: running.array.clone(),
             server,
             name,
             addresses,
-            paths: assembly.roles.iter().map(|device| device.and_then(label)).collect(),
-            static_report: serde_json::to_value(ArrayReport::of(assembly)).unwrap_or_default(),
-            stopping: Cell::new(false),
-            stop: Event::new(&running.world.io),
+            served: Standing::new(&world.io, None, &running.array, &running.assembly, json),
+            nested: nested.collect(),
+            left_out: left_out.map(|left_out| json!({"path": left_out.label, "why": left_out.why})).collect(),
+            io: world.io.clone(),
+            snapshot: RefCell::default(),
+            order: Cell::new(None),
+            ordered: Event::new(&world.io),
         }
     }
 
-    pub(crate) fn begin_stop(self: &Rc<Self>) {
-        self.stopping.set(true);
-        self.stop.notify();
+    pub(crate) fn take(&self, order: Order) {
+        if self.order.get() != Some(Order::GiveUp) {
+            self.order.set(Some(order));
+        }
+        self.ordered.notify();
     }
 
-    pub(crate) async fn told_to_stop(&self) {
-        self.stop.until(|| self.stopping.get().then_some(())).await;
+    /// Waits until it is told this, or more.
+    pub(crate) async fn told(&self, order: Order) {
+        let heard = || self.order.get().filter(|&told| told == order || told == Order::GiveUp);
+        self.ordered.until(heard).await;
     }
 
     /// What became of the array, for people.
@@ -76,110 +98,98 @@ impl Service {
             Request::Status => Answer::Ok(self.report()),
             Request::Fail { member } => self.fail(&member).await,
             Request::Stop => {
-                self.begin_stop();
-                Answer::Ok(json!({"name": self.name, "stopped": true}))
+                self.take(Order::Stop);
+                Answer::Ok(Value::Null)
             }
         }
     }
 
+    /// What the tasks that tell had no turn for.
+    pub(crate) fn tell_the_last_events(&self) {
+        self.standings().for_each(|standing| standing.watched.catch_up());
+    }
+
+    /// Keeps a report where threads can have it that must not wait for this one.
+    pub(crate) fn publish_to_others(self: &Rc<Self>, io: &Io) -> Snapshot {
+        let snapshot = Snapshot::new(self.report());
+        *self.snapshot.borrow_mut() = Some(snapshot.clone());
+        let (service, clock) = (Rc::clone(self), io.clone());
+        io.spawn(async move {
+            loop {
+                clock.sleep(SNAPSHOT_EVERY).await;
+                service.publish();
+            }
+        });
+        snapshot
+    }
+
+    fn publish(&self) {
+        if let Some(snapshot) = &*self.snapshot.borrow() {
+            snapshot.publish(self.report());
+        }
+    }
+
     async fn fail(&self, member: &str) -> Answer {
-        let Some(role) = self.role_of(member) else {
-            let known: Vec<&str> = self.paths.iter().flatten().map(String::as_str).collect();
+        let Some((standing, role)) = self.find(member) else {
+            let known: Vec<&str> = self.standings().flat_map(Standing::members).collect();
             return Answer::Error(format!(
                 "{member} is no member of {}: it has {}",
                 self.name,
                 known.join(", ")
             ));
         };
-        match self.array.fail(role as u16).await {
-            Ok(()) => Answer::Ok(self.report()),
-            Err(error) => Answer::Error(format!("{member} stays in service: {error}")),
+        let array = standing.array.clone();
+        let recorded = self.io.spawn(async move { array.fail(role).await });
+        let failed = race(recorded, self.io.sleep(RECORD_PATIENCE)).await;
+        self.publish();
+        match failed {
+            Either::First(Ok(())) => Answer::Ok(self.report()),
+            Either::First(Err(error)) => Answer::Error(format!("{member} stays in service: {error}")),
+            // Out of service already; the other members learn of it as soon as they can.
+            Either::Second(()) if standing.array.state(role) == RoleState::Failed => {
+                Answer::Ok(self.report())
+            }
+            Either::Second(()) => Answer::Error(format!(
+                "{member} is still in service: the array is busy, and fails it as soon as it can; see `brindle status`"
+            )),
         }
     }
 
-    /// By the name that `serve` was given, by the role's number, or by another name of the same file.
-    fn role_of(&self, member: &str) -> Option<usize> {
-        let named = |path: &Option<String>| path.as_deref() == Some(member);
-        let same = |member: PathBuf| {
-            let is = |path: &String| std::fs::canonicalize(path).is_ok_and(|path| path == member);
-            self.paths.iter().position(|path| path.as_ref().is_some_and(is))
+    /// The array that is served, then those that are its members.
+    fn standings(&self) -> impl Iterator<Item = &Standing> {
+        std::iter::once(&self.served).chain(&self.nested)
+    }
+
+    /// By the name that `serve` was given, by the number of a role of the array that is served, or by the real name of the
+    /// file as it was then: no file system is asked, since it may be the one that hangs.
+    fn find(&self, member: &str) -> Option<(&Standing, u16)> {
+        let by = |find: &dyn Fn(&Standing) -> Option<u16>| {
+            self.standings().find_map(|standing| Some((standing, find(standing)?)))
         };
-        let number = || member.parse::<usize>().ok().filter(|&role| role < self.paths.len());
-        self.paths
-            .iter()
-            .position(named)
-            .or_else(number)
-            .or_else(|| std::fs::canonicalize(member).ok().and_then(same))
+        by(&|standing| standing.named(member))
+            .or_else(|| Some((&self.served, self.served.numbered(member)?)))
+            .or_else(|| by(&|standing| standing.same_file(Path::new(member))))
     }
 
     /// `brindle status --json`.
-    fn report(&self) -> serde_json::Value {
-        let detail = self.array.detail();
-        let mut array = self.static_report.clone();
-        if let Some(fields) = array.as_object_mut() {
-            let devices: Vec<_> = detail.devices.iter().map(device_report).collect();
-            fields.insert("state".into(), json!(state_words(&detail)));
-            fields.insert("missing".into(), json!(missing(&detail)));
-            fields.insert("events".into(), json!(detail.events));
-            fields.insert("devices".into(), json!(devices));
-            fields.insert("resync_offset".into(), json!(detail.resync_offset));
-            fields.insert("sync".into(), json!(self.sync_report(detail.resync_offset)));
-        }
+    fn report(&self) -> Value {
         let total = self.server.export_stats().into_iter().next();
         let counters = total.as_ref().map(|stats| stats.total).unwrap_or_default();
+        let events: Vec<Value> = self.standings().flat_map(|standing| standing.watched.report()).collect();
         json!({
             "name": self.name,
             "pid": std::process::id(),
             "nbd": self.addresses,
-            "array": array,
+            "array": self.served.report(),
+            "arrays": self.nested.iter().map(Standing::report).collect::<Vec<_>>(),
+            "left_out": self.left_out,
             "connections": total.map_or(0, |stats| stats.connections),
             "requests": counters.requests,
             "bytes_read": counters.read_bytes,
             "bytes_written": counters.written_bytes,
             "errors": counters.errors,
+            "events": events,
+            "stale_for": null,
         })
     }
-
-    fn sync_report(&self, position: Option<u64>) -> Option<serde_json::Value> {
-        let (position, total) = (position?, self.array.sync_len());
-        let percent = position.min(total) as f64 * 100.0 / total.max(1) as f64;
-        Some(json!({"position": position, "total": total, "percent": percent}))
-    }
-}
-
-/// The words of `detail`, with those that only a running array can say.
-fn state_words(detail: &Detail) -> Vec<&'static str> {
-    let in_doubt = detail.resync_offset.is_some();
-    let first = match (detail.broken, detail.active || in_doubt) {
-        (true, _) => "broken",
-        (false, true) => "active",
-        (false, false) => "clean",
-    };
-    let resync = if detail.read_only { "needs resync" } else { "resyncing" };
-    let reshaping = detail.limits.iter().any(|limit| matches!(limit, Limitation::Reshape { .. }));
-    let also = [
-        (detail.degraded > 0, "degraded"),
-        (in_doubt, resync),
-        (reshaping, "reshaping"),
-        (detail.read_only, "read-only"),
-    ];
-    std::iter::once(first).chain(also.into_iter().filter_map(|(on, word)| on.then_some(word))).collect()
-}
-
-/// Roles without a member that works.
-fn missing(detail: &Detail) -> Vec<u16> {
-    let gone = |role: &RoleDetail| matches!(role.state, RoleState::Missing | RoleState::Failed);
-    (0..).zip(&detail.roles).filter_map(|(role, state)| gone(state).then_some(role)).collect()
-}
-
-fn device_report(device: &DeviceDetail) -> serde_json::Value {
-    let state = match device.state {
-        DeviceState::InSync => "in-sync",
-        DeviceState::Recovering { .. } => "recovering",
-        DeviceState::Failed => "failed",
-        DeviceState::Spare => "spare",
-        DeviceState::Journal => "journal",
-        DeviceState::LeftOut(why) => left_out(why),
-    };
-    json!({"role": device.role, "path": device.label, "state": state})
 }

@@ -53,6 +53,31 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A span of time given on the command line, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) u64);
+
+impl Span {
+    /// Seconds, or with a suffix: ms, s, m (minutes), h. Never nothing, and at most a year.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        const YEAR: u64 = 365 * 24 * 3_600_000;
+        let lower = text.trim().to_ascii_lowercase();
+        let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &lower[digits.len()..] {
+            "ms" => 1,
+            "" | "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            other => return Err(format!("unknown unit '{other}': use ms, s, m or h")),
+        };
+        let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        match number {
+            Some(span @ 1..=YEAR) => Ok(Self(span)),
+            _ => Err(format!("'{text}' is no time: write for example 20s or 500ms")),
+        }
+    }
+}
+
 /// A moment, seconds since 1970, as people read it.
 pub(crate) struct Moment(pub(crate) u64);
 
@@ -93,6 +118,17 @@ mod tests {
         assert_eq!(said(1_795_305_577), "2026-11-21 23:59:37 UTC");
         // Of 40 bits, the most that a superblock keeps.
         assert_eq!(said((1 << 40) - 1), "36812-02-20 00:36:15 UTC");
+    }
+
+    #[test]
+    fn spans_are_read_in_every_unit() {
+        assert_eq!(Span::parse("20"), Ok(Span(20_000)));
+        assert_eq!(Span::parse("500ms"), Ok(Span(500)));
+        assert_eq!(Span::parse("2m"), Ok(Span(120_000)));
+        assert_eq!(Span::parse("1h"), Ok(Span(3_600_000)));
+        for wrong in ["", "0", "0ms", "s", "1.5s", "-1", "1d", "9000h", "99999999999999999999"] {
+            assert!(Span::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,30 +1,32 @@
 //! The real world: one ring on this thread, the devices named on the command line, and the arrays on them.
 
-use std::path::{Path, PathBuf};
+mod members;
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, Limitation, assemble};
-use brindle_array::{Array, OpenConfig, nest};
-use brindle_io::device::{Access, Device, Identity};
+use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
+use brindle_array::{Array, OpenConfig};
+use brindle_io::device::{Access, Identity};
 use brindle_io::uring::Uring;
-use brindle_io::{Io, MemberId, MemberInfo, PAGE, Pool};
+use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
 
-use crate::cli::{ReadPolicy, Tuning};
+use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
+use crate::ending::Locks;
 use crate::failure::Failure;
-use crate::look;
 use crate::units::Bytes;
-
-/// Requests to an array that is a member, carried out at the same time.
-const NESTED_SLOTS: usize = 64;
+pub(crate) use members::{LeftOut, Named, Nested};
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
 
+/// What is needed beside the buffers: rings, threads, tables.
+const OTHER_MEMORY: usize = 48 << 20;
+
 /// Bytes of metadata that are read at a time.
 const PIECE: usize = 16 * PAGE;
-
-/// Joins the members of an array that is itself a member: `m0+m1+m2`.
-const JOIN: char = '+';
 
 /// How devices and arrays are opened.
 #[derive(Clone, Copy)]
@@ -33,6 +35,7 @@ pub(crate) struct Opening {
     /// Use arrays of which some bytes may be wrong.
     pub(crate) force: bool,
     pub(crate) tuning: Tuning,
+    pub(crate) on_full: OnFull,
 }
 
 impl Opening {
@@ -40,18 +43,16 @@ impl Opening {
     pub(crate) const LOOK: Self = Self {
         access: Access::Examine,
         force: true,
-        tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20) },
+        tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20), patience: Patience::USUAL },
+        on_full: OnFull::Wait,
     };
 }
 
-/// A device, or an array in its place, that was named on the command line.
-pub(crate) struct Named {
-    pub(crate) label: String,
-    pub(crate) id: MemberId,
-    pub(crate) info: MemberInfo,
-    pub(crate) candidate: Candidate,
-    /// A file that is known to read as zeroes.
-    pub(crate) is_zero: bool,
+/// A device that is open.
+struct Opened {
+    identity: Identity,
+    path: PathBuf,
+    id: MemberId,
 }
 
 /// A ring, its executor, and what was opened on it.
@@ -62,17 +63,20 @@ pub(crate) struct World {
     /// executor.
     pub(crate) metadata: Pool,
     opening: Opening,
-    devices: Vec<(Identity, PathBuf)>,
-    /// Arrays that are members, innermost first.
-    pub(crate) nested: Vec<Array>,
-    /// What limits the use of those.
-    pub(crate) nested_limits: Vec<Limitation>,
+    devices: Vec<Opened>,
+    /// Of all devices.
+    pub(crate) locks: Arc<Locks>,
+    /// Arrays that are members, in the order of their names.
+    pub(crate) nested: Vec<Nested>,
+    /// What was named and is done without.
+    pub(crate) left_out: Vec<LeftOut>,
     /// Arrays in all, which share the memory for parity and reconstruction.
     arrays: u64,
 }
 
 impl World {
     pub(crate) fn new(opening: Opening) -> Result<Self, Failure> {
+        check_memory(opening.tuning.memory)?;
         let uring = Uring::new()?;
         let io = Io::new(Box::new(uring.clone()));
         Ok(Self {
@@ -81,67 +85,34 @@ impl World {
             io,
             opening,
             devices: Vec::new(),
+            locks: Arc::default(),
             nested: Vec::new(),
-            nested_limits: Vec::new(),
+            left_out: Vec::new(),
             arrays: 1,
         })
     }
 
-    /// Opens everything that is named, in order; each device must be another.
-    pub(crate) fn open_all(&mut self, names: &[PathBuf]) -> Result<Vec<Named>, Failure> {
-        self.arrays = 1 + names.iter().filter(|name| parts(name).is_some()).count() as u64;
-        names.iter().map(|name| self.open(name)).collect()
-    }
-
-    fn open(&mut self, name: &Path) -> Result<Named, Failure> {
-        match parts(name) {
-            Some(parts) => self.open_array(name, &parts),
-            None => self.open_device(name),
+    /// The array that `members` form, with what its journal tells. Arrays among them that are no part of it are let go.
+    pub(crate) fn assemble(&mut self, members: &[Named], force: bool) -> Result<Assembly, Failure> {
+        let assembly = self.form(members, force).map_err(|failure| self.blame_left_out(failure))?;
+        for device in &assembly.devices {
+            if let DeviceUse::LeftOut { why, .. } = device.usage
+                && let Some(at) = self.nested.iter().position(|nested| nested.label == device.label)
+            {
+                // Nothing may be written to it, not even what its own redundancy lacks.
+                self.nested.remove(at);
+                self.left_out.push(LeftOut::of(&device.label, why));
+            }
         }
+        Ok(assembly)
     }
 
-    fn open_device(&mut self, path: &Path) -> Result<Named, Failure> {
-        self.refuse_twice(path)?;
-        let device = Device::open(path, self.opening.access)?;
-        self.devices.push((device.identity(), path.to_owned()));
-        let info = device.info();
-        let label = path.display().to_string();
-        let candidate = look::candidate(&label, info, look::reader(&device))?;
-        let is_zero = device.is_hole(0, info.size).unwrap_or(false);
-        let id = self.uring.add_member(device);
-        Ok(Named { label, id, info, candidate, is_zero })
-    }
-
-    /// Told before a second lock on the device would be refused as another Brindle's.
-    fn refuse_twice(&self, path: &Path) -> Result<(), Failure> {
-        let Ok(device) = Device::open(path, Access::Examine) else { return Ok(()) };
-        match self.devices.iter().find(|(identity, _)| *identity == device.identity()) {
-            None => Ok(()),
-            Some((_, first)) => Err(Failure::Usage(format!(
-                "{} and {} are the same device: name each member once",
-                first.display(),
-                path.display()
-            ))),
-        }
-    }
-
-    /// Opens an array and serves it as a member.
-    fn open_array(&mut self, name: &Path, parts: &[PathBuf]) -> Result<Named, Failure> {
-        let members = parts.iter().map(|part| self.open_device(part)).collect::<Result<Vec<_>, _>>()?;
-        let assembly = self.assemble(&members, self.opening.force)?;
-        self.nested_limits.extend(assembly.limits.iter().cloned());
-        let array = self.start(assembly, &members)?;
-        let label = name.display().to_string();
-        let id = nest::serve(&self.io, array.clone(), NESTED_SLOTS);
-        self.nested.push(array);
-        let candidate = self.look(id, &label)?;
-        Ok(Named { info: candidate.member, label, id, candidate, is_zero: false })
-    }
-
-    /// The array that `members` form, with what its journal tells.
-    pub(crate) fn assemble(&self, members: &[Named], force: bool) -> Result<Assembly, Failure> {
+    fn form(&self, members: &[Named], force: bool) -> Result<Assembly, Failure> {
         let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
         let mut assembly = assemble(&candidates, AssembleOptions { force })?;
+        if !force {
+            self.refuse_older(&assembly)?;
+        }
         self.io.block_on(assembly.look_into_journal(&self.io, &ids(members)))?;
         Ok(assembly)
     }
@@ -149,6 +120,18 @@ impl World {
     /// Opens the array that was assembled from `members`.
     pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
         Ok(self.io.block_on(Array::open(&self.io, assembly, &ids(members), self.config()))?)
+    }
+
+    /// What limits the use of the arrays that are members.
+    pub(crate) fn nested_limits(&self) -> impl Iterator<Item = &Limitation> {
+        self.nested.iter().flat_map(|nested| &nested.assembly.limits)
+    }
+
+    /// Tells on standard error of what is done without.
+    pub(crate) fn warn_of_left_out(&self) {
+        for left_out in &self.left_out {
+            eprintln!("brindle: {left_out}");
+        }
     }
 
     fn config(&self) -> OpenConfig {
@@ -165,16 +148,26 @@ impl World {
                 ReadPolicy::RoundRobin => brindle_array::ReadPolicy::RoundRobin,
                 ReadPolicy::First => brindle_array::ReadPolicy::First,
             },
+            on_full: match self.opening.on_full {
+                OnFull::Wait => brindle_array::OnFull::Wait,
+                OnFull::Fail => brindle_array::OnFull::Fail,
+            },
+            patience: patience(tuning.patience),
+            wall_clock: Rc::new(seconds_since_1970),
             ..OpenConfig::new(access, seconds_since_1970)
         }
     }
 
-    /// Ends an array and the arrays that are its members, outermost first: each marks itself clean.
+    /// Ends an array and the arrays that are its members, outermost first: each marks itself clean. A member that can't
+    /// is the array's affair as any other, and has been told of.
     pub(crate) async fn stop(&self, array: &Array) -> Result<(), Failure> {
-        for array in std::iter::once(array).chain(self.nested.iter().rev()) {
-            array.stop().await.map_err(|source| Failure::Volume { doing: "stopping the array", source })?;
+        let stopped = array.stop().await;
+        for nested in self.nested.iter().rev() {
+            if let Err(error) = nested.array.stop().await {
+                tracing::warn!("{}: not marked clean: {error}", nested.label);
+            }
         }
-        Ok(())
+        stopped.map_err(|source| Failure::Volume { doing: "stopping the array", source })
     }
 
     /// Reads the superblocks of a member.
@@ -207,13 +200,40 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.io.shutdown();
+        // What it has waited for in vain.
+        for device in &self.devices {
+            let left = self.io.orphans(device.id);
+            if left > 0 {
+                tracing::warn!(
+                    "{}: has not answered {left} operations, which are left to the kernel: writes among them may still \
+                     land",
+                    device.path.display()
+                );
+            }
+        }
     }
 }
 
-/// The members of an array that is itself named as a member. A file whose name has the sign in it is a file.
-fn parts(name: &Path) -> Option<Vec<PathBuf>> {
-    let text = name.to_str()?;
-    (text.contains(JOIN) && !name.exists()).then(|| text.split(JOIN).map(PathBuf::from).collect())
+/// The engine's patience, as the flags have it.
+pub(crate) fn patience(flags: Patience) -> brindle_array::Patience {
+    brindle_array::Patience {
+        answer: Duration::from_millis(flags.member_timeout.0),
+        flush: Duration::from_millis(flags.flush_timeout.0),
+        read: Duration::from_millis(flags.read_patience.0),
+    }
+}
+
+/// Told before there is anything to clear away: a pool for which there is no room ends the process.
+fn check_memory(budget: Bytes) -> Result<(), Failure> {
+    let mut room = Vec::<u8>::new();
+    // Nothing is touched, and so nothing used.
+    room.try_reserve_exact(budget.0 as usize + OTHER_MEMORY).map_err(|_| {
+        Failure::Refused(format!(
+            "the memory can't be had: {budget} for buffers (--memory) and {} for the rest; give less, or raise the \
+             limit of this process (ulimit -v)",
+            Bytes(OTHER_MEMORY as u64)
+        ))
+    })
 }
 
 fn ids(members: &[Named]) -> Vec<MemberId> {
@@ -240,25 +260,11 @@ pub(crate) fn open(names: &[PathBuf], opening: Opening) -> Result<Running, Failu
     let members = world.open_all(names)?;
     let assembly = world.assemble(&members, opening.force)?;
     let array = world.start(assembly.clone(), &members)?;
+    world.warn_of_left_out();
     Ok(Running { array, assembly, world })
 }
 
 /// The time of day, for the superblocks.
 pub(crate) fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn joined_names_are_an_array_unless_a_file_is_called_so() {
-        assert_eq!(parts(Path::new("a+b")), Some(vec!["a".into(), "b".into()]));
-        assert_eq!(parts(Path::new("/dev/sda")), None);
-        let file = std::env::temp_dir().join(format!("brindle+{}", std::process::id()));
-        std::fs::write(&file, b"").unwrap();
-        assert_eq!(parts(&file), None);
-        std::fs::remove_file(&file).unwrap();
-    }
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

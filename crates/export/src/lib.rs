@@ -1,5 +1,9 @@
 //! Servers that put a [`brindle_array::Volume`] on the wire, one module each.
 //!
-//! They run as tasks of the volume's own executor: no thread, no lock, no file descriptor is known here.
+//! They run as tasks of the volume's own executor: no thread, no lock, no file descriptor is known here. What has nothing
+//! to do with a protocol (who is let in, memory, patience) is in `session`, once for all of them.
 
 pub mod nbd;
+mod session;
+
+pub use session::{Config, ConnectionStats, Counters};

@@ -12,10 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use brindle_export::nbd::client::{Client, ClientError};
 use brindle_export::nbd::{Config, Server};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, Remote};
-use support::ram::RamVolume;
+use brindle_testkit::ram::RamVolume;
+use brindle_testkit::random::Random;
+use brindle_testkit::skip::{Missing, find, or_skip};
 use support::session;
 
 const SIZE: u64 = 64 << 20;
@@ -39,13 +42,9 @@ impl Host {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || run(&path, &send, &stopped));
-        match recv.recv().expect("the server begins or says why not") {
-            Ok((port, remote)) => Some(Self { dir, port, remote, stop, thread: Some(thread) }),
-            Err(why) => {
-                skip(&why);
-                None
-            }
-        }
+        let started: Result<_, String> = recv.recv().expect("the server begins or says why not");
+        let (port, remote) = or_skip(started.map_err(Missing::new))?;
+        Some(Self { dir, port, remote, stop, thread: Some(thread) })
     }
 
     fn unix(&self) -> String {
@@ -112,24 +111,13 @@ fn run(path: &Path, started: &mpsc::Sender<Started>, stop: &AtomicBool) {
         }
     });
     assert_eq!(io.tasks_alive(), 0, "tasks are left");
-    assert_eq!(server.pool().free_bytes(), server.pool().capacity(), "buffers are left");
+    assert_eq!(server.memory_in_use(), 0, "buffers are left");
     assert_eq!(volume.busy.get(), 0);
 }
 
-fn skip(why: &str) {
-    println!("SKIPPED: {why}");
-    assert!(std::env::var_os("CI").is_none(), "CI runs every test: {why}");
-}
-
 /// A command, or `None` with a note if its program is not installed.
-fn tool(name: &str, package: &str) -> Option<Command> {
-    let found = std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
-    if !found {
-        skip(&format!("{name} is needed: install the package {package}"));
-        return None;
-    }
-    let mut command = Command::new(name);
+fn tool(name: &str) -> Option<Command> {
+    let mut command = Command::new(or_skip(find(name))?);
     command.stdin(Stdio::null());
     Some(command)
 }
@@ -144,24 +132,16 @@ fn run_tool(command: &mut Command) -> String {
 }
 
 fn random_file(path: &Path, len: u64) -> Vec<u8> {
-    let mut state = 88_172_645_463_325_252u64;
-    let mut bytes = Vec::with_capacity(len as usize);
-    while (bytes.len() as u64) < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend(state.to_le_bytes());
-    }
+    let bytes = Random::new(1).bytes(len as usize);
     std::fs::write(path, &bytes).expect("room for a temporary file");
     bytes
 }
 
 #[test]
 fn nbdinfo_sees_all() {
-    let (Some(_), Some(host)) = (tool("nbdinfo", "libnbd-bin"), Host::start()) else { return };
+    let (Some(_), Some(host)) = (tool("nbdinfo"), Host::start()) else { return };
     for uri in [host.unix(), host.tcp()] {
-        let nbdinfo =
-            |args: &[&str]| run_tool(tool("nbdinfo", "libnbd-bin").expect("there").args(args).arg(&uri));
+        let nbdinfo = |args: &[&str]| run_tool(tool("nbdinfo").expect("there").args(args).arg(&uri));
         let told = nbdinfo(&["--json"]);
         for part in [
             "\"protocol\": \"newstyle-fixed\"",
@@ -196,11 +176,11 @@ fn nbdinfo_sees_all() {
 
 #[test]
 fn nbdcopy_there_and_back() {
-    let (Some(_), Some(host)) = (tool("nbdcopy", "libnbd-bin"), Host::start()) else { return };
+    let (Some(_), Some(host)) = (tool("nbdcopy"), Host::start()) else { return };
     let (from, to) = (host.file("from"), host.file("to"));
     let content = random_file(&from, SIZE);
     for uri in [host.unix(), host.tcp()] {
-        let nbdcopy = || tool("nbdcopy", "libnbd-bin").expect("there");
+        let nbdcopy = || tool("nbdcopy").expect("there");
         run_tool(nbdcopy().args(["--connections=4", "--flush"]).arg(&from).arg(&uri));
         run_tool(nbdcopy().args(["--connections=4", "--request-size=1048576"]).arg(&uri).arg(&to));
         assert!(std::fs::read(&to).expect("a copy") == content);
@@ -264,10 +244,10 @@ print("well")
 
 #[test]
 fn nbdsh_agrees_on_each_command() {
-    let Some(_) = tool("nbdsh", "python3-libnbd") else { return };
+    let Some(_) = tool("nbdsh") else { return };
     for over in [Host::unix, Host::tcp] {
         let Some(host) = Host::start() else { return };
-        let mut nbdsh = tool("nbdsh", "python3-libnbd").expect("there");
+        let mut nbdsh = tool("nbdsh").expect("there");
         nbdsh.env("PATH", "/usr/bin:/bin"); // the binding is for the system's Python, which another may hide
         let told = run_tool(nbdsh.args(["--base-allocation", "-u", &over(&host), "-c", SCRIPT]));
         assert_eq!(told, "well\n");
@@ -277,7 +257,7 @@ fn nbdsh_agrees_on_each_command() {
 
 #[test]
 fn qemu_io_writes_and_verifies() {
-    let (Some(_), Some(host)) = (tool("qemu-io", "qemu-utils"), Host::start()) else { return };
+    let (Some(_), Some(host)) = (tool("qemu-io"), Host::start()) else { return };
     for uri in [host.unix(), host.tcp()] {
         let commands = [
             "write -P 1 0 1M",
@@ -299,7 +279,7 @@ fn qemu_io_writes_and_verifies() {
             "read -P 4 3M 33M",
             "read -P 0 40M 1M",
         ];
-        let mut qemu = tool("qemu-io", "qemu-utils").expect("there");
+        let mut qemu = tool("qemu-io").expect("there");
         qemu.args(["-f", "raw", "-d", "unmap"]);
         commands.iter().for_each(|command| _ = qemu.args(["-c", command]));
         let told = run_tool(qemu.arg(&uri));
@@ -310,14 +290,14 @@ fn qemu_io_writes_and_verifies() {
 
 #[test]
 fn qemu_img_converts_and_compares() {
-    let (Some(_), Some(host)) = (tool("qemu-img", "qemu-utils"), Host::start()) else { return };
+    let (Some(_), Some(host)) = (tool("qemu-img"), Host::start()) else { return };
     let from = host.file("from");
     random_file(&from, SIZE);
     // Half of it a hole.
     let file = std::fs::File::options().write(true).open(&from).expect("there");
     file.set_len(SIZE / 2).and_then(|()| file.set_len(SIZE)).expect("a sparse file");
     for uri in [host.unix(), host.tcp()] {
-        let qemu = || tool("qemu-img", "qemu-utils").expect("there");
+        let qemu = || tool("qemu-img").expect("there");
         run_tool(
             qemu().args(["convert", "-n", "-W", "-m", "8", "-f", "raw", "-O", "raw"]).arg(&from).arg(&uri),
         );
@@ -333,13 +313,12 @@ fn qemu_img_converts_and_compares() {
 
 #[test]
 fn fio_verifies_what_it_writes() {
-    let (Some(mut fio), Some(host)) = (tool("fio", "fio"), Host::start()) else { return };
+    let (Some(mut fio), Some(host)) = (tool("fio"), Host::start()) else { return };
     let engines = run_tool(fio.arg("--enghelp"));
-    if !engines.contains("nbd") {
-        return skip("this fio has no nbd engine");
-    }
+    let engine = engines.contains("nbd").then_some(());
+    let Some(()) = or_skip(engine.ok_or(Missing::new("this fio has no nbd engine"))) else { return };
     for uri in [host.unix(), host.tcp()] {
-        let mut fio = tool("fio", "fio").expect("there");
+        let mut fio = tool("fio").expect("there");
         let told = run_tool(fio.current_dir(host.dir.path()).args([
             "--name=verify",
             "--ioengine=nbd",
@@ -354,6 +333,29 @@ fn fio_verifies_what_it_writes() {
         ]));
         assert!(told.contains("err= 0"), "{told}");
     }
+    host.end();
+}
+
+#[test]
+fn brindles_own_client_does_as_others_do() {
+    let Some(host) = Host::start() else { return };
+    let content = brindle_testkit::random::pattern(1, 5 << 20);
+    let unix = Client::connect(UnixStream::connect(host.file("nbd")).expect("the server accepts"), "disk");
+    let mut unix = unix.expect("the export");
+    assert_eq!((unix.size(), unix.agreed().block), (SIZE, 512));
+    assert!(unix.agreed().structured && unix.agreed().status);
+    unix.write(12_800, &content).and_then(|()| unix.flush()).expect("written");
+    let tcp = Client::connect(TcpStream::connect(("127.0.0.1", host.port)).expect("the server accepts"), "");
+    let mut tcp = tcp.expect("the default export");
+    let mut back = vec![0; content.len()];
+    tcp.read(12_800, &mut back).expect("read");
+    assert!(back == content);
+    assert!(matches!(tcp.read(SIZE, &mut [0; 512]), Err(ClientError::Failed(22))));
+    assert!(matches!(tcp.write(SIZE, &[0; 512]), Err(ClientError::Failed(28))));
+    tcp.read(0, &mut back).expect("the stream is in step");
+    let missing = UnixStream::connect(host.file("nbd")).expect("the server accepts");
+    assert!(matches!(Client::connect(missing, "other"), Err(ClientError::Refused { .. })));
+    tcp.close().and_then(|()| unix.close()).expect("the server is there");
     host.end();
 }
 

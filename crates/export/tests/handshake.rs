@@ -6,7 +6,7 @@ use brindle_array::Limits;
 use brindle_export::nbd::proto::{OptionHeader, OptionReplyHeader, info_code, option_code as code};
 use brindle_export::nbd::{AddExportError, Config};
 use brindle_io::Duration;
-use support::ram::RamVolume;
+use brindle_testkit::ram::RamVolume;
 use support::{World, go, meta, small};
 
 const UNSUP: u32 = 1 << 31 | 1;

@@ -1,6 +1,6 @@
 //! What this crate writes, real mdadm must read the same: `mdadm --examine` on plain files.
 //!
-//! Without mdadm the tests say SKIPPED, and fail where `CI` is set.
+//! Without mdadm the tests say SKIPPED, and fail with `CI=true`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,6 +14,7 @@ use brindle_format::md::defaults::{self, Consistency, Placement};
 use brindle_format::md::{
     DeviceRole, Endian, Features, Reshape, Superblock, Timestamp, Uuid, Version, display_uuid,
 };
+use brindle_testkit::skip::{find, or_skip};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -65,12 +66,7 @@ const KINDS: &[Kind] = &[
 
 /// The directory for the members, or `None` (said aloud) where there is no mdadm.
 fn members_dir() -> Option<TempDir> {
-    if Command::new("mdadm").arg("--version").output().is_ok() {
-        return Some(tempfile::tempdir().unwrap());
-    }
-    assert!(std::env::var_os("CI").is_none(), "mdadm is needed: install the package mdadm");
-    eprintln!("SKIPPED: mdadm is not installed (package mdadm)");
-    None
+    or_skip(find("mdadm")).map(|_| tempfile::tempdir().unwrap())
 }
 
 fn placement(version: Version, kind: &Kind, consistency: Consistency) -> (u64, Placement) {
@@ -133,7 +129,10 @@ fn write_at(mut file: &File, offset: u64, bytes: &[u8]) {
 
 /// What mdadm prints about a file.
 fn mdadm(option: &str, path: &Path) -> String {
-    let out = Command::new("mdadm").args([option, path.to_str().unwrap()]).output().unwrap();
+    let out = Command::new(find("mdadm").unwrap_or_else(|missing| panic!("{missing}")))
+        .args([option, path.to_str().unwrap()])
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success(), "mdadm {option} failed: {}{text}", String::from_utf8_lossy(&out.stderr));
     text
@@ -329,7 +328,7 @@ fn big_endian_0_90_reads_as_written() {
     for kind in KINDS {
         let sb = superblock(version, kind, Consistency::Resync, 1);
         let path = write_member(dir.path(), &sb);
-        let out = Command::new("mdadm")
+        let out = Command::new(find("mdadm").unwrap_or_else(|missing| panic!("{missing}")))
             .args(["--examine", "--metadata=0.swap", path.to_str().unwrap()])
             .output()
             .unwrap();

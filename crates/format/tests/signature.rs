@@ -1,7 +1,7 @@
 //! What stands on a device: real file systems and partition tables made by their own tools, and hand-made blocks for
 //! what has no tool that works on plain files.
 //!
-//! A tool that is missing is said to be SKIPPED, and fails the test where `CI` is set.
+//! A tool that is missing is said to be SKIPPED, and fails the test with `CI=true`.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use brindle_format::md::{DeviceRole, Superblock, Uuid, Version};
 use brindle_format::signature::{Found, Signature, Window, detect, needed};
+use brindle_testkit::skip::{find, or_skip};
 use proptest::prelude::*;
 
 const KIB: u64 = 1 << 10;
@@ -58,20 +59,14 @@ fn kinds(found: &[Found]) -> Vec<Signature> {
 
 /// Runs a tool on the file: `None` (said aloud) if it is not installed.
 fn run(tool: &str, args: &[&str], path: &Path, input: &str) -> Option<()> {
-    let paths = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let child = Command::new(tool)
-        .env("PATH", paths)
+    let mut child = Command::new(or_skip(find(tool))?)
         .args(args)
         .arg(path)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .spawn();
-    let Ok(mut child) = child else {
-        assert!(std::env::var_os("CI").is_none(), "{tool} is needed for this test");
-        eprintln!("SKIPPED: {tool} is not installed");
-        return None;
-    };
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let out = child.wait_with_output().unwrap();
     assert!(out.status.success(), "{tool}: {}", String::from_utf8_lossy(&out.stderr));

@@ -8,10 +8,10 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::arena::Arena;
 use crate::task::{Scheduler, TaskId};
 
 /// Buffers start at multiples of this, and their capacity is a power-of-two multiple of it. Bytes.
@@ -30,6 +30,8 @@ struct Header {
     readers: Cell<u32>,
     /// Operations (on stretches of their own) that write to the memory.
     device_writers: Cell<u32>,
+    /// Operations among them that nobody waits for any more.
+    lent: Cell<u32>,
     /// A guard may change the memory.
     writer: Cell<bool>,
     order: Cell<u8>,
@@ -42,21 +44,15 @@ struct FreeLists {
 }
 
 pub(crate) struct PoolInner {
-    base: NonNull<u8>,
-    layout: Layout,
+    memory: Arena,
     arena: u32,
     headers: Box<[Header]>,
     free: RefCell<FreeLists>,
     scheduler: Rc<Scheduler>,
     waiters: RefCell<VecDeque<(u64, TaskId)>>,
     next_ticket: Cell<u64>,
-}
-
-impl Drop for PoolInner {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `Pool::new` with this layout; every `Buf` holds the pool, so none is left.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) };
-    }
+    /// Bytes of buffers that are lent.
+    lent_bytes: Cell<usize>,
 }
 
 /// A bounded store of buffers. Cloning gives another handle to the same store.
@@ -71,11 +67,6 @@ impl Pool {
     pub(crate) fn new(bytes: usize, arena: u32, scheduler: Rc<Scheduler>) -> Self {
         let pages = bytes.div_ceil(PAGE).max(1);
         let bytes = pages * PAGE;
-        let layout =
-            Layout::from_size_align(bytes, PAGE).expect("an arena is smaller than the address space");
-        // SAFETY: `bytes` is not zero.
-        let raw = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(raw) else { handle_alloc_error(layout) };
         let mut by_order: [Vec<u32>; MAX_ORDER + 1] = Default::default();
         let mut page = 0;
         while page < pages {
@@ -88,29 +79,39 @@ impl Pool {
             list.reverse(); // low addresses first: `pop` takes from the end
         }
         Self(Rc::new(PoolInner {
-            base,
-            layout,
+            memory: Arena::new(pages),
             arena,
             headers: (0..pages).map(|_| Header::default()).collect(),
             free: RefCell::new(FreeLists { by_order, free_bytes: bytes }),
             scheduler,
             waiters: RefCell::default(),
             next_ticket: Cell::new(0),
+            lent_bytes: Cell::new(0),
         }))
     }
 
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
-        NonNull::slice_from_raw_parts(self.0.base, self.0.layout.size())
+        NonNull::slice_from_raw_parts(self.0.memory.base(), self.0.memory.len())
     }
 
     /// Bytes that the pool can hand out in all.
     pub fn capacity(&self) -> usize {
-        self.0.layout.size()
+        self.0.memory.len()
     }
 
     /// Bytes not handed out now; they may be in pieces.
     pub fn free_bytes(&self) -> usize {
         self.0.free.borrow().free_bytes
+    }
+
+    /// Somebody waits for memory.
+    pub fn is_wanted(&self) -> bool {
+        !self.0.waiters.borrow().is_empty()
+    }
+
+    /// Bytes of buffers that operations use which were given up: nobody can have them before those end.
+    pub fn lent_bytes(&self) -> usize {
+        self.0.lent_bytes.get()
     }
 
     /// A buffer of at least `len` bytes (its [`Buf::len`] is exactly `len`), or `None` if there is none free or
@@ -274,7 +275,7 @@ impl Buf {
     #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
         // SAFETY: `page` is the index of a page of the arena, so the address stays within its allocation.
-        unsafe { self.pool.base.add(self.page as usize * PAGE) }
+        unsafe { self.pool.memory.base().add(self.page as usize * PAGE) }
     }
 
     pub(crate) fn arena(&self) -> u32 {
@@ -336,6 +337,30 @@ impl Buf {
         );
         header.writer.set(true);
         BytesMut { buf: self, start: 0, len: self.len() }
+    }
+
+    /// An operation that was given up may still touch the memory: a device fills it, or reads it.
+    #[inline]
+    pub fn is_lent(&self) -> bool {
+        self.header().lent.get() > 0
+    }
+
+    /// Nobody waits any more for an operation that uses the buffer.
+    pub(crate) fn lend(&self) {
+        let (header, lent) = (self.header(), &self.pool.lent_bytes);
+        if header.lent.get() == 0 {
+            lent.set(lent.get() + (PAGE << header.order.get()));
+        }
+        add_one(&header.lent);
+    }
+
+    /// Such an operation has ended.
+    pub(crate) fn given_back(&self) {
+        let (header, lent) = (self.header(), &self.pool.lent_bytes);
+        header.lent.set(header.lent.get() - 1);
+        if header.lent.get() == 0 {
+            lent.set(lent.get() - (PAGE << header.order.get()));
+        }
     }
 
     /// An operation begins to read (`into == false`) or to write (`into == true`) the memory.
@@ -412,6 +437,12 @@ impl Slice {
         self.len == 0
     }
 
+    /// See [`Buf::is_lent`]; of the whole buffer that the slice is of.
+    #[inline]
+    pub fn is_lent(&self) -> bool {
+        self.buf.is_lent()
+    }
+
     /// A part of the part; the range counts from this slice's start.
     ///
     /// # Panics
@@ -448,12 +479,16 @@ impl Slice {
     /// same buffer meanwhile, which no guard allows. `from` must not be of the same buffer.
     ///
     /// # Panics
-    /// If the bytes don't fit, or while a guard or an operation looks at the buffer.
+    /// If the bytes don't fit, while a guard or an operation looks at the buffer, or if it is lent.
     pub fn put(&self, at: usize, from: &[u8]) {
         assert!(
             at <= self.len() && from.len() <= self.len() - at,
             "{} bytes at {at} of {self:?}",
             from.len()
+        );
+        assert!(
+            !self.is_lent(),
+            "a device that was given up may still write to the buffer: take other memory"
         );
         self.buf.device_begins(true);
         // SAFETY: the range is within the block, and no guard of this buffer lives (checked just now), so no

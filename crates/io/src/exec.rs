@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::buf::{Pool, Slice};
+use crate::core::Core;
 use crate::group::{Group, Pending};
-use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, SocketId};
+use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpError, OpKind, Place, Probe, SocketId};
 use crate::reactor::{Reactor, Unpark};
-use crate::served::{Served, ServedQueues};
-use crate::table::{After, SERVED, Table};
+use crate::served::Served;
+use crate::table::{MemberCounters, SERVED};
 use crate::task::{ROOT, Scheduler, TaskId};
 use crate::time::{Duration, Instant};
 
@@ -30,24 +31,11 @@ struct Tasks {
 }
 
 pub(crate) struct Inner {
-    pub(crate) scheduler: Rc<Scheduler>,
-    pub(crate) table: RefCell<Table>,
-    pub(crate) served: RefCell<ServedQueues>,
-    /// Operations on served members that nobody serves any more.
-    refused: RefCell<Vec<OpKey>>,
-    reactor: RefCell<Box<dyn Reactor>>,
+    pub(crate) core: Rc<Core>,
     tasks: RefCell<Tasks>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
     next_timer: Cell<u64>,
-    arenas: Cell<u32>,
-    done: RefCell<Vec<Completion>>,
     jobs: Arc<Jobs>,
-    /// Operations that the reactor has and that have not completed.
-    at_reactor: Cell<usize>,
-    /// Short transfers are not carried on.
-    draining: Cell<bool>,
-    /// Last, so that no arena is freed before [`Inner::drain`] has waited for the devices.
-    pools: RefCell<Vec<Pool>>,
 }
 
 #[derive(Default)]
@@ -65,80 +53,71 @@ impl Io {
     ///
     /// # Panics
     /// If the reactor has an executor that was not shut down and dropped: their operations would get mixed up.
-    pub fn new(mut reactor: Box<dyn Reactor>) -> Self {
-        reactor.attach();
+    pub fn new(reactor: Box<dyn Reactor>) -> Self {
         let tasks = Tasks { futures: vec![None], ..Tasks::default() }; // place 0 is the root's
         Self(Rc::new(Inner {
-            scheduler: Rc::default(),
-            table: RefCell::default(),
-            served: RefCell::default(),
-            refused: RefCell::default(),
-            reactor: RefCell::new(reactor),
+            core: Rc::new(Core::new(reactor)),
             tasks: RefCell::new(tasks),
             timers: RefCell::default(),
             next_timer: Cell::new(0),
-            arenas: Cell::new(0),
-            done: RefCell::new(Vec::with_capacity(256)),
             jobs: Arc::default(),
-            at_reactor: Cell::new(0),
-            draining: Cell::new(false),
-            pools: RefCell::default(),
         }))
     }
 
     /// A pool of `bytes` bytes of buffers (rounded up to pages), registered with the reactor.
     /// The memory is kept for as long as the executor lives.
     pub fn pool(&self, bytes: usize) -> Pool {
-        let arena = self.0.arenas.get();
-        self.0.arenas.set(arena + 1);
-        let pool = Pool::new(bytes, arena, Rc::clone(&self.0.scheduler));
-        self.0.reactor.borrow_mut().register_arena(pool.memory());
-        self.0.pools.borrow_mut().push(pool.clone());
-        pool
+        self.0.core.pool(bytes)
     }
 
     /// The reactor's moment.
     #[inline]
     pub fn now(&self) -> Instant {
-        self.0.reactor.borrow().now()
+        self.0.core.reactor.borrow().now()
+    }
+
+    /// The moment at which the reactor's last turn ended. Costs nothing; what this task has done since is not counted.
+    #[inline]
+    pub fn moment(&self) -> Instant {
+        self.0.core.patience.moment()
     }
 
     /// What is known of a member.
     pub fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
         if member.0 & SERVED != 0 {
-            return self.0.served.borrow().info(member);
+            return self.0.core.served.borrow().info(member);
         }
-        self.0.reactor.borrow().member_info(member)
+        self.0.core.reactor.borrow().member_info(member)
     }
 
     /// Makes a member whose operations tasks of this executor carry out: an array that is a member of an array.
     pub fn serve_member(&self, info: MemberInfo) -> Served {
-        let member = self.0.served.borrow_mut().add(info);
-        Served { io: self.clone(), member }
+        let member = self.0.core.served.borrow_mut().add(info);
+        Served { core: Rc::clone(&self.0.core), member }
     }
 
     /// An empty group of operations.
     #[inline]
     pub fn group(&self) -> Group {
-        Group::new(self.clone())
+        Group::new(&self.0.core)
     }
 
     /// The task that is being polled.
     #[inline]
     pub fn current_task(&self) -> TaskId {
-        self.0.scheduler.current()
+        self.0.core.scheduler.current()
     }
 
     /// Polls a task soon. Waking too often is harmless: futures look again.
     #[inline]
     pub fn wake(&self, task: TaskId) {
-        self.0.scheduler.wake(task);
+        self.0.core.scheduler.wake(task);
     }
 
     /// Begins a task. Its result can be awaited; dropping the handle lets the task run on.
     pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
         let shared = Rc::new(TaskResult { value: RefCell::new(None), waiter: Cell::new(None) });
-        let (result, scheduler) = (Rc::clone(&shared), Rc::clone(&self.0.scheduler));
+        let (result, scheduler) = (Rc::clone(&shared), Rc::clone(&self.0.core.scheduler));
         let task: BoxedTask = Box::pin(async move {
             let value = future.await;
             *result.value.borrow_mut() = Some(value);
@@ -159,20 +138,20 @@ impl Io {
             }
         };
         drop(tasks);
-        self.0.scheduler.wake(id);
-        Task { shared, scheduler: Rc::clone(&self.0.scheduler) }
+        self.0.core.scheduler.wake(id);
+        Task { shared, scheduler: Rc::clone(&self.0.core.scheduler) }
     }
 
     /// Drives all tasks until `future` is done. Tasks that still run are kept, and go on with the next call.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = core::pin::pin!(future);
         let mut cx = Context::from_waker(Waker::noop());
-        self.0.scheduler.wake(ROOT);
+        self.0.core.scheduler.wake(ROOT);
         loop {
             // Only what is ready now: what becomes ready meanwhile has its turn after the reactor's.
-            for _ in 0..self.0.scheduler.ready_count() {
-                let Some(task) = self.0.scheduler.next() else { break };
-                self.0.scheduler.set_current(task);
+            for _ in 0..self.0.core.scheduler.ready_count() {
+                let Some(task) = self.0.core.scheduler.next() else { break };
+                self.0.core.scheduler.set_current(task);
                 if task == ROOT {
                     if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
                         return value;
@@ -205,21 +184,23 @@ impl Io {
     fn turn(&self) {
         let inner = &*self.0;
         self.run_jobs();
-        inner.refuse();
-        let until = if inner.scheduler.is_idle() {
+        inner.core.refuse(); // which makes tasks ready
+        let until = if inner.core.scheduler.is_idle() {
             inner.timers.borrow().first_key_value().map(|(&(at, _), _)| at)
         } else {
             Some(Instant::default())
         };
-        inner.park(until);
+        inner.core.turn(until);
         self.run_jobs();
         self.fire_timers();
     }
 
-    /// Ends all tasks where they stand, calls off what waits on sockets, and returns when no device touches a buffer any
-    /// more. Without it, tasks that hold a handle to their own executor keep it, and its reactor, alive for ever.
+    /// Ends all tasks where they stand, calls off what waits on sockets, and waits until no device touches a buffer any
+    /// more, but not longer than the grace (see [`Io::set_grace`]). What is [`Io::in_flight`] then, its devices have not
+    /// answered: it is orphaned, and if the executor is dropped before it ends, its arenas are never freed.
     ///
-    /// To be called from outside of the tasks. The executor can be used again.
+    /// Without it, tasks that hold a handle to their own executor keep it, and its reactor, alive for ever. To be called
+    /// from outside of the tasks. The executor can be used again.
     pub fn shutdown(&self) {
         loop {
             let mut tasks = self.0.tasks.borrow_mut();
@@ -238,12 +219,17 @@ impl Io {
             }
             drop(dropped); // which may spawn
         }
-        let unserved = self.0.served.borrow_mut().take_waiting();
+        let unserved = self.0.core.served.borrow_mut().take_waiting();
         for key in unserved {
-            self.0.complete(Completion { key, result: Err(OpError::Cancelled) });
+            self.0.core.complete(Completion { key, result: Err(OpError::Cancelled) });
         }
-        self.0.refuse();
-        self.0.drain();
+        self.0.core.refuse();
+        self.0.core.drain();
+    }
+
+    /// How long [`Io::shutdown`], or dropping the executor, waits for devices that do not answer: 500 ms unless told.
+    pub fn set_grace(&self, grace: Duration) {
+        self.0.core.grace.set(grace);
     }
 
     fn fire_timers(&self) {
@@ -251,12 +237,12 @@ impl Io {
         if timers.is_empty() {
             return;
         }
-        let now = self.now();
+        let now = self.0.core.patience.moment();
         while let Some(entry) = timers.first_entry() {
             if entry.key().0 > now {
                 break;
             }
-            self.0.scheduler.wake(entry.remove());
+            self.0.core.scheduler.wake(entry.remove());
         }
     }
 
@@ -275,7 +261,7 @@ impl Io {
 
     /// A handle by which other threads hand work to this executor.
     pub fn remote(&self) -> Remote {
-        Remote { jobs: Arc::clone(&self.0.jobs), unpark: self.0.reactor.borrow().unpark() }
+        Remote { jobs: Arc::clone(&self.0.jobs), unpark: self.0.core.reactor.borrow().unpark() }
     }
 
     /// Waits until the reactor's clock shows `until`.
@@ -296,7 +282,7 @@ impl Io {
                 return Poll::Ready(());
             }
             yielded = true;
-            self.0.scheduler.wake(self.0.scheduler.current());
+            self.0.core.scheduler.wake(self.0.core.scheduler.current());
             Poll::Pending
         })
         .await;
@@ -304,12 +290,83 @@ impl Io {
 
     /// Operations submitted and not completed, of all tasks.
     pub fn in_flight(&self) -> usize {
-        self.0.table.borrow().in_flight()
+        self.0.core.table.borrow().in_flight()
     }
 
     /// Tasks begun and not finished (the one of `block_on` not counted).
     pub fn tasks_alive(&self) -> usize {
         self.0.tasks.borrow().alive
+    }
+
+    /// Gives a member up: everything in flight on it fails now with [`OpError::Gone`] for whoever waits, and so does, at
+    /// once, whatever it is asked from now on. What was in flight goes on as orphans (see [`Group::submit_by`]).
+    pub fn forsake(&self, member: MemberId) {
+        self.0.core.forsake(member);
+    }
+
+    /// The moment on the clock of deadlines: time in which this executor was not run, since its process was stopped or
+    /// its thread held, does not count.
+    pub fn ran(&self) -> Instant {
+        self.0.core.ran()
+    }
+
+    /// When ([`Io::ran`]) the oldest operation of a class was sent that is in flight on a member, and that somebody waits
+    /// for. To the turn of the executor.
+    pub fn oldest(&self, member: MemberId, class: OpClass) -> Option<Instant> {
+        self.0.core.table.borrow().oldest(member, class)
+    }
+
+    /// Gives up what is in flight on a member, of a class and sent ([`Io::ran`]) at `before` or earlier: whoever waits
+    /// gets [`OpError::TimedOut`] now. Returns how many operations that were; they go on as orphans (see
+    /// [`Group::submit_by`]).
+    pub fn give_up(&self, member: MemberId, class: OpClass, before: Instant) -> usize {
+        self.0.core.give_up(member, class, before)
+    }
+
+    /// The member is served by tasks of this executor (see [`Io::serve_member`]).
+    pub fn is_served(&self, member: MemberId) -> bool {
+        member.0 & SERVED != 0
+    }
+
+    /// Operations on the member that were given up and whose real end is not known yet. While there are any, writes
+    /// among them may still land, and reads still fill the memory that they were given.
+    pub fn orphans(&self, member: MemberId) -> usize {
+        self.0.core.table.borrow().orphans(member)
+    }
+
+    /// What a member was asked so far, and how it answered. Counting takes no system call for an operation: latencies are
+    /// from one turn of the reactor to another.
+    pub fn counters(&self, member: MemberId) -> MemberCounters {
+        self.0.core.table.borrow().counters(member, self.0.core.ran())
+    }
+
+    /// Waits until the member has no orphans.
+    pub async fn orphans_ended(&self, member: MemberId) {
+        let core = &self.0.core;
+        core::future::poll_fn(|_| {
+            let mut table = core.table.borrow_mut();
+            if table.orphans(member) == 0 {
+                return Poll::Ready(());
+            }
+            table.wait_for_orphans(member, core.scheduler.current());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Looks at a member itself: its size, and what its name leads to. Gives up at `until`, as [`Group::submit_by`] does.
+    /// A served member is what it said it was.
+    ///
+    /// # Errors
+    /// As an operation on the member: [`OpError::Gone`], [`OpError::TimedOut`], or what its file system says.
+    pub async fn probe(&self, member: MemberId, until: Instant) -> Result<Probe, OpError> {
+        if member.0 & SERVED != 0 {
+            let size = self.member_info(member).ok_or(OpError::Gone)?.size;
+            return Ok(Probe { size, place: Place::There });
+        }
+        let mut group = self.group();
+        group.probe(member);
+        group.submit_by(until).await.value().map(Probe::from_bits)
     }
 
     /// Waits for a connection on a listening socket.
@@ -346,7 +403,7 @@ impl Io {
 
     /// Closes a socket: operations that wait on it complete, with an error or as the end of the stream.
     pub fn close(&self, socket: SocketId) {
-        self.0.reactor.borrow_mut().close_socket(socket);
+        self.0.core.reactor.borrow_mut().close_socket(socket);
     }
 
     pub(crate) fn set_timer(&self, at: Instant) -> (Instant, u64) {
@@ -358,90 +415,6 @@ impl Io {
 
     pub(crate) fn clear_timer(&self, timer: (Instant, u64)) {
         self.0.timers.borrow_mut().remove(&timer);
-    }
-}
-
-impl Inner {
-    fn park(&self, until: Option<Instant>) {
-        let mut done = self.done.borrow_mut();
-        self.reactor.borrow_mut().park(&mut done, until);
-        self.at_reactor.set(self.at_reactor.get() - done.len());
-        let mut table = self.table.borrow_mut();
-        for completion in done.drain(..) {
-            self.finish(&mut table, completion);
-        }
-    }
-
-    fn refuse(&self) {
-        while let Some(key) = { self.refused.borrow_mut().pop() } {
-            self.complete(Completion { key, result: Err(OpError::Gone) });
-        }
-    }
-
-    pub(crate) fn complete(&self, completion: Completion) {
-        self.finish(&mut self.table.borrow_mut(), completion);
-    }
-
-    #[inline]
-    fn finish(&self, table: &mut Table, completion: Completion) {
-        match table.complete(completion) {
-            After::Nothing => {}
-            After::Wake(task) => self.scheduler.wake(task),
-            After::Resubmit(key) if self.draining.get() => {
-                self.finish(table, Completion { key, result: Err(OpError::Cancelled) });
-            }
-            After::Resubmit(key) => self.submit(table, &mut **self.reactor.borrow_mut(), key),
-        }
-    }
-
-    /// Sends a group's operations; the current task waits for it.
-    #[inline]
-    pub(crate) fn launch(&self, group: u32) {
-        let mut table = self.table.borrow_mut();
-        table.launch(group, self.scheduler.current());
-        let mut reactor = self.reactor.borrow_mut();
-        for &key in table.ops(group) {
-            self.submit(&table, &mut **reactor, key);
-        }
-    }
-
-    #[inline]
-    fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
-        let view = table.view(key);
-        if let Some(member) = view.kind.member()
-            && member.0 & SERVED != 0
-        {
-            if !self.served.borrow_mut().push(member, key, &self.scheduler) {
-                // Its completion may not overtake its submission.
-                self.refused.borrow_mut().push(key);
-            }
-            return;
-        }
-        self.at_reactor.set(self.at_reactor.get() + 1);
-        // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
-        // that a device uses the buffers, which keeps every guard away. The key is its slot's number: one operation's.
-        unsafe { reactor.submit(key, view) };
-    }
-
-    /// Waits until the reactor has completed all that it was given.
-    fn drain(&self) {
-        if self.at_reactor.get() == 0 {
-            return;
-        }
-        self.draining.set(true);
-        self.reactor.borrow_mut().cancel_all();
-        while self.at_reactor.get() > 0 {
-            self.park(None);
-        }
-        self.draining.set(false);
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // The caller may keep a handle to the reactor, so that its own drop would come too late for the arenas.
-        self.drain();
-        self.reactor.get_mut().detach();
     }
 }
 

@@ -4,15 +4,17 @@ use core::cell::RefMut;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use std::rc::Rc;
 
 use crate::buf::Slice;
-use crate::exec::Io;
+use crate::core::Core;
 use crate::op::{Failure, MemberId, OpError, OpKind, OpTag};
 use crate::table::Table;
+use crate::time::Instant;
 
 /// A group's place in the op table, from its beginning to the taking of its result.
 struct Ticket {
-    io: Io,
+    core: Rc<Core>,
     id: u32,
     taken: bool,
 }
@@ -21,7 +23,7 @@ impl Drop for Ticket {
     #[inline]
     fn drop(&mut self) {
         if !self.taken {
-            self.io.0.table.borrow_mut().abandon(self.id);
+            self.core.table.borrow_mut().abandon(self.id);
         }
     }
 }
@@ -34,14 +36,14 @@ pub struct Group(Ticket);
 
 impl Group {
     #[inline]
-    pub(crate) fn new(io: Io) -> Self {
-        let id = io.0.table.borrow_mut().begin_group();
-        Self(Ticket { io, id, taken: false })
+    pub(crate) fn new(core: &Rc<Core>) -> Self {
+        let id = core.table.borrow_mut().begin_group();
+        Self(Ticket { core: Rc::clone(core), id, taken: false })
     }
 
     #[inline]
     fn table(&self) -> RefMut<'_, Table> {
-        self.0.io.0.table.borrow_mut()
+        self.0.core.table.borrow_mut()
     }
 
     /// Fills `into` from the member's bytes at `offset`.
@@ -71,6 +73,10 @@ impl Group {
         self.plain(OpKind::WriteZeroes { member, offset, len, may_unmap })
     }
 
+    pub(crate) fn probe(&mut self, member: MemberId) {
+        self.plain(OpKind::Probe { member });
+    }
+
     fn plain(&mut self, kind: OpKind) -> OpTag {
         let mut table = self.table();
         table.begin_op(self.0.id, kind);
@@ -88,7 +94,7 @@ impl Group {
     /// Operations in the group; merged ones count once.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.io.0.table.borrow().ops(self.0.id).len()
+        self.0.core.table.borrow().ops(self.0.id).len()
     }
 
     /// No operation has been added.
@@ -101,7 +107,21 @@ impl Group {
     /// their buffers stay held until they have completed.
     #[inline]
     pub fn submit(self) -> Pending {
-        self.0.io.0.launch(self.0.id);
+        self.0.core.launch(self.0.id, None);
+        Pending(self.0)
+    }
+
+    /// Like [`Group::submit`], but whatever has not completed at `until` is given up: it fails with
+    /// [`OpError::TimedOut`], the group is done, and the operation goes on as an orphan that nobody waits for.
+    ///
+    /// An orphan keeps its memory as any operation does, until the device is through with it: an orphaned read may
+    /// still fill the buffer, and looking at it panics. Who tries again takes other memory, and lets go of this one;
+    /// a pool gives it out again when the orphan has ended. The late answer is counted and never carried on.
+    ///
+    /// Only time in which this executor ran counts: while the process is stopped no deadline comes nearer.
+    #[inline]
+    pub fn submit_by(self, until: Instant) -> Pending {
+        self.0.core.launch(self.0.id, Some(until));
         Pending(self.0)
     }
 }
@@ -110,16 +130,57 @@ impl Group {
 #[must_use = "a group's failures are known only to whom awaits it"]
 pub struct Pending(Ticket);
 
+impl Pending {
+    /// Whether an operation of the group has failed so far. The others may still be under way.
+    ///
+    /// # Panics
+    /// If the group's outcome was already given.
+    #[inline]
+    pub fn failed_early(&self) -> bool {
+        assert!(!self.0.taken, "a group's result is given once");
+        !self.0.core.table.borrow().failures(self.0.id).is_empty()
+    }
+
+    /// The failures known so far, in the order in which they came.
+    ///
+    /// # Panics
+    /// If the group's outcome was already given.
+    pub fn failures_so_far(&self) -> Vec<Failure> {
+        assert!(!self.0.taken, "a group's result is given once");
+        self.0.core.table.borrow().failures(self.0.id).to_vec()
+    }
+
+    /// Waits for the group's failure number `n`, from 0 in the order in which they come; `None` once the group is done
+    /// with fewer. The group can be awaited after it.
+    ///
+    /// # Panics
+    /// If the group's outcome was already given.
+    pub async fn nth_failure(&mut self, n: usize) -> Option<Failure> {
+        let Ticket { core, id, taken } = &self.0;
+        assert!(!*taken, "a group's result is given once");
+        core::future::poll_fn(|_| {
+            let mut table = core.table.borrow_mut();
+            let failure = table.failures(*id).get(n).copied();
+            if failure.is_some() || table.is_done(*id) {
+                return Poll::Ready(failure);
+            }
+            table.wait_as(*id, core.scheduler.current());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
 impl Future for Pending {
     type Output = Outcome;
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
-        let Ticket { io, id, taken } = &mut self.0;
+        let Ticket { core, id, taken } = &mut self.0;
         // The number may be another group's by now.
         assert!(!*taken, "a group's result is given once");
-        let mut table = io.0.table.borrow_mut();
+        let mut table = core.table.borrow_mut();
         if !table.is_done(*id) {
-            table.wait_as(*id, io.0.scheduler.current());
+            table.wait_as(*id, core.scheduler.current());
             return Poll::Pending;
         }
         let (failures, value) = table.take(*id);

@@ -10,12 +10,15 @@
 //! This crate and `parity` are the only ones with `unsafe`.
 #![allow(unsafe_code)]
 
+mod arena;
 mod buf;
+pub(crate) mod core;
 pub mod device;
 mod exec;
 mod group;
 pub mod memory;
 mod op;
+mod patience;
 mod reactor;
 mod served;
 pub mod sim;
@@ -29,11 +32,11 @@ pub use buf::{Buf, Bytes, BytesMut, MAX_BUF, PAGE, Pool, Slice};
 pub use exec::{Io, Remote, Sleep, Task};
 pub use group::{Group, Outcome, Pending};
 pub use op::{
-    Completion, Failure, MemberId, MemberInfo, OpError, OpKey, OpKind, OpTag, OpView, Segment, ServedOp,
-    SocketId,
+    Completion, Failure, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Place, Probe,
+    Segment, ServedOp, SocketId,
 };
 pub use reactor::{Reactor, Unpark};
 pub use served::{Served, ServedRequest};
-pub use table::MAX_SEGMENTS;
+pub use table::{Histogram, MAX_SEGMENTS, MemberCounters};
 pub use task::TaskId;
 pub use time::{Duration, Instant};

@@ -62,6 +62,11 @@ pub enum OpKind {
         /// The range may be unmapped (thin) rather than written.
         may_unmap: bool,
     },
+    /// Look at the member itself; the completion's value is a [`Probe`] (see [`Probe::to_bits`]).
+    Probe {
+        /// Asked member.
+        member: MemberId,
+    },
     /// Wait for a connection; the completion's value is the new [`SocketId`].
     Accept {
         /// Listening socket.
@@ -80,6 +85,17 @@ pub enum OpKind {
 }
 
 impl OpKind {
+    /// What kind of operation on a member it is; `None` for sockets.
+    pub fn class(&self) -> Option<OpClass> {
+        match self {
+            Self::Read { .. } => Some(OpClass::Read),
+            Self::Write { .. } => Some(OpClass::Write),
+            Self::Flush { .. } | Self::Discard { .. } | Self::WriteZeroes { .. } => Some(OpClass::Slow),
+            Self::Probe { .. } => Some(OpClass::Probe),
+            Self::Accept { .. } | Self::Recv { .. } | Self::Send { .. } => None,
+        }
+    }
+
     /// The member that the operation asks, if it asks one.
     #[inline]
     pub fn member(&self) -> Option<MemberId> {
@@ -87,11 +103,25 @@ impl OpKind {
             Self::Read { member, .. }
             | Self::Write { member, .. }
             | Self::Flush { member }
+            | Self::Probe { member }
             | Self::Discard { member, .. }
             | Self::WriteZeroes { member, .. } => Some(member),
             Self::Accept { .. } | Self::Recv { .. } | Self::Send { .. } => None,
         }
     }
+}
+
+/// Kinds of operations on members by how long a healthy device may take, for [`crate::Io::oldest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpClass {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Flushes, discards and write-zeroes.
+    Slow,
+    /// Looks at a device's size and place.
+    Probe,
 }
 
 /// One stretch of memory of an operation: address and bytes. Same shape as the kernel's `struct iovec`.
@@ -123,15 +153,23 @@ pub enum OpError {
     /// The medium could not give or take the bytes (EIO and its like).
     #[error("input/output error (errno {0})")]
     Medium(i32),
-    /// The device is gone (ENODEV, ENXIO) or was failed by the sim.
+    /// The device is gone (ENODEV, ENXIO), was failed by the sim, or is forsaken (see [`crate::Io::forsake`]).
     #[error("the device is gone")]
     Gone,
-    /// Nothing more to read or no room to write at this offset.
+    /// The range is not within the size that the member was opened with.
     #[error("beyond the end of the device")]
     OutOfRange,
-    /// The file system that holds the member is full.
+    /// The device ends before the size that it was opened with: it was made shorter since.
+    #[error("the device is shorter than it was when it was opened")]
+    Truncated,
+    /// The file system that holds the member is full, or the user's quota or the largest size of a file is reached
+    /// (ENOSPC, EDQUOT, EFBIG). A block device may answer so too where it was made shorter.
     #[error("no space left where the member lives")]
     NoSpace,
+    /// Given up at the deadline of its group (see [`crate::Group::submit_by`]). The operation itself goes on: a write
+    /// may still land, and a read may still fill its memory.
+    #[error("the device did not answer in time")]
+    TimedOut,
     /// The device does not know this operation (discard, write-zeroes).
     #[error("the device does not support the operation")]
     Unsupported,
@@ -167,6 +205,48 @@ pub struct MemberInfo {
     pub discard: bool,
     /// Write-zeroes works without sending zeroes.
     pub write_zeroes: bool,
+}
+
+/// What a member is now, which may be another thing than when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Bytes: not rounded, unlike [`MemberInfo::size`].
+    pub size: u64,
+    /// What its name leads to.
+    pub place: Place,
+}
+
+/// What the name that a member was opened by leads to now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// The member; or the name can't be followed, and nothing says that it is another.
+    #[default]
+    There,
+    /// Nothing: the member was deleted or renamed, or its device was taken away.
+    Deleted,
+    /// Another file or device.
+    Replaced,
+}
+
+impl Probe {
+    /// The value of the completion of an [`OpKind::Probe`]. Sizes are below 2^62 bytes.
+    pub const fn to_bits(self) -> u64 {
+        let place = match self.place {
+            Place::There => 0,
+            Place::Deleted => 1,
+            Place::Replaced => 2,
+        };
+        self.size << 2 | place
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        let place = match bits & 3 {
+            0 => Place::There,
+            1 => Place::Deleted,
+            _ => Place::Replaced,
+        };
+        Self { size: bits >> 2, place }
+    }
 }
 
 /// A failed operation of a group.

@@ -13,7 +13,7 @@ pub type Unpark = Arc<dyn Fn() + Send + Sync>;
 ///
 /// # Safety
 /// Buffers are given back, and may be looked at, when their operation's completion has come. So an implementation
-/// completes every operation exactly once, and touches an operation's segments (or lets a device touch them) only
+/// completes every operation at most once, and touches an operation's segments (or lets a device touch them) only
 /// between its [`Reactor::submit`] and the return of the [`Reactor::park`] that hands back its completion.
 pub unsafe trait Reactor {
     /// An executor takes the reactor: completions belong to its operations until [`Reactor::detach`].
@@ -22,7 +22,8 @@ pub unsafe trait Reactor {
     /// If another executor has it.
     fn attach(&mut self);
 
-    /// The executor, none of whose operations is in flight, and its arenas are about to go.
+    /// The executor ends, and its arenas are freed after this returns. Operations that it left in flight keep their memory
+    /// for ever; their completions are for nobody.
     fn detach(&mut self);
 
     /// A stretch of memory from which segments will be cut, so that a reactor can register it with the kernel.
@@ -50,9 +51,12 @@ pub unsafe trait Reactor {
     /// Closes a socket for both directions; operations on it complete, with an error or as the end of the stream.
     fn close_socket(&mut self, socket: SocketId);
 
-    /// Calls off every operation that may wait without end: those on sockets. They, and in their own time all others,
-    /// complete in the parks that follow.
+    /// Calls off every operation on sockets. They, and in their own time all others, complete in the parks that follow.
     fn cancel_all(&mut self);
+
+    /// Nobody waits for an operation in flight any more. It may be called off, if that can be done without waiting, and
+    /// is not to be tried again; it completes once, as any other.
+    fn give_up(&mut self, _key: OpKey) {}
 
     /// A function that ends a park from another thread.
     fn unpark(&self) -> Unpark;

@@ -3,8 +3,9 @@
 use core::future::poll_fn;
 use core::task::Poll;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use crate::exec::Io;
+use crate::core::Core;
 use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, ServedOp};
 use crate::table::SERVED;
 use crate::task::{Scheduler, TaskId};
@@ -46,6 +47,16 @@ impl ServedQueues {
         true
     }
 
+    /// Takes back a request that no task has taken; false if one has.
+    pub(crate) fn take_back(&mut self, key: OpKey) -> bool {
+        let waiting = self.0.iter_mut().map(|queue| &mut queue.waiting);
+        waiting.fold(false, |found, waiting| {
+            let before = waiting.len();
+            waiting.retain(|&other| other != key);
+            found || waiting.len() < before
+        })
+    }
+
     fn close(&mut self, member: MemberId) -> VecDeque<OpKey> {
         let queue = &mut self.0[(member.0 & !SERVED) as usize];
         queue.closed = true;
@@ -53,10 +64,10 @@ impl ServedQueues {
     }
 }
 
-/// The serving end of a member made by [`Io::serve_member`]. Several tasks may take requests from it. Once it is dropped
+/// The serving end of a member made by [`crate::Io::serve_member`]. Several tasks may take requests from it. Once it is dropped
 /// the member is gone: what it was asked, and not yet served, fails with [`OpError::Gone`].
 pub struct Served {
-    pub(crate) io: Io,
+    pub(crate) core: Rc<Core>,
     pub(crate) member: MemberId,
 }
 
@@ -69,12 +80,12 @@ impl Served {
     /// The next request, in the order of their coming.
     pub async fn next(&self) -> ServedRequest {
         let key = poll_fn(|_| {
-            let mut served = self.io.0.served.borrow_mut();
+            let mut served = self.core.served.borrow_mut();
             let queue = &mut served.0[(self.member.0 & !SERVED) as usize];
             match queue.waiting.pop_front() {
                 Some(key) => Poll::Ready(key),
                 None => {
-                    let task = self.io.current_task();
+                    let task = self.core.scheduler.current();
                     if !queue.idle.contains(&task) {
                         queue.idle.push(task);
                     }
@@ -83,25 +94,25 @@ impl Served {
             }
         })
         .await;
-        let table = self.io.0.table.borrow();
+        let table = self.core.table.borrow();
         let op = ServedOp { kind: table.view(key).kind, slices: table.slices(key) };
         drop(table);
-        ServedRequest { io: self.io.clone(), key, op: Some(op), len: 0, answered: false }
+        ServedRequest { core: Rc::clone(&self.core), key, op: Some(op), len: 0, answered: false }
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let waiting = self.io.0.served.borrow_mut().close(self.member);
+        let waiting = self.core.served.borrow_mut().close(self.member);
         for key in waiting {
-            self.io.0.complete(Completion { key, result: Err(OpError::Gone) });
+            self.core.complete(Completion { key, result: Err(OpError::Gone) });
         }
     }
 }
 
 /// A request to a served member. Dropping it unanswered answers that it was cancelled.
 pub struct ServedRequest {
-    io: Io,
+    core: Rc<Core>,
     key: OpKey,
     op: Option<ServedOp>,
     len: u64,
@@ -126,7 +137,7 @@ impl ServedRequest {
             return;
         }
         self.op = None;
-        self.io.0.complete(Completion { key: self.key, result: result.map(|()| self.len) });
+        self.core.complete(Completion { key: self.key, result: result.map(|()| self.len) });
     }
 }
 

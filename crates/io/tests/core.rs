@@ -84,6 +84,33 @@ fn failures_name_their_operation() {
 }
 
 #[test]
+fn a_member_made_shorter_is_truncated_and_a_write_beyond_leaves_a_hole() {
+    let (memory, io) = world();
+    let member = memory.add_ram(1 << 20);
+    memory.poke(member, 0, &[7; 1 << 20]);
+    let pool = io.pool(1 << 20);
+    io.block_on(async {
+        let buf = pool.alloc(2 * PAGE).await;
+        let read = |offset: u64| {
+            let mut group = io.group();
+            group.read(member, offset, &buf.all());
+            group.submit()
+        };
+        let size = async || io.probe(member, io.now().after(Duration::from_secs(60))).await.map(|p| p.size);
+        memory.truncate(member, PAGE as u64);
+        assert_eq!(size().await, Ok(PAGE as u64));
+        assert_eq!(read(0).await.ok(), Err(OpError::Truncated), "the first half came, the rest is not there");
+        assert_eq!(read(1 << 19).await.ok(), Err(OpError::Truncated));
+        let mut group = io.group();
+        group.write(member, 1 << 19, &buf.all(), false);
+        group.submit().await.ok().unwrap();
+        assert_eq!(size().await, Ok((1 << 19) + 2 * PAGE as u64));
+        read(PAGE as u64).await.ok().unwrap();
+        assert!(buf.bytes().iter().all(|&byte| byte == 0));
+    });
+}
+
+#[test]
 fn a_dropped_future_keeps_its_buffer_until_the_completion() {
     let (memory, io) = world();
     let member = memory.add_ram(1 << 16);

@@ -5,10 +5,11 @@ use core::str::FromStr;
 use brindle_format::md::{Version, display_uuid, full_name, parse_uuid, split_name};
 use brindle_layout::{Layout, Level};
 
-use message::{Answer, Request, reply};
+use message::{Answer, Request, request};
 use units::Bytes;
 
 // The program is no library; these files of it need nothing of the rest.
+#[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../../crates/brindle/src/control/message.rs"]
 mod message;
 #[allow(dead_code, reason = "the program uses all of it")]
@@ -31,22 +32,21 @@ pub fn run(data: &[u8]) {
 }
 
 fn line(line: &[u8]) {
-    let mut asked = None;
-    let answer = reply(line, |request| {
-        let echo = serde_json::to_value(&request).expect("requests are plain");
-        asked = Some(request);
-        Answer::Ok(echo)
-    });
-    let answer = answer.expect("answers are plain");
+    let asked = request(line);
+    let answer = match &asked {
+        Ok(request) => Answer::Ok(serde_json::to_value(request).expect("requests are plain")),
+        Err(answer) => answer.clone(),
+    };
+    let answer = message::line(&answer);
     let (end, text) = answer.split_last().expect("a line");
     assert!(*end == b'\n' && !text.contains(&b'\n'), "one line for one line");
     // The longest echo of a byte is `\u0000`; the rest is ours.
     assert!(answer.len() <= 6 * line.len() + 400, "{} bytes for {}", answer.len(), line.len());
     match (serde_json::from_slice(text).expect("an answer"), asked) {
-        (Answer::Ok(echo), Some(request)) => {
+        (Answer::Ok(echo), Ok(request)) => {
             assert_eq!(serde_json::from_value::<Request>(echo).expect("a request"), request);
         }
-        (Answer::Error(why), None) => assert!(why.starts_with("not a request")),
+        (Answer::Error(why), Err(_)) => assert!(why.starts_with("not a request")),
         (answer, asked) => panic!("{answer:?} to {asked:?}"),
     }
 }

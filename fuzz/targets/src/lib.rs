@@ -10,6 +10,7 @@ pub mod md_sidecars;
 pub mod md_superblock;
 pub mod mutate;
 mod nbd;
+pub mod nbd_client;
 pub mod nbd_options;
 pub mod nbd_transmission;
 pub mod sets;

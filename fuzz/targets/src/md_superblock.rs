@@ -13,6 +13,9 @@ pub fn run(data: &[u8]) {
     let version = Version::ALL[usize::from(feed.u8()) % Version::ALL.len()];
     let device_bytes = feed.u64();
     let raw = feed.bytes(SUPERBLOCK_BYTES + 16);
+    if let Some(torn) = Superblock::parse_torn(version, raw, device_bytes) {
+        assert!(torn.bytes()[..512] == raw[..512], "what proves it stands there");
+    }
     if let Ok(sb) = Superblock::parse(version, raw, device_bytes) {
         check(&sb, raw, device_bytes, false);
     }

@@ -6,12 +6,7 @@ use std::rc::Rc;
 use brindle_export::nbd::{Config, Server};
 use brindle_io::memory::Memory;
 use brindle_io::{Buf, Duration, Io, SocketId};
-
-use ram::RamVolume;
-
-#[allow(dead_code, reason = "the tests of the export use all of it")]
-#[path = "../../../crates/export/tests/support/ram.rs"]
-mod ram;
+use brindle_testkit::ram::RamVolume;
 
 /// Bytes of the export: no power of two, no multiple of a page.
 pub(crate) const SIZE: u64 = 48 * 4096 + 512;
@@ -42,8 +37,15 @@ pub(crate) struct Heard {
 impl World {
     pub(crate) fn new(requests: usize) -> Self {
         let hour = Duration::from_secs(3600);
-        let config =
-            Config { memory: MEMORY, connections: 1, requests, handshake: hour, stall: hour, grace: hour };
+        let config = Config {
+            memory: MEMORY,
+            connections: 1,
+            requests,
+            handshake: hour,
+            stall: hour,
+            deadline: hour,
+            grace: hour,
+        };
         let memory = Memory::new();
         let io = Io::new(Box::new(memory.clone()));
         let volume = RamVolume::new(&io, SIZE);
@@ -106,7 +108,7 @@ impl World {
             }
         });
         assert_eq!(self.io.tasks_alive(), 0, "tasks are left");
-        assert_eq!(self.server.pool().free_bytes(), self.server.pool().capacity(), "buffers are left");
+        assert_eq!(self.server.memory_in_use(), 0, "buffers are left");
         assert_eq!(self.volume.busy.get(), 0, "requests are left");
         assert_eq!(Rc::strong_count(&self.volume), 1, "the volume is still held");
         self.io.shutdown();

@@ -1,15 +1,14 @@
 //! The transmission phase of NBD as a state machine. Input: how the client speaks (1 byte), bytes to a piece (1), turns that the
 //! volume dawdles (1), then steps: requests, bytes that are none, pauses.
 
+use brindle_export::nbd::client::wire::{self, Reply};
 use brindle_export::nbd::proto::{
-    CHUNK_DONE, ChunkHeader, Extent, OptionHeader, Request, SimpleReply, chunk_type, command_code as code,
-    command_flags as flag, option_code,
+    BASE_ALLOCATION, Extent, Request, command_code as code, command_flags as flag, option_code,
 };
-
 use brindle_io::SocketId;
 
 use crate::feed::Feed;
-use crate::nbd::{Heard, MEMORY, SIZE, World, take};
+use crate::nbd::{Heard, MEMORY, SIZE, World};
 
 /// Turns of the executor after which a server that is silent will not speak any more.
 const PATIENCE: usize = 200_000;
@@ -85,17 +84,14 @@ pub fn run(data: &[u8]) {
 
 fn handshake(manner: Manner) -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 3];
-    let mut option = |option, data: &[u8]| {
-        bytes.extend(OptionHeader { option, len: data.len() as u32 }.encode());
-        bytes.extend(data);
-    };
     if manner.structured {
-        option(option_code::STRUCTURED_REPLY, b"");
+        bytes.extend(wire::option(option_code::STRUCTURED_REPLY, b""));
     }
     if manner.status {
-        option(option_code::SET_META_CONTEXT, b"\0\0\0\x04disk\0\0\0\x01\0\0\0\x0fbase:allocation");
+        let query = wire::meta_query(b"disk", &[BASE_ALLOCATION.as_bytes()]);
+        bytes.extend(wire::option(option_code::SET_META_CONTEXT, &query));
     }
-    option(option_code::GO, b"\0\0\0\x04disk\0\0");
+    bytes.extend(wire::option(option_code::GO, &wire::info_request(b"disk", &[])));
     bytes
 }
 
@@ -226,13 +222,14 @@ impl Client {
 
     /// Takes a whole reply, checks it and gives its cookie; `None` if there is no whole one.
     fn reply(&self, bytes: &mut &[u8]) -> Option<u64> {
-        let mut rest = *bytes;
-        let cookie = match rest.first()? {
-            0x67 => self.simple(&mut rest)?,
-            _ => self.chunk(&mut rest)?,
+        let read = |cookie| {
+            let request = self.asked(cookie);
+            Some(if request.command == code::READ { request.len as usize } else { 0 })
         };
-        *bytes = rest;
-        Some(cookie)
+        let (reply, len) = Reply::decode(bytes, read).expect("a reply by the book")?;
+        *bytes = &bytes[len..];
+        self.judge(&reply);
+        Some(reply.cookie())
     }
 
     fn asked(&self, cookie: u64) -> &Request {
@@ -240,35 +237,26 @@ impl Client {
         asked.find(|request| request.cookie == cookie).expect("a reply to a request")
     }
 
-    fn simple(&self, bytes: &mut &[u8]) -> Option<u64> {
-        let header = take(bytes, SimpleReply::BYTES)?.try_into().ok()?;
-        let SimpleReply { error, cookie } = SimpleReply::decode(header).expect("a reply's magic");
-        let request = self.asked(cookie);
-        assert_eq!(error == 0, self.allowed(request), "{error} to {request:?}");
-        assert!(!self.manner.structured || error == 0 && request.command != code::READ);
-        if error == 0 && request.command == code::READ {
-            take(bytes, request.len as usize)?;
-        }
-        Some(cookie)
-    }
-
-    fn chunk(&self, bytes: &mut &[u8]) -> Option<u64> {
-        let header = take(bytes, ChunkHeader::BYTES)?.try_into().ok()?;
-        let chunk = ChunkHeader::decode(header).expect("a reply's magic");
-        assert!(self.manner.structured && chunk.flags == CHUNK_DONE);
-        let payload = take(bytes, chunk.len as usize)?;
-        let request = self.asked(chunk.cookie);
-        assert_eq!(chunk.kind != chunk_type::ERROR, self.allowed(request), "{chunk:?} to {request:?}");
-        match (chunk.kind, request.command) {
-            (chunk_type::ERROR, _) => assert!(payload.len() > 6 && payload.len() < 128),
-            (chunk_type::OFFSET_DATA, code::READ) => {
-                assert_eq!(payload[..8], request.offset.to_be_bytes());
-                assert_eq!(payload.len(), 8 + request.len as usize);
+    /// It answers what was asked, with what the export allows, in the way that was agreed.
+    fn judge(&self, reply: &Reply) {
+        let request = self.asked(reply.cookie());
+        assert_eq!(reply.error() == 0, self.allowed(request), "{reply:?} to {request:?}");
+        let structured = self.manner.structured;
+        match reply {
+            Reply::Simple { error, .. } => {
+                assert!(!structured || *error == 0, "an error is told by a chunk");
+                assert!(*error != 0 || !matches!(request.command, code::READ | code::BLOCK_STATUS));
             }
-            (chunk_type::BLOCK_STATUS, code::BLOCK_STATUS) => extents(request, &payload[4..]),
-            _ => panic!("{chunk:?} to {request:?}"),
+            Reply::Data { offset, data, .. } => {
+                assert_eq!((request.command, request.len as usize), (code::READ, data.len()));
+                assert_eq!(*offset, structured.then_some(request.offset));
+            }
+            Reply::Error { message, .. } => assert!(structured && (1..128).contains(&message.len())),
+            Reply::Status { extents: list, .. } => {
+                assert_eq!(request.command, code::BLOCK_STATUS);
+                extents(request, list);
+            }
         }
-        Some(chunk.cookie)
     }
 
     /// Whether the protocol and the export allow what was asked.
@@ -294,9 +282,7 @@ impl Client {
     }
 }
 
-fn extents(request: &Request, list: &[u8]) {
-    let extents: Vec<Extent> =
-        list.chunks(Extent::BYTES).map(|bytes| Extent::decode(bytes.try_into().expect("whole"))).collect();
+fn extents(request: &Request, extents: &[Extent]) {
     assert!(!extents.is_empty() && extents.iter().all(|extent| extent.len > 0));
     let total: u64 = extents.iter().map(|extent| u64::from(extent.len)).sum();
     assert!(total <= u64::from(request.len), "told of {total} bytes for {request:?}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
-    assemble, control, md_sidecars, md_superblock, nbd_options, nbd_transmission, signature,
+    assemble, control, md_sidecars, md_superblock, nbd_client, nbd_options, nbd_transmission, signature,
 };
 
 /// Longer inputs are cut.
@@ -60,6 +60,11 @@ fn signatures() {
 #[test]
 fn sets_of_hostile_members() {
     replay("assemble", assemble::run, 4_000);
+}
+
+#[test]
+fn nbd_servers() {
+    replay("nbd_client", nbd_client::run, 50_000);
 }
 
 #[test]

@@ -8,7 +8,9 @@ use brindle_array::{Access, Array, OpenConfig, Volume};
 use brindle_io::device::{self, Device};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, Pool};
-use brindle_tests::files::{self, Random};
+use brindle_testkit::load::{Load, Mix, Request};
+use brindle_testkit::random::Random;
+use brindle_tests::files;
 use brindle_tests::golden::{self, Made};
 use brindle_tests::tools::{Missing, or_skip};
 use brindle_tests::vm::{MAX_DISKS, Vm};
@@ -37,16 +39,6 @@ fn tolerance(array: &Made) -> usize {
         ("4" | "5" | "10", _) => 1,
         _ => 0,
     }
-}
-
-/// A length that makes every kind of write likely: within a block, within a chunk, of rows, and odd ones.
-fn length(random: &mut Random, room: u64) -> u64 {
-    let most = [4 << 10, 64 << 10, 192 << 10, 1 << 20][random.below(4) as usize];
-    let len = match random.below(3) {
-        0 => most,
-        _ => (random.below(most / 512) + 1) * 512,
-    };
-    len.min(room)
 }
 
 /// One array, open on real files.
@@ -78,6 +70,8 @@ impl Open {
 
     /// Writes random pieces to the array and to `model`, and fails one member after each so many.
     fn exercise(&self, model: &mut [u8], random: &mut Random, lost: &[u16]) {
+        let mix = Mix { reads: 0, writes: 1, zeroes: 0, flushes: 0, most: 1 << 20, ..Mix::default() };
+        let mut load = Load::new(random.clone(), model.len() as u64, mix);
         self.io.block_on(async {
             let mut lost = lost.iter();
             for number in 0..WRITES {
@@ -86,8 +80,9 @@ impl Open {
                 {
                     self.array.fail(role).await.unwrap();
                 }
-                let offset = random.below(model.len() as u64 / 512) * 512;
-                let len = length(random, model.len() as u64 - offset);
+                let Request::Write { offset, len, .. } = load.next_request() else {
+                    unreachable!("writes only")
+                };
                 let range = offset as usize..(offset + len) as usize;
                 random.fill(&mut model[range.clone()]);
                 let buf = self.pool.alloc(len as usize).await;

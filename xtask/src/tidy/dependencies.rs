@@ -1,7 +1,10 @@
-//! Arrows between crates point down only: brindle > lab, planner, export > array > io, layout, parity, format.
+//! Arrows between crates point down only: brindle, testkit > lab, planner, export > array > io, layout, parity, format.
 
 use crate::report::Offence;
 use crate::workspace::{Crate, Workspace};
+
+/// What tests share; no part of the product, so that an arrow to it from a test points nowhere up.
+pub(super) const TESTKIT: &str = "brindle-testkit";
 
 /// Rank of a crate; a crate may depend only on crates of a lower rank.
 ///
@@ -11,7 +14,8 @@ fn rank(name: &str) -> Option<u8> {
         "brindle-io" | "brindle-layout" | "brindle-parity" | "brindle-format" => 0,
         "brindle-array" => 1,
         "brindle-export" | "brindle-lab" | "brindle-planner" => 2,
-        "brindle" => 3,
+        // Test support: beside the program, which must not use it. Tests of every crate may.
+        "brindle" | TESTKIT => 3,
         // Tools stand above the product: they may use all of it and nothing may use them.
         "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 4,
         _ => return None,
@@ -65,6 +69,7 @@ fn check_crate(of: &Crate) -> Vec<Offence> {
     for dependency in &of.dependencies {
         let line = line_of(&of.manifest, &dependency.name);
         match rank(&dependency.name) {
+            _ if dependency.dev && dependency.name == TESTKIT => {}
             Some(other) if other >= own => offences.push(offence(
                 line,
                 "rank",
@@ -124,6 +129,15 @@ mod tests {
         assert_eq!(rules("brindle-format", &["brindle-layout"]), ["rank"]);
         assert_eq!(rules("brindle-io", &["dev:brindle-export"]), ["rank"]);
         assert_eq!(rules("brindle", &["xtask"]), ["rank"]);
+    }
+
+    #[test]
+    fn what_tests_share_is_for_tests_only() {
+        assert!(rules("brindle-io", &["dev:brindle-testkit"]).is_empty());
+        assert!(rules("brindle-testkit", &["brindle-array", "brindle-export"]).is_empty());
+        assert!(rules("brindle-fuzz-targets", &["brindle-testkit"]).is_empty());
+        assert_eq!(rules("brindle-array", &["brindle-testkit"]), ["rank"]);
+        assert_eq!(rules("brindle", &["brindle-testkit"]), ["rank"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::dependencies::PURE;
+use super::dependencies::{PURE, TESTKIT};
 use super::tokens::{self, Name};
 use crate::Failure;
 use crate::report::Offence;
@@ -132,7 +132,7 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     if name == "brindle-array" {
         rules.push(&ENGINE);
     }
-    if name != "brindle" && member.dir.starts_with("crates") {
+    if !["brindle", TESTKIT].contains(&name) && member.dir.starts_with("crates") {
         rules.push(&ENVIRONMENT);
     }
     rules

@@ -132,20 +132,30 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// `--markdown` and a number of seconds; exits with `usage` if there is anything else.
-pub(crate) fn arguments(usage: &str, mut seconds: f64) -> (bool, f64) {
-    let mut markdown = false;
+/// What the examples are told.
+pub(crate) struct Arguments {
+    pub(crate) markdown: bool,
+    /// For each row.
+    pub(crate) seconds: f64,
+    /// Only rows whose names begin so.
+    pub(crate) only: String,
+}
+
+/// Reads the arguments; exits with `usage` if there is one that means nothing.
+pub(crate) fn arguments(usage: &str, seconds: f64) -> Arguments {
+    let mut said = Arguments { markdown: false, seconds, only: String::new() };
     for arg in std::env::args().skip(1) {
         match arg.parse() {
-            Ok(number) if number > 0.0 => seconds = number,
-            _ if arg == "--markdown" => markdown = true,
+            Ok(number) if number > 0.0 => said.seconds = number,
+            _ if arg == "--markdown" => said.markdown = true,
+            _ if arg.starts_with("--only=") => said.only = arg["--only=".len()..].to_owned(),
             _ => {
                 eprintln!("{usage}");
                 std::process::exit(2);
             }
         }
     }
-    (markdown, seconds)
+    said
 }
 
 /// Numbers without pattern: a linear congruential generator (Knuth, MMIX), scaled rather than divided.

@@ -1,7 +1,9 @@
 //! What was found on one device that may be a member.
 
-use brindle_format::md::{Probe, Superblock, SuperblockError, Version, probe_offsets};
+use brindle_format::md::{Probe, Superblock, SuperblockError, Uuid, Version, probe_offsets};
 use brindle_io::{Io, MemberId, MemberInfo, OpError, PAGE, Pool};
+
+use crate::patience::Patience;
 
 /// A place where md's magic number was found on a device.
 #[derive(Clone, Debug)]
@@ -12,6 +14,35 @@ pub struct Found {
     pub offset: u64,
     /// The superblock there, or why it can't be trusted.
     pub superblock: Result<Superblock, SuperblockError>,
+    /// The power went while it was written: of the roles in its table, one may be older or newer than the rest.
+    pub torn: bool,
+    /// What a damaged superblock says of itself.
+    pub claim: Option<Claim>,
+}
+
+/// What a damaged superblock says of itself. Nothing proves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The array that it belongs to.
+    pub array: Uuid,
+    /// Its event count.
+    pub events: u64,
+}
+
+impl Found {
+    /// What `bytes` at a place of a device of `device_bytes` are.
+    pub(crate) fn parse(version: Version, offset: u64, bytes: &[u8], device_bytes: u64) -> Self {
+        let superblock = Superblock::parse(version, bytes, device_bytes);
+        if matches!(superblock, Err(SuperblockError::Checksum { .. }))
+            && let Some(superblock) = Superblock::parse_torn(version, bytes, device_bytes)
+        {
+            return Self { version, offset, superblock: Ok(superblock), torn: true, claim: None };
+        }
+        let damaged = superblock.as_ref().is_err_and(SuperblockError::is_damage);
+        let claimed = || Superblock::claimed(version, bytes);
+        let claim = damaged.then(claimed).flatten().map(|(array, events)| Claim { array, events });
+        Self { version, offset, superblock, torn: false, claim }
+    }
 }
 
 /// A device that may be a member of an array, as its reader found it. Pure data: nothing is open here.
@@ -34,19 +65,44 @@ impl Candidate {
         blocks: impl IntoIterator<Item = (Probe, &'a [u8])>,
     ) -> Self {
         let parse = |(probe, bytes): (Probe, &[u8])| {
-            let superblock = Superblock::parse(probe.version, bytes, member.size);
+            let found = Found::parse(probe.version, probe.offset, bytes, member.size);
             let nothing = matches!(
-                superblock,
+                found.superblock,
                 Err(SuperblockError::NoMagic
                     | SuperblockError::Short { .. }
                     | SuperblockError::WrongVersion { .. })
             );
-            (!nothing).then_some(Found { version: probe.version, offset: probe.offset, superblock })
+            (!nothing).then_some(found)
         };
         Self { label: label.into(), member, found: blocks.into_iter().filter_map(parse).collect() }
     }
 
-    /// Reads the superblocks of `member`. Needs one page of `pool` at a time.
+    /// [`Candidate::from_blocks`] of the places that can be read.
+    ///
+    /// # Errors
+    /// Why the first place can't be read that can't: that matters only where no other holds a superblock, since of most
+    /// members all places but one are within the data.
+    pub fn from_places<E>(
+        label: impl Into<String>,
+        member: MemberInfo,
+        places: impl IntoIterator<Item = (Probe, Result<Vec<u8>, E>)>,
+    ) -> Result<Self, E> {
+        let (mut blocks, mut unread) = (Vec::new(), None);
+        for (probe, bytes) in places {
+            match bytes {
+                Ok(bytes) => blocks.push((probe, bytes)),
+                Err(error) => unread = unread.or(Some(error)),
+            }
+        }
+        let blocks = blocks.iter().map(|(probe, bytes)| (*probe, &bytes[..]));
+        let candidate = Self::from_blocks(label, member, blocks);
+        match unread {
+            Some(error) if candidate.found.is_empty() => Err(error),
+            _ => Ok(candidate),
+        }
+    }
+
+    /// Reads the superblocks of `member`, as [`Candidate::from_places`] has it. Needs one page of `pool` at a time.
     ///
     /// # Errors
     /// What the device answers; [`OpError::Gone`] if the reactor has no such member.
@@ -57,24 +113,27 @@ impl Candidate {
         label: impl Into<String>,
     ) -> Result<Self, OpError> {
         let info = io.member_info(member).ok_or(OpError::Gone)?;
-        let mut blocks = Vec::new();
+        let mut places: Vec<(Probe, Result<Vec<u8>, OpError>)> = Vec::new();
         for probe in probe_offsets(info.size) {
             // The two byte orders of 0.90 share a place.
-            if let Some((_, bytes)) =
-                blocks.last().filter(|(last, _): &&(Probe, Vec<u8>)| last.offset == probe.offset)
-            {
-                let bytes = bytes.clone();
-                blocks.push((probe, bytes));
-                continue;
+            let known = places.last().filter(|(last, _)| last.offset == probe.offset);
+            let bytes = match known {
+                Some((_, bytes)) => bytes.clone(),
+                None => read_place(io, pool, member, probe).await,
+            };
+            // Who does not answer is not asked for more.
+            if let Err(error @ (OpError::TimedOut | OpError::Gone)) = bytes {
+                return Err(error);
             }
-            let buf = pool.alloc(probe.len.max(PAGE)).await;
-            let mut group = io.group();
-            group.read(member, probe.offset, &buf.slice(0..probe.len));
-            group.submit().await.ok()?;
-            let bytes = buf.bytes()[..probe.len].to_vec();
-            blocks.push((probe, bytes));
+            places.push((probe, bytes));
         }
-        Ok(Self::from_blocks(label, info, blocks.iter().map(|(probe, bytes)| (*probe, &bytes[..]))))
+        Self::from_places(label, info, places)
+    }
+
+    /// Why the superblock of a member can't be used, if it is there and damaged, with what it claims.
+    pub fn damage(&self) -> Option<(&SuperblockError, Option<Claim>)> {
+        let why = self.superblock().err().flatten().filter(|why| why.is_damage())?;
+        Some((why, self.found.first().and_then(|found| found.claim)))
     }
 
     /// The superblock that counts: of several that can be trusted the one created last, as mdadm chooses; if none
@@ -83,11 +142,23 @@ impl Candidate {
     /// # Errors
     /// `None`: there is no superblock at all.
     pub fn superblock(&self) -> Result<(&Superblock, u64), Option<&SuperblockError>> {
-        let sound = self.found.iter().filter_map(|f| Some((f.superblock.as_ref().ok()?, f.offset)));
+        self.counting().map(|(superblock, found)| (superblock, found.offset))
+    }
+
+    pub(super) fn counting(&self) -> Result<(&Superblock, &Found), Option<&SuperblockError>> {
+        let sound = self.found.iter().filter_map(|f| Some((f.superblock.as_ref().ok()?, f)));
         // `min_by_key` keeps the first of equals, which is the less ambiguous place.
         match sound.min_by_key(|(sb, _)| core::cmp::Reverse(sb.created)) {
             Some(found) => Ok(found),
             None => Err(self.found.first().and_then(|f| f.superblock.as_ref().err())),
         }
     }
+}
+
+async fn read_place(io: &Io, pool: &Pool, member: MemberId, probe: Probe) -> Result<Vec<u8>, OpError> {
+    let buf = pool.alloc(probe.len.max(PAGE)).await;
+    let mut group = io.group();
+    group.read(member, probe.offset, &buf.slice(0..probe.len));
+    group.submit_by(io.now().after(Patience::default().answer)).await.ok()?;
+    Ok(buf.bytes()[..probe.len].to_vec())
 }

@@ -13,6 +13,8 @@ pub(super) struct Picked<'a> {
     pub(super) bytes: u64,
     pub(super) superblock: &'a Superblock,
     pub(super) super_offset: u64,
+    /// See [`super::Found::torn`].
+    pub(super) torn: bool,
 }
 
 /// What the deciding superblock makes of the devices.
@@ -41,8 +43,14 @@ pub(super) fn superblocks(candidates: &[Candidate]) -> Result<Vec<Picked<'_>>, A
     let picked: Vec<Picked<'_>> = candidates
         .iter()
         .filter_map(|candidate| {
-            let (superblock, super_offset) = candidate.superblock().ok()?;
-            Some(Picked { label: &candidate.label, bytes: candidate.member.size, superblock, super_offset })
+            let (superblock, found) = candidate.counting().ok()?;
+            Some(Picked {
+                label: &candidate.label,
+                bytes: candidate.member.size,
+                superblock,
+                super_offset: found.offset,
+                torn: found.torn,
+            })
         })
         .collect();
     same_array(&picked)?;
@@ -86,19 +94,40 @@ pub(super) fn devices<'a>(picked: &'a [Picked<'a>]) -> Result<Chosen<'a>, Assemb
             agrees(device, freshest)?;
         }
     }
+    leave_out_stale(picked, &mut chosen);
     fill_roles(picked, &mut chosen)?;
     Ok(chosen)
 }
 
+/// No device in use is more than one event behind any other, torn ones included.
+fn leave_out_stale(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
+    let newest = events(picked, chosen);
+    for (device, usage) in picked.iter().zip(&mut chosen.usage) {
+        let events = device.superblock.events;
+        if let Some(role) = filled(usage).filter(|_| events.saturating_add(1) < newest) {
+            *usage = DeviceUse::LeftOut { role: Some(role), why: LeftOut::Stale { events } };
+        }
+    }
+}
+
 /// The member with the highest event count. Spares count only if there is nothing else: md lets theirs lag and lead.
 /// Of equals, the lowest device number, and in the end the label: the order of the devices must not matter.
+///
+/// A torn superblock decides only if all whole ones have missed writes: they tell the roles for certain, and if one is
+/// but one event behind, then nothing relies yet on the change in which the other was torn.
 fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyError> {
     let rank = |device: &&'a Picked<'a>| {
         let sb = device.superblock;
         let identity = (sb.device_number, sb.device_uuid, device.label);
         (claimed(sb).is_some(), sb.events, Reverse(identity))
     };
-    picked.iter().max_by_key(rank).ok_or(AssemblyError::Empty)
+    let newest = picked.iter().max_by_key(rank).ok_or(AssemblyError::Empty)?;
+    let whole = picked.iter().filter(|device| !device.torn).max_by_key(rank);
+    let in_time = |whole: &&Picked<'_>| {
+        let (sb, torn) = (whole.superblock, newest.superblock);
+        claimed(sb).is_some() == claimed(torn).is_some() && sb.events.saturating_add(1) >= torn.events
+    };
+    Ok(whole.filter(in_time).unwrap_or(newest))
 }
 
 /// What a device is by the table of the deciding superblock.
@@ -115,7 +144,9 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     if own.events.saturating_add(1) < newest.events {
         return left_out(LeftOut::Stale { events: own.events });
     }
-    match newest.role_of(own.device_number) {
+    // Of one role a torn superblock is not sure, and nothing relies yet on the loss of a member so little behind it.
+    let entry = if freshest.torn { own.role() } else { newest.role_of(own.device_number) };
+    match entry {
         // Only a device that calls itself a member has been checked to have room for its data.
         DeviceRole::Active(_) if own.role() == DeviceRole::Journal => left_out(LeftOut::Faulty),
         DeviceRole::Active(role) => active(own, role),
@@ -172,10 +203,18 @@ fn byte_order(version: Version) -> &'static str {
     }
 }
 
+/// The highest count of any device in use, torn superblocks included: the next is one that none of them has.
+pub(super) fn events(picked: &[Picked<'_>], chosen: &Chosen<'_>) -> u64 {
+    let in_use = picked.iter().zip(&chosen.usage).filter(|(_, usage)| filled(usage).is_some());
+    let torn = in_use.filter(|(device, _)| device.torn).map(|(device, _)| device.superblock.events);
+    torn.fold(chosen.freshest.superblock.events, u64::max)
+}
+
 /// Two members at the same count, of which one says that the other has failed, went separate ways.
 fn not_apart(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
     let (own, newest) = (device.superblock, freshest.superblock);
-    let disowned = own.role_of(newest.device_number) == DeviceRole::Faulty;
+    // What a torn superblock says of others may be what was never recorded.
+    let disowned = !device.torn && own.role_of(newest.device_number) == DeviceRole::Faulty;
     if claimed(own).is_some() && own.events == newest.events && disowned {
         return Err(AssemblyError::SplitBrain { labels: pair(device, freshest) });
     }
@@ -210,7 +249,7 @@ fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), Asse
     same_spare(picked, chosen)
 }
 
-fn filled(usage: &DeviceUse) -> Option<u16> {
+pub(super) fn filled(usage: &DeviceUse) -> Option<u16> {
     match usage {
         DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(*role),
         _ => None,

@@ -86,6 +86,15 @@ pub enum AssemblyError {
         /// The devices.
         labels: (String, String),
     },
+    /// Members with one event count that were not written together.
+    #[error(
+        "{} have the same event count, but were last written at different times: copies of members are beside the originals, and what they hold differs; give those that belong together, or use --force to read them as they are",
+        apart(groups)
+    )]
+    Apart {
+        /// The members that were written together, the largest group first.
+        groups: Vec<Vec<String>>,
+    },
     /// Members of one array disagree on what it is.
     #[error("{label} says {field} {says}, but {other} says {other_says}; leave out the one that is wrong")]
     Inconsistent {
@@ -164,6 +173,15 @@ pub enum AssemblyError {
 
 fn list<T: fmt::Display>(items: &[T], separator: &str) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+}
+
+/// `a and b`, `(a, b) and c`.
+pub(super) fn apart(groups: &[Vec<String>]) -> String {
+    let group = |group: &Vec<String>| match &group[..] {
+        [one] => one.clone(),
+        many => format!("({})", many.join(", ")),
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join(" and ")
 }
 
 /// `role 2`, `roles 1 and 3`.

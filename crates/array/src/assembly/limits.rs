@@ -3,6 +3,7 @@
 use brindle_format::md::{DeviceRole, Features};
 
 use super::choose::Picked;
+use super::error::apart;
 use super::{AssembleOptions, AssemblyError, DeviceUse};
 
 /// The highest event count that a run begins with: more than the changes of state of any array, and as many to go.
@@ -94,6 +95,15 @@ pub enum Limitation {
     Stale {
         /// The members.
         labels: Vec<String>,
+    },
+    /// Forced: members are used together that were written apart.
+    #[error(
+        "{} were last written at different times, as copies of members beside the originals are: what is read may be a mixture of both; copy what you need to another array",
+        apart(groups)
+    )]
+    Apart {
+        /// The members that were written together, the largest group first.
+        groups: Vec<Vec<String>>,
     },
     /// Not stopped cleanly with members missing, and forced: what the missing ones held may be wrong.
     #[error(

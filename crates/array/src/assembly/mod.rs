@@ -5,6 +5,7 @@
 //! `Assemble.c`): the superblock with the highest event count decides; members whose count is more than one behind
 //! have missed writes and are left out; the deciding superblock's table says which devices are active.
 
+mod apart;
 mod candidate;
 mod choose;
 mod error;
@@ -13,10 +14,10 @@ mod reshape;
 
 use core::cmp::Reverse;
 
-use brindle_format::md::{DeviceRole, Features, Superblock, Uuid, Version};
+use brindle_format::md::{DeviceRole, Features, Superblock, Timestamp, Uuid, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
-pub use candidate::{Candidate, Found};
+pub use candidate::{Candidate, Claim, Found};
 pub(crate) use error::Roles;
 pub use error::{AssemblyError, ForeignArray};
 pub use limits::Limitation;
@@ -28,8 +29,8 @@ use choose::{Chosen, Picked};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AssembleOptions {
     /// Assemble although bytes may be wrong: those that lost members held in an array that was not stopped cleanly,
-    /// those in bad blocks, and, read-only, those of members that missed writes, whose journal did not bring them all
-    /// that it holds, or that a reshape may have moved further than is recorded.
+    /// those in bad blocks, and, read-only, those of members that missed writes or were written apart from the others,
+    /// whose journal did not bring them all that it holds, or that a reshape may have moved further than is recorded.
     pub force: bool,
 }
 
@@ -90,6 +91,19 @@ pub struct AssembledDevice {
     pub usage: DeviceUse,
     /// Size of the device in bytes.
     pub bytes: u64,
+    /// The power went while its superblock was written (see [`Found::torn`]).
+    pub torn: bool,
+}
+
+/// What all superblocks of an array say at one event count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// Role of every device by number.
+    pub(crate) roles: Vec<DeviceRole>,
+    /// See [`Superblock::resync_offset`].
+    pub(crate) resync_offset: Option<u64>,
+    /// When that was written.
+    pub(crate) updated: Timestamp,
 }
 
 /// An array as its superblocks describe it, checked: ready to be opened.
@@ -118,6 +132,8 @@ pub struct Assembly {
     pub devices: Vec<AssembledDevice>,
     /// What keeps the array from being written to, or makes its content less certain.
     pub limits: Vec<Limitation>,
+    /// What the deciding superblock says.
+    pub(crate) recorded: Recorded,
     /// Assembled by force.
     pub(crate) forced: bool,
     /// Whether the journal holds what the members don't is known.
@@ -193,6 +209,7 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
     draft.check_bad_blocks(&shape, options)?;
     draft.force_stale(&shape, options)?;
     draft.check_tolerance(&shape)?;
+    draft.check_apart(options)?;
     draft.check_dirty(options)?;
     Ok(draft.finish(shape, options))
 }
@@ -381,6 +398,21 @@ impl Draft<'_> {
         }
     }
 
+    /// Copies of members beside the originals.
+    fn check_apart(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
+        // Who was taken in by force is out of date, and told of.
+        let forced = self.limits.iter().any(|limit| matches!(limit, Limitation::Stale { .. }));
+        let groups = apart::groups(self.picked, &self.chosen);
+        if groups.is_empty() || forced {
+            return Ok(());
+        }
+        if !options.force {
+            return Err(AssemblyError::Apart { groups });
+        }
+        self.limits.push(Limitation::Apart { groups });
+        Ok(())
+    }
+
     /// Parity that was not made true can't stand in for a member (md's "cannot start dirty degraded array").
     fn check_dirty(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
         let lost = self.lost();
@@ -400,24 +432,41 @@ impl Draft<'_> {
         freshest.resync_offset.map(|position| if freshest.reshape.is_some() { 0 } else { position })
     }
 
+    /// What the deciding superblock says; if it is torn, with the roles of all that are used.
+    fn recorded(&self) -> Recorded {
+        let freshest = self.chosen.freshest.superblock;
+        let mut roles = freshest.roles.clone();
+        for (device, usage) in self.picked.iter().zip(&self.chosen.usage) {
+            let entry = roles.get_mut(device.superblock.device_number as usize);
+            if let (Some(role), Some(entry)) = (choose::filled(usage), entry) {
+                *entry = DeviceRole::Active(role);
+            }
+        }
+        Recorded { roles, resync_offset: freshest.resync_offset, updated: freshest.updated }
+    }
+
     fn finish(self, shape: Shape, options: AssembleOptions) -> Assembly {
         // Forced, what parity gives is taken as true, as mdadm does.
         let forced = self.limits.iter().any(|limit| limit.forced_from().is_some());
         let resync_offset = self.resync_offset().filter(|_| self.level.is_redundant() && !forced);
         let freshest = self.chosen.freshest.superblock;
+        let events = choose::events(self.picked, &self.chosen);
+        let recorded = self.recorded();
         let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, usage)| AssembledDevice {
             label: device.label.to_owned(),
             superblock: device.superblock.clone(),
             super_offset: device.super_offset,
             usage,
             bytes: device.bytes,
+            torn: device.torn,
         });
         Assembly {
             uuid: freshest.set_uuid,
             name: freshest.name.clone(),
             version: freshest.version,
             component_size: freshest.component_size,
-            events: freshest.events,
+            events,
+            recorded,
             resync_offset,
             roles: self.chosen.roles,
             devices: devices.collect(),

@@ -1,18 +1,28 @@
 //! The data path: what happens to a request between the volume above and the members below.
 
+mod flush;
 pub(crate) mod lock;
+pub(crate) mod mend;
 pub(crate) mod mirrored;
 pub(crate) mod parity;
+mod room;
 mod spans;
 mod striped;
 pub(crate) mod sync;
 
-use brindle_io::{MemberId, OpError, OpKind, Outcome};
+use brindle_io::{OpError, Slice};
 
 use crate::array::Inner;
+use crate::door::Done;
+use crate::events::Cause;
 use crate::keeper::Keeper;
-use crate::members::RoleState;
+use crate::members::Device;
 use crate::volume::VolumeError;
+
+/// A member that gave this error has lost what it held: there is nothing to mend.
+pub(crate) fn is_lost(error: OpError) -> bool {
+    matches!(error, OpError::Gone | OpError::Truncated)
+}
 
 /// A change of the array in progress; the keeper waits for its end before it calls the array clean.
 pub(crate) struct Writing<'a>(&'a Keeper);
@@ -34,11 +44,6 @@ impl Drop for Writing<'_> {
 }
 
 impl Inner {
-    /// The role that a member plays.
-    pub(crate) fn role_of(&self, member: MemberId) -> Option<u16> {
-        (0..self.members.len()).find(|&role| self.members.device(role).is_some_and(|d| d.id == member))
-    }
-
     /// Fails a member that is in use: recorded before anything relies on its absence.
     ///
     /// # Errors
@@ -47,23 +52,74 @@ impl Inner {
     pub(crate) async fn fail_member(
         &self,
         role: u16,
-        why: OpError,
+        why: impl Into<Cause>,
         for_good: bool,
     ) -> Result<(), VolumeError> {
-        if matches!(self.members.state(role), RoleState::Failed | RoleState::Missing) {
-            return self.keeper.failures_recorded().await;
+        let why = why.into();
+        // Who does not answer is judged by `patience`, together with all others.
+        if why.error == Some(OpError::TimedOut)
+            && !self.is_served(role)
+            && self.members.writable(role).is_some()
+        {
+            return Err(VolumeError::Member(OpError::TimedOut));
         }
-        let recorded = self.keeper.member_failed(role, why).await;
-        if recorded.is_err() && for_good {
-            self.members.set_state(role, RoleState::Failed);
+        self.begin_failing(role, why, for_good)?.await
+    }
+
+    /// As [`Inner::fail_member`]: from now on nothing is asked of the member; the future is done when that is recorded,
+    /// and need not be awaited for it.
+    pub(crate) fn begin_failing(
+        &self,
+        role: u16,
+        why: Cause,
+        for_good: bool,
+    ) -> Result<impl Future<Output = Result<(), VolumeError>> + use<>, VolumeError> {
+        let recording = self.keeper.begin_failing(role, why);
+        if recording.is_err() && for_good {
+            self.members.fail(role);
         }
-        recorded
+        recording
+    }
+
+    /// The role's member is an array of this process.
+    fn is_served(&self, role: u16) -> bool {
+        self.members.device(role).is_some_and(|device| self.io.is_served(device.id))
+    }
+
+    /// What to tell the reader whose memory a member that was given up may still write to; `None` if none does.
+    pub(crate) fn lent(&self, into: &Slice, done: &Done) -> Option<VolumeError> {
+        if !into.is_lent() {
+            return None;
+        }
+        let avoided = |role: u16| {
+            self.members.is_slow(role) || self.members.writable(role).is_none() || self.is_served(role)
+        };
+        // Who is in use still, and silent, would be asked again.
+        let silent = done.refused().iter().any(|r| r.error == OpError::TimedOut && !avoided(r.role));
+        Some(if silent { VolumeError::Member(OpError::TimedOut) } else { VolumeError::Again })
+    }
+
+    /// Waits until a slow member has answered, or is out of use; or is asked by everybody again, since what answering for
+    /// it may cost is spent.
+    ///
+    /// # Errors
+    /// If the array can't do without it, however long it takes.
+    pub(crate) async fn answered(&self, role: u16) -> Result<(), VolumeError> {
+        let waits = |device: Device| self.io.orphans(device.id) > 0;
+        while self.members.writable(role).is_some_and(waits) {
+            if !self.members.is_slow(role) {
+                let given_up = Err(VolumeError::Member(OpError::TimedOut));
+                return if self.ration.is_left() { given_up } else { Ok(()) };
+            }
+            self.io.sleep(self.config.patience.read / 4).await;
+        }
+        Ok(())
     }
 
     /// Fails every member that refused a write of this group; with none, costs nothing. Returns once a success may
     /// be acknowledged.
     #[inline]
-    pub(crate) async fn settle_writes(&self, outcome: &Outcome, for_good: bool) -> Result<(), VolumeError> {
+    pub(crate) async fn settle_writes(&self, outcome: &Done, for_good: bool) -> Result<(), VolumeError> {
         if outcome.is_ok() && self.members.all_in_sync() {
             return Ok(());
         }
@@ -71,23 +127,16 @@ impl Inner {
     }
 
     #[cold]
-    async fn settle_failed_writes(&self, outcome: &Outcome, for_good: bool) -> Result<(), VolumeError> {
+    async fn settle_failed_writes(&self, outcome: &Done, for_good: bool) -> Result<(), VolumeError> {
         let mut result = self.keeper.failures_recorded().await;
-        for failure in outcome.failures() {
-            let Some(role) = failure.kind.member().and_then(|member| self.role_of(member)) else { continue };
-            let failed = self.fail_member(role, failure.error, for_good).await;
+        for refused in outcome.refused() {
+            let failed = if self.waits_for_room(refused.error) {
+                Err(VolumeError::Member(refused.error))
+            } else {
+                self.fail_member(refused.role, refused, for_good).await
+            };
             result = result.and(failed);
         }
         result
-    }
-}
-
-/// Where a write-zeroes or discard went, to be done again in another way.
-pub(crate) fn range_of(kind: OpKind) -> Option<(MemberId, u64, u64)> {
-    match kind {
-        OpKind::WriteZeroes { member, offset, len, .. } | OpKind::Discard { member, offset, len } => {
-            Some((member, offset, len))
-        }
-        _ => None,
     }
 }

@@ -1,11 +1,15 @@
-//! Flush, discard and write-zeroes of levels that keep data as it is.
+//! Discard and write-zeroes of levels that keep data as it is.
 
-use brindle_io::{MemberId, OpError, Slice};
+use core::ops::Range;
+
+use brindle_io::{OpError, Slice};
 use brindle_layout::{Family, Geometry};
 
+use super::Writing;
 use super::lock::Hold;
-use super::{Writing, range_of};
 use crate::array::Inner;
+use crate::door::Refused;
+use crate::events::Cause;
 use crate::volume::{VolumeError, ZeroOptions};
 
 /// Bytes of the array that one round of a discard or write-zeroes covers: bounds the operations in flight.
@@ -56,30 +60,6 @@ impl Spans {
 }
 
 impl Inner {
-    /// Makes stable what every member in use was given.
-    pub(crate) async fn flush_members(&self) -> Result<(), VolumeError> {
-        let mut group = self.io.group();
-        for role in 0..self.members.len() {
-            if let Some(device) = self.members.writable(role) {
-                group.flush(device.id);
-            }
-        }
-        let outcome = group.submit().await;
-        let redundant = self.geometry.level().is_redundant();
-        let parity = matches!(self.geometry.family(), Family::Parity(_));
-        let mut result = self.keeper.failures_recorded().await;
-        // A member that knows no flush has nothing to make stable: no reason to do without it.
-        for failure in outcome.failures().iter().filter(|failure| failure.error != OpError::Unsupported) {
-            let failed = match failure.kind.member().and_then(|member| self.role_of(member)) {
-                _ if !redundant => Err(VolumeError::Member(failure.error)),
-                Some(role) => self.fail_member(role, failure.error, parity).await,
-                None => Ok(()),
-            };
-            result = result.and(failed);
-        }
-        result
-    }
-
     /// Discards are hints: a member that can't, does not.
     pub(crate) async fn discard_data(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         if !self.limits.discard {
@@ -88,10 +68,10 @@ impl Inner {
         let _writing = Writing::begin(&self.keeper).await?;
         let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
         for at in (0..len).step_by(ROUND as usize) {
-            let mut group = self.io.group();
+            let mut group = self.ask();
             for (role, offset, len) in Spans::of(&self.geometry, offset + at, ROUND.min(len - at)).0 {
                 if let Some(device) = self.members.writable(role) {
-                    group.discard(device.id, device.data_offset + offset, len);
+                    group.discard(device, offset, len);
                 }
             }
             let _hint = group.submit().await;
@@ -119,24 +99,26 @@ impl Inner {
         let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
         for at in (0..len).step_by(ROUND as usize) {
             let spans = Spans::of(&self.geometry, offset + at, ROUND.min(len - at));
-            self.zero_spans(&spans.0, options).await?;
+            let range = offset + at..offset + at + ROUND.min(len - at);
+            self.zero_spans(&spans.0, options, range).await?;
         }
         if options.fua { self.flush_members().await } else { Ok(()) }
     }
 
     /// Zeroes ranges of members (role, offset in the data area, bytes); sends zeroes where a member must be sent
-    /// them. The caller holds the ranges.
+    /// them. The caller holds the ranges, which are `doubtful`, as a resync counts, if a member has no room for zeroes.
     pub(crate) async fn zero_spans(
         &self,
         spans: &[(u16, u64, u64)],
         options: ZeroOptions,
+        doubtful: Range<u64>,
     ) -> Result<(), VolumeError> {
         let redundant = self.geometry.level().is_redundant();
-        let mut group = self.io.group();
+        let mut group = self.ask();
         for &(role, offset, len) in spans {
             match self.members.writable(role) {
                 Some(device) => {
-                    group.write_zeroes(device.id, device.data_offset + offset, len, !options.keep_allocated);
+                    group.write_zeroes(device, offset, len, !options.keep_allocated);
                 }
                 None if redundant => {}
                 None => return Err(VolumeError::TooManyLost),
@@ -148,31 +130,35 @@ impl Inner {
         }
         // Members that were left out have to be recorded as failed here too.
         let mut result = self.keeper.failures_recorded().await;
-        for failure in outcome.failures() {
-            let Some((member, offset, len)) = range_of(failure.kind) else { continue };
-            let mut done = Err(failure.error);
-            if failure.error == OpError::Unsupported {
-                done = self.send_zeroes(member, offset, len).await;
+        for refused in outcome.refused() {
+            let mut done = Err(refused.error);
+            if refused.error == OpError::Unsupported {
+                done = self.send_zeroes(refused).await;
             }
             let Err(error) = done else { continue };
-            let failed = match self.role_of(member) {
-                Some(role) if redundant => {
-                    let parity = matches!(self.geometry.family(), Family::Parity(_));
-                    self.fail_member(role, error, parity).await
-                }
-                _ => Err(VolumeError::Member(error)),
+            let failed = if self.is_kept(refused.role, error) {
+                let why = Cause { error: Some(error), ..refused.into() };
+                self.no_room(doubtful.clone(), &[(refused.role, why)]);
+                Err(VolumeError::Member(error))
+            } else if redundant {
+                let parity = matches!(self.geometry.family(), Family::Parity(_));
+                self.fail_member(refused.role, error, parity).await
+            } else {
+                Err(VolumeError::Member(error))
             };
             result = result.and(failed);
         }
         result
     }
 
-    /// Writes zeroes to a member.
-    async fn send_zeroes(&self, member: MemberId, offset: u64, len: u64) -> Result<(), OpError> {
+    /// Writes zeroes to a member that makes none by itself.
+    async fn send_zeroes(&self, asked: &Refused) -> Result<(), OpError> {
+        let Refused { role, offset, len, .. } = *asked;
+        let Some(member) = self.members.writable(role) else { return Err(OpError::Gone) };
         let zeroes = self.zeroes();
         let mut at = 0;
         while at < len {
-            let mut group = self.io.group();
+            let mut group = self.ask();
             for _ in 0..16 {
                 let step = (len - at).min(zeroes.len() as u64);
                 if step > 0 {

@@ -3,8 +3,9 @@
 use brindle_io::Slice;
 use brindle_layout::Striped;
 
-use super::Writing;
+use super::{Writing, is_lost};
 use crate::array::Inner;
+use crate::door::Done;
 use crate::volume::VolumeError;
 
 impl Inner {
@@ -17,10 +18,10 @@ impl Inner {
         into: &Slice,
     ) -> Result<(), VolumeError> {
         let first = map.locate(offset);
-        let mut group = self.io.group();
+        let mut group = self.ask();
         if first.len >= into.len() as u64 {
             let device = self.members.readable(first.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
-            group.read(device.id, device.data_offset + first.offset, into);
+            group.read(device, first.offset, into);
         } else {
             let mut at = 0;
             while at < into.len() {
@@ -28,11 +29,24 @@ impl Inner {
                 let len = (into.len() - at).min(extent.len as usize);
                 let device =
                     self.members.readable(extent.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
-                group.read(device.id, device.data_offset + extent.offset, &into.slice(at..at + len));
+                group.read(device, extent.offset, &into.slice(at..at + len));
                 at += len;
             }
         }
-        Ok(group.submit().await.ok()?)
+        let done = group.submit().await;
+        if done.is_ok() {
+            return Ok(());
+        }
+        Err(self.unread(into, &done).await)
+    }
+
+    /// What to tell the reader of bytes that no other member has.
+    #[cold]
+    async fn unread(&self, into: &Slice, done: &Done) -> VolumeError {
+        self.settle_lost(done).await;
+        self.lent(into, done)
+            .or_else(|| done.ok().err().map(VolumeError::Member))
+            .unwrap_or(VolumeError::TooManyLost)
     }
 
     #[inline]
@@ -45,20 +59,33 @@ impl Inner {
     ) -> Result<(), VolumeError> {
         let _writing = Writing::begin(&self.keeper).await?;
         let first = map.locate(offset);
-        let mut group = self.io.group();
+        let mut group = self.ask();
         if first.len >= from.len() as u64 {
             let device = self.members.writable(first.member).ok_or(VolumeError::TooManyLost)?;
-            group.write(device.id, device.data_offset + first.offset, from, fua);
+            group.write(device, first.offset, from, fua);
         } else {
             let mut at = 0;
             while at < from.len() {
                 let extent = map.locate(offset + at as u64);
                 let len = (from.len() - at).min(extent.len as usize);
                 let device = self.members.writable(extent.member).ok_or(VolumeError::TooManyLost)?;
-                group.write(device.id, device.data_offset + extent.offset, &from.slice(at..at + len), fua);
+                group.write(device, extent.offset, &from.slice(at..at + len), fua);
                 at += len;
             }
         }
-        Ok(group.submit().await.ok()?)
+        let done = group.submit().await;
+        if !done.is_ok() {
+            self.settle_lost(&done).await;
+        }
+        Ok(done.ok()?)
+    }
+
+    /// Members that are gone, or shorter than they were, have lost what they held: what they give from now on is not it.
+    #[cold]
+    async fn settle_lost(&self, done: &Done) {
+        for refused in done.refused().iter().filter(|refused| is_lost(refused.error)) {
+            // The reader has its error either way.
+            let _recorded = self.fail_member(refused.role, refused, true).await;
+        }
     }
 }

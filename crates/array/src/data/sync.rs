@@ -36,6 +36,19 @@ pub struct Mismatch {
     pub kind: MismatchKind,
 }
 
+/// A place that a member could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadPlace {
+    /// The member's role.
+    pub role: u16,
+    /// Where in the member's data area, in bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// It was rebuilt from the others, written anew, and can be read now. Else nothing about it could be compared.
+    pub mended: bool,
+}
+
 /// What became of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncReport {
@@ -44,9 +57,15 @@ pub struct SyncReport {
     pub mismatch_sectors: u64,
     /// The first places that disagree, at most [`SyncReport::PLACES`].
     pub places: Vec<Mismatch>,
-    /// Bytes, counted as the window is, that could not be compared since members of theirs are lost, or can't be read
-    /// where redundancy is not known true and so can't make up for it.
+    /// Bytes, counted as the window is, that could not be compared: members of theirs are lost, or can't read them and
+    /// could not be given them anew.
     pub unverified: u64,
+    /// Bytes of members that can't be read, nor could be made readable.
+    pub unreadable: u64,
+    /// Bytes of members that could not be read, and have been rebuilt and written anew.
+    pub mended: u64,
+    /// The first places that could not be read, at most [`SyncReport::PLACES`]; neighbours of one member as one.
+    pub bad_places: Vec<BadPlace>,
 }
 
 impl SyncReport {
@@ -59,10 +78,32 @@ impl SyncReport {
         }
     }
 
+    /// Counts and names a place that could not be read.
+    pub(crate) fn note_bad(&mut self, place: BadPlace) {
+        *(if place.mended { &mut self.mended } else { &mut self.unreadable }) += place.len;
+        self.name_bad(place);
+    }
+
+    fn name_bad(&mut self, place: BadPlace) {
+        let goes_on = |known: &&mut BadPlace| {
+            known.role == place.role
+                && known.mended == place.mended
+                && known.offset + known.len == place.offset
+        };
+        if let Some(known) = self.bad_places.iter_mut().rev().find(goes_on) {
+            known.len += place.len;
+        } else if self.bad_places.len() < Self::PLACES {
+            self.bad_places.push(place);
+        }
+    }
+
     /// Adds what became of the next window.
     pub fn add(&mut self, next: &Self) {
         self.mismatch_sectors += next.mismatch_sectors;
         self.unverified += next.unverified;
+        self.unreadable += next.unreadable;
+        self.mended += next.mended;
+        next.bad_places.iter().for_each(|&place| self.name_bad(place));
         next.places.iter().for_each(|&place| self.note(place));
     }
 }
@@ -92,11 +133,13 @@ impl Array {
     }
 
     /// Compares the redundancy of `len` bytes at `pos` (see [`Array::sync_len`]; both multiples of 64 KiB and, for
-    /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Ranges that can't be read are
-    /// mended on the way. Parity that is true after [`SyncMode::Repair`] is known to be from then on.
+    /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Places that can't be read are
+    /// mended on the way, unless the array is read-only; what can't be mended is named, and ends nothing. Redundancy that
+    /// is true after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
-    /// A member's, if redundancy does not make up for it, but should; [`VolumeError::Reshaping`].
+    /// [`VolumeError::TooManyLost`] or a member's, if one is gone that the array can't do without;
+    /// [`VolumeError::Reshaping`].
     pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         let inner: &Inner = &self.0;
         if inner.border.is_some() {

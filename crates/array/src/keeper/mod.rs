@@ -1,19 +1,30 @@
 //! Keeps the array's state true on disk: dirty before the first write, clean after idle time, failures recorded before
 //! anything relies on them.
 
+mod change;
+mod commit;
+mod flushes;
 mod record;
+mod room;
 mod truth;
+mod update;
 
 use core::cell::Cell;
 use core::ops::Range;
 use std::rc::{Rc, Weak};
 
 use brindle_io::sync::Event;
-use brindle_io::{Io, MemberId, OpError};
+use brindle_io::{Io, OpError};
 
+use crate::events::{Cause, EventKind, Events, Note};
 use crate::members::{Members, RoleState};
 use crate::volume::VolumeError;
+use change::Changing;
+pub use change::StateChange;
+use flushes::Flushes;
+pub use record::Failed;
 pub(crate) use record::{Keeping, Kept, Record};
+use room::Cramped;
 pub(crate) use truth::Truth;
 
 /// Whether every byte survives the loss of these roles.
@@ -49,29 +60,14 @@ pub(crate) struct Keeper {
     /// Windows of a resync under way.
     syncs: Cell<u32>,
     drained: Option<Event>,
-    /// Failures that are being recorded.
-    recording: Cell<u32>,
-    recorded: Option<Event>,
+    /// A member has failed of which superblocks do not say so yet.
+    unrecorded: Cell<bool>,
+    /// The change to dirty or clean that is being written.
+    changing: Cell<Option<StateChange>>,
     truth: Truth,
-}
-
-/// Counts a failure as recorded when it is, or when whoever records it gives up.
-struct Recording(Rc<Keeper>);
-
-impl Recording {
-    fn begin(keeper: Rc<Keeper>) -> Self {
-        keeper.recording.set(keeper.recording.get() + 1);
-        Self(keeper)
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        self.0.recording.set(self.0.recording.get() - 1);
-        if let Some(recorded) = &self.0.recorded {
-            recorded.notify();
-        }
-    }
+    events: Events,
+    flushes: Rc<Flushes>,
+    cramped: Cramped,
 }
 
 /// A window of a resync under way: stopping waits for its end.
@@ -86,8 +82,11 @@ impl Drop for Syncing<'_> {
 
 impl Keeper {
     /// A keeper without superblocks: state lives in memory only.
-    pub(crate) fn volatile(members: Rc<Members>, can_lose: CanLose, truth: Truth) -> Self {
+    pub(crate) fn volatile(io: &Io, members: Rc<Members>, can_lose: CanLose, truth: Truth) -> Self {
         Self {
+            events: Events::new(io),
+            flushes: Flushes::new(io),
+            cramped: Cramped::default(),
             me: Weak::new(),
             members,
             can_lose,
@@ -100,8 +99,8 @@ impl Keeper {
             begun: Cell::new(0),
             syncs: Cell::new(0),
             drained: None,
-            recording: Cell::new(0),
-            recorded: None,
+            unrecorded: Cell::new(false),
+            changing: Cell::new(None),
             truth,
         }
     }
@@ -120,13 +119,45 @@ impl Keeper {
             redundant,
             record: Some(record),
             drained: Some(Event::new(io)),
-            recorded: Some(Event::new(io)),
-            ..Self::volatile(members, can_lose, truth)
+            ..Self::volatile(io, members, can_lose, truth)
         })
     }
 
     pub(crate) fn record(&self) -> Option<&Record> {
         self.record.as_ref()
+    }
+
+    pub(crate) fn flushes(&self) -> &Rc<Flushes> {
+        &self.flushes
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Remembers that something happened to the member of a role.
+    pub(crate) fn note_member(
+        &self,
+        role: u16,
+        kind: EventKind,
+        cause: impl Into<Option<Cause>>,
+        range: Option<Range<u64>>,
+    ) {
+        self.note(Note { kind, role: Some(role), label: self.label(role), cause: cause.into(), range });
+    }
+
+    /// How messages name the member of a role.
+    fn label(&self, role: u16) -> Option<String> {
+        self.members.device(role).map(|device| match &self.record {
+            Some(record) => record.label(device.id),
+            None => format!("member {}", device.id.0),
+        })
+    }
+
+    /// Remembers that something happened.
+    pub(crate) fn note(&self, note: Note) {
+        let at = self.record.as_ref().map_or(0, |record| (record.keeping.wall_clock)());
+        self.events.note(at, note);
     }
 
     /// The record, if changes of state are to be written.
@@ -175,19 +206,27 @@ impl Keeper {
     /// Carries out a change of the superblocks with the turn, in a task of its own: once begun it is written to its
     /// end, whatever becomes of who waits. Until then the devices own the superblocks' buffers, and a later change
     /// must not overtake it. Without superblocks there is nothing to change.
-    async fn change<T: Default + 'static>(
-        &self,
-        work: impl AsyncFnOnce(&Self, &Record) -> Result<T, VolumeError> + 'static,
-    ) -> Result<T, VolumeError> {
-        let (Some(me), Some(record)) = (self.me.upgrade(), self.written_record()) else {
-            return Ok(T::default());
+    fn change<T, W>(&self, work: W) -> impl Future<Output = Result<T, VolumeError>> + use<T, W>
+    where
+        T: Default + 'static,
+        W: AsyncFnOnce(&Self, &Record) -> Result<T, VolumeError> + 'static,
+    {
+        let begin = || {
+            let me = self.me.upgrade()?;
+            let io = me.written_record()?.io.clone();
+            Some(io.spawn(async move {
+                let Some(record) = me.written_record() else { return Ok(T::default()) };
+                let _turn = record.turn().await;
+                work(&me, record).await
+            }))
         };
-        let task = async move {
-            let Some(record) = me.written_record() else { return Ok(T::default()) };
-            let _turn = record.turn().await;
-            work(&me, record).await
-        };
-        record.io.spawn(task).await
+        let task = begin();
+        async move {
+            match task {
+                Some(task) => task.await,
+                None => Ok(T::default()),
+            }
+        }
     }
 
     /// Whoever calls has the turn.
@@ -196,6 +235,7 @@ impl Keeper {
             return Ok(());
         }
         self.refuse_if_closed()?;
+        let _changing = Changing::begin(&self.changing, StateChange::Dirty);
         // Written even if the last run left the array dirty: the failed and the missing must be recorded.
         record.dirty.set(true);
         self.commit(record).await?;
@@ -212,110 +252,82 @@ impl Keeper {
         }
     }
 
-    /// A member failed: returns once that is recorded in the surviving superblocks, so that a write which relies on
-    /// its absence may be acknowledged.
+    /// A member failed: from now on it is out of use. The future is done once that is recorded in the surviving
+    /// superblocks, so that a write which relies on its absence may be acknowledged; it need not be awaited for that.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] if the array can't live without it: then nothing is recorded, and the array takes
     /// no writes any more.
-    pub(crate) async fn member_failed(&self, role: u16, _why: OpError) -> Result<(), VolumeError> {
-        if matches!(self.members.state(role), RoleState::Failed | RoleState::Missing) {
-            return self.failures_recorded().await;
+    pub(crate) fn begin_failing(
+        &self,
+        role: u16,
+        why: Cause,
+    ) -> Result<impl Future<Output = Result<(), VolumeError>> + use<>, VolumeError> {
+        let known = matches!(self.members.state(role), RoleState::Failed | RoleState::Missing);
+        if !known {
+            self.lose(&[(role, why)])?;
         }
-        self.lose(&[role])?;
-        let Some(me) = self.me.upgrade() else { return Ok(()) };
-        let recording = Recording::begin(me);
-        self.change(async move |keeper, record| {
-            let _recording = recording;
-            keeper.commit(record).await
-        })
-        .await
+        Ok(self.failures_recorded())
     }
 
-    /// Every failure that [`Keeper::member_failed`] was told of is recorded: a write that left a failed member out
-    /// waits for this before it is acknowledged, since another request may be the one that reported the failure.
-    pub(crate) async fn failures_recorded(&self) -> Result<(), VolumeError> {
-        if self.recording.get() > 0
-            && let Some(recorded) = &self.recorded
-        {
-            recorded.until(|| (self.recording.get() == 0).then_some(())).await;
+    /// Every failure of a member is recorded: whoever relies on its absence waits for this, since another request, a flush
+    /// or the write of a superblock may have met the failure. Begins at once, and need not be awaited for that.
+    ///
+    /// # Errors
+    /// If it could not be recorded; or if the array can't live without a member that failed.
+    pub(crate) fn failures_recorded(&self) -> impl Future<Output = Result<(), VolumeError>> + use<> {
+        let change = self.unrecorded.get().then(|| {
+            self.change(
+                async |keeper, record| {
+                    if keeper.unrecorded.get() { keeper.commit(record).await } else { Ok(()) }
+                },
+            )
+        });
+        let me = self.me.clone();
+        async move {
+            if let Some(change) = change {
+                change.await?;
+            }
+            let broken = me.upgrade().is_some_and(|keeper| keeper.is_broken());
+            if broken { Err(VolumeError::TooManyLost) } else { Ok(()) }
         }
-        if self.closed.get() == Closed::Broken { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
     /// Whether the array could do without these roles too.
-    fn can_lose(&self, roles: &[u16]) -> bool {
+    pub(crate) fn can_lose(&self, roles: &[u16]) -> bool {
         let out = |role: &u16| roles.contains(role) || self.members.state(*role) != RoleState::InSync;
         let lost: Vec<u16> = (0..self.members.len()).filter(out).collect();
         (self.can_lose)(&lost)
     }
 
     /// Takes members out of use, if the array can live without them; else the array takes no writes any more.
-    fn lose(&self, roles: &[u16]) -> Result<(), VolumeError> {
-        if !self.can_lose(roles) {
-            if self.record.is_some() {
-                self.closed.set(Closed::Broken);
-                self.ready.set(false);
-            }
+    fn lose(&self, members: &[(u16, Cause)]) -> Result<(), VolumeError> {
+        let roles: Vec<u16> = members.iter().map(|(role, _)| *role).collect();
+        if !self.can_lose(&roles) {
+            self.close_broken(members);
             return Err(VolumeError::TooManyLost);
         }
-        for &role in roles {
-            self.members.set_state(role, RoleState::Failed);
+        for &(role, why) in members {
+            self.members.fail(role);
+            self.note_member(role, EventKind::MemberFailed, why, None);
             if let Some(record) = &self.record {
-                record.disown(role);
+                record.disown(role, why);
             }
         }
+        self.unrecorded.set(self.written_record().is_some());
         Ok(())
     }
 
-    /// Writes the state until every living member has taken it, and no other can be taken for one of them. Whoever calls
-    /// has the turn.
-    async fn commit(&self, record: &Record) -> Result<(), VolumeError> {
-        loop {
-            if self.closed.get() == Closed::Broken {
-                return Err(VolumeError::TooManyLost);
-            }
-            let refused = record.write().await;
-            self.lose_devices(record, &refused)?;
-            if refused.is_empty() && !record.must_move_on() {
-                return Ok(());
-            }
+    /// The array can't live without members that failed. Arrays in memory go on: they have nothing to keep true.
+    fn close_broken(&self, members: &[(u16, Cause)]) {
+        if self.record.is_none() || self.is_broken() {
+            return;
         }
-    }
-
-    /// Takes devices out of use that refused what they must not refuse.
-    fn lose_devices(&self, record: &Record, refused: &[(MemberId, OpError)]) -> Result<(), VolumeError> {
-        let holds = |id: &MemberId, role: u16| self.members.device(role).is_some_and(|d| d.id == *id);
-        let role_of = |id: &MemberId| (0..self.members.len()).find(|&role| holds(id, role));
-        let roles: Vec<u16> = refused.iter().filter_map(|(id, _)| role_of(id)).collect();
-        for (id, _) in refused.iter().filter(|(id, _)| role_of(id).is_none()) {
-            record.forget(*id);
-        }
-        if roles.is_empty() { Ok(()) } else { self.lose(&roles) }
-    }
-
-    /// Marks the array clean if nothing is being written: its members are flushed first, so that what the mark says
-    /// is true of stable storage.
-    ///
-    /// False if there was nothing to mark, or somebody writes. Whoever calls has the turn.
-    async fn mark_clean(&self, record: &Record) -> Result<bool, VolumeError> {
-        let nothing_new = !record.dirty.get() && record.resync.get() == self.resync_offset();
-        if self.writes.get() != 0 || nothing_new || self.closed.get() == Closed::Broken {
-            return Ok(false);
-        }
-        // Whoever wants to write from here on waits for the turn.
+        self.closed.set(Closed::Broken);
         self.ready.set(false);
-        self.settle(record, self.resync_offset()).await?;
-        Ok(true)
-    }
-
-    /// Records on flushed members that the array is clean up to `position`. Whoever calls has the turn.
-    async fn settle(&self, record: &Record, position: Option<u64>) -> Result<(), VolumeError> {
-        let refused = record.flush().await;
-        self.lose_devices(record, &refused)?;
-        record.resync.set(position);
-        record.dirty.set(false);
-        self.commit(record).await
+        for &(role, why) in members {
+            self.note_member(role, EventKind::Broken, why, None);
+        }
     }
 
     /// Redundancy is known true below this position (bytes of the member's data area; of the array for mirrors);
@@ -341,11 +353,6 @@ impl Keeper {
     #[inline]
     pub(crate) fn made_true(&self, range: Range<u64>, needed: bool) {
         self.truth.add(range, needed);
-    }
-
-    /// From here on redundancy is not known true.
-    pub(crate) fn doubt(&self, from: u64) {
-        self.truth.doubt(from);
     }
 
     /// A window of a resync begins.
@@ -388,14 +395,18 @@ impl Keeper {
         if !record.keeping.writable {
             return Ok(());
         }
-        if self.redundant && self.change(async |keeper, record| keeper.mark_clean(record).await).await? {
+        if self.redundant && self.change(async |keeper, record| keeper.end_record(record).await).await? {
             return Ok(());
         }
-        let refused = record.flush().await;
+        let flight = self.flushes.begin();
+        let done = record.flush().await;
+        drop(flight);
+        let others = self.flushes.others_landed().await;
         if self.is_broken() {
             return Err(VolumeError::TooManyLost);
         }
-        refused.first().map_or(Ok(()), |&(_, error)| Err(VolumeError::Member(error)))
+        let failed = done.failures().iter().find(|failure| failure.error != OpError::Unsupported);
+        failed.map_or(others, |failure| Err(VolumeError::Member(failure.error)))
     }
 
     /// Fails a member because the operator says so.
@@ -404,7 +415,7 @@ impl Keeper {
     /// [`VolumeError::TooManyLost`] if the array can't live without it: then nothing changes.
     pub(crate) async fn fail(&self, role: u16) -> Result<(), VolumeError> {
         if self.can_lose(&[role]) {
-            self.member_failed(role, OpError::Gone).await
+            self.begin_failing(role, Cause::COMMAND)?.await
         } else {
             Err(VolumeError::TooManyLost)
         }
@@ -414,6 +425,11 @@ impl Keeper {
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// The change of the state on disk that is being written, if one is; of several the failure.
+    pub(crate) fn state_change(&self) -> Option<StateChange> {
+        if self.unrecorded.get() { Some(StateChange::Failure) } else { self.changing.get() }
     }
 
     /// More is lost than redundancy makes up for.

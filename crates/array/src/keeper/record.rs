@@ -1,13 +1,31 @@
 //! The superblocks of a running array: in memory, and written to its members.
+//!
+//! What must hold, for a crash at any moment and another while that one is being recovered from ([`Record::sound`]
+//! asserts what of it can be seen here):
+//!
+//! 1. The event count grows by one with each update, and an update begins only when every living member has a whole
+//!    superblock of the present count. Whoever lags after a crash is brought up first, in a step of its own. So the
+//!    counts of living members never differ by more than one, which md and this program take for a crash in an update.
+//! 2. Two superblocks of one count say the same of the array, the time of the update included: laggards are given what is
+//!    recorded, not what is wanted.
+//! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
+//!    on its absence, the count of all living members is two ahead of any that it may have, and was raised in two steps.
+//! 4. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
+//!    changes beyond the first sector, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
+//!    and such ones are never in flight on more members than the array can lose.
+//! 5. Clean, or a position up to which redundancy is true, is recorded only after a flush of all living members.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock, Timestamp, Uuid, Version};
+use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use brindle_io::sync::Event;
-use brindle_io::{Buf, Duration, Failure, Io, MemberId, OpError, Pool};
+use brindle_io::{Buf, Duration, Failure, Instant, Io, MemberId, OpError, Pending, Pool};
 
-use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
+use crate::array::OnFull;
+use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
+use crate::events::Cause;
+use crate::patience::Patience;
 
 /// A device of the array, whatever it is in it.
 pub(crate) struct Kept {
@@ -16,9 +34,34 @@ pub(crate) struct Kept {
     pub(crate) usage: DeviceUse,
     /// Its superblock is kept up to date: it has not failed, and was not left out.
     pub(crate) alive: bool,
-    superblock: Superblock,
-    super_offset: u64,
-    buf: Option<Buf>,
+    /// Why it is not, if it failed in this run.
+    pub(crate) failure: Option<Failed>,
+    pub(super) superblock: Superblock,
+    pub(super) super_offset: u64,
+    /// What stands on the device, as far as is known.
+    pub(super) image: Box<[u8; SUPERBLOCK_BYTES]>,
+    /// The event count that stands there, if the superblock there is whole.
+    pub(super) count: Option<u64>,
+    pub(super) buf: Option<Buf>,
+}
+
+impl Kept {
+    /// The role that it fills.
+    pub(super) fn role(&self) -> Option<u16> {
+        match self.usage {
+            DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(role),
+            _ => None,
+        }
+    }
+}
+
+/// Why and when a device failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Why.
+    pub cause: Cause,
+    /// Seconds since 1970.
+    pub at: u64,
 }
 
 /// What the array is, as far as it never changes while it runs.
@@ -38,15 +81,23 @@ pub(crate) struct Keeping {
     pub(crate) idle: Duration,
     /// Superblocks are written at all.
     pub(crate) writable: bool,
+    /// What a member is to do that has no room.
+    pub(crate) on_full: OnFull,
+    /// How long devices may take.
+    pub(crate) patience: Patience,
 }
 
-/// The superblocks of a running array.
+/// The superblocks of a running array. What they are to say next stands in `roles`, `dirty` and `resync`.
 pub(crate) struct Record {
     pub(crate) io: Io,
     pub(crate) identity: Identity,
     pub(crate) keeping: Keeping,
     pub(crate) devices: RefCell<Vec<Kept>>,
     pub(crate) events: Cell<u64>,
+    /// What superblocks of the present count say.
+    pub(super) recorded: RefCell<Recorded>,
+    /// Role of every device by number.
+    pub(super) roles: RefCell<Vec<DeviceRole>>,
     /// The highest count that a device may have which was taken out of use last.
     left_behind: Cell<Option<u64>>,
     /// Marked dirty by this run. A mark of an earlier one is part of `resync`.
@@ -71,18 +122,8 @@ impl Drop for Turn<'_> {
 impl Record {
     pub(crate) fn new(io: &Io, assembly: Assembly, ids: &[MemberId], keeping: Keeping) -> Self {
         let pool = keeping.writable.then(|| io.pool(ids.len().max(1) * SUPERBLOCK_BYTES));
-        let keep = |(device, &id): (AssembledDevice, &MemberId)| {
-            let alive = !matches!(device.usage, DeviceUse::LeftOut { .. });
-            Kept {
-                label: device.label,
-                id,
-                usage: device.usage,
-                alive,
-                superblock: device.superblock,
-                super_offset: device.super_offset,
-                buf: if alive { pool.as_ref().and_then(take) } else { None },
-            }
-        };
+        let behind = left_behind(&assembly);
+        let devices = assembly.devices.into_iter().zip(ids);
         let record = Self {
             io: io.clone(),
             identity: Identity {
@@ -93,29 +134,18 @@ impl Record {
                 limits: assembly.limits,
             },
             keeping,
-            devices: RefCell::new(assembly.devices.into_iter().zip(ids).map(keep).collect()),
+            devices: RefCell::new(devices.map(|(device, &id)| keep(device, id, pool.as_ref())).collect()),
             events: Cell::new(assembly.events),
-            left_behind: Cell::new(None),
+            roles: RefCell::new(assembly.recorded.roles.clone()),
+            left_behind: Cell::new(behind),
             dirty: Cell::new(false),
             resync: Cell::new(assembly.resync_offset),
+            recorded: RefCell::new(assembly.recorded),
             busy: Cell::new(false),
             freed: Event::new(io),
         };
-        record.adopt_newest_table();
         record.disown_absent();
         record
-    }
-
-    /// Members whose count is one behind, which md tolerates, may have an older table of roles.
-    fn adopt_newest_table(&self) {
-        let mut devices = self.devices.borrow_mut();
-        let holds_data =
-            |d: &&Kept| d.alive && matches!(d.usage, DeviceUse::Active { .. } | DeviceUse::Recovering { .. });
-        let newest = devices.iter().filter(holds_data).max_by_key(|d| d.superblock.events);
-        let Some(table) = newest.map(|d| d.superblock.roles.clone()) else { return };
-        for device in devices.iter_mut().filter(|d| d.alive) {
-            device.superblock.roles.clone_from(&table);
-        }
     }
 
     /// Waits for the right to write superblocks.
@@ -126,16 +156,14 @@ impl Record {
 
     /// Marks the roles of devices that are not here as failed, to be written with the next change.
     fn disown_absent(&self) {
-        let mut devices = self.devices.borrow_mut();
+        let devices = self.devices.borrow();
         let mut here: Vec<u32> =
             devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
         here.sort_unstable();
-        for device in devices.iter_mut().filter(|d| d.alive) {
-            for (number, role) in (0u32..).zip(&mut device.superblock.roles) {
-                if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
-                    *role = DeviceRole::Faulty;
-                    self.left_behind.set(Some(self.events.get()));
-                }
+        for (number, role) in (0u32..).zip(self.roles.borrow_mut().iter_mut()) {
+            if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
+                *role = DeviceRole::Faulty;
+                self.left_behind.set(Some(self.events.get()));
             }
         }
     }
@@ -145,75 +173,78 @@ impl Record {
     /// `super_1_validate` in `md.c`).
     ///
     /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
-    pub(crate) fn must_move_on(&self) -> bool {
+    fn must_move_on(&self) -> bool {
         self.left_behind.get().is_some_and(|count| self.events.get() < count.saturating_add(2))
     }
 
+    /// All that is to be recorded is, and no device out of use can be taken for one in sync.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
+    }
+
+    /// Where superblocks say that redundancy stops being known true, if that was overruled by force, and as long as
+    /// this run has not recorded otherwise.
+    pub(crate) fn forced_offset(&self) -> Option<u64> {
+        let forced = self.identity.limits.iter().find_map(Limitation::forced_from)?;
+        let untouched = self.recorded.borrow().resync_offset == Some(forced) && !self.dirty.get();
+        untouched.then_some(forced)
+    }
+
+    /// The role of a living device, if it fills one.
+    pub(crate) fn role_of(&self, id: MemberId) -> Option<u16> {
+        self.devices.borrow().iter().find(|d| d.alive && d.id == id)?.role()
+    }
+
+    /// How messages name a device.
+    pub(crate) fn label(&self, id: MemberId) -> String {
+        let devices = self.devices.borrow();
+        devices.iter().find(|d| d.id == id).map_or_else(String::new, |device| device.label.clone())
+    }
+
+    fn failed(&self, cause: Cause) -> Option<Failed> {
+        Some(Failed { cause, at: (self.keeping.wall_clock)() })
+    }
+
     /// Marks the device in `role` as failed; its own superblock is left as it is.
-    pub(crate) fn disown(&self, role: u16) {
+    pub(crate) fn disown(&self, role: u16, why: Cause) {
         let mut devices = self.devices.borrow_mut();
-        let fills = |d: &Kept| matches!(d.usage, DeviceUse::Active { role: r } | DeviceUse::Recovering { role: r, .. } if r == role);
-        let Some(number) = devices.iter_mut().find(|d| d.alive && fills(d)).map(|device| {
-            device.alive = false;
-            device.superblock.device_number
-        }) else {
-            return;
-        };
+        let Some(device) = devices.iter_mut().find(|d| d.alive && d.role() == Some(role)) else { return };
+        device.alive = false;
+        device.failure = self.failed(why);
         // It may yet get the state that is being written now.
         self.left_behind.set(Some(self.events.get()));
-        for device in devices.iter_mut().filter(|d| d.alive) {
-            if let Some(entry) = device.superblock.roles.get_mut(number as usize) {
-                *entry = DeviceRole::Faulty;
-            }
+        let mut roles = self.roles.borrow_mut();
+        if let Some(entry) = roles.get_mut(device.superblock.device_number as usize) {
+            *entry = DeviceRole::Faulty;
         }
     }
 
     /// Forgets a spare that can't be written to.
-    pub(crate) fn forget(&self, id: MemberId) {
-        if let Some(device) = self.devices.borrow_mut().iter_mut().find(|d| d.id == id) {
+    pub(crate) fn forget(&self, id: MemberId, why: Cause) {
+        if let Some(device) = self.devices.borrow_mut().iter_mut().find(|d| d.alive && d.id == id) {
             device.alive = false;
+            device.failure = self.failed(why);
         }
     }
 
-    /// Writes the state to every living device, with the next event count, to stable storage. Returns the devices
-    /// that refused. Only whoever has the turn may call it.
-    pub(crate) async fn write(&self) -> Vec<(MemberId, OpError)> {
-        self.events.set(self.events.get() + 1);
-        let mut group = self.io.group();
-        let mut failed = Vec::new();
-        for device in self.devices.borrow_mut().iter_mut().filter(|d| d.alive) {
-            self.bring_up_to_date(&mut device.superblock);
-            let Some(buf) = &device.buf else { continue };
-            // Nothing but a programmer's mistake makes this fail: open has encoded each superblock before.
-            let encoded = device.superblock.encode(&mut buf.bytes_mut());
-            if encoded.is_ok() {
-                group.write(device.id, device.super_offset, &buf.all(), true);
-            } else {
-                failed.push((device.id, OpError::Unsupported));
-            }
-        }
-        let outcome = group.submit().await;
-        failed.extend(refusals(outcome.failures()));
-        failed
-    }
-
-    fn bring_up_to_date(&self, sb: &mut Superblock) {
-        let seconds = (self.keeping.wall_clock)();
-        let most = if sb.version.is_v1() { (1 << 40) - 1 } else { u64::from(u32::MAX) };
-        sb.events = self.events.get();
-        sb.updated = Timestamp { seconds: seconds.min(most), micros: 0 };
-        sb.resync_offset = if self.dirty.get() { Some(0) } else { self.resync.get() };
-    }
-
-    /// Makes every living device's writes stable. Returns those that could not.
-    pub(crate) async fn flush(&self) -> Vec<(MemberId, OpError)> {
+    /// Sends flushes to every living device.
+    pub(crate) fn flush(&self) -> Pending {
         let mut group = self.io.group();
         for device in self.devices.borrow().iter().filter(|d| d.alive) {
             group.flush(device.id);
         }
-        let outcome = group.submit().await;
-        let known = outcome.failures().iter().filter(|failure| failure.error != OpError::Unsupported);
-        refusals(known)
+        group.submit_by(self.latest(self.keeping.patience.flush))
+    }
+
+    /// When to give up on devices that [`crate::patience`] does not look at: spares.
+    pub(super) fn latest(&self, patience: Duration) -> Instant {
+        self.io.now().after(patience).after(patience)
+    }
+
+    /// A superblock that was given up may still land on a device that is in use.
+    pub(super) fn is_lent(&self) -> bool {
+        let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
+        self.devices.borrow().iter().any(lent)
     }
 
     /// Whether each superblock can be written as it is.
@@ -226,11 +257,34 @@ impl Record {
     }
 }
 
-fn take(pool: &Pool) -> Option<Buf> {
-    pool.try_alloc(SUPERBLOCK_BYTES)
+fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
+    let alive = !matches!(device.usage, DeviceUse::LeftOut { .. });
+    Kept {
+        label: device.label,
+        id,
+        usage: device.usage,
+        alive,
+        failure: None,
+        image: Box::new(*device.superblock.bytes()),
+        count: (!device.torn).then_some(device.superblock.events),
+        superblock: device.superblock,
+        super_offset: device.super_offset,
+        buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
+    }
 }
 
-fn refusals<'a>(failures: impl IntoIterator<Item = &'a Failure>) -> Vec<(MemberId, OpError)> {
+/// The highest count of a device that is here but out of use, where that could be taken for one in sync; and the
+/// present one, if a torn superblock has it alone: whoever is not here may have what that one was to say.
+fn left_behind(assembly: &Assembly) -> Option<u64> {
+    let counts = assembly.devices.iter().filter_map(|device| match device.usage {
+        DeviceUse::LeftOut { .. } => Some(device.superblock.events),
+        _ if device.torn => Some(device.superblock.events),
+        _ => None,
+    });
+    counts.max().map(|count| count.min(assembly.events))
+}
+
+pub(super) fn refusals<'a>(failures: impl IntoIterator<Item = &'a Failure>) -> Vec<(MemberId, OpError)> {
     let refusal = |failure: &Failure| Some((failure.kind.member()?, failure.error));
     failures.into_iter().filter_map(refusal).collect()
 }

@@ -49,10 +49,31 @@ impl Truth {
         Some(self.upto.get()).filter(|&upto| upto != u64::MAX).map(|upto| upto - upto % self.unit)
     }
 
-    /// From here on nothing is known any more.
-    pub(crate) fn doubt(&self, from: u64) {
-        self.upto.set(from);
-        self.beyond.borrow_mut().clear();
+    /// Nothing is known of the range any more.
+    pub(crate) fn doubt_range(&self, range: Range<u64>) {
+        let (start, end) = (range.start, range.end.min(self.end));
+        if start >= end {
+            return;
+        }
+        let mut beyond = self.beyond.borrow_mut();
+        while let Some((&first, &last)) = beyond.range(..end).next_back().filter(|&(_, &last)| last > start) {
+            beyond.remove(&first);
+            if last > end {
+                beyond.insert(end, last);
+            }
+            if first < start {
+                beyond.insert(first, start);
+            }
+        }
+        let upto = self.upto.get().min(self.end);
+        if upto <= start {
+            return;
+        }
+        self.upto.set(start);
+        // All that was true beyond is one range more; where there is no room for it, it is in doubt, too.
+        if upto > end && beyond.len() < self.most {
+            beyond.insert(end, upto);
+        }
     }
 
     /// Whether the whole range is true.
@@ -102,13 +123,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_knows_what_a_bitmap_would(from in 0u64..20, adds in prop::collection::vec((0u64..60, 1u64..12), 0..20)) {
+        fn it_knows_what_a_bitmap_would(
+            from in 0u64..70,
+            steps in prop::collection::vec((0u64..60, 1u64..12, any::<bool>()), 0..30),
+        ) {
             let truth = Truth::new(Some(from), 60, 1);
-            let mut bits: Vec<bool> = (0..60).map(|at| at < from).collect();
-            for (start, len) in adds {
+            let mut bits: Vec<bool> = (0..60).map(|at| at < from || from >= 60).collect();
+            for (start, len, known) in steps {
                 let end = (start + len).min(60);
-                truth.add(start..end, true);
-                bits[start as usize..end as usize].fill(true);
+                if known {
+                    truth.add(start..end, true);
+                } else {
+                    truth.doubt_range(start..start + len);
+                }
+                bits[start as usize..end as usize].fill(known);
                 let position = bits.iter().position(|bit| !bit).map(|at| at as u64);
                 prop_assert_eq!(truth.position(), position);
                 for start in 0..60 {

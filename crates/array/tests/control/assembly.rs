@@ -1,7 +1,7 @@
 //! Which array a set of devices forms, or why none.
 
 use brindle_array::assembly::{
-    AssembleOptions, Assembly, AssemblyError, Candidate, DeviceUse, LeftOut, Limitation, assemble,
+    AssembleOptions, Assembly, AssemblyError, Candidate, Claim, DeviceUse, LeftOut, Limitation, assemble,
 };
 use brindle_format::md::{BadBlockLog, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use brindle_layout::Level;
@@ -97,6 +97,33 @@ fn a_damaged_superblock_is_named_with_the_damage() {
     let message = refusal(&all);
     assert!(message.starts_with("rotten: superblock checksum is"), "{message}");
     assert!(message.ends_with("leave it out if the array can do without it"), "{message}");
+}
+
+#[test]
+fn a_damaged_superblock_is_told_from_other_reasons_and_claims_a_count() {
+    let spec = raid(Level::Raid1, 2);
+    let rotten = |at: usize| {
+        let mut bytes = planned(&spec).superblocks[1].bytes.clone();
+        bytes[at] ^= 1;
+        device("rotten", 8 * MIB, &[(4096, bytes)])
+    };
+    let claim = |candidate: &Candidate| candidate.damage().expect("damaged").1;
+    // Byte 200 is the lowest of the event count, which was 1.
+    assert_eq!(claim(&rotten(200)), Some(Claim { array: spec.uuid, events: 0 }));
+    assert_eq!(claim(&rotten(40)), Some(Claim { array: spec.uuid, events: 1 }));
+    assert!(claim(&rotten(16)).is_some_and(|claim| claim.array != spec.uuid));
+    // The level, and a table of more roles than there can be: what the rest says does not count for less.
+    assert_eq!(claim(&rotten(72)), claim(&rotten(40)));
+    assert_eq!(claim(&rotten(222)), claim(&rotten(40)));
+    // The magic number: nothing is there.
+    assert!(rotten(0).damage().is_none() && rotten(0).found.is_empty());
+    // What can't be was written so, if the checksum is right.
+    let mut lie = superblocks(&spec).remove(1);
+    lie.raid_disks = 1;
+    let lie = candidate("lie", &lie, 8 * MIB);
+    assert!(matches!(lie.superblock(), Err(Some(_))) && lie.damage().is_none(), "{lie:?}");
+    let cut = candidate("cut", &superblocks(&spec)[1], 6 * MIB);
+    assert!(cut.superblock().is_err() && cut.damage().is_none(), "too short is another matter");
 }
 
 #[test]
@@ -392,13 +419,8 @@ fn a_device_without_room_for_a_superblock_is_no_candidate() {
 /// Whatever superblocks say, the answer is an array that can be described or an error: never a panic.
 #[test]
 fn any_values_give_an_array_or_an_error() {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut random = move |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
+    let mut chance = Random::new(1);
+    let mut random = move |below: u64| chance.below(below);
     let sizes = [0, 512, 4096, 65536, 3 << 12, 6 * MIB, 7 * MIB, 1 << 40, 1 << 62, u64::MAX >> 1];
     let (mut arrays, mut errors) = (0, 0);
     for round in 0..6000 {
@@ -450,4 +472,63 @@ fn any_values_give_an_array_or_an_error() {
         }
     }
     assert!(arrays > 500 && errors > 500, "{arrays} arrays, {errors} errors");
+}
+
+/// Members of which some were written at another time than the rest, with the same event count.
+fn at_times(spec: &brindle_array::create::CreateSpec, times: &[u64]) -> Vec<Candidate> {
+    edited(spec, |n, sb| {
+        sb.events = 7;
+        sb.updated.seconds = NOW + times[n];
+    })
+}
+
+#[test]
+fn members_that_were_not_written_together_are_refused() {
+    let spec = raid(Level::Raid5, 4);
+    for order in orders(&at_times(&spec, &[0, 5, 5, 0])) {
+        let message = refusal(&order);
+        assert!(
+            message.starts_with("(disk0, disk3) and (disk1, disk2) have the same event count"),
+            "{message}"
+        );
+        assert!(
+            message.contains("give those that belong together") && message.contains("--force"),
+            "{message}"
+        );
+        let forced = assemble(&order, AssembleOptions { force: true }).unwrap();
+        assert!(!forced.writable(), "what is read may be a mixture");
+        assert!(matches!(&forced.limits[..], [Limitation::Apart { groups }] if groups.len() == 2));
+    }
+    let message = refusal(&at_times(&spec, &[3, 3, 4, 3]));
+    assert!(message.starts_with("(disk0, disk1, disk3) and disk2 have"), "{message}");
+    // Microseconds are as good as seconds.
+    let mut near = at_times(&spec, &[0; 4]);
+    near[1] =
+        edited(&spec, |_, sb| (sb.events, sb.updated.seconds, sb.updated.micros) = (7, NOW, 1)).remove(1);
+    assert!(refusal(&near).starts_with("(disk0, disk2, disk3) and disk1 have"));
+    assert!(strict(&at_times(&spec, &[9; 4])).unwrap().writable());
+}
+
+#[test]
+fn members_may_have_other_times_where_that_is_lawful() {
+    let spec = raid(Level::Raid5, 4);
+    // One that a crash left an event behind.
+    let mut behind = at_times(&spec, &[5, 5, 5, 0]);
+    behind[3] = edited(&spec, |_, sb| (sb.events, sb.updated.seconds) = (6, NOW)).remove(3);
+    assert!(strict(&behind).unwrap().writable());
+    // One that has failed.
+    let failed = edited(&spec, |n, sb| {
+        (sb.events, sb.updated.seconds) = (7, NOW + u64::from(n == 1));
+        if n != 1 {
+            sb.roles[1] = DeviceRole::Faulty;
+        }
+    });
+    assert_eq!(strict(&failed).unwrap().missing(), [1]);
+    // A spare that sleeps.
+    let mut spec = raid(Level::Raid5, 3);
+    spec.spares = vec![given(&spec)[0].clone()];
+    spec.spares[0].label = "spare".into();
+    let all = at_times(&spec, &[5, 5, 5, 0]);
+    let array = strict(&all).unwrap();
+    assert!(array.writable() && array.devices[3].usage == DeviceUse::Spare);
 }

@@ -3,157 +3,69 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
-use brindle_array::create::{CreateSpec, plan};
-use brindle_array::{Array, OpenConfig, RoleState, SyncMode, Volume};
-use brindle_format::md::Version;
-use brindle_io::memory::Memory;
-use brindle_io::sim::{Model, Sim};
-use brindle_io::{Duration, Io, MemberId, Pool};
+use brindle_array::{OpenConfig, RoleState, SyncMode};
+use brindle_io::Duration;
+use brindle_io::sim::{Model, Sim, When};
 use brindle_layout::{Family, Level};
+use brindle_testkit::client::Trouble;
+use brindle_testkit::load::{Mix, Request};
+use brindle_testkit::oracle::Oracle;
+use brindle_testkit::running::Running;
 
 use crate::common::*;
-use crate::world::*;
 
-const SIZE: u64 = 3 * MIB;
-const BLOCK: usize = 4096;
 const LANES: u64 = 6;
-/// Blocks that are written, from the start: few, so that writes meet in rows.
-const BLOCKS: u64 = 96;
+const BLOCK: u64 = 4096;
 
-/// What a block may hold: what was made stable last, and whatever was written since.
-#[derive(Clone, Default)]
-struct Block {
-    stable: u64,
-    since: Vec<u64>,
+fn shape(level: Level, members: usize) -> Shape {
+    Shape { chunk: 16 << 10, rows: 16, ..Shape::new(level, members) }
 }
 
-type Blocks = Rc<RefCell<Vec<Block>>>;
-
-async fn open(io: &Io, pool: &Pool, ids: &[MemberId], config: OpenConfig) -> Array {
-    let mut candidates = Vec::new();
-    for id in ids {
-        candidates.push(Candidate::read(io, pool, *id, format!("drive{}", id.0)).await.unwrap());
-    }
-    let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
-    Array::open(io, assembly, ids, config).await.unwrap()
-}
-
-/// Writes to every `LANES`th block for ever, with a flush now and then.
-async fn lane(array: Array, pool: Pool, model: Blocks, lane: u64, seed: u64) {
-    let mut state = seed * 64 + lane + 1;
-    for value in 1.. {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let at = ((state >> 33) % (BLOCKS / LANES) * LANES + lane) as usize;
-        let (value, fua) = (value * LANES + lane, (state >> 60).is_multiple_of(4));
-        let buf = pool.alloc(BLOCK).await;
-        buf.bytes_mut().chunks_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
-        model.borrow_mut()[at].since.push(value);
-        array.write((at * BLOCK) as u64, buf.all(), fua).await.unwrap();
-        if fua {
-            model.borrow_mut()[at] = Block { stable: value, since: Vec::new() };
-        }
-        if (state >> 50).is_multiple_of(5) {
-            array.flush().await.unwrap();
-            for block in model.borrow_mut().iter_mut().skip(lane as usize).step_by(LANES as usize) {
-                block.stable = block.since.pop().unwrap_or(block.stable);
-                block.since.clear();
-            }
-        }
-    }
-}
-
-/// Runs lanes until the power goes; gives the members' bytes and what the blocks may hold.
-fn crash(spec: &CreateSpec, seed: u64) -> (Vec<Vec<u8>>, Vec<Block>) {
-    let sim = Sim::new(seed);
-    let io = Io::new(Box::new(sim.clone()));
-    let pool = io.pool(4 << 20);
-    let model: Blocks = Rc::new(RefCell::new(vec![Block::default(); BLOCKS as usize]));
-    let ids: Vec<_> = spec.roles.iter().map(|_| sim.add_drive(Model::sata_ssd(), SIZE)).collect();
-    let images = io.block_on(async {
-        plan(spec).unwrap().write(&io, &pool, &ids).await.unwrap();
-        let array = open(&io, &pool, &ids, patient()).await;
-        for number in 0..LANES {
-            drop(io.spawn(lane(array.clone(), pool.clone(), Rc::clone(&model), number, seed)));
-        }
-        io.sleep(Duration::from_micros(2000 + seed * 777)).await;
-        sim.cut_power();
-        // Taken at once: nothing that the engine does about its cancelled operations belongs to the crash.
-        let image = |&id: &MemberId| {
-            let mut bytes = vec![0; SIZE as usize];
-            sim.peek(id, 0, &mut bytes);
-            bytes
-        };
-        ids.iter().map(image).collect()
+/// Runs clients until the power goes; gives the drives in a new world, and what they may hold.
+fn crash(shape: &Shape, seed: u64) -> (World<Sim>, Rc<RefCell<Oracle>>) {
+    let run = Running::start(World::in_sim(shape, Model::sata_ssd(), seed), patient());
+    let oracle = run.oracle();
+    let client = run.client(&oracle);
+    let mix = Mix { reads: 0, most: 16 << 10, block: BLOCK, ..Mix::default() };
+    run.run(async |run| {
+        let io = run.io.clone();
+        drop(run.io.spawn(async move { client.side_by_side(&io, LANES, u64::MAX, mix, seed).await }));
+        run.io.sleep(Duration::from_micros(4000 + seed * 777)).await;
+        run.bench.cut_power();
     });
-    let blocks = model.borrow().clone();
-    io.shutdown();
-    (images, blocks)
-}
-
-impl Block {
-    /// Whether each word is of what was stable or of a write since.
-    fn explains(&self, bytes: &[u8]) -> bool {
-        let mut words = bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-        words.all(|value| value == self.stable || self.since.contains(&value))
-    }
-}
-
-/// Reads all blocks; each sector is of what was stable or of a write since.
-async fn check(array: &Array, pool: &Pool, blocks: &[Block], who: &str) -> Vec<u8> {
-    let mut all = Vec::new();
-    for (at, block) in blocks.iter().enumerate() {
-        let bytes = read(pool, array, (at * BLOCK) as u64, BLOCK).await.unwrap();
-        let found = &bytes[..8];
-        assert!(
-            block.explains(&bytes),
-            "{who}: block {at}: {found:?}, not {} or {:?}",
-            block.stable,
-            block.since
-        );
-        all.extend(bytes);
-    }
-    all
-}
-
-/// Members with these bytes.
-fn found(images: &[Vec<u8>]) -> (Memory, Vec<MemberId>) {
-    let memory = Memory::new();
-    let ids: Vec<_> = images.iter().map(|_| memory.add_ram(SIZE)).collect();
-    ids.iter().zip(images).for_each(|(&id, image)| memory.poke(id, 0, image));
-    (memory, ids)
+    let world = run.into_world().restart(seed);
+    oracle.borrow_mut().power_cut();
+    (world, oracle)
 }
 
 #[test]
 fn what_was_flushed_survives_a_power_cut_and_a_resync_makes_redundancy_true() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 3), (Level::Raid6, 5)] {
-        let mut spec = spec(level, members, Version::V1_2);
-        spec.roles.iter_mut().flatten().for_each(|member| member.info.size = SIZE);
-        for seed in 0..4 {
+        for seed in 0..6 {
             let who = format!("{level} seed {seed}");
-            let (images, blocks) = crash(&spec, seed);
-            assert!(blocks.iter().any(|block| block.stable > 0), "{who}: something was flushed");
-            let (memory, ids) = found(&images);
-            let io = Io::new(Box::new(memory.clone()));
-            let pool = io.pool(4 << 20);
-            io.block_on(async {
-                let array = open(&io, &pool, &ids, patient()).await;
-                assert!(array.needs_resync(), "{who}");
-                let before = check(&array, &pool, &blocks, &who).await;
-                array.resync(|_| ()).await.unwrap();
-                assert_eq!(array.check(SyncMode::Check, |_| ()).await.unwrap().mismatch_sectors, 0, "{who}");
+            let (world, oracle) = crash(&shape(level, members), seed);
+            let run = Running::start(world, patient());
+            assert!(run.array.needs_resync(), "{who}");
+            let client = run.client(&oracle);
+            run.run(async |run| {
+                let whole = async || {
+                    client.read_all().await.unwrap_or_else(|trouble| panic!("{who}: {trouble}"));
+                    run.read_all().await.unwrap()
+                };
+                let before = whole().await;
+                let flushed = |at: usize| before[at] != 0 && oracle.borrow().is_certain(at as u64);
+                assert!((0..before.len()).step_by(512).any(flushed), "{who}: something was flushed");
+                run.array.resync(|_| ()).await.unwrap();
+                let report = run.array.check(SyncMode::Check, |_| ()).await.unwrap();
+                assert_eq!(report.mismatch_sectors, 0, "{who}");
                 for lost in 0..members as u16 - 1 {
-                    assert!(
-                        check(&array, &pool, &blocks, &who).await == before,
-                        "{who}: {lost} members less"
-                    );
-                    if array.fail(lost).await.is_err() {
+                    assert!(whole().await == before, "{who}: {lost} members less");
+                    if run.array.fail(lost).await.is_err() {
                         break;
                     }
                 }
-                array.stop().await.unwrap();
             });
-            io.shutdown();
+            run.stop();
         }
     }
 }
@@ -161,61 +73,51 @@ fn what_was_flushed_survives_a_power_cut_and_a_resync_makes_redundancy_true() {
 #[test]
 fn a_member_lost_in_the_resync_after_a_power_cut() {
     for (level, members) in [(Level::Raid5, 3), (Level::Raid6, 5)] {
-        let mut spec = spec(level, members, Version::V1_2);
-        spec.roles.iter_mut().flatten().for_each(|member| member.info.size = SIZE);
         for seed in [1, 4] {
-            let (images, blocks) = crash(&spec, seed);
-            for after in [0, 7, 20, 45, 90, 200] {
+            for after in [0, 7, 20, 45, 90, 200, 400, 800] {
                 let lost = (seed + after) as usize % members;
                 let who = format!("{level} seed {seed}: {lost} lost after {after}");
-                let (memory, ids) = found(&images);
-                let io = Io::new(Box::new(memory.clone()));
-                io.block_on(lose_in_resync(&io, &memory, &ids, (lost, after), &mut blocks.clone(), &who));
-                io.shutdown();
+                let (world, oracle) = crash(&shape(level, members), seed);
+                let run = Running::start(world, OpenConfig { scratch_bytes: 0, ..patient() });
+                lose_in_resync(&run, &oracle, (lost, after), &who);
             }
         }
     }
 }
 
 /// Resyncs and writes while a member vanishes; what is written is there, what was stable is there or an error.
-async fn lose_in_resync(
-    io: &Io,
-    memory: &Memory,
-    ids: &[MemberId],
-    (lost, after): (usize, u64),
-    blocks: &mut [Block],
-    who: &str,
-) {
-    let pool = io.pool(4 << 20);
-    let array = open(io, &pool, ids, OpenConfig { scratch_bytes: 0, ..patient() }).await;
-    memory.strike_after(after, ids[lost], false);
-    let other = array.clone();
-    let resync = io.spawn(async move { other.resync(|_| ()).await });
-    for at in (0..BLOCKS as usize).step_by(3) {
-        let value = 1 << 40 | at as u64;
-        let bytes = value.to_le_bytes().repeat(BLOCK / 8);
-        write(&pool, &array, (at * BLOCK) as u64, &bytes)
-            .await
-            .unwrap_or_else(|error| panic!("{who}: {error}"));
-        blocks[at] = Block { stable: value, since: Vec::new() };
-    }
-    resync.await.unwrap();
-    let Family::Parity(map) = array.geometry().family() else { unreachable!("levels with parity") };
-    for (at, block) in blocks.iter().enumerate() {
-        let offset = (at * BLOCK) as u64;
-        let position = map.position(offset);
-        let role = map.row(position.row).data_member(position.data_index);
-        match read(&pool, &array, offset, BLOCK).await {
-            Ok(bytes) => assert!(block.explains(&bytes), "{who}: block {at}"),
-            Err(error) => {
-                assert!(at % 3 > 0, "{who}: block {at} was written after the crash: {error}");
-                assert_eq!(
-                    (usize::from(role), array.state(role)),
-                    (lost, RoleState::Failed),
-                    "{who}: {error}"
-                );
+fn lose_in_resync(run: &Running<Sim>, oracle: &Rc<RefCell<Oracle>>, (lost, after): (usize, u64), who: &str) {
+    let client = run.client(oracle);
+    let Family::Parity(map) = run.array.geometry().family() else { unreachable!("levels with parity") };
+    let step = When::Step(run.bench.steps() + after);
+    let upset = Rc::clone(oracle);
+    run.bench.schedule(step, run.ids[lost], move |faults| {
+        upset.borrow_mut().upset();
+        faults.gone = true;
+    });
+    run.run(async |run| {
+        let array = run.array.clone();
+        let resync = run.io.spawn(async move { array.resync(|_| ()).await });
+        for offset in (0..run.size()).step_by(3 * BLOCK as usize) {
+            let write = Request::Write { offset, len: BLOCK, fua: false };
+            client.ask(write).await.unwrap_or_else(|trouble| panic!("{who}: {trouble}"));
+        }
+        resync.await.unwrap();
+        let mut answered = 0;
+        for offset in (0..run.size()).step_by(BLOCK as usize) {
+            let position = map.position(offset);
+            let role = map.row(position.row).data_member(position.data_index);
+            match client.ask(Request::Read { offset, len: BLOCK }).await {
+                Ok(()) => answered += BLOCK,
+                Err(Trouble::Refused(_, error)) => {
+                    assert!(offset % (3 * BLOCK) > 0, "{who}: {offset} was written after the crash: {error}");
+                    let state = run.array.state(role);
+                    assert_eq!((usize::from(role), state), (lost, RoleState::Failed), "{who}: {error}");
+                }
+                Err(wrong) => panic!("{who}: {wrong}"),
             }
         }
-    }
-    array.stop().await.unwrap();
+        assert!(answered > run.size() / 2, "{who}: {answered} bytes");
+    });
+    run.stop();
 }

@@ -12,7 +12,6 @@ use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Level;
 
 use crate::common::*;
-use crate::world::*;
 
 /// Of a drive.
 const SIZE: u64 = 16 * MIB;
@@ -35,7 +34,7 @@ impl Slow {
         let mut spec = spec(level, members, Version::V1_2);
         spec.assume_clean = !crashed;
         spec.roles.iter_mut().flatten().for_each(|member| member.info.size = SIZE);
-        let ids: Vec<_> = (0..members).map(|_| sim.add_drive(Model::nvme(), SIZE)).collect();
+        let ids: Vec<_> = (0..members).map(|_| sim.add_blank_drive(Model::nvme(), SIZE)).collect();
         let array = io.block_on(async {
             plan(&spec).unwrap().write(&io, &pool, &ids).await.unwrap();
             let mut candidates = Vec::new();

@@ -8,7 +8,6 @@ use brindle_format::md::{DeviceRole, Features, Version};
 use brindle_layout::Level;
 
 use crate::common::*;
-use crate::world::World;
 
 const FORCE: AssembleOptions = AssembleOptions { force: true };
 
@@ -117,7 +116,7 @@ fn a_mirror_that_claims_hundreds_of_copies_gets_no_more_memory() {
             sb.resync_offset = Some(0);
         });
     }
-    world.memory.poke(world.ids[0], 2 * MIB, &[1; 512]);
+    world.bench.poke(world.ids[0], 2 * MIB, &[1; 512]);
     let array = world.open();
     assert_eq!(array.geometry().members(), 1920);
     let report = world.io.block_on(array.resync(|_| {})).unwrap();

@@ -7,7 +7,6 @@ use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Uui
 use brindle_layout::Level;
 
 use crate::common::*;
-use crate::world::*;
 
 const BLOCK: u64 = 4096;
 /// Blocks of the log.
@@ -41,12 +40,12 @@ impl Journaled {
         superblock.device_uuid = Uuid::from_u128(0x999);
         superblock.journal_tail = Some(tail * BLOCK);
         superblock.data_size = RING * BLOCK;
-        let id = world.memory.add_ram(8 * MIB);
+        let id = world.bench.add_ram(8 * MIB);
         world.ids.push(id);
         let mut this = Self { world, superblock, head: tail, sequence: 7 };
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         this.superblock.encode(&mut bytes).unwrap();
-        this.world.memory.poke(id, this.superblock.super_offset, &bytes);
+        this.world.bench.poke(id, this.superblock.super_offset, &bytes);
         this.log(&[]);
         this
     }
@@ -57,7 +56,7 @@ impl Journaled {
 
     fn poke(&self, block: u64, bytes: &[u8]) {
         let offset = self.superblock.data_offset + block % RING * BLOCK;
-        self.world.memory.poke(*self.world.ids.last().unwrap(), offset, bytes);
+        self.world.bench.poke(*self.world.ids.last().unwrap(), offset, bytes);
     }
 
     /// Appends a unit: blocks of data by their offset in the array.
@@ -98,7 +97,7 @@ impl Journaled {
     /// The array is refused, and opens by force with a word about it.
     #[track_caller]
     fn is_refused(&self) {
-        let label = format!("ram{}", self.world.ids.last().unwrap().0);
+        let label = format!("member{}", self.world.ids.last().unwrap().0);
         assert_eq!(self.try_open(false).err(), Some(OpenError::Journal { label: label.clone() }));
         let array = self.try_open(true).unwrap();
         assert_eq!(array.detail().limits, [Limitation::Journal, Limitation::JournalPending { label }]);
@@ -180,7 +179,7 @@ fn the_log_ends_where_the_next_unit_is_not_the_next() {
     journaled.log(&[new(8192)]);
     let mut bytes = vec![0; 2 * BLOCK as usize];
     let offset = journaled.superblock.data_offset + at * BLOCK;
-    journaled.world.memory.peek(*journaled.world.ids.last().unwrap(), offset, &mut bytes);
+    journaled.world.bench.peek(*journaled.world.ids.last().unwrap(), offset, &mut bytes);
     journaled.poke(block, &bytes);
     journaled.opens();
 }
@@ -242,6 +241,6 @@ fn without_its_journal_an_array_needs_force() {
         world.change(member, |sb| sb.events += 2);
     }
     journaled.world.ids.push(journal);
-    let stale = Some(format!("ram{}", journal.0));
+    let stale = Some(format!("member{}", journal.0));
     assert_eq!(journaled.world.assembly().err(), Some(AssemblyError::JournalMissing { stale }));
 }

@@ -9,7 +9,6 @@ use brindle_io::{Io, MemberId, Pool};
 use brindle_layout::Level;
 
 use crate::common::*;
-use crate::world::*;
 
 /// An array of arrays, all of them with superblocks.
 struct Nested {

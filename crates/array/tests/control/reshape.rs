@@ -6,7 +6,6 @@ use brindle_format::md::{DeviceRole, Features, Reshape, Superblock, Version};
 use brindle_layout::{Geometry, Level};
 
 use crate::common::*;
-use crate::world::*;
 
 const CHUNK: u64 = 64 << 10;
 
@@ -151,7 +150,7 @@ fn lay_out(world: &World, case: Case, content: &[u8]) {
         case.edit(n, &mut sb);
         let mut bytes = vec![0; brindle_format::md::SUPERBLOCK_BYTES];
         sb.encode(&mut bytes).unwrap();
-        world.memory.poke(world.ids[n], sb.super_offset, &bytes);
+        world.bench.poke(world.ids[n], sb.super_offset, &bytes);
     }
 }
 

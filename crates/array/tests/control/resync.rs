@@ -9,7 +9,6 @@ use brindle_io::sync::{Either, race};
 use brindle_layout::{Family, Level, ParityRows};
 
 use crate::common::*;
-use crate::world::*;
 
 const REDUNDANT: [(Level, usize); 5] =
     [(Level::Raid1, 3), (Level::Raid4, 3), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
@@ -24,7 +23,7 @@ fn crashed(level: Level, members: usize, version: Version, size: u64) -> World {
     drop(array);
     let data = planned(&spec).data_offset;
     for (n, at) in [(0, 0), (1, 300_000), (members - 1, 65536)] {
-        world.memory.poke(world.ids[n], data + at, &pattern(n as u64 + 40, 9000));
+        world.bench.poke(world.ids[n], data + at, &pattern(n as u64 + 40, 9000));
     }
     world
 }
@@ -170,7 +169,7 @@ fn a_member_lost_during_a_resync() {
         let world = crashed(level, 4, Version::V1_2, 40 * MIB);
         let array = world.open();
         resync_partly(&world, &array, 2);
-        world.memory.kill(world.ids[2]);
+        world.bench.kill(world.ids[2]);
         let report = world.io.block_on(array.resync(|_| ())).unwrap();
         assert_eq!(array.needs_resync(), !ends_clean, "{level}: {report:?}");
         assert_eq!(array.detail().degraded, 1);
@@ -202,7 +201,7 @@ fn rows(array: &Array) -> ParityRows {
 fn raid_4_without_parity_is_clean_after_a_resync() {
     let world = crashed(Level::Raid4, 4, Version::V1_2, 8 * MIB);
     let array = world.open();
-    world.memory.kill(world.ids[usize::from(rows(&array).row(0).p())]);
+    world.bench.kill(world.ids[usize::from(rows(&array).row(0).p())]);
     let report = world.io.block_on(array.resync(|_| ())).unwrap();
     assert_eq!((report.unverified, array.needs_resync(), array.detail().degraded), (0, false, 1));
     world.stop(&array);
@@ -218,8 +217,8 @@ fn what_can_not_be_read_does_not_end_a_resync() {
         let map = rows(&array);
         let (bad, start) = (map.row(20), map.row_offset(20));
         // A sector of data, which nothing can give back, and one of parity, which is made anew.
-        world.memory.spoil(world.ids[usize::from(bad.data_member(1))], data + start + 8192, 512);
-        world.memory.spoil(world.ids[usize::from(map.row(3).p())], data + map.row_offset(3), 512);
+        world.bench.spoil(world.ids[usize::from(bad.data_member(1))], data + start + 8192, 512);
+        world.bench.spoil(world.ids[usize::from(map.row(3).p())], data + map.row_offset(3), 512);
         let report = world.io.block_on(array.resync(|_| ())).unwrap();
         assert_eq!(report.unverified, 512, "{level}");
         assert_eq!(array.detail().resync_offset, Some(start));

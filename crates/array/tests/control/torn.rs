@@ -5,7 +5,6 @@ use brindle_format::md::{SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_layout::Level;
 
 use crate::common::*;
-use crate::world::*;
 
 const REDUNDANT: [(Level, usize); 4] =
     [(Level::Raid1, 3), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 5)];
@@ -71,7 +70,7 @@ fn a_torn_record_of_a_failure_never_brings_the_member_back() {
         let array = world.open();
         world.write(&array, 0, &pattern(1, 65536)).unwrap();
         let before = world.superblocks();
-        world.memory.kill(world.ids[1]);
+        world.bench.kill(world.ids[1]);
         world.write(&array, 0, &pattern(2, 4 * 65536)).unwrap();
         let after = world.superblocks();
         assert_eq!(before[1], after[1]);
@@ -97,7 +96,7 @@ fn a_torn_table_is_made_whole_by_the_next_run() {
     let world = World::create(&spec(Level::Raid6, 5, Version::V1_2));
     let mut bytes = vec![0; SUPERBLOCK_BYTES];
     told.encode(&mut bytes).unwrap();
-    world.memory.poke(world.ids[0], 4096, &bytes);
+    world.bench.poke(world.ids[0], 4096, &bytes);
     let array = world.open();
     assert_eq!(array.detail().degraded, 1);
     world.write(&array, 0, &pattern(1, 4096)).unwrap();

@@ -1,6 +1,7 @@
 //! The engine's data path on members in RAM.
 
 mod faults;
+mod mends;
 mod model;
 mod parity;
 mod scrub;

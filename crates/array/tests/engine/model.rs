@@ -1,12 +1,30 @@
-//! Every level and layout against a plain vector of bytes: whole, and with every set of members lost that it allows.
+//! Every level and layout under load, judged by an oracle: whole, and with every set of members lost that it allows.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::{SyncMode, Volume, VolumeError, ZeroOptions};
-use brindle_io::sync::join_all;
+use brindle_array::SyncMode;
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid0Layout, Raid10Layout};
+use brindle_testkit::load::Mix;
+use brindle_testkit::oracle::Oracle;
+use brindle_testkit::shape::Shape;
+use brindle_testkit::world::World;
 
-use crate::world::{self, Random, World};
+use crate::world::{self, Running};
+
+const LANES: u64 = 6;
+
+/// Small requests, about a chunk, or many rows; many over one another.
+const MIX: Mix = Mix {
+    reads: 5,
+    writes: 10,
+    zeroes: 2,
+    discards: 0,
+    flushes: 1,
+    most: 300 << 10,
+    crowd: 64 << 10,
+    block: 512,
+};
 
 /// What is tested: level, layout, members.
 fn shapes() -> Vec<(Level, Layout, usize)> {
@@ -47,95 +65,42 @@ fn tolerated(geometry: &Geometry) -> Vec<Vec<u16>> {
     sets
 }
 
-/// A random range of whole sectors: small, about a chunk, or many rows.
-fn range(random: &mut Random, size: u64) -> (u64, usize) {
-    let most = match random.below(4) {
-        0 => 8 << 10,
-        1 => 80 << 10,
-        2 => 300 << 10,
-        _ => 4 << 10,
-    };
-    let len = (random.below(most / 512) + 1) * 512;
-    let len = len.min(size);
-    (random.below((size - len) / 512 + 1) * 512, len as usize)
-}
-
-/// Does `count` random things to the array and the model, and compares whatever is read.
-async fn exercise(world: &World, model: &mut [u8], random: &mut Random, count: usize) {
-    let size = model.len() as u64;
-    for _ in 0..count {
-        let (offset, len) = range(random, size);
-        let at = offset as usize..offset as usize + len;
-        match random.below(10) {
-            0..4 => {
-                let bytes = world::pattern(random.next(), len);
-                world.write(offset, &bytes).await.unwrap();
-                model[at].copy_from_slice(&bytes);
-            }
-            4 => {
-                let options = ZeroOptions { keep_allocated: random.below(2) == 0, ..ZeroOptions::default() };
-                world.array.write_zeroes(offset, len as u64, options).await.unwrap();
-                model[at].fill(0);
-            }
-            5..7 => assert!(world.read(offset, len).await.unwrap() == model[at], "read {offset}+{len}"),
-            _ => side_by_side(world, model, random).await,
-        }
+/// An array of the shape; one without redundancy has members of different sizes.
+fn start(shape: &Shape) -> Running {
+    let mut spec = shape.spec();
+    if !shape.level.is_redundant() {
+        spec.roles[1].as_mut().unwrap().info.size += 3 * shape.chunk;
     }
-    assert!(world.read_all().await.unwrap() == model, "the whole array");
-    assert_eq!(world.scrub(SyncMode::Check).await.unwrap().mismatch_sectors, 0);
+    Running::start(World::create(&spec), world::config())
 }
 
-/// Writes that run at the same time, some over one another: each sector ends as one of them wrote it.
-async fn side_by_side(world: &World, model: &mut [u8], random: &mut Random) {
-    let size = model.len() as u64;
-    let near = random.below(size / 512) * 512;
-    let writes: Vec<(u64, Rc<Vec<u8>>)> = (0..random.below(12) + 2)
-        .map(|_| {
-            let (_, len) = range(random, size.min(40 << 10));
-            let offset = (near + random.below(64) * 512).min(size - len as u64);
-            (offset, Rc::new(world::pattern(random.next(), len)))
-        })
-        .collect();
-    let tasks = writes.iter().map(|(offset, bytes)| {
-        let (array, pool, offset, bytes) =
-            (world.array.clone(), world.pool.clone(), *offset, Rc::clone(bytes));
-        world.io.spawn(async move {
-            let buf = pool.alloc(bytes.len()).await;
-            buf.bytes_mut().copy_from_slice(&bytes);
-            array.write(offset, buf.all(), false).await
-        })
+/// Clients side by side; then all is read, redundancy is compared, and the array stopped.
+fn exercise(run: &Running, oracle: &Rc<RefCell<Oracle>>, requests: u64, seed: u64, who: &str) {
+    let client = run.client(oracle);
+    run.run(async |run| {
+        let troubles = client.side_by_side(&run.io, LANES, requests, MIX, seed).await;
+        assert!(troubles.is_empty(), "{who}: {}", troubles[0]);
+        assert_eq!(run.scrub(SyncMode::Check).await.unwrap().mismatch_sectors, 0, "{who}");
     });
-    let results: Vec<Result<(), VolumeError>> = join_all(tasks.collect::<Vec<_>>()).await;
-    assert!(results.iter().all(Result::is_ok), "{results:?}");
-    let now = world.read_all().await.unwrap();
-    for (sector, (old, new)) in model.chunks_mut(512).zip(now.chunks(512)).enumerate() {
-        let at = sector as u64 * 512;
-        let mut candidates = writes.iter().filter_map(|(offset, bytes)| {
-            let from = at.checked_sub(*offset)? as usize;
-            bytes.get(from..from + 512)
-        });
-        let touched = candidates.clone().next().is_some();
-        let explained = if touched { candidates.any(|bytes| bytes == new) } else { old == new };
-        assert!(explained, "sector {sector} holds what nobody wrote");
-        old.copy_from_slice(new);
-    }
+    run.stop();
+    oracle.borrow_mut().stopped();
+}
+
+/// Reads all; what several clients wrote at once must be the same whoever is asked for it.
+fn judge(run: &Running, oracle: &Rc<RefCell<Oracle>>, who: &str) {
+    let read = run.run(async |run| run.client(oracle).read_all().await);
+    read.unwrap_or_else(|trouble| panic!("{who}: {trouble}"));
 }
 
 fn check_shape(level: Level, layout: Layout, members: usize, chunk: u64, seed: u64) {
     let rows = if chunk > 4096 { 6 } else { 20 };
-    let mut sizes = vec![rows * chunk; members];
-    if level == Level::Raid0 || level == Level::Linear {
-        sizes[1] += 3 * chunk;
-    }
-    let mut random = Random::new(seed);
-    let whole = World::with(level, layout, chunk, &sizes, world::config());
-    let mut model = vec![0; whole.array.limits().size as usize];
-    whole.run(async |w| exercise(w, &mut model, &mut random, 30).await);
+    let whole = start(&world::shape(level, layout, chunk, members, rows * chunk));
+    let who = format!("{level} {layout} of {members}, chunk {chunk}");
+    let oracle = whole.oracle();
+    exercise(&whole, &oracle, 25, seed, &who);
     let sets = tolerated(whole.array.geometry());
     for lost in &sets {
-        let degraded = whole.without(lost);
-        let seen = degraded.run(async |w| w.read_all().await);
-        assert!(seen.unwrap() == model, "{level} {layout} chunk {chunk} without {lost:?}");
+        judge(&whole.without(lost), &oracle, &format!("{who}, without {lost:?}"));
     }
     // Go on writing with members lost, on one set after the other: what the absent ones hold is stale from then on,
     // so each set gets members of its own.
@@ -145,21 +110,15 @@ fn check_shape(level: Level, layout: Layout, members: usize, chunk: u64, seed: u
         sets
     };
     for lost in sets {
-        let own = World::with(level, layout, chunk, &sizes, world::config());
-        own.run(async |w| w.write_all(&model).await).unwrap();
-        let degraded = own.without(&lost);
-        let mut content = model.clone();
-        degraded.run(async |w| exercise(w, &mut content, &mut random, 25).await);
+        let who = format!("{who}, written without {lost:?}");
+        let degraded = whole.without(&lost);
+        let own = Rc::new(RefCell::new(oracle.borrow().clone()));
+        exercise(&degraded, &own, 20, seed + 7, &who);
         // Whatever redundancy is left is true: lose one more where that is allowed.
         for also in 0..members as u16 {
-            let mut more = lost.clone();
-            more.push(also);
-            if !lost.contains(&also) && degraded.array.geometry().can_lose(&more) {
-                let seen = degraded.without(&more).run(async |w| w.read_all().await).unwrap();
-                assert!(
-                    seen == content,
-                    "{level} {layout} chunk {chunk}: wrote without {lost:?}, read without {more:?}"
-                );
+            let more = [&lost[..], &[also]].concat();
+            if !lost.contains(&also) && whole.array.geometry().can_lose(&more) {
+                judge(&degraded.without(&more), &own, &format!("{who}, read without {more:?}"));
             }
         }
     }

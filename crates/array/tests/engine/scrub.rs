@@ -1,26 +1,27 @@
 //! Check and repair, with md's counting; and recovery of a member.
 
-use brindle_array::{Config, MismatchKind, SyncMode, SyncReport, Volume};
+use brindle_array::{MismatchKind, OpenConfig, SyncMode, SyncReport};
 use brindle_layout::{Layout, Level, ParityLayout, Place, Raid10Layout};
+use brindle_testkit::world::read;
 
-use crate::world::{self, DATA_OFFSET, World};
+use crate::world::{self, DATA_OFFSET, Running};
 
-fn filled(level: Level, layout: Layout, members: usize) -> (World, Vec<u8>) {
-    let world = World::new(level, layout, 65536, members, 1 << 20);
-    let content = world::pattern(9, world.array.limits().size as usize);
+fn filled(level: Level, layout: Layout, members: usize) -> (Running, Vec<u8>) {
+    let world = world::start(level, layout, 65536, members, 1 << 20);
+    let content = world::pattern(9, world.size() as usize);
     world.run(async |w| w.write_all(&content).await).unwrap();
     assert_eq!(world.run(async |w| w.scrub(SyncMode::Check).await).unwrap(), Default::default());
     (world, content)
 }
 
-fn rot(world: &World, role: usize, offset: u64) {
+fn rot(world: &Running, role: usize, offset: u64) {
     let mut byte = [0];
-    world.memory.peek(world.ids[role], DATA_OFFSET + offset, &mut byte);
-    world.memory.poke(world.ids[role], DATA_OFFSET + offset, &[byte[0] ^ 1]);
+    world.bench.peek(world.ids[role], DATA_OFFSET + offset, &mut byte);
+    world.bench.poke(world.ids[role], DATA_OFFSET + offset, &[byte[0] ^ 1]);
 }
 
 /// Checks twice (the first changes nothing), repairs, and finds nothing more.
-fn check_and_repair(world: &World, sectors: u64) -> Vec<(u16, u64, MismatchKind)> {
+fn check_and_repair(world: &Running, sectors: u64) -> Vec<(u16, u64, MismatchKind)> {
     let mut places = Vec::new();
     for mode in [SyncMode::Check, SyncMode::Check, SyncMode::Repair] {
         let report = world.run(async |w| w.scrub(mode).await).unwrap();
@@ -61,14 +62,15 @@ fn mirrors_count_the_whole_block_for_each_copy_that_differs() {
 
 #[test]
 fn a_scrub_reads_each_member_in_large_operations() {
-    let config = Config { scratch_bytes: 16 << 20, ..Config::default() };
+    let config = OpenConfig { scratch_bytes: 16 << 20, ..world::config() };
     let layout = Layout::Parity(ParityLayout::LeftSymmetric);
-    let world = World::with(Level::Raid5, layout, 65536, &[4 << 20; 4], config);
-    let report = world.run(async |w| w.array.sync_window(0, 4 << 20, SyncMode::Check).await).unwrap();
-    assert_eq!(report, SyncReport::default());
-    for &id in &world.ids {
-        let reads = world.memory.op_counts(id).0;
-        assert!(reads <= 8, "{reads} reads for 4 MiB");
+    let world = Running::of(&world::shape(Level::Raid5, layout, 65536, 4, 4 << 20), config);
+    let counts = world.counted(async |w| {
+        let report = w.array.sync_window(0, 4 << 20, SyncMode::Check).await.unwrap();
+        assert_eq!(report, SyncReport::default());
+    });
+    for (reads, _) in counts {
+        assert!((1..=8).contains(&reads), "{reads} reads for 4 MiB");
     }
 }
 
@@ -86,14 +88,14 @@ fn a_member_is_recovered_from_the_others() {
         let (world, content) = filled(level, layout, members);
         let size = world.array.geometry().member_size();
         for role in 0..members as u16 {
-            let id = world.ids[usize::from(role)];
-            let mut before = vec![0; size as usize];
-            world.memory.peek(id, DATA_OFFSET, &mut before);
-            world.memory.poke(id, DATA_OFFSET, &vec![0xAA; size as usize]);
             let recovering = world.recovering(role);
+            let id = recovering.ids[usize::from(role)];
+            let mut before = vec![0; size as usize];
+            recovering.bench.peek(id, DATA_OFFSET, &mut before);
+            recovering.bench.poke(id, DATA_OFFSET, &vec![0xAA; size as usize]);
             recovering.run(async |w| w.array.recover_window(role, 0, size).await).unwrap();
             let mut after = vec![0; size as usize];
-            world.memory.peek(id, DATA_OFFSET, &mut after);
+            recovering.bench.peek(id, DATA_OFFSET, &mut after);
             let used = |at: usize| world.array.geometry().place(role, at as u64) != Place::Unused;
             for at in (0..size as usize).step_by(4096).filter(|&at| used(at)) {
                 assert!(
@@ -102,17 +104,17 @@ fn a_member_is_recovered_from_the_others() {
                 );
             }
         }
-        assert!(world.run(async |w| w.read_all().await).unwrap() == content);
+        assert!(world.without(&[]).run(async |w| w.read_all().await).unwrap() == content);
     }
 }
 
 #[test]
 fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_true() {
     for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
-        let (world, mut content) = filled(level, Layout::Parity(ParityLayout::LeftSymmetric), members);
+        let (world, content) = filled(level, Layout::Parity(ParityLayout::LeftSymmetric), members);
         let size = world.array.geometry().member_size();
         for role in 0..members as u16 {
-            let recovering = world.recovering(role);
+            let (recovering, mut content) = (world.recovering(role), content.clone());
             recovering.run(async |w| {
                 w.array.recover_window(role, 0, size).await.unwrap();
                 // Nobody has told the array yet how far the recovery has come.
@@ -123,10 +125,12 @@ fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_true() {
                     content[at..at + bytes.len()].copy_from_slice(&bytes);
                 }
             });
-            let whole = world.without(&[]);
-            assert!(whole.run(async |w| w.read_all().await).unwrap() == content);
-            let report = whole.run(async |w| w.scrub(SyncMode::Check).await).unwrap();
-            assert_eq!(report, SyncReport::default(), "{level} role {role}");
+            let whole = recovering.unrecorded(&recovering.ids);
+            recovering.run(async |w| {
+                assert!(read(&w.pool, &whole, 0, content.len()).await.unwrap() == content);
+                let report = whole.check(SyncMode::Check, |_| ()).await.unwrap();
+                assert_eq!(report, SyncReport::default(), "{level} role {role}");
+            });
         }
     }
 }

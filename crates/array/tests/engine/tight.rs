@@ -1,23 +1,24 @@
 //! Wide arrays with as little memory as they accept.
 
-use brindle_array::{Config, SyncMode, Volume};
+use brindle_array::{OpenConfig, SyncMode};
 use brindle_layout::{Layout, Level};
+use brindle_testkit::world::patient;
 
-use crate::world::{self, DATA_OFFSET, World};
+use crate::world::{self, DATA_OFFSET, Running};
 
 const CHUNK: u64 = 128 << 10;
 
-fn tight(level: Level, members: usize) -> World {
-    let config = Config { scratch_bytes: 0, ..Config::default() };
-    World::with(level, Layout::default_for(level), CHUNK, &vec![2 * CHUNK; members], config)
+fn tight(level: Level, members: usize) -> Running {
+    let shape = world::shape(level, Layout::default_for(level), CHUNK, members, 2 * CHUNK);
+    Running::of(&shape, OpenConfig { scratch_bytes: 0, ..patient() })
 }
 
 /// Fills the array, spoils a member, and has everything mended by `heal`.
-fn mends(level: Level, members: usize, heal: &impl AsyncFn(&World, &[u8])) {
+fn mends(level: Level, members: usize, heal: &impl AsyncFn(&Running, &[u8])) {
     let world = tight(level, members);
-    let content = world::pattern(3, world.array.limits().size as usize);
+    let content = world::pattern(3, world.size() as usize);
     world.run(async |w| w.write_all(&content).await).unwrap();
-    world.memory.spoil(world.ids[1], DATA_OFFSET + 4096, CHUNK);
+    world.bench.spoil(world.ids[1], DATA_OFFSET + 4096, CHUNK);
     world.run(async |w| heal(w, &content).await);
     assert!(world.readable(world.ids[1], DATA_OFFSET, 2 * CHUNK as usize), "{level} over {members}");
     let report = world.run(async |w| w.scrub(SyncMode::Check).await).unwrap();

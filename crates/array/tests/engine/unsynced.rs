@@ -1,11 +1,17 @@
 //! Parity that is not known true, and members lost: every answer that can be given is, and no byte that was never
 //! written.
 
-use brindle_array::{Array, RoleState, SyncMode, Volume, VolumeError};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use brindle_array::{Array, RoleState, SyncMode, VolumeError};
 use brindle_io::sync::join_all;
 use brindle_layout::{Family, Layout, Level, ParityLayout, ParityRows};
+use brindle_testkit::client::{Client, Trouble};
+use brindle_testkit::load::Request;
+use brindle_testkit::oracle::Oracle;
 
-use crate::world::{self, DATA_OFFSET, Random, World};
+use crate::world::{self, DATA_OFFSET, Random, Running};
 
 const CHUNK: u64 = 8192;
 const ROWS: u64 = 6;
@@ -13,42 +19,42 @@ const SECTOR: u64 = 512;
 /// Sectors of a chunk.
 const COLS: u64 = CHUNK / SECTOR;
 
-fn map(world: &World) -> ParityRows {
-    match world.array.geometry().family() {
+fn map(run: &Running) -> ParityRows {
+    match run.array.geometry().family() {
         Family::Parity(map) => map.clone(),
         _ => unreachable!("these are parity arrays"),
     }
 }
 
-/// An array with this content, whose parity is in doubt from a row on, and wrong there.
-fn doubtful(level: Level, layout: ParityLayout, members: usize, from: u64, content: &mut Vec<u8>) -> World {
-    let world = World::new(level, Layout::Parity(layout), CHUNK, members, ROWS * CHUNK);
-    *content = world::pattern(5, world.array.limits().size as usize);
-    world.run(async |w| w.write_all(content).await).unwrap();
+/// A full array whose parity is in doubt from a row on, and wrong there; and what it holds.
+fn doubtful(level: Level, layout: ParityLayout, members: usize, from: u64) -> (Running, Rc<RefCell<Oracle>>) {
+    let run = world::start(level, Layout::Parity(layout), CHUNK, members, ROWS * CHUNK);
+    let oracle = run.oracle();
+    run.run(async |run| run.client(&oracle).write_all().await).unwrap();
+    oracle.borrow_mut().stopped();
     for row in from..ROWS {
-        let roles = map(&world).row(row);
+        let roles = map(&run).row(row);
         for (seed, role) in (row * 2..).zip(core::iter::once(roles.p()).chain(roles.q())) {
             let garbage = world::pattern(900 + seed, CHUNK as usize);
-            world.memory.poke(world.ids[usize::from(role)], DATA_OFFSET + row * CHUNK, &garbage);
+            run.bench.poke(run.ids[usize::from(role)], DATA_OFFSET + row * CHUNK, &garbage);
         }
     }
-    world.array.doubt_redundancy(from * CHUNK);
-    world
+    (world::doubted(&run, from * CHUNK), oracle)
 }
 
-/// What must be true of the array.
+/// What must be true of the array, beside what its sectors hold.
 struct Model {
     map: ParityRows,
-    content: Vec<u8>,
+    client: Client<Array>,
     lost: Vec<u16>,
     /// By row and sector of a chunk: parity is known true.
     known: Vec<bool>,
 }
 
 impl Model {
-    fn new(world: &World, content: Vec<u8>, from: u64) -> Self {
+    fn new(run: &Running, oracle: &Rc<RefCell<Oracle>>, from: u64) -> Self {
         let known = (0..ROWS * COLS).map(|at| at / COLS < from).collect();
-        Self { map: map(world), content, lost: Vec::new(), known }
+        Self { map: map(run), client: run.client(oracle), lost: Vec::new(), known }
     }
 
     /// Data members of a row that are lost, by index.
@@ -58,10 +64,10 @@ impl Model {
     }
 
     /// Whether a write may be done, and what is known after it.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+    fn write(&mut self, offset: u64, len: u64) -> bool {
         let written = |row: u64, index: u16, col: u64| {
             let at = row * self.map.row_data_bytes() + u64::from(index) * CHUNK + col * SECTOR;
-            offset <= at && at < offset + bytes.len() as u64
+            offset <= at && at < offset + len
         };
         let mut known = self.known.clone();
         for row in 0..ROWS {
@@ -77,7 +83,6 @@ impl Model {
             }
         }
         self.known = known;
-        self.content[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
         true
     }
 
@@ -96,57 +101,61 @@ impl Model {
     }
 
     /// Reads single sectors, and a longer stretch.
-    async fn check(&self, world: &World, random: &mut Random, who: &str) {
-        let sectors = self.content.len() as u64 / SECTOR;
-        let stretch =
-            |from: u64, len: u64| &self.content[(from * SECTOR) as usize..((from + len) * SECTOR) as usize];
+    async fn check(&self, run: &Running, random: &mut Random, who: &str) {
+        let sectors = run.size() / SECTOR;
         let long = random.below(sectors - 40);
         for (from, len) in (0..sectors).map(|sector| (sector, 1)).chain([(long, 40)]) {
-            let read = world.read(from * SECTOR, (len * SECTOR) as usize).await;
+            let answer = self.client.ask(Request::Read { offset: from * SECTOR, len: len * SECTOR }).await;
             let readable = (from..from + len).all(|sector| self.readable(sector));
-            assert_eq!(read.is_ok(), readable, "{who}: {len} sectors at {from}");
-            assert!(read.is_err() || read.unwrap() == stretch(from, len), "{who}: {len} sectors at {from}");
+            let fits = match answer {
+                Ok(()) => readable,
+                Err(Trouble::Refused(..)) => !readable,
+                Err(Trouble::Wrong(..)) => false,
+            };
+            assert!(fits, "{who}: {len} sectors at {from}: {answer:?}");
         }
     }
 }
 
 /// Writes, zeroes, full rows, windows of a resync, and members lost between them.
-async fn live(world: &World, model: &mut Model, deaths: &[(u64, u16)], random: &mut Random, who: &str) {
-    let (row, size) = (model.map.row_data_bytes(), model.content.len() as u64);
+async fn live(run: &Running, model: &mut Model, deaths: &[(u64, u16)], random: &mut Random, who: &str) {
+    let (row, size) = (model.map.row_data_bytes(), run.size());
     for step in 0..36 {
         for &(_, role) in deaths.iter().filter(|(at, _)| *at == step) {
-            world.array.fail(role).await.unwrap();
+            run.array.fail(role).await.unwrap();
             model.lost.push(role);
-            model.check(world, random, who).await;
+            model.check(run, random, who).await;
         }
         let (offset, len) = match random.below(6) {
             0 => (random.below(ROWS - 1) * row, row * (1 + random.below(2))),
             1 => (random.below(size / SECTOR - 60) * SECTOR, (1 + random.below(60)) * SECTOR),
             _ => (random.below(size / SECTOR - 8) * SECTOR, (1 + random.below(8)) * SECTOR),
         };
-        if random.below(12) == 0 {
+        if random.one_in(12) {
             let row = random.below(ROWS);
-            world.array.sync_window(row * CHUNK, CHUNK, SyncMode::Repair).await.unwrap();
+            run.array.sync_window(row * CHUNK, CHUNK, SyncMode::Repair).await.unwrap();
             if model.lost_of(row).is_empty() {
                 model.known[(row * COLS) as usize..((row + 1) * COLS) as usize].fill(true);
             }
             continue;
         }
-        let zero = random.below(6) == 0;
-        let bytes = if zero { vec![0; len as usize] } else { world::pattern(random.next(), len as usize) };
-        let allowed = model.write(offset, &bytes);
+        let (fua, keep) = (false, false);
+        let request = if random.one_in(6) {
+            Request::Zeroes { offset, len, fua, keep }
+        } else {
+            Request::Write { offset, len, fua }
+        };
+        let allowed = model.write(offset, len);
         if !allowed && !model.is_plain(offset, len) {
             continue;
         }
-        let result = if zero {
-            world.array.write_zeroes(offset, len, Default::default()).await
-        } else {
-            world.write(offset, &bytes).await
-        };
-        assert_eq!(result.is_ok(), allowed, "{who} step {step}: {result:?}, {len} bytes at {offset}");
-        assert!(result.is_ok() || result == Err(VolumeError::TooManyLost));
+        match model.client.ask(request).await {
+            Ok(()) => assert!(allowed, "{who} step {step}: {request:?} was done"),
+            Err(Trouble::Refused(_, VolumeError::TooManyLost)) if !allowed => {}
+            Err(trouble) => panic!("{who} step {step}: {trouble}"),
+        }
         if step % 6 == 5 {
-            model.check(world, random, who).await;
+            model.check(run, random, who).await;
         }
     }
 }
@@ -164,38 +173,30 @@ fn what_can_be_answered_is_and_the_rest_is_an_error() {
             let who = format!("{level} {layout:?} seed {seed}");
             let mut random = Random::new(seed + 1);
             let from = random.below(3);
-            let mut content = Vec::new();
-            let world = doubtful(level, layout, members, from, &mut content);
-            let mut model = Model::new(&world, content, from);
+            let (run, oracle) = doubtful(level, layout, members, from);
+            let mut model = Model::new(&run, &oracle, from);
             let first = random.below(members as u64) as u16;
             let second = (first + 1 + random.below(members as u64 - 1) as u16) % members as u16;
             let deaths = [(random.below(12), first), (random.below(30), second)];
-            world.run(async |w| live(w, &mut model, &deaths[..tolerance], &mut random, &who).await);
-            world.io.shutdown();
+            run.run(async |run| live(run, &mut model, &deaths[..tolerance], &mut random, &who).await);
         }
     }
 }
 
-/// Writes side by side, and a resync; gives what each write was answered.
-async fn together(world: &World) -> (Vec<(u64, Vec<u8>)>, Vec<Result<(), VolumeError>>) {
-    let mut random = Random::new(9);
-    let row = map(world).row_data_bytes();
+/// Writes side by side, and a resync; gives what was not done.
+async fn together(run: &Running, client: &Client<Array>) -> Vec<Trouble> {
+    let row = map(run).row_data_bytes();
     let parts =
         [(0, row), (row + 512, 3072), (row + CHUNK, 8192), (2 * row + 4096, row), (4 * row + 1024, 512)];
-    let writes: Vec<_> = parts.map(|(at, len)| (at, world::pattern(random.next(), len as usize))).to_vec();
-    let array = world.array.clone();
-    let resync = world.io.spawn(async move { resync(&array).await });
-    let tasks = writes.iter().cloned().map(|(offset, bytes)| {
-        let (array, pool) = (world.array.clone(), world.pool.clone());
-        world.io.spawn(async move {
-            let buf = pool.alloc(bytes.len()).await;
-            buf.bytes_mut().copy_from_slice(&bytes);
-            array.write(offset, buf.all(), false).await
-        })
+    let array = run.array.clone();
+    let resync = run.io.spawn(async move { resync(&array).await });
+    let tasks = parts.map(|(offset, len)| {
+        let client = client.clone();
+        run.io.spawn(async move { client.ask(Request::Write { offset, len, fua: false }).await })
     });
-    let results = join_all(tasks.collect::<Vec<_>>()).await;
+    let troubles = join_all(tasks).await.into_iter().filter_map(Result::err).collect();
     resync.await;
-    (writes, results)
+    troubles
 }
 
 async fn resync(array: &Array) {
@@ -209,23 +210,25 @@ async fn resync(array: &Array) {
 #[test]
 fn members_lost_at_any_moment_of_a_resync() {
     for (level, members, deaths) in [(Level::Raid5, 4, 1), (Level::Raid6, 5, 1), (Level::Raid6, 5, 2)] {
-        let mut content = Vec::new();
-        let calm = doubtful(level, ParityLayout::LeftSymmetric, members, 0, &mut content);
-        let before: u64 = calm.ids.iter().map(|&id| calm.memory.op_counts(id)).map(|(r, w)| r + w).sum();
-        calm.run(async |w| together(w).await);
-        let after: u64 = calm.ids.iter().map(|&id| calm.memory.op_counts(id)).map(|(r, w)| r + w).sum();
-        for at in 0..after - before {
+        let start = || doubtful(level, ParityLayout::LeftSymmetric, members, 0);
+        let (calm, oracle) = start();
+        let counts = calm.counted(async |run| {
+            assert_eq!(together(run, &run.client(&oracle)).await, []);
+        });
+        let operations: u64 = counts.into_iter().map(|(reads, writes)| reads + writes).sum();
+        for at in 0..operations {
             for victim in 0..members {
                 let who = format!("{level}: {deaths} lost from {victim} on after {at}");
-                let world = doubtful(level, ParityLayout::LeftSymmetric, members, 0, &mut content);
+                let (run, oracle) = start();
                 for n in 0..deaths {
-                    let (after, id) = (at + 3 * n as u64, world.ids[(victim + n) % members]);
-                    world.memory.strike_after(after, id, at % 2 == 0);
+                    let (after, id) = (at + 3 * n as u64, run.ids[(victim + n) % members]);
+                    run.bench.strike_after(after, id, at % 2 == 0);
                 }
-                let (writes, results) = world.run(async |w| together(w).await);
-                assert!(deaths == 2 || results.iter().all(Result::is_ok), "{who}: {results:?}");
-                world.run(async |w| check_sectors(w, &content, &writes, &results, deaths, &who).await);
-                world.io.shutdown();
+                oracle.borrow_mut().upset();
+                let client = run.client(&oracle);
+                let troubles = run.run(async |run| together(run, &client).await);
+                assert!(deaths == 2 || troubles.is_empty(), "{who}: {troubles:?}");
+                run.run(async |run| check_sectors(run, &client, deaths, &who).await);
             }
         }
     }
@@ -233,33 +236,20 @@ fn members_lost_at_any_moment_of_a_resync() {
 
 /// Each sector is what was acknowledged, or old or new where nothing was; or an error, if it was lost and nobody has
 /// written it. With two deaths a write's member may be the second.
-async fn check_sectors(
-    world: &World,
-    content: &[u8],
-    writes: &[(u64, Vec<u8>)],
-    results: &[Result<(), VolumeError>],
-    deaths: usize,
-    who: &str,
-) {
-    let rows = map(world);
-    for at in (0..content.len()).step_by(512) {
-        let covers = |(offset, bytes): &(u64, Vec<u8>)| {
-            (*offset as usize..*offset as usize + bytes.len()).contains(&at)
-        };
-        let over = writes.iter().zip(results).find(|(write, _)| covers(write));
-        let new = over.map(|((offset, bytes), _)| &bytes[at - *offset as usize..][..512]);
-        let acknowledged = over.is_some_and(|(_, result)| result.is_ok());
-        let position = rows.position(at as u64);
+async fn check_sectors(run: &Running, client: &Client<Array>, deaths: usize, who: &str) {
+    let rows = map(run);
+    for offset in (0..run.size()).step_by(SECTOR as usize) {
+        let began = client.oracle().borrow_mut().read_begins();
+        let acknowledged = client.oracle().borrow().is_written(began, offset);
+        let position = rows.position(offset);
         let role = rows.row(position.row).data_member(position.data_index);
-        let lost = world.array.state(role) != RoleState::InSync;
-        match world.read(at as u64, 512).await {
-            Ok(bytes) => {
-                let old = !acknowledged && bytes == content[at..at + 512];
-                assert!(old || Some(&bytes[..]) == new, "{who}: sector at {at}");
+        let lost = run.array.state(role) != RoleState::InSync;
+        match client.ask(Request::Read { offset, len: SECTOR }).await {
+            Ok(()) => {}
+            Err(Trouble::Refused(_, error)) => {
+                assert!(lost && (deaths == 2 || !acknowledged), "{who}: sector at {offset}: {error}");
             }
-            Err(error) => {
-                assert!(lost && (deaths == 2 || !acknowledged), "{who}: sector at {at}: {error}");
-            }
+            Err(wrong) => panic!("{who}: {wrong}"),
         }
     }
 }

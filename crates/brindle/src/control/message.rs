@@ -27,13 +27,28 @@ pub(crate) enum Answer {
     Error(String),
 }
 
-/// The line that answers a line: what `handle` makes of a request, or that it is none.
-pub(crate) fn reply(line: &[u8], handle: impl FnOnce(Request) -> Answer) -> serde_json::Result<Vec<u8>> {
-    let answer = match serde_json::from_slice(line) {
-        Ok(request) => handle(request),
-        Err(error) => Answer::Error(format!("not a request: {error}")),
-    };
-    let mut line = serde_json::to_vec(&answer)?;
+/// The line that follows the answer to a request to stop, when all is over and the members are free.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ended")]
+pub(crate) enum Ended {
+    /// Everything that was written is on the members, and they say so.
+    Well,
+    /// Something could not be done.
+    Badly {
+        /// What.
+        why: String,
+    },
+}
+
+/// The request in a line, or the answer to what is none.
+pub(crate) fn request(line: &[u8]) -> Result<Request, Answer> {
+    serde_json::from_slice(line).map_err(|error| Answer::Error(format!("not a request: {error}")))
+}
+
+/// An answer as a line.
+pub(crate) fn line(answer: &impl Serialize) -> Vec<u8> {
+    // Strings and plain values have a form in any case.
+    let mut line = serde_json::to_vec(answer).unwrap_or_default();
     line.push(b'\n');
-    Ok(line)
+    line
 }

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::Trouble;
-use super::client::Client;
+use super::{Trouble, connect};
 
 /// Bytes of each read and write of the load.
 const BLOCK: usize = 16 * 1024;
@@ -45,8 +44,8 @@ impl Load {
 }
 
 fn run(socket: &Path, content: &[u8], from: u64, stop: &AtomicBool) -> Result<Tally, Trouble> {
-    let mut client = Client::connect(socket).map_err(Trouble::io("connecting the load"))?;
-    let blocks = ((client.size - from) / BLOCK as u64).min(512);
+    let mut client = connect(socket)?;
+    let blocks = ((client.size() - from) / BLOCK as u64).min(512);
     let mut tally = Tally { marks: vec![0; blocks as usize], from, ..Tally::default() };
     let began = Instant::now();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
@@ -58,7 +57,7 @@ fn run(socket: &Path, content: &[u8], from: u64, stop: &AtomicBool) -> Result<Ta
         random ^= random << 17;
         if random & 1 == 0 {
             let at = (random >> 8) as usize % (content.len() / BLOCK) * BLOCK;
-            client.read(at as u64, &mut block).map_err(Trouble::io("reading under load"))?;
+            client.read(at as u64, &mut block).map_err(Trouble::when("reading under load"))?;
             if block != content[at..at + BLOCK] {
                 return Err(Trouble::new(format!("wrong bytes at {at} while members failed")));
             }
@@ -68,14 +67,14 @@ fn run(socket: &Path, content: &[u8], from: u64, stop: &AtomicBool) -> Result<Ta
             let mark = tally.writes + 1;
             block.fill(mark as u8);
             block[..8].copy_from_slice(&mark.to_le_bytes());
-            client.write(from + at * BLOCK as u64, &block).map_err(Trouble::io("writing under load"))?;
+            client.write(from + at * BLOCK as u64, &block).map_err(Trouble::when("writing under load"))?;
             tally.marks[at as usize] = mark;
             tally.writes += 1;
         }
     }
-    client.flush().map_err(Trouble::io("flushing the load"))?;
+    client.flush().map_err(Trouble::when("flushing the load"))?;
     tally.seconds = began.elapsed().as_secs_f64();
-    client.close().map_err(Trouble::io("closing the load"))?;
+    client.close().map_err(Trouble::when("closing the load"))?;
     Ok(tally)
 }
 

@@ -1,23 +1,23 @@
 //! The main job, start to end, on plain files: create, serve, write, lose two members under load, read back.
 
-mod client;
 mod content;
 mod load;
 mod say;
 
 use std::fs;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use brindle_export::nbd;
 use sha2::{Digest, Sha256};
 
 use crate::cli::Demo;
 use crate::failure::Failure;
 use crate::units::Bytes;
-use client::Client;
 use content::Content;
 use say::{Story, rate};
 
@@ -26,6 +26,9 @@ const CHUNK: &str = "64K";
 const NAME: &str = "demo";
 /// The members that die: not neighbours, so that data and parity are both among what is lost.
 const VICTIMS: [usize; 2] = [1, 4];
+
+/// A connection to the server, as any other client's.
+type Client = nbd::client::Client<UnixStream>;
 
 /// Why the demo can't go on.
 #[derive(Debug)]
@@ -37,6 +40,10 @@ impl Trouble {
     }
 
     fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        Self::when(doing)
+    }
+
+    fn when<E: std::fmt::Display>(doing: &'static str) -> impl Fn(E) -> Self {
         move |error| Self(format!("{doing}: {error}"))
     }
 }
@@ -75,8 +82,8 @@ fn play(stage: &Stage, member_size: Bytes) -> Result<(), Trouble> {
 
     story.step("Serve it over NBD on a Unix socket");
     let mut server = Server::start(stage)?;
-    let mut client = Client::connect(&stage.socket).map_err(Trouble::io("connecting to the server"))?;
-    story.done(&format!("export of {}", Bytes(client.size)));
+    let mut client = connect(&stage.socket)?;
+    story.done(&format!("export of {}", Bytes(client.size())));
 
     story.step("Write the content through the socket, and read it back");
     let took = timed(|| write_all(&mut client, &content.bytes))?;
@@ -101,10 +108,10 @@ fn play(stage: &Stage, member_size: Bytes) -> Result<(), Trouble> {
     story.step("Verify again, degraded");
     let content = Content { bytes: Arc::unwrap_or_clone(bytes), ..content };
     verify(&story, &mut client, &content, &hash, "read with two members gone")?;
-    let blocks = tally.verify(|at, into| client.read(at, into).map_err(Trouble::io("reading")))?;
+    let blocks = tally.verify(|at, into| client.read(at, into).map_err(Trouble::when("reading")))?;
     story
         .done(&format!("all {blocks} blocks that were written meanwhile hold their last acknowledged write"));
-    client.close().map_err(Trouble::io("closing"))?;
+    client.close().map_err(Trouble::when("closing"))?;
 
     story.step("Stop, and throw the two dead members away");
     stage.run(&["stop", NAME])?;
@@ -120,8 +127,14 @@ fn play(stage: &Stage, member_size: Bytes) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// Connects and chooses the default export.
+fn connect(socket: &Path) -> Result<Client, Trouble> {
+    let stream = UnixStream::connect(socket).map_err(Trouble::io("connecting to the server"))?;
+    nbd::client::Client::connect(stream, "").map_err(Trouble::when("choosing the export"))
+}
+
 fn write_all(client: &mut Client, bytes: &[u8]) -> Result<(), Trouble> {
-    client.write(0, bytes).and_then(|()| client.flush()).map_err(Trouble::io("writing"))
+    client.write(0, bytes).and_then(|()| client.flush()).map_err(Trouble::when("writing"))
 }
 
 fn verify(
@@ -132,7 +145,7 @@ fn verify(
     how: &str,
 ) -> Result<(), Trouble> {
     let mut back = vec![0; content.bytes.len()];
-    let took = timed(|| client.read(0, &mut back).map_err(Trouble::io("reading")))?;
+    let took = timed(|| client.read(0, &mut back).map_err(Trouble::when("reading")))?;
     let found = digest(&back);
     story.fact(&format!("{how:<21} {}", rate(back.len(), took)));
     same(story, hash, &found)

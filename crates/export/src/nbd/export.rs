@@ -7,6 +7,7 @@ use brindle_array::Volume;
 
 use super::handshake::Offer;
 use super::proto::MAX_STRING;
+use crate::session::Tally;
 
 /// Why an export could not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,36 +18,6 @@ pub enum AddExportError {
     /// There is an export of that name already.
     #[error("there is an export named {0:?} already: choose another name")]
     Duplicate(String),
-}
-
-/// What was done on an export, or on a connection, so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Requests replied to.
-    pub requests: u64,
-    /// Bytes read by clients.
-    pub read_bytes: u64,
-    /// Bytes written by clients.
-    pub written_bytes: u64,
-    /// Requests replied to with an error.
-    pub errors: u64,
-}
-
-/// Counters that are added to while others look.
-#[derive(Default)]
-pub(crate) struct Tally(Cell<Counters>);
-
-impl Tally {
-    pub(crate) fn get(&self) -> Counters {
-        self.0.get()
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, change: impl FnOnce(&mut Counters)) {
-        let mut counters = self.0.get();
-        change(&mut counters);
-        self.0.set(counters);
-    }
 }
 
 pub(crate) struct Export<V> {

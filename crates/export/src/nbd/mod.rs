@@ -5,16 +5,16 @@
 //! | [`proto`] | bytes to structs and back, what is allowed on an export; no I/O |
 //! | `handshake` | options, until the client has chosen an export |
 //! | `connection` | requests: one receiver, some slots, one sender per connection |
-//! | [`Server`] | listeners, exports, memory, the end |
+//! | [`client`] | the other side, for tools, tests and what comes |
+//! | [`Server`] | the exports; memory, limits and patience are those of every protocol (`crate::session`) |
 
-mod config;
+pub mod client;
 mod connection;
 mod export;
 mod handshake;
-mod inbox;
 pub mod proto;
 mod server;
 
-pub use config::Config;
-pub use export::{AddExportError, Counters};
-pub use server::{ConnectionStats, ExportStats, Server};
+pub use crate::session::{Config, ConnectionStats, Counters};
+pub use export::AddExportError;
+pub use server::{ExportStats, Server};

@@ -1,22 +1,28 @@
 //! A scripted client over in-process sockets, and a world for it.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-pub(crate) mod ram;
-
 use std::rc::Rc;
 
-use brindle_export::nbd::proto::{
-    CHUNK_DONE, ChunkHeader, Extent, OptionHeader, OptionReplyHeader, Request, SimpleReply, chunk_type,
-    command_code, info_code, option_code,
-};
+use brindle_export::nbd::client::wire;
+pub(crate) use brindle_export::nbd::client::wire::{Reply, info_request as go, meta_query as meta};
+use brindle_export::nbd::proto::{OptionReplyHeader, Request, command_code, info_code, option_code};
 use brindle_export::nbd::{Config, Server};
 use brindle_io::memory::Memory;
+use brindle_io::sim::Sim;
 use brindle_io::{Buf, Duration, Io, OpError, SocketId};
-use ram::RamVolume;
+use brindle_testkit::ram::RamVolume;
+
+/// Where the sockets are.
+pub(crate) enum Net {
+    /// In real time.
+    Memory(Memory),
+    /// In virtual time.
+    Sim(Sim),
+}
 
 /// A server with one export in RAM, and a listener for clients.
 pub(crate) struct World {
-    pub(crate) memory: Memory,
+    pub(crate) net: Net,
     pub(crate) io: Io,
     pub(crate) server: Server<RamVolume>,
     pub(crate) listener: SocketId,
@@ -32,6 +38,7 @@ pub(crate) fn small() -> Config {
         requests: 16,
         handshake: Duration::from_secs(60),
         stall: Duration::from_secs(60),
+        deadline: Duration::from_secs(600),
         grace: Duration::from_secs(60),
     }
 }
@@ -43,19 +50,42 @@ impl World {
 
     pub(crate) fn with(config: Config, volume: impl FnOnce(&Io) -> Rc<RamVolume>) -> Self {
         let memory = Memory::new();
-        let io = Io::new(Box::new(memory.clone()));
+        let (io, listener) = (Io::new(Box::new(memory.clone())), memory.listen());
+        Self::over(Net::Memory(memory), io, listener, config, volume)
+    }
+
+    /// A world in virtual time.
+    pub(crate) fn sim(config: Config, size: u64) -> Self {
+        let sim = Sim::new(1);
+        let (io, listener) = (Io::new(Box::new(sim.clone())), sim.listen());
+        Self::over(Net::Sim(sim), io, listener, config, |io| RamVolume::new(io, size))
+    }
+
+    fn over(
+        net: Net,
+        io: Io,
+        listener: SocketId,
+        config: Config,
+        volume: impl FnOnce(&Io) -> Rc<RamVolume>,
+    ) -> Self {
         let volume = volume(&io);
         let server = Server::new(&io, config);
         server.add_export("disk", "a disk in RAM", Rc::clone(&volume)).expect("a fresh name");
-        let listener = memory.listen();
         server.serve(listener);
         let client_pool = io.pool(64 << 20);
-        Self { memory, io, server, listener, volume, client_pool }
+        Self { net, io, server, listener, volume, client_pool }
+    }
+
+    pub(crate) fn connect_socket(&self) -> SocketId {
+        match &self.net {
+            Net::Memory(memory) => memory.connect(self.listener),
+            Net::Sim(sim) => sim.connect(self.listener),
+        }
     }
 
     /// A connection on which nothing has been said.
     pub(crate) fn connect(&self) -> Client {
-        let socket = self.memory.connect(self.listener);
+        let socket = self.connect_socket();
         let buf = self.client_pool.try_alloc(256 << 10).expect("few clients");
         Client { io: self.io.clone(), socket, buf, inbox: Vec::new(), structured: false }
     }
@@ -94,40 +124,16 @@ impl World {
             }
         });
         assert_eq!(self.io.tasks_alive(), 0, "tasks are left");
-        assert_eq!(self.server.pool().free_bytes(), self.server.pool().capacity(), "buffers are left");
+        assert_eq!(self.server.memory_in_use(), 0, "buffers are left");
         assert_eq!(self.volume.busy.get(), 0, "requests are left");
         assert_eq!(Rc::strong_count(&self.volume), 1, "the volume is still held");
     }
 }
 
-/// Data of `INFO` and `GO`.
-pub(crate) fn go(name: &[u8], wants: &[u16]) -> Vec<u8> {
-    let mut data = (name.len() as u32).to_be_bytes().to_vec();
-    data.extend(name);
-    data.extend((wants.len() as u16).to_be_bytes());
-    wants.iter().for_each(|info| data.extend(info.to_be_bytes()));
-    data
-}
-
-/// Data of the metadata context options.
-pub(crate) fn meta(name: &[u8], queries: &[&[u8]]) -> Vec<u8> {
-    let mut data = (name.len() as u32).to_be_bytes().to_vec();
-    data.extend(name);
-    data.extend((queries.len() as u32).to_be_bytes());
-    for query in queries {
-        data.extend((query.len() as u32).to_be_bytes());
-        data.extend(*query);
-    }
-    data
-}
-
 /// All that a client sends in a good session.
 pub(crate) fn session() -> Vec<u8> {
     let mut bytes = vec![0, 0, 0, 3];
-    let mut option = |option, data: &[u8]| {
-        bytes.extend(OptionHeader { option, len: data.len() as u32 }.encode());
-        bytes.extend(data);
-    };
+    let mut option = |option, data: &[u8]| bytes.extend(wire::option(option, data));
     option(option_code::LIST, b"");
     option(option_code::STRUCTURED_REPLY, b"");
     option(option_code::SET_META_CONTEXT, &meta(b"disk", &[b"base:allocation"]));
@@ -145,33 +151,6 @@ pub(crate) fn session() -> Vec<u8> {
     request(command_code::FLUSH, 0, b"");
     request(command_code::DISC, 0, b"");
     bytes
-}
-
-/// A reply in the transmission phase.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
-    Simple { cookie: u64, error: u32 },
-    Data { cookie: u64, offset: u64, data: Vec<u8> },
-    Error { cookie: u64, error: u32 },
-    Status { cookie: u64, extents: Vec<Extent> },
-}
-
-impl Reply {
-    pub(crate) fn cookie(&self) -> u64 {
-        match *self {
-            Self::Simple { cookie, .. }
-            | Self::Data { cookie, .. }
-            | Self::Error { cookie, .. }
-            | Self::Status { cookie, .. } => cookie,
-        }
-    }
-
-    pub(crate) fn error(&self) -> u32 {
-        match *self {
-            Self::Simple { error, .. } | Self::Error { error, .. } => error,
-            _ => 0,
-        }
-    }
 }
 
 /// One end of a connection that says what it is told to.
@@ -192,14 +171,19 @@ impl Client {
         Ok(())
     }
 
+    /// Waits for more bytes; `false` at the end.
+    async fn hear(&mut self) -> bool {
+        let got = self.io.recv(self.socket, &self.buf.all()).await.unwrap_or(0);
+        self.inbox.extend(&self.buf.bytes()[..got]);
+        got > 0
+    }
+
     /// The next bytes, or `None` if the server closes before they have come.
     pub(crate) async fn try_recv(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.inbox.len() < count {
-            let got = self.io.recv(self.socket, &self.buf.all()).await.ok()?;
-            if got == 0 {
+            if !self.hear().await {
                 return None;
             }
-            self.inbox.extend(&self.buf.bytes()[..got]);
         }
         let rest = self.inbox.split_off(count);
         Some(core::mem::replace(&mut self.inbox, rest))
@@ -213,6 +197,13 @@ impl Client {
     /// The server has closed the connection, and nothing more came before it did.
     pub(crate) async fn assert_closed(&mut self) {
         assert_eq!(self.try_recv(1).await, None);
+    }
+
+    /// The server has closed the connection; what had been sent before is of no interest.
+    pub(crate) async fn assert_hung_up(&mut self) {
+        while self.try_recv(1).await.is_some() {
+            self.inbox.clear();
+        }
     }
 
     pub(crate) async fn greet(&mut self) {
@@ -236,9 +227,7 @@ impl Client {
     }
 
     pub(crate) async fn send_option(&self, option: u32, data: &[u8]) {
-        let mut bytes = OptionHeader { option, len: data.len() as u32 }.encode().to_vec();
-        bytes.extend(data);
-        self.send(&bytes).await.expect("open");
+        self.send(&wire::option(option, data)).await.expect("open");
     }
 
     pub(crate) async fn structured(&mut self) {
@@ -260,47 +249,22 @@ impl Client {
 
     /// Takes one reply; `read` is the length of the data if it is a simple reply to a read.
     pub(crate) async fn reply(&mut self, read: usize) -> Reply {
-        let magic = self.peek_magic().await;
-        if magic == [0x67, 0x44, 0x66, 0x98] {
-            let SimpleReply { error, cookie } = SimpleReply::decode(&self.recv().await).expect("magic");
-            if read == 0 || error != 0 {
-                return Reply::Simple { cookie, error };
+        loop {
+            let decoded = Reply::decode(&self.inbox, |_| Some(read)).expect("a reply by the book");
+            let Some((reply, len)) = decoded else {
+                assert!(self.hear().await, "the server closed the connection");
+                continue;
+            };
+            self.inbox.drain(..len);
+            let by_chunk = matches!(&reply, Reply::Error { .. } | Reply::Status { .. });
+            let by_chunk = by_chunk || matches!(&reply, Reply::Data { offset: Some(_), .. });
+            let simple_data = matches!(&reply, Reply::Data { offset: None, .. });
+            assert!(if self.structured { !simple_data } else { !by_chunk }, "chunks only when agreed");
+            if let Reply::Error { message, .. } = &reply {
+                assert!(!message.is_empty());
             }
-            assert!(!self.structured, "reads are answered with chunks once that is agreed");
-            let data = self.try_recv(read).await.expect("data");
-            return Reply::Data { cookie, offset: 0, data };
+            return reply;
         }
-        assert!(self.structured, "chunks only when agreed");
-        let chunk = ChunkHeader::decode(&self.recv().await).expect("a reply's magic");
-        assert_eq!(chunk.flags, CHUNK_DONE, "this server sends one chunk per reply");
-        let payload = self.try_recv(chunk.len as usize).await.expect("payload");
-        let cookie = chunk.cookie;
-        match chunk.kind {
-            chunk_type::OFFSET_DATA => {
-                let (offset, data) = payload.split_first_chunk().expect("an offset");
-                Reply::Data { cookie, offset: u64::from_be_bytes(*offset), data: data.to_vec() }
-            }
-            chunk_type::ERROR => {
-                let (error, rest) = payload.split_first_chunk().expect("an error");
-                let (len, message) = rest.split_first_chunk().expect("a message length");
-                assert_eq!(usize::from(u16::from_be_bytes(*len)), message.len());
-                assert!(core::str::from_utf8(message).is_ok_and(|message| !message.is_empty()));
-                Reply::Error { cookie, error: u32::from_be_bytes(*error) }
-            }
-            chunk_type::BLOCK_STATUS => {
-                assert_eq!(payload[..4], [0, 0, 0, 1], "the context's id");
-                let extents = payload[4..].chunks(8);
-                let extents = extents.map(|e| Extent::decode(e.try_into().expect("8 bytes"))).collect();
-                Reply::Status { cookie, extents }
-            }
-            other => panic!("a chunk of type {other}"),
-        }
-    }
-
-    async fn peek_magic(&mut self) -> [u8; 4] {
-        let magic = self.recv().await;
-        self.inbox.splice(0..0, magic);
-        magic
     }
 
     /// Sends one request and takes its reply.

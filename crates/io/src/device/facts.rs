@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, SeekFrom, Stat, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use crate::op::MemberInfo;
@@ -61,6 +61,20 @@ fn sys_dir(device: u64) -> PathBuf {
 /// Whether a block device is set read-only.
 pub(super) fn is_read_only(device: u64) -> bool {
     std::fs::read_to_string(sys_dir(device).join("ro")).is_ok_and(|text| text.trim() == "1")
+}
+
+/// The file that a loop device serves from its offset on, if its name is visible from here; and how long it must be.
+pub(super) fn backing(device: u64, size: u64) -> Option<(OwnedFd, u64)> {
+    let dir = sys_dir(device).join("loop");
+    let path = std::fs::read_to_string(dir.join("backing_file")).ok()?;
+    let offset: u64 = std::fs::read_to_string(dir.join("offset")).ok()?.trim().parse().ok()?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path.trim_end_matches('\n'), flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let needed = offset.checked_add(size)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let is_whole = u64::try_from(stat.st_size).is_ok_and(|size| size >= needed);
+    (is_file && is_whole).then_some((file, needed))
 }
 
 /// The loop device that serves this file, if one does and its name is visible from here.

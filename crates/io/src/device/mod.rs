@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Statx};
 use rustix::io::Errno;
 
 use crate::op::MemberInfo;
@@ -41,6 +41,23 @@ pub struct Device {
     identity: Identity,
     access: Access,
     direct: bool,
+    /// Of a loop device: its file, and how long that must be.
+    backing: Option<(OwnedFd, u64)>,
+}
+
+impl Identity {
+    pub(crate) fn of(stat: &Statx) -> Self {
+        let block = FileType::from_raw_mode(stat.stx_mode.into()) == FileType::BlockDevice;
+        let (major, minor, inode) = match block {
+            true => (stat.stx_rdev_major, stat.stx_rdev_minor, 0),
+            false => (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino),
+        };
+        Self { block, major_minor: rustix::fs::makedev(major, minor), inode }
+    }
+
+    pub(crate) fn is_block(&self) -> bool {
+        self.block
+    }
 }
 
 impl Device {
@@ -76,7 +93,8 @@ impl Device {
             major_minor: if block { stat.st_rdev } else { stat.st_dev },
             inode: if block { 0 } else { stat.st_ino },
         };
-        Ok(Self { fd, path: path.to_path_buf(), info, identity, access, direct })
+        let backing = if block { facts::backing(stat.st_rdev, info.size) } else { None };
+        Ok(Self { fd, path: path.to_path_buf(), info, identity, access, direct, backing })
     }
 
     /// As it was named.
@@ -97,6 +115,29 @@ impl Device {
     /// Equal for two names of one device.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// The file that holds what the device holds, if one does, and how long it was at least when it was opened.
+    pub(crate) fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        match &self.backing {
+            Some((file, size)) => Some((file.as_fd(), *size)),
+            None if self.identity.block => None,
+            None => Some((self.fd.as_fd(), self.info.size)),
+        }
+    }
+
+    /// Whether asking the device may hold the thread that asks until the device answers.
+    ///
+    /// Block devices take what they are asked and answer later. File systems need not: FUSE and network file systems
+    /// take locks that a hung request holds, and ext4 waits for its journal to note when a file was last written.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.identity.block
+    }
+
+    /// Ends the lock, on whatever other descriptor it is kept alive.
+    pub(crate) fn unlock(&self) {
+        // Fails for what was never locked.
+        let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
     }
 
     /// Transfers go past the page cache. False only on file systems that refuse to.

@@ -2,7 +2,10 @@
 
 use core::ops::Range;
 
-use crate::op::{MemberInfo, OpError, OpKind, OpView, Segment};
+use crate::op::{MemberInfo, OpError, OpKind, OpView, Place, Probe, Segment};
+
+/// What an operation gets that is not of whole logical blocks: EINVAL.
+pub(super) const MISALIGNED: OpError = OpError::Medium(22);
 
 pub(super) struct Device {
     pub(super) info: MemberInfo,
@@ -10,8 +13,16 @@ pub(super) struct Device {
     pub(super) bytes: Vec<u8>,
     null: bool,
     pub(super) gone: bool,
+    pub(super) hangs: bool,
+    /// Bytes that it holds now.
+    holds: u64,
+    pub(super) place: Place,
     pub(super) refuses_writes: bool,
+    /// As many transfers come back short.
+    pub(super) short: u64,
     pub(super) spoilt: Vec<Range<u64>>,
+    /// Ranges that no write mends.
+    pub(super) worn: Vec<Range<u64>>,
     pub(super) reads: u64,
     pub(super) writes: u64,
 }
@@ -34,15 +45,20 @@ impl Device {
             bytes: Vec::new(),
             null: true,
             gone: false,
+            hangs: false,
+            holds: size,
+            place: Place::There,
             refuses_writes: false,
+            short: 0,
             spoilt: Vec::new(),
+            worn: Vec::new(),
             reads: 0,
             writes: 0,
         }
     }
 
     #[inline]
-    pub(super) fn run(&mut self, op: OpView<'_>) -> Result<u64, OpError> {
+    pub(super) fn run(&mut self, op: &OpView<'_>) -> Result<u64, OpError> {
         if self.gone {
             return Err(OpError::Gone);
         }
@@ -51,45 +67,65 @@ impl Device {
             OpKind::Write { offset, .. } => self.write(offset, op),
             OpKind::WriteZeroes { offset, len, .. } => self.zero(offset, len),
             OpKind::Discard { offset, len, .. } => self.zero(offset, len),
+            OpKind::Probe { .. } => Ok(Probe { size: self.holds, place: self.place }.to_bits()),
             _ => Ok(0),
         }
     }
 
-    fn check(&self, offset: u64, len: u64) -> Result<(), OpError> {
+    pub(super) fn truncate(&mut self, size: u64) {
+        assert!(size <= self.info.size, "a member does not grow");
+        self.holds = size;
+        if !self.null {
+            self.bytes[size as usize..].fill(0);
+        }
+    }
+
+    fn check(&self, offset: u64, len: u64, segments: &[Segment]) -> Result<(), OpError> {
+        let rest = u64::from(self.info.logical_block) - 1;
+        let memory = segments.iter().fold(0, |all, segment| all | segment.len as u64);
+        if (offset | len | memory) & rest != 0 {
+            return Err(MISALIGNED);
+        }
         match offset.checked_add(len) {
             Some(end) if end <= self.info.size => Ok(()),
             _ => Err(OpError::OutOfRange),
         }
     }
 
-    fn read(&mut self, offset: u64, op: OpView<'_>) -> Result<u64, OpError> {
-        self.check(offset, op.len)?;
+    #[inline]
+    fn read(&mut self, offset: u64, op: &OpView<'_>) -> Result<u64, OpError> {
+        self.check(offset, op.len, op.segments)?;
         self.reads += 1;
-        if !self.spoilt.is_empty()
-            && self.spoilt.iter().any(|bad| bad.start < offset + op.len && offset < bad.end)
-        {
+        let touched = |bad: &Range<u64>| bad.start < offset + op.len && offset < bad.end;
+        if self.spoilt.iter().any(touched) || self.worn.iter().any(touched) {
             return Err(OpError::Medium(5));
         }
+        let held = op.len.min(self.holds.saturating_sub(offset));
         if !self.null {
-            let mut at = offset as usize;
+            let (mut at, mut left) = (offset as usize, held as usize);
             for &Segment { base, len } in op.segments {
+                let len = len.min(left);
                 let from = &self.bytes[at..at + len];
                 // SAFETY: the op table keeps the segment valid and unborrowed until the completion; it can't overlap
                 // `bytes`, which is this device's own.
                 unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), base, len) };
-                at += len;
+                (at, left) = (at + len, left - len);
             }
         }
-        Ok(op.len)
+        // From within a block nobody can go on.
+        let goes_on = held == op.len || held.is_multiple_of(u64::from(self.info.logical_block));
+        if goes_on { Ok(held) } else { Err(OpError::Truncated) }
     }
 
-    fn write(&mut self, offset: u64, op: OpView<'_>) -> Result<u64, OpError> {
-        self.check(offset, op.len)?;
+    #[inline]
+    fn write(&mut self, offset: u64, op: &OpView<'_>) -> Result<u64, OpError> {
+        self.check(offset, op.len, op.segments)?;
         self.writes += 1;
         if self.refuses_writes {
             return Err(OpError::Medium(5));
         }
         self.mend(offset, op.len);
+        self.holds = self.holds.max(offset + op.len);
         if !self.null {
             let mut at = offset as usize;
             for &Segment { base, len } in op.segments {
@@ -104,7 +140,7 @@ impl Device {
     }
 
     fn zero(&mut self, offset: u64, len: u64) -> Result<u64, OpError> {
-        self.check(offset, len)?;
+        self.check(offset, len, &[])?;
         if self.refuses_writes {
             return Err(OpError::Medium(5));
         }

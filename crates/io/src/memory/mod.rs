@@ -9,12 +9,11 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant as Clock;
 
-use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, SocketId};
+use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Place, Segment, SocketId};
 use crate::reactor::{Reactor, Unpark};
-use crate::time::Instant;
-use device::Device;
+use crate::time::{Clock, Instant};
+use device::{Device, MISALIGNED};
 pub(crate) use pipe::Pipes;
 
 /// The memory reactor. A handle: cloning gives the same members, so that a test keeps one while [`crate::Io`] owns another.
@@ -22,13 +21,29 @@ pub(crate) use pipe::Pipes;
 pub struct Memory(Rc<RefCell<State>>);
 
 struct State {
-    began: Clock,
+    clock: Clock,
     devices: Vec<Device>,
     pipes: Pipes,
     done: Vec<Completion>,
+    /// Some strikes are to come, or a device hangs or transfers short.
+    upset: bool,
     strikes: Vec<Strike>,
+    /// Operations on members that hang.
+    hung: Vec<Hung>,
+    /// What somebody above did wrong: the next park panics with it. A panic in `submit` would leave the executor waiting
+    /// for an operation that never came.
+    bug: Option<String>,
     signal: Arc<Signal>,
     attached: bool,
+}
+
+/// An operation on a member that hangs.
+struct Hung {
+    key: OpKey,
+    kind: OpKind,
+    /// Valid until the completion, as [`Reactor::submit`] demands.
+    segments: *const [Segment],
+    len: u64,
 }
 
 /// A fault to come.
@@ -39,8 +54,7 @@ struct Strike {
 }
 
 impl State {
-    /// An operation is about to be done: whom it is time for, is struck.
-    #[cold]
+    /// Injects the faults whose countdown is over.
     fn strike(&mut self) {
         let devices = &mut self.devices;
         self.strikes.retain_mut(|strike| {
@@ -56,6 +70,59 @@ impl State {
             }
             false
         });
+    }
+
+    #[inline]
+    fn run(&mut self, key: OpKey, op: &OpView<'_>) {
+        let at = op.kind.member().map_or(usize::MAX, |member| member.0 as usize);
+        match self.devices.get_mut(at).map_or(Err(OpError::Gone), |device| device.run(op)) {
+            Ok(moved) => self.done.push(Completion { key, result: Ok(moved) }),
+            Err(error) => self.refuse(key, op, error),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, key: OpKey, op: &OpView<'_>, error: OpError) {
+        if error == MISALIGNED {
+            self.misaligned(op);
+        }
+        self.done.push(Completion { key, result: Err(error) });
+    }
+
+    fn misaligned(&mut self, op: &OpView<'_>) {
+        let lengths: Vec<_> = op.segments.iter().map(|segment| segment.len).collect();
+        let (kind, len) = (op.kind, op.len);
+        self.bug =
+            Some(format!("not aligned to logical blocks: {kind:?}, {len} bytes, memory of {lengths:?}"));
+    }
+
+    /// Runs an operation while something is wrong with some member.
+    #[cold]
+    fn run_upset(&mut self, key: OpKey, op: &OpView<'_>) {
+        self.strike();
+        let device = op.kind.member().and_then(|member| self.devices.get_mut(member.0 as usize));
+        match device {
+            Some(device) if device.hangs && !device.gone => {
+                self.hung.push(Hung { key, kind: op.kind, segments: op.segments, len: op.len });
+            }
+            Some(device) if device.short > 0 && op.len > u64::from(device.info.logical_block) => {
+                device.short -= 1;
+                let len = u64::from(device.info.logical_block);
+                let first = op.segments.first().map(|first| Segment { base: first.base, len: len as usize });
+                self.run(key, &OpView { segments: first.as_slice(), len, ..*op });
+            }
+            _ => self.run(key, op),
+        }
+    }
+
+    /// Does what a member that hung was asked for.
+    fn release(&mut self, member: MemberId) {
+        let asked = self.hung.extract_if(.., |op| op.kind.member() == Some(member));
+        for Hung { key, kind, segments, len } in asked.collect::<Vec<_>>() {
+            // SAFETY: the operation has not completed, and the caller of `submit` keeps the array valid until then.
+            let segments = unsafe { &*segments };
+            self.run(key, &OpView { kind, segments, len, arena: None });
+        }
     }
 }
 
@@ -75,11 +142,14 @@ impl Memory {
     /// A reactor without members.
     pub fn new() -> Self {
         Self(Rc::new(RefCell::new(State {
-            began: Clock::now(),
+            clock: Clock::start(),
             devices: Vec::new(),
             pipes: Pipes::default(),
             done: Vec::with_capacity(256),
+            upset: false,
             strikes: Vec::new(),
+            hung: Vec::new(),
+            bug: None,
             signal: Arc::default(),
             attached: false,
         })))
@@ -139,6 +209,11 @@ impl Memory {
         self.0.borrow_mut().devices[member.0 as usize].spoilt.push(offset..offset + len);
     }
 
+    /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] from now on, though writes go well.
+    pub fn wear_out(&self, member: MemberId, offset: u64, len: u64) {
+        self.0.borrow_mut().devices[member.0 as usize].worn.push(offset..offset + len);
+    }
+
     /// From now on every write to the member fails with [`OpError::Medium`]; reads go on.
     pub fn refuse_writes(&self, member: MemberId) {
         self.0.borrow_mut().devices[member.0 as usize].refuses_writes = true;
@@ -147,7 +222,44 @@ impl Memory {
     /// [`Memory::kill`] (or, with `refuse`, [`Memory::refuse_writes`]) strikes the member when `operations` more have
     /// been submitted to all members: just before the next one.
     pub fn strike_after(&self, operations: u64, member: MemberId, refuse: bool) {
-        self.0.borrow_mut().strikes.push(Strike { operations, member, refuse });
+        let state = &mut *self.0.borrow_mut();
+        state.upset = true;
+        state.strikes.push(Strike { operations, member, refuse });
+    }
+
+    /// From now on no operation on the member ends, until [`Memory::release`].
+    pub fn hang(&self, member: MemberId) {
+        let state = &mut *self.0.borrow_mut();
+        state.upset = true;
+        state.devices[member.0 as usize].hangs = true;
+    }
+
+    /// The member hangs no more: what it was asked for meanwhile is done now.
+    pub fn release(&self, member: MemberId) {
+        let state = &mut *self.0.borrow_mut();
+        state.devices[member.0 as usize].hangs = false;
+        state.release(member);
+    }
+
+    /// The member's next `count` transfers of more than a block move one block only.
+    pub fn shorten(&self, member: MemberId, count: u64) {
+        let state = &mut *self.0.borrow_mut();
+        state.upset = true;
+        state.devices[member.0 as usize].short = count;
+    }
+
+    /// The member has `size` bytes from now on, as a file after `truncate`: what was beyond is gone, reads end there, and
+    /// a write beyond it makes the member longer again, with a hole that reads as zeroes.
+    ///
+    /// # Panics
+    /// If that is more than it began with.
+    pub fn truncate(&self, member: MemberId, size: u64) {
+        self.0.borrow_mut().devices[member.0 as usize].truncate(size);
+    }
+
+    /// What [`crate::Io::probe`] says of the member's name from now on.
+    pub fn set_place(&self, member: MemberId, place: Place) {
+        self.0.borrow_mut().devices[member.0 as usize].place = place;
     }
 
     /// Operations that the member has been given, reads and writes.
@@ -169,7 +281,8 @@ impl Memory {
     }
 }
 
-// SAFETY: an operation on a member is done, and its completion noted once, within `submit`; a pipe takes the segments
+// SAFETY: an operation on a member is done, and its completion noted once, within `submit`, or when it leaves the list of
+// those that hang; a pipe takes the segments
 // it keeps out of its state when it notes their operation's completion.
 unsafe impl Reactor for Memory {
     fn attach(&mut self) {
@@ -179,7 +292,9 @@ unsafe impl Reactor for Memory {
     }
 
     fn detach(&mut self) {
-        self.0.borrow_mut().attached = false;
+        let state = &mut *self.0.borrow_mut();
+        state.hung.clear();
+        state.attached = false;
     }
 
     fn register_arena(&mut self, _: NonNull<[u8]>) {}
@@ -189,27 +304,28 @@ unsafe impl Reactor for Memory {
         let state = &mut *self.0.borrow_mut();
         match op.kind {
             OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
-                state.pipes.submit(key, op, &mut state.done);
-            }
-            _ => {
-                if !state.strikes.is_empty() {
-                    state.strike();
+                if let Some(into) = state.pipes.submit(key, op, &mut state.done) {
+                    state.pipes.pump_all(into, &mut state.done);
                 }
-                let at = op.kind.member().map_or(usize::MAX, |member| member.0 as usize);
-                let result = state.devices.get_mut(at).map_or(Err(OpError::Gone), |device| device.run(op));
-                state.done.push(Completion { key, result });
             }
+            _ if state.upset => state.run_upset(key, &op),
+            _ => state.run(key, &op),
         }
     }
 
+    /// # Panics
+    /// If an operation was not aligned to its member's logical blocks: real devices refuse it.
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {
         let (signal, now) = {
             let state = &mut *self.0.borrow_mut();
+            if let Some(bug) = state.bug.take() {
+                panic!("{bug}");
+            }
             if !state.done.is_empty() {
                 done.append(&mut state.done);
                 return;
             }
-            (Arc::clone(&state.signal), self_now(state))
+            (Arc::clone(&state.signal), state.clock.now())
         };
         if until.is_some_and(|until| until <= now) {
             return;
@@ -218,7 +334,7 @@ unsafe impl Reactor for Memory {
     }
 
     fn now(&self) -> Instant {
-        self_now(&self.0.borrow())
+        self.0.borrow().clock.now()
     }
 
     fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
@@ -227,7 +343,9 @@ unsafe impl Reactor for Memory {
 
     fn close_socket(&mut self, socket: SocketId) {
         let state = &mut *self.0.borrow_mut();
-        state.pipes.close(socket, &mut state.done);
+        if let Some(peer) = state.pipes.close(socket, &mut state.done) {
+            state.pipes.pump_all(peer, &mut state.done);
+        }
     }
 
     fn cancel_all(&mut self) {
@@ -239,10 +357,6 @@ unsafe impl Reactor for Memory {
         let signal = Arc::clone(&self.0.borrow().signal);
         Arc::new(move || signal.raise())
     }
-}
-
-fn self_now(state: &State) -> Instant {
-    Instant::from_nanos(state.began.elapsed().as_nanos() as u64)
 }
 
 impl Signal {

@@ -17,8 +17,30 @@ struct End {
     peer: SocketId,
     inbox: VecDeque<u8>,
     recv: Option<(OpKey, Vec<Segment>)>,
-    send: Option<(OpKey, Vec<Segment>, u64)>,
+    send: Option<Sending>,
     closed: bool,
+    /// The connection broke: nothing comes and nothing goes any more.
+    broken: bool,
+}
+
+struct Sending {
+    key: OpKey,
+    /// What has not gone yet.
+    segments: Vec<Segment>,
+    sent: u64,
+}
+
+impl End {
+    fn to(peer: SocketId) -> Self {
+        Self { peer, inbox: VecDeque::new(), recv: None, send: None, closed: false, broken: false }
+    }
+
+    /// Completes whoever waits.
+    fn give_up(&mut self, error: OpError, done: &mut Vec<Completion>) {
+        let waiting = [self.recv.take().map(|r| r.0), self.send.take().map(|s| s.key)];
+        let failed = |key| Completion { key, result: Err(error) };
+        done.extend(waiting.into_iter().flatten().map(failed));
+    }
 }
 
 /// The sockets of a reactor that lives in one process.
@@ -36,17 +58,15 @@ impl Pipes {
     }
 
     pub(crate) fn connect(&mut self, listener: SocketId, done: &mut Vec<Completion>) -> SocketId {
-        let new =
-            |peer| Socket::End(End { peer, inbox: VecDeque::new(), recv: None, send: None, closed: false });
         let next = self.0.len() as u32;
-        let client = self.add(new(SocketId(next + 1)));
-        let server = self.add(new(client));
+        let client = self.add(Socket::End(End::to(SocketId(next + 1))));
+        let server = self.add(Socket::End(End::to(client)));
         match self.0.get_mut(listener.0 as usize) {
             Some(Socket::Listener { backlog, accepts, closed: false }) => match accepts.pop_front() {
                 Some(key) => done.push(Completion { key, result: Ok(u64::from(server.0)) }),
                 None => backlog.push_back(server),
             },
-            _ => self.close(server, done),
+            _ => drop(self.close(server, done)),
         }
         client
     }
@@ -58,26 +78,38 @@ impl Pipes {
         }
     }
 
-    pub(crate) fn submit(&mut self, key: OpKey, op: OpView<'_>, done: &mut Vec<Completion>) {
-        match op.kind {
-            OpKind::Accept { socket } => self.accept(socket, key, done),
-            OpKind::Recv { socket } => match self.end(socket) {
-                Some(end) if !end.closed => {
-                    end.recv = Some((key, op.segments.to_vec()));
-                    self.move_bytes(socket, done);
-                }
-                _ => done.push(Completion { key, result: Err(OpError::Cancelled) }),
-            },
-            OpKind::Send { socket } => match self.end(socket) {
-                Some(end) if !end.closed => {
-                    end.send = Some((key, op.segments.to_vec(), 0));
-                    let peer = end.peer;
-                    self.move_bytes(peer, done);
-                }
-                _ => done.push(Completion { key, result: Err(OpError::Cancelled) }),
-            },
-            _ => done.push(Completion { key, result: Err(OpError::Unsupported) }),
+    /// Takes an operation. Gives the end that bytes may now move into: whoever has the sockets lets it [`Pipes::pump`].
+    pub(crate) fn submit(
+        &mut self,
+        key: OpKey,
+        op: OpView<'_>,
+        done: &mut Vec<Completion>,
+    ) -> Option<SocketId> {
+        let (socket, receives) = match op.kind {
+            OpKind::Accept { socket } => {
+                self.accept(socket, key, done);
+                return None;
+            }
+            OpKind::Recv { socket } => (socket, true),
+            OpKind::Send { socket } => (socket, false),
+            _ => {
+                done.push(Completion { key, result: Err(OpError::Unsupported) });
+                return None;
+            }
+        };
+        let Some(end) = self.end(socket).filter(|end| !end.closed && !end.broken) else {
+            let broken = self.end(socket).is_some_and(|end| end.broken && !end.closed);
+            let error = if broken { OpError::Disconnected } else { OpError::Cancelled };
+            done.push(Completion { key, result: Err(error) });
+            return None;
+        };
+        let segments = op.segments.to_vec();
+        if receives {
+            end.recv = Some((key, segments));
+            return Some(socket);
         }
+        end.send = Some(Sending { key, segments, sent: 0 });
+        Some(end.peer)
     }
 
     fn accept(&mut self, listener: SocketId, key: OpKey, done: &mut Vec<Completion>) {
@@ -94,85 +126,102 @@ impl Pipes {
         done.push(Completion { key, result });
     }
 
-    /// Moves what the peer of `into` sends to `into`, as far as there is room, and completes whom that serves.
-    fn move_bytes(&mut self, into: SocketId, done: &mut Vec<Completion>) {
-        let Some(peer) = self.end(into).map(|end| end.peer) else { return };
-        loop {
-            let sending = self.end(peer).and_then(|end| end.send.take());
-            let peer_closed = self.end(peer).is_none_or(|end| end.closed);
-            let Some(end) = self.end(into) else { return };
-            let mut progress = false;
-            if let Some((key, mut segments, mut sent)) = sending {
-                if end.closed {
-                    done.push(Completion { key, result: Err(OpError::Disconnected) });
-                } else {
-                    let moved = fill(&mut end.inbox, &mut segments);
-                    sent += moved as u64;
-                    progress = moved > 0;
-                    if segments.is_empty() {
-                        done.push(Completion { key, result: Ok(sent) });
-                    } else if let Some(end) = self.end(peer) {
-                        end.send = Some((key, segments, sent));
-                    }
-                }
-            }
-            let Some(end) = self.end(into) else { return };
-            if (!end.inbox.is_empty() || peer_closed)
-                && let Some((key, segments)) = end.recv.take()
-            {
-                let got = drain(&mut end.inbox, &segments);
-                done.push(Completion { key, result: Ok(got as u64) });
-                progress = true;
-            }
-            if !progress {
-                return;
-            }
+    /// Moves bytes from the peer's send into `into`'s inbox until that is full, and on to whoever receives there; at most
+    /// `most` bytes each. With fewer than all, sends and receives complete short. Says whether it did anything, so that
+    /// more may follow.
+    pub(crate) fn pump(&mut self, into: SocketId, most: usize, done: &mut Vec<Completion>) -> bool {
+        let Some(peer) = self.end(into).map(|end| end.peer) else { return false };
+        let filled = self.fill(peer, into, most, done);
+        let peer_closed = self.end(peer).is_none_or(|end| end.closed);
+        let Some(end) = self.end(into) else { return false };
+        if (!end.inbox.is_empty() || peer_closed)
+            && let Some((key, segments)) = end.recv.take()
+        {
+            let got = drain(&mut end.inbox, &segments, most);
+            done.push(Completion { key, result: Ok(got as u64) });
+            return true;
+        }
+        filled
+    }
+
+    /// [`Pipes::pump`] until nothing moves any more.
+    pub(crate) fn pump_all(&mut self, into: SocketId, done: &mut Vec<Completion>) {
+        while self.pump(into, usize::MAX, done) {}
+    }
+
+    fn fill(&mut self, from: SocketId, into: SocketId, most: usize, done: &mut Vec<Completion>) -> bool {
+        let Some(mut sending) = self.end(from).and_then(|end| end.send.take()) else { return false };
+        let Some(end) = self.end(into).filter(|end| !end.closed) else {
+            done.push(Completion { key: sending.key, result: Err(OpError::Disconnected) });
+            return false;
+        };
+        let moved = fill(&mut end.inbox, &mut sending.segments, most);
+        sending.sent += moved as u64;
+        if sending.segments.is_empty() || moved == most {
+            done.push(Completion { key: sending.key, result: Ok(sending.sent) });
+        } else if let Some(end) = self.end(from) {
+            end.send = Some(sending);
+        }
+        moved > 0
+    }
+
+    /// The connection breaks: what was under way is lost, and whoever waits on either end learns of it.
+    pub(crate) fn reset(&mut self, socket: SocketId, done: &mut Vec<Completion>) {
+        let Some(peer) = self.end(socket).map(|end| end.peer) else { return };
+        for end in [socket, peer] {
+            let Some(end) = self.end(end) else { continue };
+            end.broken = true;
+            end.inbox.clear();
+            end.give_up(OpError::Disconnected, done);
         }
     }
 
     /// Completes every operation that waits; the sockets stay open.
     pub(crate) fn cancel_all(&mut self, done: &mut Vec<Completion>) {
-        let mut cancel = |key| done.push(Completion { key, result: Err(OpError::Cancelled) });
         for socket in &mut self.0 {
             match socket {
-                Socket::Listener { accepts, .. } => accepts.drain(..).for_each(&mut cancel),
-                Socket::End(end) => {
-                    let waiting = [end.recv.take().map(|r| r.0), end.send.take().map(|s| s.0)];
-                    waiting.into_iter().flatten().for_each(&mut cancel);
-                }
+                Socket::Listener { accepts, .. } => cancel(accepts, done),
+                Socket::End(end) => end.give_up(OpError::Cancelled, done),
             }
         }
     }
 
-    pub(crate) fn close(&mut self, socket: SocketId, done: &mut Vec<Completion>) {
-        match self.0.get_mut(socket.0 as usize) {
-            Some(Socket::Listener { backlog, accepts, closed }) => {
+    /// Closes a socket. Gives the end that is to be pumped, so that the other side learns of it.
+    pub(crate) fn close(&mut self, socket: SocketId, done: &mut Vec<Completion>) -> Option<SocketId> {
+        match self.0.get_mut(socket.0 as usize)? {
+            Socket::Listener { backlog, accepts, closed } => {
                 *closed = true;
-                done.extend(accepts.drain(..).map(|key| Completion { key, result: Err(OpError::Cancelled) }));
+                cancel(accepts, done);
                 for server in core::mem::take(backlog) {
-                    self.close(server, done);
+                    if let Some(client) = self.close(server, done) {
+                        self.pump_all(client, done);
+                    }
                 }
+                None
             }
-            Some(Socket::End(end)) if !end.closed => {
+            Socket::End(end) if end.closed => None,
+            Socket::End(end) => {
                 end.closed = true;
                 end.inbox.clear();
+                end.give_up(OpError::Cancelled, done);
                 let peer = end.peer;
-                let waiting = [end.recv.take().map(|r| r.0), end.send.take().map(|s| s.0)];
-                let cancelled = waiting.into_iter().flatten();
-                done.extend(cancelled.map(|key| Completion { key, result: Err(OpError::Cancelled) }));
-                self.move_bytes(peer, done);
-                self.move_bytes(socket, done);
+                // The peer's send has nowhere to go.
+                self.pump_all(socket, done);
+                Some(peer)
             }
-            _ => {}
         }
     }
 }
 
-/// Appends the segments' bytes as far as there is room; what is left stays in `segments`.
-fn fill(inbox: &mut VecDeque<u8>, segments: &mut Vec<Segment>) -> usize {
+fn cancel(accepts: &mut VecDeque<OpKey>, done: &mut Vec<Completion>) {
+    done.extend(accepts.drain(..).map(|key| Completion { key, result: Err(OpError::Cancelled) }));
+}
+
+/// Appends the segments' bytes, at most `most`, as far as there is room; what is left stays in `segments`.
+fn fill(inbox: &mut VecDeque<u8>, segments: &mut Vec<Segment>, most: usize) -> usize {
     let mut moved = 0;
     while let Some(first) = segments.first_mut() {
-        let count = first.len.min(ROOM.saturating_sub(inbox.len()));
+        let count = first.len.min(ROOM.saturating_sub(inbox.len())).min(most - moved);
         // SAFETY: the op table keeps the segment valid and unchanged until the send's completion.
         inbox.extend(unsafe { core::slice::from_raw_parts(first.base, count) });
         moved += count;
@@ -186,10 +235,10 @@ fn fill(inbox: &mut VecDeque<u8>, segments: &mut Vec<Segment>) -> usize {
     moved
 }
 
-fn drain(inbox: &mut VecDeque<u8>, segments: &[Segment]) -> usize {
+fn drain(inbox: &mut VecDeque<u8>, segments: &[Segment], most: usize) -> usize {
     let mut moved = 0;
     for segment in segments {
-        let count = segment.len.min(inbox.len());
+        let count = segment.len.min(inbox.len()).min(most - moved);
         let (front, back) = inbox.as_slices();
         let front = &front[..count.min(front.len())];
         let back = &back[..count - front.len()];

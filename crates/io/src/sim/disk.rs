@@ -1,112 +1,158 @@
 //! What a modelled drive holds: what a reader sees, and what would survive a power cut.
 
-use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
+use super::content::{Content, Unwritten};
 use super::rng::Rng;
-use crate::op::{OpError, Segment};
+use crate::op::Segment;
 
-pub(super) const SECTOR: usize = 512;
-type Sector = Box<[u8; SECTOR]>;
-
-/// A sector's content that is not stable yet, and the number of the write that brought it.
-struct Version {
-    write: u64,
-    bytes: Sector,
+/// What an operation brings.
+#[derive(Clone, Copy)]
+pub(super) enum Data<'a> {
+    Memory(&'a [Segment]),
+    Zeroes,
+    /// Reads may give anything.
+    Nothing,
 }
 
-/// The bytes of one drive, by sector; a sector that was never written reads as zeroes.
-#[derive(Default)]
+/// How much of a write takes effect.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Landing {
+    Whole,
+    /// The bytes before this one.
+    Prefix(u64),
+    /// Each tear unit by chance.
+    Scattered,
+}
+
+impl Landing {
+    /// How a write of `len` bytes ends that was cut off: often in one of the corners, since chance alone hardly ever
+    /// leaves a long write whole or undone.
+    pub(super) fn of_cut(len: u64, rng: &mut Rng) -> Self {
+        match rng.below(8) {
+            0 => Self::Whole,
+            1 | 2 => Self::Prefix(0),
+            3 | 4 => Self::Prefix(rng.below(len)),
+            _ => Self::Scattered,
+        }
+    }
+}
+
+/// A change in the drive's cache that is not stable yet.
+struct Unstable {
+    unit: u64,
+    write: u64,
+    /// What the unit held before stands in [`Disk::before`]. If not, the change itself was stable at once, and nothing
+    /// older can come back.
+    kept: bool,
+}
+
+/// The bytes of one drive, by tear unit: the smallest write that the drive does whole or not at all.
 pub(super) struct Disk {
     /// `None`: nothing is kept, for runs that only ask how long things take.
-    sectors: Option<BTreeMap<u64, Sector>>,
-    /// Newest last. What readers see is the newest; a power cut may leave any, or what was stable before.
-    unstable: BTreeMap<u64, Vec<Version>>,
+    content: Option<Content>,
+    unit: u64,
     writes: u64,
-    pub(super) spoilt: Vec<Range<u64>>,
-    pub(super) gone: bool,
-    pub(super) refuses_writes: bool,
+    /// Oldest first.
+    unstable: VecDeque<Unstable>,
+    /// What the kept units of `unstable` held before, in the same order.
+    before: VecDeque<u8>,
 }
 
 impl Disk {
-    pub(super) fn new(keeps: bool) -> Self {
-        Self { sectors: keeps.then(BTreeMap::new), ..Self::default() }
-    }
-
-    /// The newest content of a sector.
-    fn newest(&self, sector: u64) -> Option<&Sector> {
-        let unstable = self.unstable.get(&sector).and_then(|versions| versions.last()).map(|v| &v.bytes);
-        unstable.or_else(|| self.sectors.as_ref()?.get(&sector))
+    pub(super) fn new(size: u64, unit: u32, unwritten: Option<Unwritten>) -> Self {
+        Self {
+            content: unwritten.map(|unwritten| Content::new(size, unwritten)),
+            unit: u64::from(unit),
+            writes: 0,
+            unstable: VecDeque::new(),
+            before: VecDeque::new(),
+        }
     }
 
     pub(super) fn peek(&self, offset: u64, into: &mut [u8]) {
-        for (at, byte) in into.iter_mut().enumerate() {
-            let place = offset + at as u64;
-            *byte = self.newest(place / SECTOR as u64).map_or(0, |s| s[(place % SECTOR as u64) as usize]);
+        match &self.content {
+            Some(content) => content.peek(offset, into),
+            None => into.fill(0),
         }
     }
 
-    pub(super) fn is_spoilt(&self, offset: u64, len: u64) -> bool {
-        self.spoilt.iter().any(|bad| bad.start < offset + len && offset < bad.end)
-    }
-
-    pub(super) fn read(&self, offset: u64, segments: &[Segment]) -> Result<(), OpError> {
-        if self.sectors.is_none() {
-            return Ok(());
-        }
-        for (sector, memory) in sectors_of(offset, segments)? {
-            let zero = [0; SECTOR];
-            let bytes = self.newest(sector).map_or(&zero, |s| s);
-            // SAFETY: `memory` is a sector's worth of a segment that the op table keeps valid until the completion.
-            unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), memory, SECTOR) };
-        }
-        Ok(())
-    }
-
-    /// Takes a completed write. Without `stable` it stays in the drive's cache.
-    pub(super) fn write(&mut self, offset: u64, segments: &[Segment], stable: bool) -> Result<(), OpError> {
-        if self.sectors.is_none() {
-            return Ok(());
-        }
+    /// Changes bytes at any offset, for good.
+    pub(super) fn poke(&mut self, offset: u64, from: &[u8]) {
+        let Some(content) = &mut self.content else { return };
+        let start = offset / self.unit * self.unit;
+        let end = (offset + from.len() as u64).next_multiple_of(self.unit);
+        let mut bytes = vec![0; (end - start) as usize];
+        content.peek(start, &mut bytes);
+        bytes[(offset - start) as usize..][..from.len()].copy_from_slice(from);
+        content.put(start, &bytes);
         self.writes += 1;
-        for (sector, memory) in sectors_of(offset, segments)? {
-            let mut bytes: Sector = Box::new([0; SECTOR]);
-            // SAFETY: as in `read`; the sender keeps the bytes unchanged until the completion.
-            unsafe { core::ptr::copy_nonoverlapping(memory, bytes.as_mut_ptr(), SECTOR) };
-            self.put(sector, bytes, stable);
+        for unit in start / self.unit..end / self.unit {
+            self.note(unit, true);
         }
-        self.mend(offset, segments.iter().map(|s| s.len as u64).sum());
-        Ok(())
     }
 
-    pub(super) fn zero(&mut self, offset: u64, len: u64, stable: bool) {
-        if self.sectors.is_none() {
+    /// Reads as many bytes to the memory, which may be longer.
+    pub(super) fn read(&mut self, offset: u64, len: u64, segments: &[Segment]) {
+        if let Some(content) = &mut self.content {
+            content.read(offset, len, segments);
+        }
+    }
+
+    /// See [`Content::first_unwritten`].
+    pub(super) fn first_unwritten(&self, offset: u64, len: u64) -> Option<u64> {
+        self.content.as_ref()?.first_unwritten(offset, len)
+    }
+
+    /// Takes a write, as much of it as lands. Without `stable` it stays in the drive's cache.
+    pub(super) fn write(
+        &mut self,
+        (offset, len): (u64, u64),
+        data: Data<'_>,
+        landing: Landing,
+        stable: bool,
+        rng: &mut Rng,
+    ) {
+        if self.content.is_none() {
             return;
         }
         self.writes += 1;
-        for sector in offset / SECTOR as u64..(offset + len).div_ceil(SECTOR as u64) {
-            if self.newest(sector).is_some() {
-                self.put(sector, Box::new([0; SECTOR]), stable);
+        let (end, mut at) = (offset + len, offset);
+        let mut source = Source { data, segment: 0, skip: 0 };
+        while at < end {
+            let unit = at / self.unit;
+            let count = if landing == Landing::Whole && stable && self.unstable.is_empty() {
+                end - at
+            } else {
+                end.min((unit + 1) * self.unit) - at
+            };
+            let lands = match landing {
+                Landing::Whole => true,
+                Landing::Prefix(most) => at + count <= offset + most,
+                Landing::Scattered => rng.below(2) == 1,
+            };
+            if lands {
+                self.note(unit, stable);
             }
+            source.put_next(count, self.content.as_mut().filter(|_| lands), at);
+            at += count;
         }
-        self.mend(offset, len);
     }
 
-    fn put(&mut self, sector: u64, bytes: Sector, stable: bool) {
+    /// A unit is about to change: what it holds may come back at a power cut, unless the change is stable.
+    fn note(&mut self, unit: u64, stable: bool) {
         if stable {
-            self.unstable.remove(&sector);
-            if let Some(sectors) = &mut self.sectors {
-                sectors.insert(sector, bytes);
+            if !self.unstable.is_empty() {
+                self.unstable.push_back(Unstable { unit, write: self.writes, kept: false });
             }
-        } else {
-            self.unstable.entry(sector).or_default().push(Version { write: self.writes, bytes });
+            return;
         }
-    }
-
-    fn mend(&mut self, offset: u64, len: u64) {
-        let end = offset + len;
-        let cut = |bad: Range<u64>| [bad.start..bad.end.min(offset), bad.start.max(end)..bad.end];
-        self.spoilt = self.spoilt.drain(..).flat_map(cut).filter(|range| !range.is_empty()).collect();
+        let Some(content) = &self.content else { return };
+        let mut old = [0; 4096];
+        let old = &mut old[..self.unit as usize];
+        content.peek(unit * self.unit, old);
+        self.before.extend(&*old);
+        self.unstable.push_back(Unstable { unit, write: self.writes, kept: true });
     }
 
     /// The number of the newest write: what a flush that comes now will make stable, with all before it.
@@ -116,55 +162,98 @@ impl Disk {
 
     /// Makes every write up to number `write` stable.
     pub(super) fn flush(&mut self, write: u64) {
-        let Some(sectors) = &mut self.sectors else { return };
-        self.unstable.retain(|&sector, versions| {
-            let covered = versions.iter().take_while(|v| v.write <= write).count();
-            if let Some(last) = versions.drain(..covered).next_back() {
-                sectors.insert(sector, last.bytes);
-            }
-            !versions.is_empty()
-        });
+        let covered = self.unstable.iter().take_while(|change| change.write <= write).count();
+        let kept = self.unstable.drain(..covered).filter(|change| change.kept).count();
+        self.before.drain(..kept * self.unit as usize);
     }
 
-    /// The power goes: of each sector in the cache any version, or the stable one, is what is left.
+    /// Everything that is not stable is as it was before.
+    pub(super) fn forget_unflushed(&mut self) {
+        self.go_back(|_| 0);
+    }
+
+    /// The power goes: of each unit in the cache any version, or the stable one, is what is left. Often all of it, none
+    /// of it or what was written up to some moment.
     pub(super) fn cut_power(&mut self, rng: &mut Rng) {
-        let Some(sectors) = &mut self.sectors else { return };
-        for (sector, mut versions) in core::mem::take(&mut self.unstable) {
-            let pick = rng.below(versions.len() as u64 + 1) as usize;
-            if pick > 0 {
-                sectors.insert(sector, versions.swap_remove(pick - 1).bytes);
+        let oldest = self.unstable.front().map_or(0, |change| change.write);
+        match rng.below(8) {
+            0 => self.go_back(|_| 0),
+            1 => self.go_back(<[u64]>::len),
+            2 | 3 => {
+                let last = oldest + rng.below(self.writes + 1 - oldest.min(self.writes));
+                self.go_back(|writes| writes.partition_point(|&write| write <= last));
             }
+            _ => self.go_back(|writes| rng.below(writes.len() as u64 + 1) as usize),
         }
     }
 
-    /// A write was under way when the power went: each of its sectors made it or did not.
-    pub(super) fn tear(&mut self, offset: u64, segments: &[Segment], rng: &mut Rng) {
-        let Ok(list) = sectors_of(offset, segments) else { return };
-        let Some(sectors) = &mut self.sectors else { return };
-        for (sector, memory) in list {
-            if rng.below(2) == 1 {
-                let mut bytes: Sector = Box::new([0; SECTOR]);
-                // SAFETY: as in `write`: the operation has not completed.
-                unsafe { core::ptr::copy_nonoverlapping(memory, bytes.as_mut_ptr(), SECTOR) };
-                sectors.insert(sector, bytes);
+    /// Takes every unit in the cache back by some versions. `pick` is given the numbers of the writes that changed it
+    /// since it was last stable, and says how many of them stay.
+    fn go_back(&mut self, mut pick: impl FnMut(&[u64]) -> usize) {
+        let changes = Vec::from(core::mem::take(&mut self.unstable));
+        let before = Vec::from(core::mem::take(&mut self.before));
+        let Some(content) = &mut self.content else { return };
+        let mut order: Vec<(u64, usize, usize)> = Vec::with_capacity(changes.len());
+        let mut place = 0;
+        for (at, change) in changes.iter().enumerate() {
+            order.push((change.unit, at, place));
+            place += if change.kept { self.unit as usize } else { 0 };
+        }
+        order.sort_unstable();
+        let mut writes = Vec::new();
+        for of_unit in order.chunk_by(|a, b| a.0 == b.0) {
+            let stable = of_unit.iter().rposition(|&(_, at, _)| !changes[at].kept).map_or(0, |at| at + 1);
+            let of_unit = &of_unit[stable..];
+            writes.clear();
+            writes.extend(of_unit.iter().map(|&(_, at, _)| changes[at].write));
+            if let Some(&(unit, _, place)) = of_unit.get(pick(&writes)) {
+                content.put(unit * self.unit, &before[place..place + self.unit as usize]);
             }
         }
     }
 }
 
-/// The sectors of an operation and the memory of each. Drives take whole sectors only.
-fn sectors_of(offset: u64, segments: &[Segment]) -> Result<Vec<(u64, *mut u8)>, OpError> {
-    const EINVAL: i32 = 22;
-    let mut list = Vec::new();
-    let mut sector = offset / SECTOR as u64;
-    if !offset.is_multiple_of(SECTOR as u64) || segments.iter().any(|s| !s.len.is_multiple_of(SECTOR)) {
-        return Err(OpError::Medium(EINVAL));
-    }
-    for segment in segments {
-        for at in (0..segment.len).step_by(SECTOR) {
-            list.push((sector, segment.base.wrapping_add(at)));
-            sector += 1;
+/// What a write brings, from its first byte on.
+struct Source<'a> {
+    data: Data<'a>,
+    segment: usize,
+    skip: usize,
+}
+
+impl Source<'_> {
+    /// Puts the next `count` bytes into `content` at `offset`, or passes them over.
+    fn put_next(&mut self, count: u64, content: Option<&mut Content>, offset: u64) {
+        match (self.data, content) {
+            (Data::Memory(segments), content) => self.put_memory(segments, count, content, offset),
+            (Data::Zeroes, Some(content)) => content.zero(offset, count as usize),
+            (Data::Nothing, Some(content)) => content.discard(offset, count as usize),
+            (_, None) => {}
         }
     }
-    Ok(list)
+
+    fn put_memory(
+        &mut self,
+        segments: &[Segment],
+        count: u64,
+        mut content: Option<&mut Content>,
+        offset: u64,
+    ) {
+        let (mut left, mut at) = (count as usize, offset);
+        while left > 0 {
+            let Some(segment) = segments.get(self.segment) else { return };
+            let piece = left.min(segment.len - self.skip);
+            if let Some(content) = content.as_deref_mut() {
+                let base = segment.base.wrapping_add(self.skip);
+                // SAFETY: the range is within the segment, which the op table keeps valid and unchanged until the
+                // completion.
+                content.put(at, unsafe { core::slice::from_raw_parts(base, piece) });
+            }
+            self.skip += piece;
+            if self.skip == segment.len {
+                (self.segment, self.skip) = (self.segment + 1, 0);
+            }
+            left -= piece;
+            at += piece as u64;
+        }
+    }
 }

@@ -1,153 +1,274 @@
 //! Modelled drives in virtual time: the same seed gives the same run, to the byte.
 //!
 //! Nothing here reads a clock or chance from outside. Time moves only when every task waits: to the next completion
-//! or timer. The drives keep what they are given in RAM, lose their volatile caches at a power cut, and fail on
-//! request.
+//! or timer.
+//!
+//! The drives are no better than real ones may be. Sectors that were never written hold noise, discarded ones anything.
+//! A volatile cache is lost at a power cut, what is under way then takes effect in part, and so does a change that
+//! fails. [`Faults`] says what is wrong with a drive; [`Hostility`] what else the world does of its own accord.
 
+mod content;
 mod disk;
+mod drive;
+mod faults;
 mod model;
 mod rng;
+mod timing;
+mod trace;
+mod world;
 
+use core::future::{Future, poll_fn};
+use core::ops::Range;
+use core::pin::pin;
 use core::ptr::NonNull;
+use core::task::Poll;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::memory::Pipes;
-use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Segment, SocketId};
+use crate::exec::Io;
+use crate::op::{Completion, MemberId, MemberInfo, OpKey, OpKind, OpView, SocketId};
 use crate::reactor::{Reactor, Unpark};
-use crate::time::Instant;
-use disk::Disk;
+use crate::time::{Duration, Instant};
+use content::Unwritten;
+use drive::Drive;
+pub use faults::{BadRange, Faults, Lasts};
 pub use model::Model;
-use model::Timing;
-use rng::Rng;
+use world::{Deed, World};
+
+/// What the world does of its own accord, as chance from its seed has it. By default nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hostility {
+    /// Of 1000 transfers of more than a block, as many move fewer bytes than asked.
+    pub short_transfers: u32,
+    /// What becomes of changes under way that overlap on one drive.
+    pub overlaps: Overlaps,
+    /// Bytes of a connection are on their way for no longer than this.
+    pub socket_latency: Duration,
+    /// Of 1000 movements of bytes over a connection, as many carry but a few: sends and receives come back short.
+    pub socket_fragments: u32,
+    /// Of 1000 movements of bytes over a connection, as many break it.
+    pub socket_resets: u32,
+}
+
+/// What becomes of writes, write-zeroes and discards under way that overlap on one drive: drives do them in any order,
+/// so that redundancy would differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overlaps {
+    /// They are somebody else's affair: a client's, where there is no redundancy.
+    #[default]
+    Allowed,
+    /// [`Sim::overlaps`] tells of them.
+    Reported,
+    /// The second one panics.
+    Panic,
+}
+
+/// Two changes under way that overlapped: of which kind, and from which byte of the drive to which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// The one that was under way.
+    pub first: (OpKind, Range<u64>),
+    /// The one that came.
+    pub second: (OpKind, Range<u64>),
+    /// When it came; see [`When::Step`].
+    pub step: u64,
+}
+
+/// When something planned happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Just before the step of this number. Each submission and each completion of an operation on a drive is a step;
+    /// the first has number 0.
+    Step(u64),
+    /// At this moment.
+    Moment(Instant),
+}
 
 /// The sim reactor. A handle: cloning gives the same world, so that a test keeps one while [`crate::Io`] owns another.
 #[derive(Clone)]
 pub struct Sim(Rc<RefCell<World>>);
 
-struct World {
-    now: u64,
-    rng: Rng,
-    drives: Vec<Drive>,
-    /// By moment; operations of one moment complete in an order that the seed shuffles.
-    agenda: BTreeMap<(u64, u64, u32), Pending>,
-    pipes: Pipes,
-    piped: Vec<Completion>,
-    trace: Trace,
-    attached: bool,
-}
-
-struct Drive {
-    model: Model,
-    info: MemberInfo,
-    timing: Timing,
-    disk: Disk,
-}
-
-/// An operation on its way.
-struct Pending {
-    kind: OpKind,
-    segments: Vec<Segment>,
-    len: u64,
-    /// For a flush: the newest write that had completed when it came.
-    covers: u64,
-}
-
-/// A running digest of everything that happened, and when (FNV-1a).
-struct Trace {
-    digest: u64,
-    events: u64,
-}
-
-impl Trace {
-    fn note(&mut self, words: &[u64]) {
-        self.events += 1;
-        for byte in words.iter().flat_map(|word| word.to_le_bytes()) {
-            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-}
-
 impl Sim {
     /// A world without drives, at moment 0.
     pub fn new(seed: u64) -> Self {
-        Self(Rc::new(RefCell::new(World {
-            now: 0,
-            rng: Rng::new(seed),
-            drives: Vec::new(),
-            agenda: BTreeMap::new(),
-            pipes: Pipes::default(),
-            piped: Vec::new(),
-            trace: Trace { digest: 0xcbf2_9ce4_8422_2325, events: 0 },
-            attached: false,
-        })))
+        Self(Rc::new(RefCell::new(World::new(seed))))
     }
 
-    /// A drive of `bytes` bytes that keeps what is written to it.
+    /// A drive of `bytes` bytes that keeps what is written to it, and holds noise wherever nothing was.
     pub fn add_drive(&self, model: Model, bytes: u64) -> MemberId {
-        self.add(model, bytes, true)
+        let noise = self.0.borrow_mut().rng.next();
+        self.add(model, bytes, Some(Unwritten::Noise(noise)))
+    }
+
+    /// A drive that reads as zeroes wherever nothing was written: a new sparse file.
+    pub fn add_blank_drive(&self, model: Model, bytes: u64) -> MemberId {
+        self.add(model, bytes, Some(Unwritten::Zeroes))
     }
 
     /// A drive that only takes its time: reads give whatever the buffer held.
     pub fn add_hollow_drive(&self, model: Model, bytes: u64) -> MemberId {
-        self.add(model, bytes, false)
+        self.add(model, bytes, None)
     }
 
-    fn add(&self, model: Model, bytes: u64, keeps: bool) -> MemberId {
+    fn add(&self, model: Model, bytes: u64, unwritten: Option<Unwritten>) -> MemberId {
         let drives = &mut self.0.borrow_mut().drives;
-        let (info, timing) = (model.info(bytes), Timing::new(model, bytes));
-        drives.push(Drive { model, info, timing, disk: Disk::new(keeps) });
+        drives.push(Drive::new(model, bytes, unwritten));
         MemberId((drives.len() - 1) as u32)
     }
 
-    fn with<T>(&self, member: MemberId, f: impl FnOnce(&mut Disk) -> T) -> T {
-        f(&mut self.0.borrow_mut().drives[member.0 as usize].disk)
+    /// From now on the world does this of its own accord.
+    pub fn set_hostility(&self, hostility: Hostility) {
+        self.0.borrow_mut().hostility = hostility;
+    }
+
+    fn with<T>(&self, member: MemberId, f: impl FnOnce(&mut Drive) -> T) -> T {
+        f(&mut self.0.borrow_mut().drives[member.0 as usize])
     }
 
     /// Copies what a reader of the drive would see, beside the engine's back.
     pub fn peek(&self, member: MemberId, offset: u64, into: &mut [u8]) {
-        self.with(member, |disk| disk.peek(offset, into));
+        self.with(member, |drive| drive.disk.peek(offset, into));
     }
 
-    /// From now on every operation on the drive fails with [`OpError::Gone`].
-    pub fn kill(&self, member: MemberId) {
-        self.with(member, |disk| disk.gone = true);
+    /// Changes the drive's bytes, for good, beside the engine's back.
+    pub fn poke(&self, member: MemberId, offset: u64, from: &[u8]) {
+        self.with(member, |drive| drive.disk.poke(offset, from));
     }
 
-    /// Reads that touch the range fail with [`OpError::Medium`] until it has been written to.
-    pub fn spoil(&self, member: MemberId, offset: u64, len: u64) {
-        self.with(member, |disk| disk.spoilt.push(offset..offset + len));
-    }
-
-    /// From now on every write to the drive fails with [`OpError::Medium`].
-    pub fn refuse_writes(&self, member: MemberId) {
-        self.with(member, |disk| disk.refuses_writes = true);
-    }
-
-    /// The power goes, now: operations under way are cancelled, with their writes torn at sectors as the seed has it,
-    /// and volatile caches lose what the seed has them lose. The drives are as a new start would find them.
-    pub fn cut_power(&self) {
+    /// A bit of each sector in the range flips, and the drive says nothing of it.
+    pub fn rot(&self, member: MemberId, range: Range<u64>) {
         let world = &mut *self.0.borrow_mut();
-        for drive in &mut world.drives {
-            drive.disk.cut_power(&mut world.rng);
-            drive.timing = Timing::new(drive.model, drive.info.size);
+        let drive = &mut world.drives[member.0 as usize];
+        for sector in range.clone().step_by(content::SECTOR) {
+            let (at, bit) = (sector + world.rng.below(content::SECTOR as u64), world.rng.below(8));
+            let mut byte = [0];
+            drive.disk.peek(at, &mut byte);
+            drive.disk.poke(at, &[byte[0] ^ 1 << bit]);
         }
-        for ((_, _, key), pending) in core::mem::take(&mut world.agenda) {
-            if let OpKind::Write { member, offset, .. } = pending.kind {
-                let disk = &mut world.drives[member.0 as usize].disk;
-                disk.tear(offset, &pending.segments, &mut world.rng);
-            }
-            world.piped.push(Completion { key: OpKey(key), result: Err(OpError::Cancelled) });
-        }
-        world.trace.note(&[world.now, u64::MAX]);
+        drive.faults.silent.push(range);
     }
 
-    /// A digest of every submission and completion so far, with its moment: equal for equal runs.
+    /// The drive has `size` bytes from now on, as a file after `truncate`: what was beyond is gone, reads end there, and a
+    /// write beyond it makes the drive longer again, with a hole that reads as zeroes. A restart finds it as it is then.
+    ///
+    /// # Panics
+    /// If that is more than it began with.
+    pub fn truncate(&self, member: MemberId, size: u64) {
+        let world = &mut *self.0.borrow_mut();
+        let drive = &mut world.drives[member.0 as usize];
+        assert!(size <= drive.info.size, "a drive does not grow");
+        drive.truncate(size, &mut world.rng);
+    }
+
+    /// What the drive has not made stable is as it was before, as after a flush that failed.
+    pub fn forget_unflushed(&self, member: MemberId) {
+        self.with(member, |drive| drive.disk.forget_unflushed());
+    }
+
+    /// What is wrong with the drive now.
+    pub fn faults(&self, member: MemberId) -> Faults {
+        self.with(member, |drive| drive.faults.clone())
+    }
+
+    /// Changes what is wrong with the drive.
+    pub fn afflict(&self, member: MemberId, change: impl FnOnce(&mut Faults)) {
+        self.0.borrow_mut().afflict(member, change);
+    }
+
+    /// Changes what is wrong with the drive when the time has come.
+    pub fn schedule(&self, when: When, member: MemberId, change: impl FnOnce(&mut Faults) + 'static) {
+        self.plan(when, Deed::Afflict(member, Box::new(change)));
+    }
+
+    /// Operations that the drive was given.
+    pub fn operations(&self, member: MemberId) -> u64 {
+        self.0.borrow().drives[member.0 as usize].given
+    }
+
+    /// From now on every operation on the drive fails with [`crate::OpError::Gone`].
+    pub fn kill(&self, member: MemberId) {
+        self.afflict(member, |faults| faults.gone = true);
+    }
+
+    /// Reads that touch the range fail with [`crate::OpError::Medium`] until it has been written to.
+    pub fn spoil(&self, member: MemberId, offset: u64, len: u64) {
+        let bad = BadRange::until_written(offset..offset + len);
+        self.afflict(member, |faults| faults.unreadable.push(bad));
+    }
+
+    /// From now on every write to the drive fails with [`crate::OpError::Medium`].
+    pub fn refuse_writes(&self, member: MemberId) {
+        self.afflict(member, |faults| faults.unwritable.push(BadRange::forever(0..u64::MAX)));
+    }
+
+    /// Changes under way that overlapped, if [`Overlaps::Reported`] is set.
+    pub fn overlaps(&self) -> Vec<Overlap> {
+        self.0.borrow().overlaps.clone()
+    }
+
+    /// Steps so far; see [`When::Step`].
+    pub fn steps(&self) -> u64 {
+        self.0.borrow().steps
+    }
+
+    /// A digest of every submission and completion so far, with its moment and what it wrote, and their number: equal
+    /// for equal runs.
     pub fn trace(&self) -> (u64, u64) {
         let trace = &self.0.borrow().trace;
         (trace.digest, trace.events)
+    }
+
+    fn plan(&self, when: When, deed: Deed) {
+        let world = &mut *self.0.borrow_mut();
+        match when {
+            When::Step(step) => world.by_step.entry(step).or_default().push(deed),
+            When::Moment(at) => world.schedule_deed(at.as_nanos(), deed),
+        }
+    }
+
+    /// The power goes, now. Writes under way take effect at any of their tear units, volatile caches lose what the seed
+    /// has them lose, and the world stands still: nothing is accepted or completed any more, and time does not go on.
+    ///
+    /// [`Sim::until_end`] gives the driver of the run control again, and [`Sim::restart`] a new world.
+    pub fn cut_power(&self) {
+        self.0.borrow_mut().end(true);
+    }
+
+    /// The power goes when the time has come; see [`Sim::cut_power`].
+    pub fn cut_power_at(&self, when: When) {
+        self.plan(when, Deed::CutPower);
+    }
+
+    /// Whether the world stands still, since a power cut or a restart.
+    pub fn has_ended(&self) -> bool {
+        self.0.borrow().ended
+    }
+
+    /// Runs `future`, a task's of `io`, to its end; `None` if the world ends first.
+    pub async fn until_end<T>(&self, io: &Io, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        let _watch = Watch(self);
+        poll_fn(|cx| {
+            let watcher = (Rc::clone(&io.0.core.scheduler), io.current_task());
+            self.0.borrow_mut().watcher = Some(watcher);
+            let polled = if self.has_ended() { Poll::Pending } else { future.as_mut().poll(cx) };
+            if self.has_ended() { Poll::Ready(None) } else { polled.map(Some) }
+        })
+        .await
+    }
+
+    /// A new world, at moment 0, with the drives as a new start of the process finds them; numbers and faults stay. If
+    /// the power was not cut, only the process ends: what is under way takes effect in part, but caches keep what they
+    /// have. This world stands still from then on and has no drives any more; what was planned in it is forgotten.
+    pub fn restart(&self, seed: u64) -> Self {
+        let mut new = World::new(seed);
+        let old = &mut *self.0.borrow_mut();
+        old.end(false);
+        new.hostility = old.hostility;
+        new.drives = core::mem::take(&mut old.drives);
+        new.drives.iter_mut().for_each(Drive::reopen);
+        Self(Rc::new(RefCell::new(new)))
     }
 
     /// A listening socket within the world.
@@ -158,86 +279,31 @@ impl Sim {
     /// The client's end of a new connection to `listener`.
     pub fn connect(&self, listener: SocketId) -> SocketId {
         let world = &mut *self.0.borrow_mut();
-        world.pipes.connect(listener, &mut world.piped)
-    }
-}
-
-/// An operation as numbers, for the trace.
-fn words(kind: OpKind) -> [u64; 4] {
-    match kind {
-        OpKind::Read { member, offset } => [1, u64::from(member.0), offset, 0],
-        OpKind::Write { member, offset, fua } => [2, u64::from(member.0), offset, u64::from(fua)],
-        OpKind::Flush { member } => [3, u64::from(member.0), 0, 0],
-        OpKind::Discard { member, offset, len } => [4, u64::from(member.0), offset, len],
-        OpKind::WriteZeroes { member, offset, len, .. } => [5, u64::from(member.0), offset, len],
-        OpKind::Accept { socket } => [6, u64::from(socket.0), 0, 0],
-        OpKind::Recv { socket } => [7, u64::from(socket.0), 0, 0],
-        OpKind::Send { socket } => [8, u64::from(socket.0), 0, 0],
-    }
-}
-
-impl World {
-    fn submit(&mut self, key: OpKey, op: OpView<'_>) {
-        let [a, b, c, d] = words(op.kind);
-        self.trace.note(&[self.now, u64::from(key.0), a, b, c, d, op.len]);
-        let Some(member) = op.kind.member() else {
-            self.pipes.submit(key, op, &mut self.piped);
-            return;
-        };
-        let Some(drive) = self.drives.get_mut(member.0 as usize) else {
-            self.piped.push(Completion { key, result: Err(OpError::Gone) });
-            return;
-        };
-        let at = drive.timing.finish(self.now, op.kind, op.len, &mut self.rng);
-        let pending = Pending {
-            kind: op.kind,
-            segments: op.segments.to_vec(),
-            len: op.len,
-            covers: drive.disk.newest_write(),
-        };
-        self.agenda.insert((at, self.rng.next(), key.0), pending);
+        world.pipes.connect(listener, &mut world.completed)
     }
 
-    /// The operation takes its effect, at the moment of its completion.
-    fn perform(&mut self, pending: &Pending) -> Result<u64, OpError> {
-        let member = pending.kind.member().ok_or(OpError::Unsupported)?;
-        let drive = &mut self.drives[member.0 as usize];
-        let (disk, size) = (&mut drive.disk, drive.info.size);
-        if disk.gone {
-            return Err(OpError::Gone);
+    /// The connection of this end breaks, now: what is under way is lost, and both ends get
+    /// [`crate::OpError::Disconnected`].
+    pub fn reset(&self, socket: SocketId) {
+        let world = &mut *self.0.borrow_mut();
+        if !world.ended {
+            world.pipes.reset(socket, &mut world.completed);
         }
-        let within = |offset: u64, len: u64| match offset.checked_add(len) {
-            Some(end) if end <= size => Ok(()),
-            _ => Err(OpError::OutOfRange),
-        };
-        const EIO: i32 = 5;
-        match pending.kind {
-            OpKind::Read { offset, .. } => {
-                within(offset, pending.len)?;
-                if disk.is_spoilt(offset, pending.len) {
-                    return Err(OpError::Medium(EIO));
-                }
-                disk.read(offset, &pending.segments)?;
-            }
-            _ if disk.refuses_writes => return Err(OpError::Medium(EIO)),
-            OpKind::Write { offset, fua, .. } => {
-                within(offset, pending.len)?;
-                disk.write(offset, &pending.segments, fua || !drive.model.volatile_cache)?;
-            }
-            OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => {
-                within(offset, len)?;
-                disk.zero(offset, len, !drive.model.volatile_cache);
-                return Ok(len);
-            }
-            OpKind::Flush { .. } => disk.flush(pending.covers),
-            _ => return Err(OpError::Unsupported),
-        }
-        Ok(pending.len)
     }
 }
 
-// SAFETY: an operation leaves the agenda, with the segments, when its one completion is noted; a pipe takes the segments
-// it keeps out of its state when it notes their operation's completion.
+/// Nobody waits for the world's end any more.
+struct Watch<'a>(&'a Sim);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().watcher = None;
+    }
+}
+
+// SAFETY: an operation leaves the list of those that fly, with the segments, when its one completion is noted or when the
+// world has ended and it is only to be cancelled; a pipe takes the segments it keeps out of its state when it notes their
+// operation's completion.
 unsafe impl Reactor for Sim {
     fn attach(&mut self) {
         let attached = &mut self.0.borrow_mut().attached;
@@ -246,7 +312,7 @@ unsafe impl Reactor for Sim {
     }
 
     fn detach(&mut self) {
-        self.0.borrow_mut().attached = false;
+        self.0.borrow_mut().detach();
     }
 
     fn register_arena(&mut self, _: NonNull<[u8]>) {}
@@ -256,31 +322,32 @@ unsafe impl Reactor for Sim {
     }
 
     /// # Panics
-    /// If every task waits and nothing is to come: in the real world the program would hang.
+    /// If every task waits and nothing is to come: in the real world the program would hang. So too after the end of the
+    /// world, if nobody waits in [`Sim::until_end`]; and if an operation was not aligned to its drive's logical blocks, or
+    /// overlapped another where that is forbidden.
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {
         let world = &mut *self.0.borrow_mut();
-        if !world.piped.is_empty() {
-            done.append(&mut world.piped);
-            return;
-        }
         let until = until.map(Instant::as_nanos);
-        match world.agenda.first_key_value() {
-            Some((&(at, ..), _)) if until.is_none_or(|until| at <= until.max(world.now)) => {}
-            _ => {
-                let until = until.expect("every task waits, for nothing that could come");
-                world.now = world.now.max(until);
+        loop {
+            if let Some(bug) = world.bug.take() {
+                panic!("{bug}");
+            }
+            if !world.completed.is_empty() {
+                done.append(&mut world.completed);
+                return;
+            }
+            if world.ended {
+                let wait = until.is_none_or(|until| until > world.now);
+                assert!(
+                    !wait || world.watcher.is_some(),
+                    "the world has ended: run it within Sim::until_end"
+                );
+                return;
+            }
+            if !world.advance(until) {
                 return;
             }
         }
-        let Some(((at, _, key), pending)) = world.agenda.pop_first() else { return };
-        world.now = world.now.max(at);
-        let result = world.perform(&pending);
-        let (kind, value) = match result {
-            Ok(value) => (0, value),
-            Err(_) => (1, 0),
-        };
-        world.trace.note(&[world.now, u64::from(key), kind, value]);
-        done.push(Completion { key: OpKey(key), result });
     }
 
     fn now(&self) -> Instant {
@@ -293,12 +360,11 @@ unsafe impl Reactor for Sim {
 
     fn close_socket(&mut self, socket: SocketId) {
         let world = &mut *self.0.borrow_mut();
-        world.pipes.close(socket, &mut world.piped);
+        world.close_socket(socket);
     }
 
     fn cancel_all(&mut self) {
-        let world = &mut *self.0.borrow_mut();
-        world.pipes.cancel_all(&mut world.piped);
+        self.0.borrow_mut().cancel_all();
     }
 
     /// Nothing outside the world can wake it: there is no outside.

@@ -1,12 +1,11 @@
 //! How long a modelled drive takes.
 
-use super::rng::Rng;
-use crate::op::{MemberInfo, OpKind};
+use crate::op::MemberInfo;
 
 /// The timing of a drive: parallel channels give it its IOPS, one link its bandwidth, a head its seeks.
 ///
 /// An operation waits for a free channel, holds it for the fixed latency (and the seek), then moves its bytes over the
-/// link, which the channels share. The figures of the ready-made drives are round ones of their kind; calibrating
+/// link, which the channels share: what is ready first goes first. The figures of the ready-made drives are round ones of their kind; calibrating
 /// them against measurements is the lab's business.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
@@ -30,8 +29,11 @@ pub struct Model {
     pub jitter: u32,
     /// Completed writes may be lost at a power cut until they are flushed.
     pub volatile_cache: bool,
-    /// Logical block, bytes.
+    /// Logical block, bytes: 512 or 4096.
     pub logical_block: u32,
+    /// The smallest write, bytes, that a power cut leaves whole or undone: 512 or 4096, and no less than the logical
+    /// block.
+    pub tear_unit: u32,
 }
 
 impl Model {
@@ -49,6 +51,7 @@ impl Model {
             jitter: 20,
             volatile_cache: false,
             logical_block: 512,
+            tear_unit: 512,
         }
     }
 
@@ -66,7 +69,7 @@ impl Model {
         }
     }
 
-    /// A 7,200 rpm disk: one head, volatile cache, 200 MB/s.
+    /// A 7,200 rpm disk: one head, volatile cache, 200 MB/s, physical sectors of 4096 bytes.
     pub const fn hdd() -> Self {
         Self {
             channels: 1,
@@ -80,7 +83,13 @@ impl Model {
             jitter: 5,
             volatile_cache: true,
             logical_block: 512,
+            tear_unit: 4096,
         }
+    }
+
+    /// The model with logical blocks, and what is torn, of `block` bytes: 512 or 4096.
+    pub const fn with_block(self, block: u32) -> Self {
+        Self { logical_block: block, tear_unit: block, ..self }
     }
 
     pub(super) fn info(&self, size: u64) -> MemberInfo {
@@ -92,61 +101,5 @@ impl Model {
             discard: self.rotation == 0,
             write_zeroes: self.rotation == 0,
         }
-    }
-}
-
-/// What a drive is busy with. Times are nanoseconds on the sim's clock.
-pub(super) struct Timing {
-    model: Model,
-    size: u64,
-    channel_free: Vec<u64>,
-    link_free: u64,
-    head: u64,
-}
-
-impl Timing {
-    pub(super) fn new(model: Model, size: u64) -> Self {
-        Self { model, size, channel_free: vec![0; model.channels.max(1) as usize], link_free: 0, head: 0 }
-    }
-
-    /// When an operation that comes at `now` will be done.
-    pub(super) fn finish(&mut self, now: u64, kind: OpKind, len: u64, rng: &mut Rng) -> u64 {
-        let (latency, bandwidth, offset) = match kind {
-            OpKind::Read { offset, .. } => (self.model.read_latency, self.model.read_bandwidth, Some(offset)),
-            OpKind::Write { offset, .. } => {
-                (self.model.write_latency, self.model.write_bandwidth, Some(offset))
-            }
-            OpKind::Flush { .. } => (self.model.flush_latency, 0, None),
-            _ => (self.model.write_latency, 0, None),
-        };
-        let seek = offset.map_or(0, |offset| self.seek(offset, len, rng));
-        let latency = self.vary(latency, rng) + seek;
-        let channel = (0..self.channel_free.len()).min_by_key(|&c| self.channel_free[c]).unwrap_or(0);
-        let moves_at = self.channel_free[channel].max(now) + latency;
-        let done = if bandwidth == 0 {
-            moves_at
-        } else {
-            let transfer = (u128::from(len) * 1_000_000_000 / u128::from(bandwidth)) as u64;
-            self.link_free = self.link_free.max(moves_at) + transfer;
-            self.link_free
-        };
-        self.channel_free[channel] = done;
-        done
-    }
-
-    fn vary(&self, latency: u64, rng: &mut Rng) -> u64 {
-        let swing = latency / 100 * u64::from(self.model.jitter.min(100));
-        latency - swing + rng.below(2 * swing + 1)
-    }
-
-    /// Seek time grows with the square root of the distance (Ruemmler & Wilkes, 1994); then half a turn on average.
-    fn seek(&mut self, offset: u64, len: u64, rng: &mut Rng) -> u64 {
-        if self.model.rotation == 0 || offset == self.head {
-            self.head = offset.saturating_add(len); // checked against the size when it takes its effect
-            return 0;
-        }
-        let distance = offset.abs_diff(self.head) as f64 / self.size.max(1) as f64;
-        self.head = offset.saturating_add(len);
-        (self.model.full_seek as f64 * distance.sqrt()) as u64 + rng.below(self.model.rotation)
     }
 }

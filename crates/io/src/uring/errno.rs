@@ -20,19 +20,10 @@ pub(super) fn error(kind: OpKind, errno: i32) -> OpError {
         OpKind::Discard { .. } | OpKind::WriteZeroes { .. } if errno == libc::EINVAL => OpError::Unsupported,
         _ => match errno {
             libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::ENOTCONN => OpError::Gone,
-            libc::ENOSPC | libc::EDQUOT => OpError::NoSpace,
-            libc::EFBIG => OpError::OutOfRange,
+            // EFBIG: no range beyond the known size is sent, so it is a limit that was reached, not the member's end.
+            libc::ENOSPC | libc::EDQUOT | libc::EFBIG => OpError::NoSpace,
             _ => OpError::Medium(errno),
         },
-    }
-}
-
-/// The bytes that a successful operation on a member moved; fallocate and fsync answer 0.
-#[inline]
-pub(super) fn moved(kind: OpKind, value: u32) -> u64 {
-    match kind {
-        OpKind::Discard { len, .. } | OpKind::WriteZeroes { len, .. } => len,
-        _ => u64::from(value),
     }
 }
 

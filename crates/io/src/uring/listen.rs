@@ -1,11 +1,23 @@
 //! Listening sockets: making them, and clearing away what a dead server left.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::process::{Pid, PidfdFlags};
+
+/// Connections that wait to be accepted; more are kept waiting by the kernel.
+const BACKLOG: i32 = 1024;
+
+/// The mode of a socket file to which only its owner, and root, may connect.
+pub const OWNER_ONLY: u32 = 0o600;
 
 /// Why there is no listener.
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +37,10 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
-    /// Somebody listens on that port.
-    #[error("address in use: a server listens on {0}; stop it, or choose another port")]
+    /// Somebody has that port, at this address or at all addresses.
+    #[error(
+        "address in use: another socket is bound to {0}, or to this port at all addresses; close it, or choose another port"
+    )]
     AddressInUse(SocketAddr),
     /// The address can't be bound.
     #[error("can't listen on {address}: {source}; it must be an address of this machine")]
@@ -58,22 +72,62 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Listens on a Unix socket without a ring. A socket file that nobody listens on any more is replaced.
+/// Listens on a Unix socket without a ring. A socket file that nobody listens on any more is replaced. The file's mode
+/// is `mode`, whatever the umask: who may write to it may connect.
 ///
 /// # Errors
 /// [`ListenError`]; among them that the path is in use, by a listener or by any other file.
-pub fn listen_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
-    let failed = |source| ListenError::Path { path: path.to_path_buf(), source };
-    let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+pub fn listen_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
+    let failed = |source: Errno| ListenError::Path { path: path.to_path_buf(), source: source.into() };
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    let socket = open(AddressFamily::UNIX).map_err(failed)?;
+    // The file is made with the socket's mode less the umask, so at no time may more connect than are meant to.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode)).map_err(failed)?;
+    match rustix::net::bind(&socket, &address) {
+        Err(Errno::ADDRINUSE) => {
             clear(path)?;
-            UnixListener::bind(path).map_err(failed)?
+            rustix::net::bind(&socket, &address).map_err(failed)?;
         }
         other => other.map_err(failed)?,
-    };
+    }
     // Another server may start beside us: the name is removed only as long as it is ours.
     let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    Ok((listener, file))
+    // Until somebody listens, nobody connects.
+    rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(failed)?;
+    rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
+    Ok((socket.into(), file))
+}
+
+fn open(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
+    rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+/// Whether a socket file is what a server left that is gone. What a ring listens on, the kernel closes some time after
+/// the ring's process has ended: until then clients can connect, and nobody will ever answer them.
+pub fn is_abandoned(path: &Path) -> bool {
+    match connect(path) {
+        Ok(socket) => sockopt::socket_peercred(&socket).is_ok_and(|listener| has_ended(listener.pid)),
+        Err(errno) => errno == Errno::CONNREFUSED,
+    }
+}
+
+/// Does not wait for room in the backlog: a stopped process makes none.
+fn connect(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// True for a process of which its parent has not yet taken note, too.
+fn has_ended(pid: Pid) -> bool {
+    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => {
+            let mut ended = [PollFd::new(&process, PollFlags::IN)];
+            rustix::event::poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+        }
+        Err(errno) => errno == Errno::SRCH,
+    }
 }
 
 /// Removes the socket file of a server that is gone.
@@ -83,19 +137,102 @@ fn clear(path: &Path) -> Result<(), ListenError> {
     if !kind.is_socket() {
         return Err(ListenError::NotASocket(path.to_path_buf()));
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(failed)
-        }
-        // Somebody, perhaps with a full backlog, or who does not let us in.
-        _ => Err(ListenError::InUse(path.to_path_buf())),
+    if is_abandoned(path) {
+        return std::fs::remove_file(path).map_err(failed);
     }
+    // Somebody, perhaps with a full backlog, or who does not let us in.
+    Err(ListenError::InUse(path.to_path_buf()))
 }
 
+/// An IPv6 address is that alone: whoever wants both `0.0.0.0` and `[::]` gives both.
 pub(super) fn tcp(address: SocketAddr) -> Result<OwnedFd, ListenError> {
-    match TcpListener::bind(address) {
-        Ok(listener) => Ok(listener.into()),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::AddressInUse(address)),
-        Err(source) => Err(ListenError::Address { address, source }),
+    bind_tcp(address).map_err(|error| match error {
+        Errno::ADDRINUSE => ListenError::AddressInUse(address),
+        other => ListenError::Address { address, source: other.into() },
+    })
+}
+
+fn bind_tcp(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = open(family)?;
+    // A server that starts anew does not wait until the connections of the last one are forgotten.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_mode_of_a_socket_file_is_what_was_asked_for() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        for mode in [OWNER_ONLY, 0o660, 0o666] {
+            let path = dir.path().join(format!("{mode:o}"));
+            let (listener, file) = listen_unix(&path, mode).expect("a fresh path");
+            let meta = std::fs::symlink_metadata(&path).expect("a file");
+            assert_eq!(meta.permissions().mode() & 0o7777, mode);
+            UnixStream::connect(&path).expect("somebody listens");
+            listener.accept().expect("somebody has connected");
+            drop(file);
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_socket_is_abandoned_when_its_process_has_ended_though_it_listens() {
+        let mut child = Command::new("sleep").arg("1000").spawn().expect("a process");
+        let pid = Pid::from_child(&child);
+        assert!(!has_ended(pid));
+        child.kill().expect("it is ours");
+        // It has ended before its parent takes note.
+        while !has_ended(pid) {
+            std::thread::yield_now();
+        }
+        child.wait().expect("it is ours");
+        assert!(has_ended(pid));
+
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("socket");
+        let (listener, file) = listen_unix(&path, OWNER_ONLY).expect("a fresh path");
+        assert!(!is_abandoned(&path));
+        assert!(matches!(listen_unix(&path, OWNER_ONLY), Err(ListenError::InUse(_))));
+        drop(listener);
+        assert!(is_abandoned(&path));
+        drop((listen_unix(&path, OWNER_ONLY).expect("nobody listens"), file));
+        assert!(!is_abandoned(&path), "nothing is there");
+    }
+
+    #[test]
+    fn both_families_have_a_port_of_their_own() {
+        let listener = |address: &str| tcp(address.parse().expect("an address")).map(TcpListener::from);
+        let four = listener("0.0.0.0:0").expect("a free port");
+        let port = four.local_addr().expect("bound").port();
+        let both = format!("[::]:{port}");
+        if let Err(ListenError::Address { source, .. }) = listener(&both) {
+            // Nothing to show where the kernel knows one family only.
+            assert_eq!(source.raw_os_error(), Some(Errno::AFNOSUPPORT.raw_os_error()), "{source}");
+            return;
+        }
+        let six = listener(&both).expect("another family's port");
+        TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
+        four.accept().expect("it came to the one that has the family");
+        for taken in [format!("0.0.0.0:{port}"), format!("127.0.0.1:{port}"), both] {
+            let error = listener(&taken).expect_err("it is taken");
+            assert!(matches!(error, ListenError::AddressInUse(at) if at.to_string() == taken));
+            let told = format!("address in use: another socket is bound to {taken}, ");
+            assert!(error.to_string().starts_with(&told), "{error}");
+        }
+        drop((four, six));
     }
 }

@@ -1,33 +1,62 @@
 //! The members of a ring: open devices, as registered files where the kernel's table has room.
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
+use io_uring::squeue;
+
+use super::closer;
 use super::prepare::Target;
+use super::probe::{self, Origin};
 use super::ring::Ring;
 use crate::device::Device;
 use crate::op::{MemberId, MemberInfo, OpError, OpKind};
+
+/// How long the end of a ring waits for members to be closed.
+const CLOSING: Duration = Duration::from_millis(500);
 
 /// Places in the table of registered files: as many as the largest md array has members. It counts against the limit of
 /// open files.
 const PLACES: u32 = 384;
 
+/// Kernel workers that a member may hold: of a regular file every read and write passes through one; of a block device
+/// only flushes, discards, and what its queue has no room for.
+const WORKERS_FILE: u32 = 32;
+const WORKERS_BLOCK: u32 = 16;
+const WORKERS_SPARE: u32 = 16;
+
 struct Member {
     /// `None` once closed.
     device: Option<Device>,
+    origin: Origin,
     info: MemberInfo,
     target: Target,
+    /// Of the entries that ask it.
+    flags: squeue::Flags,
     in_flight: u32,
     closing: bool,
+    /// Its file was shorter than it should be when it was last looked at, in this turn of the ring.
+    shorter: bool,
+    looked_in: u64,
 }
 
 pub(super) struct Members {
     members: Vec<Member>,
+    /// Of the ring: what happened in it happened after the one before.
+    turn: u64,
     has_table: bool,
+    /// What the kernel's workers for this thread may be at most.
+    workers: u32,
 }
 
 impl Members {
     pub(super) fn new(ring: &Ring) -> Self {
-        Self { members: Vec::new(), has_table: ring.submitter().register_files_sparse(PLACES).is_ok() }
+        Self {
+            workers: WORKERS_SPARE,
+            members: Vec::new(),
+            turn: 1,
+            has_table: ring.submitter().register_files_sparse(PLACES).is_ok(),
+        }
     }
 
     pub(super) fn add(&mut self, ring: &Ring, device: Device) -> MemberId {
@@ -38,8 +67,32 @@ impl Members {
             && ring.submitter().register_files_update(id, &[fd]).is_ok_and(|count| count == 1);
         let target = if registered { Target::Registered(id) } else { Target::Open(fd) };
         let info = device.info();
-        self.members.push(Member { device: Some(device), info, target, in_flight: 0, closing: false });
+        let mut flags = squeue::Flags::empty();
+        flags.set(squeue::Flags::FIXED_FILE, registered);
+        flags.set(squeue::Flags::ASYNC, device.may_wait());
+        self.give_workers(ring, device.may_wait());
+        let origin = Origin::of(&device);
+        self.members.push(Member {
+            origin,
+            device: Some(device),
+            info,
+            target,
+            flags,
+            in_flight: 0,
+            closing: false,
+            shorter: false,
+            looked_in: 0,
+        });
         MemberId(id)
+    }
+
+    /// Lets the kernel have more workers for one more member: one that hangs must not hold those of the others. A worker
+    /// is made when it is needed, and ends when it has been idle for seconds.
+    fn give_workers(&mut self, ring: &Ring, may_wait: bool) {
+        self.workers += if may_wait { WORKERS_FILE } else { WORKERS_BLOCK };
+        let mut most = [self.workers, 0]; // bounded: reads, writes and flushes; unbounded: as it is
+        // Without it the kernel's own limit stays: 4 for each processor.
+        let _ = ring.submitter().register_iowq_max_workers(&mut most);
     }
 
     fn get(&self, member: MemberId) -> Option<&Member> {
@@ -56,6 +109,28 @@ impl Members {
         self.members[member.0 as usize].target
     }
 
+    /// The flags of an entry that asks a member.
+    #[inline]
+    pub(super) fn flags(&self, member: MemberId) -> squeue::Flags {
+        self.members[member.0 as usize].flags
+    }
+
+    /// What a member was opened as.
+    pub(super) fn origin(&self, member: MemberId) -> &Origin {
+        &self.members[member.0 as usize].origin
+    }
+
+    /// The device of a member with operations in flight.
+    pub(super) fn device(&self, member: MemberId) -> &Device {
+        self.members[member.0 as usize].device.as_ref().expect("it is open while operations are in flight")
+    }
+
+    /// What offsets and lengths on the member are multiples of, in bytes.
+    #[inline]
+    pub(super) fn block(&self, member: MemberId) -> u32 {
+        self.members[member.0 as usize].info.logical_block
+    }
+
     /// Counts an operation, or says why it can't be.
     #[inline]
     pub(super) fn begin(&mut self, kind: OpKind, bytes: u64) -> Result<(), OpError> {
@@ -66,12 +141,28 @@ impl Members {
             OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => (offset, len),
             _ => (0, 0),
         };
+        let looks = matches!(kind, OpKind::Probe { .. });
         // A file would grow instead.
         if offset.checked_add(len).is_none_or(|end| end > member.info.size) {
             return Err(OpError::OutOfRange);
         }
+        if !looks && member.is_shorter(self.turn) {
+            return Err(OpError::Truncated);
+        }
         member.in_flight += 1;
         Ok(())
+    }
+
+    /// A new turn of the ring: what was known of files in the last one is out of date.
+    pub(super) fn next_turn(&mut self) {
+        self.turn += 1;
+    }
+
+    /// Whether somebody has made a member's file shorter. A write that was under way may have made it longer
+    /// again, and what it reads as zeroes then was never written: this is asked after a transfer, too, once a turn.
+    #[inline]
+    pub(super) fn is_shorter(&mut self, member: MemberId) -> bool {
+        self.members[member.0 as usize].is_shorter(self.turn)
     }
 
     #[inline]
@@ -83,23 +174,51 @@ impl Members {
         }
     }
 
+    /// The end: lets go of all members, but waits for no device. One with operations in flight is left to the kernel:
+    /// closing it could wait for them.
     pub(super) fn close_all(&mut self, ring: &Ring) {
+        let mut closing = Vec::new();
         for id in 0..self.members.len() {
-            self.close(ring, MemberId(id as u32));
+            self.members[id].closing = true;
+            if self.members[id].in_flight > 0 {
+                core::mem::forget(self.members[id].device.take());
+            } else {
+                closing.extend(self.take(ring, id));
+            }
         }
+        closer::close(closing, CLOSING);
+    }
+
+    /// Takes a member out of the kernel's table: that would keep the file open, and locked.
+    fn take(&mut self, ring: &Ring, id: usize) -> Option<Device> {
+        let member = &mut self.members[id];
+        if let Target::Registered(place) = member.target
+            && member.device.is_some()
+        {
+            let _ = ring.submitter().register_files_update(place, &[-1]);
+        }
+        member.device.take()
     }
 
     #[cold]
     pub(super) fn close(&mut self, ring: &Ring, id: MemberId) {
         let Some(member) = self.members.get_mut(id.0 as usize) else { return };
         member.closing = true;
-        if member.in_flight > 0 {
-            return;
+        if member.in_flight == 0 {
+            closer::close(self.take(ring, id.0 as usize), Duration::ZERO);
         }
-        if let Target::Registered(place) = member.target {
-            // Else the table would keep the file open, and locked.
-            let _ = ring.submitter().register_files_update(place, &[-1]);
+    }
+}
+
+impl Member {
+    #[inline]
+    fn is_shorter(&mut self, turn: u64) -> bool {
+        if let Some(device) = &self.device
+            && self.looked_in != turn
+        {
+            self.looked_in = turn;
+            self.shorter = probe::lacks(device) > 0;
         }
-        member.device = None;
+        self.shorter
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! One ring per executor, used by its thread only. A park is at most one `io_uring_enter`: it sends what was submitted,
 //! waits, and runs the kernel's deferred work. Members are registered files, arenas are registered buffers where the
-//! limit on locked memory allows it.
+//! limit on locked memory allows it. What may hold the thread that sends it is left to workers of the kernel, see
+//! `Device::may_wait`.
 
 mod arenas;
+mod closer;
 mod errno;
 mod listen;
 mod members;
 mod prepare;
+mod probe;
 mod ring;
 mod sockets;
 mod wake;
@@ -19,20 +22,24 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::time::Instant as Clock;
+
+use io_uring::opcode;
 
 use crate::device::Device;
-use crate::op::{Completion, MemberId, MemberInfo, OpKey, OpKind, OpView, SocketId};
+use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Probe, SocketId};
 use crate::reactor::{Reactor, Unpark};
-use crate::time::Instant;
+use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
-pub use listen::{ListenError, SocketFile, listen_unix};
+pub use listen::{ListenError, OWNER_ONLY, SocketFile, is_abandoned, listen_unix};
 use members::Members;
 use prepare::Running;
 pub use ring::UringError;
 use ring::{Ring, Token, Wait};
 use sockets::Sockets;
 use wake::Wake;
+
+/// How long the end of a ring waits for what is its own.
+const ENDING: Duration = Duration::from_millis(500);
 
 /// The io_uring reactor. A handle: cloning gives the same ring, so that members and listeners can be added while
 /// [`crate::Io`] owns it.
@@ -41,7 +48,7 @@ pub struct Uring(Rc<RefCell<State>>);
 
 struct State {
     ring: Ring,
-    began: Clock,
+    clock: Clock,
     members: Members,
     sockets: Sockets,
     arenas: Arenas,
@@ -64,7 +71,7 @@ impl Uring {
     pub fn new() -> Result<Self, UringError> {
         let ring = Ring::new()?;
         Ok(Self(Rc::new(RefCell::new(State {
-            began: Clock::now(),
+            clock: Clock::start(),
             members: Members::new(&ring),
             sockets: Sockets::default(),
             arenas: Arenas::new(&ring),
@@ -91,17 +98,26 @@ impl Uring {
         state.members.close(&state.ring, member);
     }
 
-    /// Listens on a Unix socket. A socket file that nobody listens on any more is replaced; the file is removed when
-    /// the listener is closed.
+    /// Listens on a Unix socket to which only the owner may connect. A socket file that nobody listens on any more is
+    /// replaced; the file is removed when the listener is closed.
     ///
     /// # Errors
     /// [`ListenError`]; among them that the path is in use, by a listener or by any other file.
     pub fn listen_unix(&self, path: impl AsRef<Path>) -> Result<SocketId, ListenError> {
-        let (listener, file) = listen_unix(path.as_ref())?;
+        self.listen_unix_as(path, OWNER_ONLY)
+    }
+
+    /// Like [`Uring::listen_unix`], for whoever `mode` lets write to the socket's file; the umask has no part in it.
+    ///
+    /// # Errors
+    /// As [`Uring::listen_unix`].
+    pub fn listen_unix_as(&self, path: impl AsRef<Path>, mode: u32) -> Result<SocketId, ListenError> {
+        let (listener, file) = listen_unix(path.as_ref(), mode)?;
         Ok(self.0.borrow_mut().sockets.add_listener(listener.into(), Some(file)))
     }
 
-    /// Listens on a TCP address; port 0 lets the kernel choose, see [`Uring::local_addr`].
+    /// Listens on a TCP address; port 0 lets the kernel choose, see [`Uring::local_addr`]. An IPv6 address does not
+    /// include the IPv4 ones. Connections are closed if the other end does not answer for two minutes.
     ///
     /// # Errors
     /// [`ListenError`]
@@ -127,13 +143,18 @@ impl Uring {
 unsafe impl Reactor for Uring {
     fn attach(&mut self) {
         let state = &mut *self.0.borrow_mut();
+        state.reap_left_behind();
         assert!(!state.attached, "the ring has an executor: shut that down first");
+        assert!(state.in_kernel == 0, "operations of the last executor are not answered yet");
         state.attached = true;
     }
 
     fn detach(&mut self) {
         let state = &mut *self.0.borrow_mut();
-        state.arenas.clear(&state.ring);
+        // Kernels before 6.13 would wait here for what is in flight. What they keep of the arenas is their pages only.
+        if state.in_kernel == 0 {
+            state.arenas.clear(&state.ring);
+        }
         state.attached = false;
     }
 
@@ -170,6 +191,10 @@ unsafe impl Reactor for Uring {
         state.sockets.cancel_all(&mut state.ring);
     }
 
+    fn give_up(&mut self, key: OpKey) {
+        self.0.borrow_mut().give_up(key);
+    }
+
     fn unpark(&self) -> Unpark {
         self.0.borrow().wake.unpark()
     }
@@ -177,7 +202,7 @@ unsafe impl Reactor for Uring {
 
 impl State {
     fn now(&self) -> Instant {
-        Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
+        self.clock.now()
     }
 
     fn submit(&mut self, key: OpKey, op: OpView<'_>) {
@@ -194,7 +219,7 @@ impl State {
         match asked {
             Ok(()) => {
                 let fixed = self.arenas.index(op.arena, op.segments);
-                self.running[at].begin(op, fixed);
+                self.running[at].begin(op, fixed, &self.members);
                 self.in_kernel += 1;
                 self.send(key);
             }
@@ -209,6 +234,25 @@ impl State {
         // SAFETY: the caller of `submit` keeps segments and memory in place until the completion; message headers
         // stay in `running`; files stay open while `begin` counts the operation.
         unsafe { self.ring.push(entry, Token::Op(key)) };
+    }
+
+    /// Takes answers to what the last executor left in flight.
+    #[cold]
+    fn reap_left_behind(&mut self) {
+        if self.in_kernel > 0 && !self.attached {
+            let mut nobodys = Vec::new();
+            self.ring.enter(Wait::Not);
+            self.reap(&mut nobodys);
+        }
+    }
+
+    /// Calls an operation off. What a device already does goes on; what waits for a worker of the kernel never begins, and
+    /// a file system that can be interrupted is.
+    fn give_up(&mut self, key: OpKey) {
+        self.running[key.0 as usize].give_up();
+        let entry = opcode::AsyncCancel::new(Token::Op(key).to_bits()).build();
+        // SAFETY: the entry points to nothing. Entries are sent in order, so that it meets no later use of the key.
+        unsafe { self.ring.push(entry, Token::GiveUp) };
     }
 
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {
@@ -230,10 +274,12 @@ impl State {
     fn reap(&mut self, done: &mut Vec<Completion>) {
         let mut reaped = core::mem::take(&mut self.reaped);
         self.ring.reap(&mut reaped);
+        self.members.next_turn();
         for (token, result) in reaped.drain(..) {
             match token {
                 Token::Op(key) => done.extend(self.answer(key, result)),
                 Token::Wake => self.wake.woken(),
+                Token::GiveUp => {}
                 Token::Cancel(socket) => self.sockets.cancelled(&mut self.ring, socket),
             }
         }
@@ -247,18 +293,24 @@ impl State {
         let member = kind.member();
         let stopped = member.is_none() && self.sockets.is_stopped(kind);
         let result = match u32::try_from(result) {
-            Ok(value) => Ok(value),
             Err(_) if !stopped && running.again(-result) => {
                 self.send(key);
                 return None;
             }
-            Err(_) => Err(errno::error(kind, -result)),
+            value => value.map_err(|_| -result),
         };
+        if let OpKind::Probe { member } = kind {
+            return self.looked(key, member, result);
+        }
+        let result = result.map_err(|errno| errno::error(kind, errno));
         self.in_kernel -= 1;
         let result = match member {
             Some(member) => {
+                let block = self.members.block(member);
+                let moved = result.and_then(|moved| running.moved(moved, block));
+                let shorter = moved.is_ok() && self.members.is_shorter(member);
                 self.members.end(&self.ring, member);
-                result.map(|moved| errno::moved(kind, moved))
+                if shorter { Err(OpError::Truncated) } else { moved }
             }
             None => self.sockets.end(kind, result),
         };
@@ -266,16 +318,39 @@ impl State {
     }
 }
 
+impl State {
+    /// The kernel has answered a look at a member; `None` if there is more to ask.
+    fn looked(&mut self, key: OpKey, member: MemberId, result: Result<u32, i32>) -> Option<Completion> {
+        let Some(result) = self.running[key.0 as usize].looked(self.members.device(member), result) else {
+            self.send(key);
+            return None;
+        };
+        self.in_kernel -= 1;
+        self.members.end(&self.ring, member);
+        Some(Completion { key, result: result.map(Probe::to_bits) })
+    }
+}
+
 impl Drop for State {
     fn drop(&mut self) {
-        // An executor has waited for its operations already. What is left is the ring's own.
+        // An executor has waited for its operations on members already: what these still have, hangs. What is left is
+        // the ring's own, which nothing can hold up; a bound, all the same, so that no ring keeps a process from ending.
         self.sockets.close_all(&mut self.ring);
         self.wake.stop();
-        let mut dropped = Vec::new();
-        while self.in_kernel > 0 || self.wake.is_armed() || self.sockets.is_cancelling() {
-            self.ring.enter(Wait::Endless);
+        let (end, mut dropped) = (self.now().after(ENDING), Vec::new());
+        while self.wake.is_armed() || self.sockets.is_busy() {
+            let left = end.since(self.now());
+            if left.is_zero() {
+                break;
+            }
+            self.ring.enter(Wait::For(left));
             self.reap(&mut dropped);
             dropped.clear();
+        }
+        if self.in_kernel > 0 || self.wake.is_armed() {
+            // The kernel may still write here.
+            core::mem::forget(core::mem::take(&mut self.running));
+            self.wake.leave_behind();
         }
         // The kernel ends a closed ring at its leisure, seconds later at times, and members would stay locked until then.
         self.members.close_all(&self.ring);

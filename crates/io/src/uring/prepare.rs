@@ -11,9 +11,11 @@ use libc::{
 
 use super::errno;
 use super::members::Members;
+use super::probe::Look;
 use super::ring::Ring;
 use super::sockets::Sockets;
-use crate::op::{OpKind, OpView, Segment};
+use crate::device::Device;
+use crate::op::{OpError, OpKind, OpView, Probe, Segment};
 
 // The op table's array of stretches is handed to the kernel as it is.
 const _: () = {
@@ -38,6 +40,10 @@ pub(super) struct Running {
     fixed: Option<u16>,
     /// Unmapping was refused: zeroes are to be written.
     keep_mapped: bool,
+    /// Nobody waits for it: it is not tried again.
+    given_up: bool,
+    /// What is looked at; kept for the next.
+    look: Option<Box<Look>>,
     /// The header of a send of several stretches; kept for the next.
     message: Option<Box<libc::msghdr>>,
 }
@@ -50,6 +56,8 @@ impl Default for Running {
             count: 0,
             fixed: None,
             keep_mapped: false,
+            given_up: false,
+            look: None,
             message: None,
         }
     }
@@ -57,12 +65,24 @@ impl Default for Running {
 
 impl Running {
     #[inline]
-    pub(super) fn begin(&mut self, op: OpView<'_>, fixed: Option<u16>) {
+    pub(super) fn begin(&mut self, op: OpView<'_>, fixed: Option<u16>, members: &Members) {
         self.kind = op.kind;
         self.segments = op.segments.as_ptr();
         self.count = op.segments.len() as u32;
         self.fixed = fixed;
+        self.given_up = false;
         self.keep_mapped = !matches!(op.kind, OpKind::WriteZeroes { may_unmap: true, .. });
+        if let OpKind::Probe { member } = op.kind {
+            let look = Look::new(members.origin(member));
+            match &mut self.look {
+                Some(kept) => **kept = look,
+                None => self.look = Some(Box::new(look)),
+            }
+        }
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.given_up = true;
     }
 
     pub(super) fn kind(&self) -> OpKind {
@@ -71,12 +91,43 @@ impl Running {
 
     /// Whether to ask again after this error, perhaps in another way.
     pub(super) fn again(&mut self, error: i32) -> bool {
+        if self.given_up {
+            return false;
+        }
         let refused = matches!(error, libc::EOPNOTSUPP | libc::EINVAL);
         if refused && !self.keep_mapped {
             self.keep_mapped = true;
             return true;
         }
         errno::is_transient(self.kind, error)
+    }
+
+    /// The bytes that a successful operation on a member with blocks of `block` bytes moved.
+    #[inline]
+    pub(super) fn moved(&self, value: u32, block: u32) -> Result<u64, OpError> {
+        match self.kind {
+            // fallocate answers 0.
+            OpKind::Discard { len, .. } | OpKind::WriteZeroes { len, .. } => Ok(len),
+            // In the middle of a block only the member ends, and the rest could not be asked for: it is not aligned.
+            OpKind::Read { .. } if !value.is_multiple_of(block) && u64::from(value) < self.bytes() => {
+                Err(OpError::Truncated)
+            }
+            _ => Ok(u64::from(value)),
+        }
+    }
+
+    /// What the kernel's answer to a look comes to; `None` if there is more to ask.
+    pub(super) fn looked(
+        &mut self,
+        device: &Device,
+        result: Result<u32, i32>,
+    ) -> Option<Result<Probe, OpError>> {
+        self.look.as_mut()?.answered(device, result)
+    }
+
+    fn bytes(&self) -> u64 {
+        // SAFETY: the array has `count` elements and is in place until the completion.
+        (0..self.count as usize).map(|at| unsafe { (*self.segments.add(at)).len as u64 }).sum()
     }
 
     /// The first stretch, or an empty one.
@@ -100,17 +151,21 @@ impl Running {
             OpKind::Accept { socket } | OpKind::Recv { socket } | OpKind::Send { socket } => {
                 self.socket_entry(types::Fd(sockets.raw_fd(socket)))
             }
+            OpKind::Probe { member } => match &mut self.look {
+                Some(look) => look.entry(members.origin(member)),
+                None => opcode::Nop::new().build(),
+            },
             OpKind::Read { member, .. }
             | OpKind::Write { member, .. }
             | OpKind::Flush { member }
             | OpKind::Discard { member, .. }
-            | OpKind::WriteZeroes { member, .. } => match members.target(member) {
-                Target::Open(fd) => self.member_entry(types::Fd(fd), ring),
-                Target::Registered(place) => {
-                    let entry = self.member_entry(types::Fd(place as RawFd), ring);
-                    entry.flags(squeue::Flags::FIXED_FILE)
-                }
-            },
+            | OpKind::WriteZeroes { member, .. } => {
+                let fd = match members.target(member) {
+                    Target::Open(fd) => fd,
+                    Target::Registered(place) => place as RawFd,
+                };
+                self.member_entry(types::Fd(fd), ring).flags(members.flags(member))
+            }
         }
     }
 

@@ -53,14 +53,17 @@ pub(super) enum Token {
     Op(OpKey),
     Wake,
     Cancel(SocketId),
+    /// The calling off of an operation, which answers for itself.
+    GiveUp,
 }
 
 impl Token {
-    fn to_bits(self) -> u64 {
+    pub(super) fn to_bits(self) -> u64 {
         match self {
             Self::Op(key) => u64::from(key.0),
             Self::Wake => 1 << 32,
             Self::Cancel(socket) => 2 << 32 | u64::from(socket.0),
+            Self::GiveUp => 3 << 32,
         }
     }
 
@@ -68,7 +71,8 @@ impl Token {
         match bits >> 32 {
             0 => Self::Op(OpKey(bits as u32)),
             1 => Self::Wake,
-            _ => Self::Cancel(SocketId(bits as u32)),
+            2 => Self::Cancel(SocketId(bits as u32)),
+            _ => Self::GiveUp,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The sockets of a ring: which are open, what is under way on them, and when their descriptors may be closed.
 
+use core::time::Duration;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use io_uring::{opcode, types};
-use rustix::net::Shutdown;
+use rustix::net::{Shutdown, sockopt};
 
 use super::listen::SocketFile;
 use super::ring::{Ring, Token};
@@ -24,8 +25,8 @@ struct Socket {
     fd: OwnedFd,
     /// A Unix listener's; removed when it is closed.
     file: Option<SocketFile>,
-    /// Small replies must not wait for more.
-    no_delay: bool,
+    /// A listener whose connections are TCP.
+    tcp: bool,
     /// Operations under way.
     operations: u32,
     /// A cancellation is under way.
@@ -45,32 +46,25 @@ pub(super) struct Sockets {
 impl Sockets {
     /// A Unix listener has a file; any other is TCP.
     pub(super) fn add_listener(&mut self, fd: OwnedFd, file: Option<SocketFile>) -> SocketId {
-        let no_delay = file.is_none();
-        self.add(fd, file, no_delay)
+        let tcp = file.is_none();
+        self.add(fd, file, tcp)
     }
 
     pub(super) fn add_stream(&mut self, fd: OwnedFd) -> SocketId {
-        // Refused by sockets that are not TCP, which do not delay.
-        let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
+        // Refused by sockets that are not TCP, whose other end can't vanish unseen.
+        let _ = prepare_tcp(&fd);
         self.add(fd, None, false)
     }
 
-    fn add(&mut self, fd: OwnedFd, file: Option<SocketFile>, no_delay: bool) -> SocketId {
+    fn add(&mut self, fd: OwnedFd, file: Option<SocketFile>, tcp: bool) -> SocketId {
         let at = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
             (self.places.len() - 1) as u32
         });
         assert!(at < 1 << PLACE_BITS, "more sockets than a process can have descriptors");
         let place = &mut self.places[at as usize];
-        place.socket = Some(Socket {
-            fd,
-            file,
-            no_delay,
-            operations: 0,
-            cancelling: false,
-            stopped: false,
-            closing: false,
-        });
+        place.socket =
+            Some(Socket { fd, file, tcp, operations: 0, cancelling: false, stopped: false, closing: false });
         SocketId(place.times << PLACE_BITS | at)
     }
 
@@ -116,7 +110,7 @@ impl Sockets {
         let id = socket_of(kind).ok_or(OpError::Unsupported)?;
         let socket = self.get_mut(id).ok_or(OpError::Cancelled)?;
         socket.operations -= 1;
-        let (stopped, no_delay) = (socket.stopped, socket.no_delay);
+        let (stopped, tcp) = (socket.stopped, socket.tcp);
         self.close_if_idle(id);
         let accepted = match (kind, result) {
             // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
@@ -130,8 +124,9 @@ impl Sockets {
             Ok(value) => match accepted {
                 None => Ok(u64::from(value)),
                 Some(fd) => {
-                    if no_delay {
-                        let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
+                    if tcp {
+                        // Refused only if the other end has gone already, which the first receive will tell.
+                        let _ = prepare_tcp(&fd);
                     }
                     Ok(u64::from(self.add(fd, None, false).0))
                 }
@@ -164,8 +159,10 @@ impl Sockets {
         }
     }
 
-    pub(super) fn is_cancelling(&self) -> bool {
-        self.places.iter().any(|place| place.socket.as_ref().is_some_and(|socket| socket.cancelling))
+    /// Operations on sockets, or their cancellations, are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        let busy = |socket: &Socket| socket.cancelling || socket.operations > 0;
+        self.places.iter().any(|place| place.socket.as_ref().is_some_and(busy))
     }
 
     fn cancel(&mut self, ring: &mut Ring, id: SocketId) {
@@ -201,9 +198,57 @@ impl Sockets {
     }
 }
 
+/// When a connection has been silent for so long, the kernel asks whether the other end is still there, ...
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// ... so often, ...
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// ... so many times, and then gives the connection up.
+const KEEPALIVE_PROBES: u32 = 4;
+/// Milliseconds after which a connection is given up whose other end does not acknowledge, or takes, what was sent to it.
+const USER_TIMEOUT: u32 = 120_000;
+
+/// Small replies must not wait for more, and a machine that has gone without a word must be noticed.
+fn prepare_tcp(fd: &OwnedFd) -> rustix::io::Result<()> {
+    sockopt::set_tcp_nodelay(fd, true)?;
+    sockopt::set_socket_keepalive(fd, true)?;
+    sockopt::set_tcp_keepidle(fd, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(fd, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(fd, KEEPALIVE_PROBES)?;
+    sockopt::set_tcp_user_timeout(fd, USER_TIMEOUT)
+}
+
 fn socket_of(kind: OpKind) -> Option<SocketId> {
     match kind {
         OpKind::Accept { socket } | OpKind::Recv { socket } | OpKind::Send { socket } => Some(socket),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::IntoRawFd;
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_watches_over_accepted_tcp_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("somebody listens");
+        let accepted = listener.accept().expect("somebody has connected").0;
+        let mut sockets = Sockets::default();
+        let id = sockets.add_listener(listener.into(), None);
+        sockets.begin(id).expect("open");
+        // As the kernel answers the ring's accept.
+        let fd = accepted.into_raw_fd() as u32;
+        let socket = sockets.end(OpKind::Accept { socket: id }, Ok(fd)).expect("a connection");
+        let fd = &sockets.get(SocketId(socket as u32)).expect("open").fd;
+        assert!(sockopt::tcp_nodelay(fd).expect("TCP"));
+        assert!(sockopt::socket_keepalive(fd).expect("TCP"));
+        let (idle, interval) = (sockopt::tcp_keepidle(fd), sockopt::tcp_keepintvl(fd));
+        let silence = idle.expect("TCP") + interval.expect("TCP") * sockopt::tcp_keepcnt(fd).expect("TCP");
+        assert_eq!(silence, Duration::from_secs(120));
+        assert_eq!(sockopt::tcp_user_timeout(fd).expect("TCP"), 120_000);
+        drop(client);
     }
 }

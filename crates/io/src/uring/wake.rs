@@ -50,6 +50,11 @@ impl Wake {
         raise(&self.event);
     }
 
+    /// The kernel keeps the memory of the count.
+    pub(super) fn leave_behind(&mut self) {
+        core::mem::forget(core::mem::take(&mut self.count));
+    }
+
     pub(super) fn unpark(&self) -> Unpark {
         let event = Arc::clone(&self.event);
         Arc::new(move || raise(&event))

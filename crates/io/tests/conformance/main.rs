@@ -6,6 +6,7 @@ mod tasks;
 mod worlds;
 
 use brindle_io::{Io, Pool};
+use brindle_testkit::skip::or_skip;
 use worlds::World;
 
 /// A world with its executor and 64 MiB of buffers.
@@ -15,16 +16,9 @@ struct Stage<W> {
     world: W,
 }
 
-/// Runs a test in a world, and then sees to it that nothing is left. A world that can't be had is told, not passed over
-/// in silence.
+/// Runs a test in a world, and then sees to it that nothing is left.
 fn stage<W: World>(test: impl FnOnce(&Stage<W>)) {
-    let world = match W::new() {
-        Ok(world) => world,
-        Err(why) => {
-            eprintln!("SKIPPED: this world can't be had here: {why}");
-            return;
-        }
-    };
+    let Some(world) = or_skip(W::new()) else { return };
     let io = Io::new(world.reactor());
     let stage = Stage { pool: io.pool(64 << 20), io, world };
     test(&stage);
@@ -51,7 +45,9 @@ macro_rules! worlds {
             crate::members::many_stretches_are_one_operation as many_stretches_are_one_operation,
             crate::members::the_largest_buffer_moves_whole as the_largest_buffer_moves_whole,
             crate::members::zeroed_ranges_read_as_zeroes as zeroed_ranges_read_as_zeroes,
+            crate::members::a_discard_leaves_the_rest_alone as a_discard_leaves_the_rest_alone,
             crate::members::beyond_the_end_is_an_error as beyond_the_end_is_an_error,
+            crate::members::a_probe_tells_size_and_place as a_probe_tells_size_and_place,
             crate::members::a_closed_member_is_gone as a_closed_member_is_gone,
             crate::members::thousands_in_flight as thousands_in_flight,
             crate::members::dropped_futures_give_their_memory_back as dropped_futures_give_their_memory_back,
@@ -73,6 +69,59 @@ worlds!(
     uring_files: crate::worlds::Files,
     uring_loops: crate::worlds::Loops
 );
+
+/// Real members are not at our command.
+mod at_command {
+    use brindle_io::memory::Memory;
+    use brindle_io::sim::Sim;
+
+    #[test]
+    fn short_transfers_in_memory() {
+        crate::stage::<Memory>(crate::members::short_transfers_are_carried_on);
+    }
+    #[test]
+    fn short_transfers_in_the_sim() {
+        crate::stage::<Sim>(crate::members::short_transfers_are_carried_on);
+    }
+    #[test]
+    fn hanging_in_memory() {
+        crate::stage::<Memory>(crate::members::a_member_that_hangs_keeps_only_its_own);
+    }
+    #[test]
+    fn hanging_in_the_sim() {
+        crate::stage::<Sim>(crate::members::a_member_that_hangs_keeps_only_its_own);
+    }
+    #[test]
+    fn misaligned_in_memory() {
+        crate::misaligned::<Memory>();
+    }
+    #[test]
+    fn misaligned_in_the_sim() {
+        crate::misaligned::<Sim>();
+    }
+}
+
+/// An access that is not of whole logical blocks ends the run, and says where.
+fn misaligned<W: worlds::AtCommand>() {
+    for (offset, len) in [(512, 4096), (4096, 512), (0, 4608)] {
+        let panicked = std::panic::catch_unwind(|| {
+            stage::<W>(|stage| {
+                let member = stage.world.member_of_blocks(1 << 20, 4096);
+                let buf = stage.pool.try_alloc(8192).unwrap();
+                let mut group = stage.io.group();
+                group.write(member, offset, &buf.slice(0..len), false);
+                drop(stage.io.block_on(group.submit()));
+            });
+        });
+        let message = panicked.expect_err("it is a bug");
+        let message = message.downcast_ref::<String>().unwrap();
+        assert!(message.starts_with("not aligned to logical blocks"), "{message}");
+        assert!(
+            message.contains(&format!("offset: {offset}")) && message.contains(&len.to_string()),
+            "{message}"
+        );
+    }
+}
 
 /// The sim world has no other threads.
 mod other_threads {

@@ -1,9 +1,9 @@
 //! Operations on members.
 
-use brindle_io::{Buf, Io, MAX_BUF, MAX_SEGMENTS, MemberId, OpError, PAGE, Slice};
+use brindle_io::{Buf, Io, MAX_BUF, MAX_SEGMENTS, MemberId, OpError, PAGE, Place, Probe, Slice};
 
 use crate::Stage;
-use crate::worlds::World;
+use crate::worlds::{AtCommand, World};
 
 async fn write(io: &Io, member: MemberId, offset: u64, from: &Slice) -> Result<(), OpError> {
     let mut group = io.group();
@@ -122,21 +122,109 @@ pub(crate) fn zeroed_ranges_read_as_zeroes<W: World>(stage: &Stage<W>) {
             let mut zero = io.group();
             zero.write_zeroes(member, 64 << 10, 128 << 10, may_unmap);
             zero.write_zeroes(member, 512 << 10, 4096, may_unmap);
-            match zero.submit().await.ok() {
-                Ok(()) => {}
-                Err(OpError::Unsupported) => return, // and then the engine writes zeroes
+            let done = match zero.submit().await.ok() {
+                Ok(()) => true,
+                Err(OpError::Unsupported) => false, // and then the engine writes zeroes
                 Err(other) => panic!("{other}"),
-            }
+            };
             read(io, member, 0, &back.all()).await.unwrap();
-            let zeroed = |at: usize| (64..192).contains(&(at >> 10)) || (512..516).contains(&(at >> 10));
+            let places = |at: usize| (64..192).contains(&(at >> 10)) || (512..516).contains(&(at >> 10));
+            let zeroed = |at: usize| done && places(at);
             assert!(back.bytes().iter().enumerate().all(|(at, &byte)| byte == u8::from(!zeroed(at))));
         }
-        let mut discard = io.group();
-        discard.discard(member, 0, 64 << 10);
-        assert!(matches!(discard.submit().await.ok(), Ok(()) | Err(OpError::Unsupported)));
-        read(io, member, 1 << 19, &back.slice(0..1 << 19)).await.unwrap();
-        assert!(back.bytes()[4096..1 << 19].iter().all(|&byte| byte == 1), "the rest is untouched");
     });
+}
+
+pub(crate) fn a_discard_leaves_the_rest_alone<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(1 << 20);
+    io.block_on(async {
+        let (ones, back) = (pool.alloc(1 << 20).await, pool.alloc(1 << 20).await);
+        ones.bytes_mut().fill(1);
+        write(io, member, 0, &ones.all()).await.unwrap();
+        let mut discard = io.group();
+        discard.discard(member, 64 << 10, 64 << 10);
+        let done = discard.submit().await.ok();
+        assert!(matches!(done, Ok(()) | Err(OpError::Unsupported)), "{done:?}");
+        read(io, member, 0, &back.all()).await.unwrap();
+        let rest = |at: usize| done.is_err() || !(64..128).contains(&(at >> 10));
+        assert!(back.bytes().iter().enumerate().all(|(at, &byte)| byte == 1 || !rest(at)));
+        write(io, member, 64 << 10, &ones.slice(0..4096)).await.unwrap();
+        read(io, member, 64 << 10, &back.slice(0..4096)).await.unwrap();
+        assert!(back.bytes()[..4096].iter().all(|&byte| byte == 1), "what is written again is there");
+    });
+}
+
+pub(crate) fn short_transfers_are_carried_on<W: AtCommand>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    for block in [512, 4096] {
+        let member = world.member_of_blocks(1 << 20, block);
+        world.shorten(member);
+        io.block_on(async {
+            // Stretches that begin and end anywhere in memory, so that short ones end within them.
+            let (from, back) = (pool.alloc(256 << 10).await, pool.alloc(256 << 10).await);
+            paint(&from, 9);
+            let cuts = [0, 4096, 20480, 24576, 131_072, 256 << 10];
+            for (first, buf) in [(true, &from), (false, &back)] {
+                let mut group = io.group();
+                for cut in cuts.windows(2) {
+                    let (part, at) = (buf.slice(cut[0]..cut[1]), cut[0] as u64 + 8192);
+                    match first {
+                        true => group.write(member, at, &part, false),
+                        false => group.read(member, at, &part),
+                    };
+                }
+                group.submit().await.ok().unwrap();
+            }
+            assert!(*back.bytes() == *from.bytes());
+        });
+    }
+}
+
+pub(crate) fn a_member_that_hangs_keeps_only_its_own<W: AtCommand>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let (hangs, other) = (world.member(1 << 20), world.member(1 << 20));
+    world.hang(hangs);
+    let (io2, pool2) = (io.clone(), pool.clone());
+    let waiting = io.spawn(async move {
+        let buf = pool2.alloc(PAGE).await;
+        buf.bytes_mut().fill(5);
+        write(&io2, hangs, 0, &buf.all()).await
+    });
+    io.block_on(async {
+        let buf = pool.alloc(PAGE).await;
+        for _ in 0..10 {
+            read(io, other, 0, &buf.all()).await.unwrap();
+        }
+        assert_eq!(io.in_flight(), 1);
+        world.release(hangs);
+        waiting.await.unwrap();
+        read(io, hangs, 0, &buf.all()).await.unwrap();
+        assert!(buf.bytes().iter().all(|&byte| byte == 5));
+        // Who asks with a deadline is answered, and the operation goes on without him.
+        world.hang(hangs);
+        let other = pool.alloc(PAGE).await;
+        other.bytes_mut().fill(6);
+        let mut group = io.group();
+        group.write(hangs, 0, &other.all(), false);
+        let until = io.now().after(brindle_io::Duration::from_millis(5));
+        assert_eq!(group.submit_by(until).await.ok(), Err(OpError::TimedOut));
+        assert!(io.now() >= until && io.orphans(hangs) == 1);
+        world.release(hangs);
+        io.orphans_ended(hangs).await;
+        read(io, hangs, 0, &buf.all()).await.unwrap();
+        assert!(buf.bytes().iter().all(|&byte| byte == 6), "it has landed late");
+        // An end with one that hangs still.
+        world.hang(hangs);
+        let mut group = io.group();
+        group.read(hangs, 0, &buf.all());
+        drop(group.submit());
+    });
+    io.set_grace(brindle_io::Duration::from_millis(1));
+    io.shutdown();
+    assert_eq!((io.in_flight(), io.orphans(hangs)), (1, 1));
+    world.release(hangs);
+    io.block_on(io.orphans_ended(hangs));
 }
 
 pub(crate) fn beyond_the_end_is_an_error<W: World>(stage: &Stage<W>) {
@@ -156,6 +244,19 @@ pub(crate) fn beyond_the_end_is_an_error<W: World>(stage: &Stage<W>) {
         }
         write(io, member, last, &buf.slice(0..PAGE)).await.unwrap();
         assert_eq!(io.member_info(member).unwrap().size, 1 << 20);
+    });
+}
+
+pub(crate) fn a_probe_tells_size_and_place<W: World>(stage: &Stage<W>) {
+    let Stage { io, world, .. } = stage;
+    let (member, closed) = (world.member(1 << 20), world.member(1 << 20));
+    world.close_member(closed);
+    io.block_on(async {
+        let until = io.now().after(brindle_io::Duration::from_secs(3600));
+        let probe = io.probe(member, until).await.unwrap();
+        assert_eq!(probe, Probe { size: 1 << 20, place: Place::There });
+        assert_eq!(io.probe(closed, until).await, Err(OpError::Gone));
+        assert_eq!(io.probe(MemberId(999), until).await, Err(OpError::Gone));
     });
 }
 

@@ -9,15 +9,16 @@ use std::rc::Rc;
 
 use brindle_io::device::{Access, Device};
 use brindle_io::memory::Memory;
-use brindle_io::sim::{Model, Sim};
+use brindle_io::sim::{Hostility, Model, Sim};
 use brindle_io::uring::Uring;
 use brindle_io::{MemberId, Reactor, SocketId};
+use brindle_testkit::skip::Missing;
 use tempfile::TempDir;
 
 /// What a test needs of a world. Handles: the executor owns the reactor.
 pub(crate) trait World: Sized + 'static {
     /// The world, or why it can't be had here.
-    fn new() -> Result<Self, String>;
+    fn new() -> Result<Self, Missing>;
     fn reactor(&self) -> Box<dyn Reactor>;
     /// A member that reads as zeroes.
     fn member(&self, bytes: u64) -> MemberId;
@@ -26,8 +27,52 @@ pub(crate) trait World: Sized + 'static {
     fn connect(&self, listener: SocketId) -> SocketId;
 }
 
+/// A world whose members do what a test wants.
+pub(crate) trait AtCommand: World {
+    /// A member of zeroes with blocks of this size.
+    fn member_of_blocks(&self, bytes: u64, block: u32) -> MemberId;
+    /// Many of the transfers that follow come back short.
+    fn shorten(&self, member: MemberId);
+    /// Nothing that the member is asked ends any more.
+    fn hang(&self, member: MemberId);
+    /// It does again.
+    fn release(&self, member: MemberId);
+}
+
+impl AtCommand for Memory {
+    fn member_of_blocks(&self, bytes: u64, block: u32) -> MemberId {
+        let member = self.add_ram(bytes);
+        self.set_info(member, |info| info.logical_block = block);
+        member
+    }
+    fn shorten(&self, member: MemberId) {
+        Memory::shorten(self, member, 40);
+    }
+    fn hang(&self, member: MemberId) {
+        Memory::hang(self, member);
+    }
+    fn release(&self, member: MemberId) {
+        Memory::release(self, member);
+    }
+}
+
+impl AtCommand for Sim {
+    fn member_of_blocks(&self, bytes: u64, block: u32) -> MemberId {
+        self.add_blank_drive(Model::nvme().with_block(block), bytes)
+    }
+    fn shorten(&self, _: MemberId) {
+        self.set_hostility(Hostility { short_transfers: 800, ..Hostility::default() });
+    }
+    fn hang(&self, member: MemberId) {
+        self.afflict(member, |faults| faults.hangs = true);
+    }
+    fn release(&self, member: MemberId) {
+        self.afflict(member, |faults| faults.hangs = false);
+    }
+}
+
 impl World for Memory {
-    fn new() -> Result<Self, String> {
+    fn new() -> Result<Self, Missing> {
         Ok(Memory::new())
     }
     fn reactor(&self) -> Box<dyn Reactor> {
@@ -48,14 +93,14 @@ impl World for Memory {
 }
 
 impl World for Sim {
-    fn new() -> Result<Self, String> {
+    fn new() -> Result<Self, Missing> {
         Ok(Sim::new(7))
     }
     fn reactor(&self) -> Box<dyn Reactor> {
         Box::new(self.clone())
     }
     fn member(&self, bytes: u64) -> MemberId {
-        self.add_drive(Model::nvme(), bytes)
+        self.add_blank_drive(Model::nvme(), bytes)
     }
     fn close_member(&self, member: MemberId) {
         self.kill(member);
@@ -94,8 +139,8 @@ impl Files {
 }
 
 impl World for Files {
-    fn new() -> Result<Self, String> {
-        let uring = Uring::new().map_err(|error| error.to_string())?;
+    fn new() -> Result<Self, Missing> {
+        let uring = Uring::new().map_err(|error| Missing::new(error.to_string()))?;
         Ok(Self { uring, dir: Rc::new(TempDir::new().unwrap()), names: RefCell::default() })
     }
     fn reactor(&self) -> Box<dyn Reactor> {
@@ -144,10 +189,11 @@ impl Drop for LoopDevice {
 }
 
 impl World for Loops {
-    fn new() -> Result<Self, String> {
+    fn new() -> Result<Self, Missing> {
         let files = Files::new()?;
-        // Loop devices need root; the others of this suite do not.
-        LoopDevice::new(&files.file(1 << 20))?;
+        // The others of this suite need no root.
+        let missing = |why| Missing::new(format!("loop devices, which need root: {why}"));
+        LoopDevice::new(&files.file(1 << 20)).map_err(missing)?;
         Ok(Self { files, loops: RefCell::default() })
     }
     fn reactor(&self) -> Box<dyn Reactor> {

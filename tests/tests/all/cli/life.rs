@@ -91,7 +91,7 @@ impl Life<'_> {
             assert_eq!(status["array"]["missing"].as_array().unwrap().len(), done + 1, "{status}");
         }
         let hash = self.copy_in_and_out(&server, size, 2);
-        server.stop();
+        server.stop_after_failing(self.shape.lost.len());
         let detail = self.set.detail();
         let degraded: &[&str] = if self.shape.lost.is_empty() { &["clean"] } else { &["clean", "degraded"] };
         assert_eq!(state(&detail), degraded);

@@ -2,19 +2,27 @@
 //! wrong with what it is given.
 
 mod anything;
+mod bad_places;
+mod control;
 mod crash;
+mod full;
+mod guards;
+mod hang;
 mod life;
 mod limits;
+mod log;
+mod lost;
 mod occupied;
 mod places;
 mod refuse;
 mod serve;
+mod without;
 mod words;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use brindle_tests::files::{self, MIB};
+use brindle_tests::files::{self, KIB, MIB};
 use brindle_tests::program::{self, Ran, Server};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -86,10 +86,10 @@ fn a_file_behind_a_loop_device_and_a_mounted_device() {
 }
 
 /// A file system mounted in the set's folder; unmounted when dropped.
-struct Mount(PathBuf);
+pub(super) struct Mount(pub(super) PathBuf);
 
 impl Mount {
-    fn new(set: &Set, args: &[&str]) -> Result<Self, Missing> {
+    pub(super) fn new(set: &Set, args: &[&str]) -> Result<Self, Missing> {
         let place = set.path("mounted");
         std::fs::create_dir(&place).unwrap();
         let output = Command::new(tools::find("mount")?).args(args).arg(&place).output().unwrap();
@@ -133,7 +133,7 @@ fn a_full_disk_while_creating() {
 }
 
 /// Writes until the file system is full.
-fn fill_up(path: &Path) {
+pub(super) fn fill_up(path: &Path) {
     use std::io::Write;
     let mut file = std::fs::File::create(path).unwrap();
     while file.write_all(&[1; 4096]).is_ok() {}

@@ -43,6 +43,24 @@ fn an_address_in_use() {
 }
 
 #[test]
+fn one_port_of_both_families_and_a_socket_for_the_group() {
+    let set = Set::raid5(3);
+    // Whoever is told of a free port of one family has it in the other too, save for bad luck.
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let socket = set.path("nbd.sock");
+    let flags = format!(
+        "--insecure --nbd 0.0.0.0:{port} --nbd [::]:{port} --nbd unix:{} --socket-mode 660",
+        socket.display()
+    );
+    let server = set.serve(&flags);
+    assert_eq!(server.status()["nbd"].as_array().map(Vec::len), Some(3));
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660);
+    server.stop();
+}
+
+#[test]
 fn a_control_name_in_use() {
     let (set, other) = (Set::raid5(3), Set::raid5(3));
     let server = set.serve("--name same");

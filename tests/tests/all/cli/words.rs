@@ -49,9 +49,11 @@ fn reports_have_the_fields_of_the_document() {
 
     flip(&set.members[2], created["devices"][2]["data_offset"].as_u64().unwrap());
     let checked = set.run("check --json").ended(3).report();
-    fields(&checked, "uuid level checked mismatch_cnt places unverified");
+    fields(&checked, "uuid level checked mismatch_cnt places unverified unreadable bad_places");
     fields(&checked["places"][0], "role kind device offset");
 }
+
+const EVENT: &str = "number at kind array role member operation offset error text range";
 
 #[test]
 fn a_server_reports_the_fields_of_the_document() {
@@ -59,15 +61,31 @@ fn a_server_reports_the_fields_of_the_document() {
     let server = set.serve("");
     fields(&server.said, "event name nbd pid");
     let status = server.status();
-    fields(&status, "name pid nbd array connections requests bytes_read bytes_written errors");
+    fields(
+        &status,
+        "name pid nbd array arrays left_out connections requests bytes_read bytes_written errors events stale_for",
+    );
     fields(&status["array"], &format!("{ARRAY} sync"));
-    fields(&status["array"]["devices"][0], "role path state");
-    assert!(status["array"]["sync"].is_null());
+    fields(&status["array"]["devices"][0], "role path state failure io");
+    let io = "reads writes flushes other bytes_read bytes_written errors corrected slow given_up late in_flight oldest \
+              read_latency write_latency";
+    let counters = &status["array"]["devices"][0]["io"];
+    fields(counters, io);
+    assert!(counters["reads"].as_u64() > Some(0) && counters["errors"] == 0, "{counters}");
+    assert!(status["array"]["sync"].is_null() && status["stale_for"].is_null());
     let runtime = set.runtime();
     let all = program::brindle(["status", "--json", "--runtime-dir", name(&runtime)]).json();
     assert_eq!(all[0]["pid"], status["pid"]);
     let failed = server.ask("fail", &["0", "--json"]).json();
-    assert_eq!(failed["array"]["devices"][0]["state"], "failed", "{failed}");
+    let device = &failed["array"]["devices"][0];
+    assert_eq!(device["state"], "failed", "{failed}");
+    fields(&device["failure"], "at operation offset error why");
+    assert_eq!(
+        (&device["failure"]["operation"], &device["failure"]["why"]),
+        (&"command".into(), &"by command".into())
+    );
+    fields(&failed["events"][0], EVENT);
+    assert_eq!(failed["events"][0]["kind"], "member-failed", "{failed}");
     assert_eq!(state(&failed["array"]), ["clean", "degraded"], "{failed}");
     let text = server.ask("status", &[]).ok().text();
     assert!(text.contains("failed") && text.contains("degraded"), "{text}");

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use brindle_tests::history::{History, Write};
+use brindle_testkit::oracle::{Change, Oracle};
 use brindle_tests::program::Server;
 use brindle_tests::tools::{self, Missing};
 use rustix::process::Signal;
@@ -56,33 +56,33 @@ impl Client {
         tools::find("nbdsh").map(Self)
     }
 
-    /// Writes to the array and kills its server after so many acknowledged writes and one acknowledged flush at least;
-    /// the history goes on.
-    pub(super) fn write_until_killed(&self, server: Server, writes: usize, history: &mut History) {
-        let script = SCRIPT.replace("NUMBER", &history.writes.len().to_string());
+    /// Writes to the array and kills its server after so many acknowledged writes and one acknowledged flush at least.
+    pub(super) fn write_until_killed(&self, server: Server, writes: usize, oracle: &mut Oracle) {
+        let script = SCRIPT.replace("NUMBER", &(oracle.next_number() - 1).to_string());
         let mut command = Command::new(&self.0);
         // The binding is for the system's Python, which another may hide.
         command.args(["-u", &server.uri(), "-c", &script]).env("PATH", "/usr/bin:/bin");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let mut log = Log { history, acknowledged: Vec::new(), flushes: BTreeMap::new(), flushed: 0 };
-        while log.acknowledged.len() < writes || log.flushed == 0 {
+        let mut log = Log { oracle, acknowledged: 0, flushes: BTreeMap::new(), flushed: 0 };
+        while log.acknowledged < writes || log.flushed == 0 {
             log.note(&lines.next().expect("the client writes without end"));
         }
         assert_eq!(server.signal(Signal::KILL).0, -1);
         // What it was told before the end counts; then it has lost its server, and ends.
         lines.for_each(|line| log.note(&line));
         assert!(!child.wait().unwrap().success());
+        oracle.power_cut();
     }
 }
 
 /// What the client said.
 struct Log<'a> {
-    history: &'a mut History,
-    /// Numbers of writes, as their acknowledgements came.
-    acknowledged: Vec<usize>,
-    /// By number of the flush: how many acknowledgements came before it began.
-    flushes: BTreeMap<usize, usize>,
+    oracle: &'a mut Oracle,
+    /// Writes.
+    acknowledged: usize,
+    /// By number of the flush: when it began, and how many writes had been acknowledged by then.
+    flushes: BTreeMap<u64, (u64, usize)>,
     /// Writes that a flush has made last.
     flushed: usize,
 }
@@ -91,25 +91,23 @@ impl Log<'_> {
     fn note(&mut self, line: &str) {
         let mut words = line.split(' ');
         let verb = words.next().unwrap();
-        let numbers: Vec<usize> = words.map(|word| word.parse().unwrap()).collect();
-        let writes = &mut self.history.writes;
+        let numbers: Vec<u64> = words.map(|word| word.parse().unwrap()).collect();
         match (verb, &numbers[..]) {
-            // Whether it is kept without a flush is known when it is acknowledged.
             ("W", &[number, offset, length, _]) => {
-                assert_eq!(number, writes.len() + 1);
-                writes.push(Write { range: offset as u64..(offset + length) as u64, kept: false });
+                assert_eq!(number, self.oracle.change_begins(Change::Write, offset, length));
             }
             ("A", &[number]) => {
-                writes[number - 1].kept |= number % 16 == 0;
-                self.acknowledged.push(number);
+                self.oracle.change_ended(number, true, number % 16 == 0);
+                self.acknowledged += 1;
             }
             ("f", &[number]) => {
-                self.flushes.insert(number, self.acknowledged.len());
+                let began = self.oracle.flush_begins();
+                self.flushes.insert(number, (began, self.acknowledged));
             }
             ("F", &[number]) => {
-                let kept = &self.acknowledged[..self.flushes[&number]];
-                kept.iter().for_each(|number| writes[number - 1].kept = true);
-                self.flushed = self.flushed.max(kept.len());
+                let (began, writes) = self.flushes[&number];
+                self.oracle.flush_ended(began);
+                self.flushed = self.flushed.max(writes);
             }
             _ => panic!("{line}"),
         }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use brindle_tests::files::Random;
-use brindle_tests::history::Write;
+use brindle_testkit::oracle::Change as Kind;
+use brindle_testkit::random::Random;
+use brindle_testkit::stamp::{self, SECTOR};
 use brindle_tests::nbd::{Change, Client, Work};
 use brindle_tests::program::Server;
 use brindle_tests::tools::{self, or_skip};
@@ -58,16 +60,17 @@ writer() {
 }
 ";
 
-/// What is written to an array: all of it is planned, and how far the machine came is known afterwards.
-fn plan(victim: &mut Victim, random: &mut Random) {
+/// What is written to an array, one after the other: all of it is planned, and how far the machine came is known
+/// afterwards.
+fn plan(victim: &Victim, random: &mut Random) -> Vec<Range<u64>> {
     let sectors = victim.size / 512;
     let write = |_| {
         let most = [1, 8, 64, 400][random.below(4) as usize];
         let begin = random.below(sectors);
         let end = (begin + 1 + random.below(most)).min(sectors);
-        Write { range: begin * 512..end * 512, kept: false }
+        begin * 512..end * 512
     };
-    victim.history.writes = (0..WRITES).map(write).collect();
+    (0..WRITES).map(write).collect()
 }
 
 /// The script that has md assemble one array.
@@ -96,14 +99,27 @@ fn assemble(victim: &Victim, first: usize) -> String {
 }
 
 /// The script that writes to one array; what it writes comes behind what is in the source already.
-fn write(victim: &Victim, source: &mut Vec<u8>) -> String {
+fn write(victim: &Victim, plan: &[Range<u64>], source: &mut Vec<u8>) -> String {
     let mut script = format!("writer {} <<END &\n", victim.number);
-    for (number, write) in (1..).zip(&victim.history.writes) {
-        let bytes = write.bytes(number);
-        let _ = writeln!(script, "{} {} {}", source.len(), write.range.start, bytes.len());
+    for (number, range) in (1..).zip(plan) {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        stamp::stamp(&mut bytes, range.start / SECTOR as u64, number);
+        let _ = writeln!(script, "{} {} {}", source.len(), range.start, bytes.len());
         source.extend(bytes);
     }
     script + "END\n"
+}
+
+/// The first so many writes of a plan are there, and any of the others may be.
+fn note(victim: &Victim, plan: &[Range<u64>], flushed: usize) {
+    let oracle = &mut *victim.oracle.borrow_mut();
+    for (at, range) in plan.iter().enumerate() {
+        let number = oracle.change_begins(Kind::Write, range.start, range.end - range.start);
+        if at < flushed {
+            oracle.change_ended(number, true, true);
+        }
+    }
+    oracle.power_cut();
 }
 
 fn flushed(report: &Report, number: usize) -> usize {
@@ -111,15 +127,15 @@ fn flushed(report: &Report, number: usize) -> usize {
 }
 
 /// Has md assemble the arrays and write to all of them, and pulls the plug when each has some flushed writes.
-fn kill(vm: Vm, victims: &mut [Victim], moment: usize, dir: &Path) {
+fn kill(vm: Vm, victims: &[Victim], moment: usize, dir: &Path) {
     let mut random = Random::new(moment as u64);
     let mut disks: Vec<PathBuf> = Vec::new();
     let mut source = Vec::new();
     let (mut assembly, mut writers) = (String::new(), String::new());
-    for victim in victims.iter_mut() {
-        plan(victim, &mut random);
+    let plans: Vec<_> = victims.iter().map(|victim| plan(victim, &mut random)).collect();
+    for (victim, plan) in victims.iter().zip(&plans) {
         assembly += &assemble(victim, disks.len());
-        writers += &write(victim, &mut source);
+        writers += &write(victim, plan, &mut source);
         disks.extend(victim.members.iter().cloned());
     }
     let path = dir.join("source");
@@ -130,10 +146,10 @@ fn kill(vm: Vm, victims: &mut [Victim], moment: usize, dir: &Path) {
     let enough = |report: &Report| numbers.iter().all(|&n| flushed(report, n) >= moment);
     let machine = vm.disks(&disks).start(&format!("{HELPERS}{names}{assembly}{writers}wait\nsleep 1000\n"));
     let report = machine.kill_when(enough);
-    for victim in victims {
+    for (victim, plan) in victims.iter().zip(&plans) {
         let count = flushed(&report, victim.number);
         assert!(count < WRITES, "{victim}: the machine was to be killed under writes");
-        victim.history.writes[..count].iter_mut().for_each(|write| write.kept = true);
+        note(victim, plan, count);
     }
 }
 
@@ -245,8 +261,8 @@ fn what_a_killed_machine_left_is_told_and_made_good_or_refused_and_all_flushed_d
     for moment in MOMENTS {
         let dir = tempfile::tempdir().unwrap();
         let make = |(number, &shape)| Victim::new(dir.path(), number, shape);
-        let mut victims: Vec<Victim> = SHAPES.iter().enumerate().map(make).collect();
-        kill(Vm::new().unwrap(), &mut victims, moment, dir.path());
+        let victims: Vec<Victim> = SHAPES.iter().enumerate().map(make).collect();
+        kill(Vm::new().unwrap(), &victims, moment, dir.path());
         for victim in &victims {
             look(victim);
             if victim.shape.hopeless() {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use brindle_tests::files::{self, MIB, Random};
+use brindle_testkit::random::Random;
+use brindle_tests::files::{self, MIB};
 
 use super::Side;
 
@@ -156,7 +157,7 @@ impl Array {
     /// Gives the members other names, which tell nothing.
     pub(super) fn rename(&mut self, dir: &Path, random: &mut Random) {
         for member in &mut self.members {
-            let name = dir.join(format!("{:016x}", random.number()));
+            let name = dir.join(format!("{:016x}", random.next()));
             std::fs::rename(&*member, &name).unwrap();
             *member = name;
         }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use brindle_tests::files::{self, Random};
+use brindle_testkit::random::Random;
+use brindle_tests::files;
 use brindle_tests::loops::Devices;
 use brindle_tests::program::{self, Ran, Server};
 use brindle_tests::tools::{self, Missing};
@@ -136,8 +137,9 @@ impl Served<'_> {
         for &role in &lose {
             server.ask("fail", &[devices.paths[role].to_str().unwrap()]).ok();
         }
+        let failed = lose.len();
         array.degraded(lose);
-        server.stop();
+        server.stop_after_failing(failed);
         detail(array, &devices.paths);
     }
 }

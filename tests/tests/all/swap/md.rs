@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brindle_tests::files::Random;
+use brindle_testkit::random::Random;
 use brindle_tests::vm::{Report, Vm};
 
 use super::Side;

@@ -9,7 +9,7 @@ mod md;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use brindle_tests::files::Random;
+use brindle_testkit::random::Random;
 use brindle_tests::loops::Loop;
 use brindle_tests::tools::or_skip;
 use brindle_tests::vm::Vm;

@@ -68,7 +68,7 @@ impl Written {
         let mut load = Load::on_zeroes(&server.uri(), seed);
         load.fill();
         (0..ROUNDS).for_each(|_| load.storm());
-        let mut content = load.end();
+        let (mut content, oracle) = load.end();
         server.stop();
         let mut lost = Vec::new();
         if losing {
@@ -81,14 +81,14 @@ impl Written {
                 .map(|role| devices.paths[role].clone())
                 .collect();
             let server = serve(&left);
-            let mut load = Load::new(&server.uri(), content, seed + 1000);
+            let mut load = Load::new(&server.uri(), oracle, seed + 1000);
             for role in lost.iter().filter(|_| loss == Loss::Failed) {
                 load.storm();
                 server.ask("fail", &[&role.to_string()]).ok();
             }
             (0..ROUNDS).for_each(|_| load.storm());
-            content = load.end();
-            server.stop();
+            content = load.end().0;
+            server.stop_after_failing(if loss == Loss::Failed { lost.len() } else { 0 });
         }
         let left = (0..members.len()).filter(|role| !lost.contains(role)).map(|role| &devices.paths[role]);
         let words = ["detail", "--json"].map(OsString::from).into_iter().chain(left.map(OsString::from));

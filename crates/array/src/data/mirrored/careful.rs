@@ -1,15 +1,37 @@
 //! Reads that met an error: answered from another copy, which is then written over the bad one.
 
+use core::ops::Range;
+
 use brindle_io::{OpError, Slice};
 use brindle_layout::Mirrored;
+use smallvec::SmallVec;
 
 use super::Readable;
 use crate::array::Inner;
 use crate::data::lock::Hold;
+use crate::data::mend::Ailing;
+use crate::door::Done;
 use crate::volume::VolumeError;
 
 /// Bytes read at a time; where no copy gives all of those, block by block.
-const STEP: usize = 64 << 10;
+pub(super) const STEP: usize = 64 << 10;
+
+/// The roles whose members refused something of a read: asked first when it is done again, or nobody would mend them.
+pub(super) type Suspects = SmallVec<[u16; 4]>;
+
+/// The roles that refused something.
+pub(super) fn suspects(outcome: &Done) -> Suspects {
+    outcome.refused().iter().map(|refused| refused.role).collect()
+}
+
+/// A part of a range that is read carefully.
+struct Piece {
+    /// Of the array.
+    offset: u64,
+    into: Slice,
+    /// As long; what is mended is read back into it.
+    spare: Slice,
+}
 
 impl Inner {
     /// Reads piece by piece, from whichever copy gives it, and mends those that did not.
@@ -18,6 +40,7 @@ impl Inner {
         map: &Mirrored,
         offset: u64,
         into: &Slice,
+        suspects: &Suspects,
     ) -> Result<(), VolumeError> {
         let mut at = 0;
         while at < into.len() {
@@ -27,84 +50,99 @@ impl Inner {
             let _held = self.locks.acquire(here..here + len as u64, Hold::Exclusive).await;
             // Bad copies are written from memory of the array's own: other reads may be filling the rest of the
             // caller's buffer, which no device may read from meanwhile.
-            let buf = self.scratch.alloc(len).await;
-            self.read_carefully_held(map, here, &buf.all()).await?;
-            into.slice(at..at + len).put(0, &buf.bytes());
+            let good = loop {
+                let buf = self.scratch.alloc(2 * len).await;
+                let (good, spare) = (buf.slice(0..len), buf.slice(len..2 * len));
+                match self.read_carefully_held(map, here, &good, &spare, suspects).await {
+                    Ok(()) | Err(VolumeError::Again) if buf.is_lent() => {}
+                    read => break read.map(|()| good)?,
+                }
+            };
+            into.slice(at..at + len).put(0, &good.bytes());
             at += len;
         }
         Ok(())
     }
 
-    /// The same for a range within one extent that the caller holds alone.
+    /// The same for a range within one extent that the caller holds alone. `spare` is as long, or at least [`STEP`].
     pub(super) async fn read_carefully_held(
         &self,
         map: &Mirrored,
         offset: u64,
         into: &Slice,
+        spare: &Slice,
+        suspects: &Suspects,
     ) -> Result<(), VolumeError> {
+        let piece = |range: Range<usize>| Piece {
+            offset: offset + range.start as u64,
+            into: into.slice(range.clone()),
+            spare: spare.slice(0..range.len()),
+        };
         for start in (0..into.len()).step_by(STEP) {
             let end = (start + STEP).min(into.len());
-            if self.read_piece(map, offset + start as u64, &into.slice(start..end)).await.is_ok() {
-                continue;
+            let mut ailing = Ailing::default();
+            let mut result = self.read_piece(map, &piece(start..end), suspects, &mut ailing).await;
+            if result.is_err() && !into.is_lent() {
+                ailing.forget_lost();
+                result = Ok(());
+                let block = self.limits.block as usize;
+                for start in (start..end).step_by(block) {
+                    let piece = piece(start..(start + block).min(end));
+                    result = result.and(self.read_piece(map, &piece, suspects, &mut ailing).await);
+                }
             }
-            let block = self.limits.block as usize;
-            for start in (start..end).step_by(block) {
-                let end = (start + block).min(end);
-                self.read_piece(map, offset + start as u64, &into.slice(start..end)).await?;
-            }
+            // Whatever becomes of the members now, what has been read is the answer.
+            self.judge(ailing).await;
+            result?;
         }
         Ok(())
     }
 
-    /// Tries the copies of a piece in their order.
-    async fn read_piece(&self, map: &Mirrored, offset: u64, into: &Slice) -> Result<(), VolumeError> {
-        let copies: Vec<Readable> = self.readable_copies(map, offset, into.len() as u64).collect();
-        let mut result = Err(VolumeError::TooManyLost);
-        let mut bad = Vec::new();
-        for copy in copies {
-            let mut group = self.io.group();
-            group.read(copy.device.id, copy.device.data_offset + copy.extent.offset, into);
-            match group.submit().await.ok() {
-                Ok(()) => {
-                    result = Ok(());
-                    break;
-                }
-                Err(error) => {
-                    result = Err(VolumeError::Member(error));
-                    bad.push((copy, error));
-                }
-            }
-        }
-        result?;
-        for (copy, error) in bad {
-            self.mend_copy(&copy, error, into).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes good bytes over what could not be read; a member that refuses them has failed.
-    pub(super) async fn mend_copy(
+    /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last, and
+    /// only when it has answered what it was asked before: each time it would keep the memory that it is given.
+    async fn read_piece(
         &self,
-        copy: &Readable,
-        error: OpError,
-        good: &Slice,
+        map: &Mirrored,
+        piece: &Piece,
+        suspects: &Suspects,
+        ailing: &mut Ailing,
     ) -> Result<(), VolumeError> {
-        let mut error = error;
-        if error != OpError::Gone && !self.config.read_only {
-            let mut group = self.io.group();
-            group.write(copy.device.id, copy.device.data_offset + copy.extent.offset, good, false);
-            match group.submit().await.ok() {
-                Ok(()) => return Ok(()),
-                Err(refused) => error = refused,
+        let len = piece.into.len() as u64;
+        let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(map, piece.offset, len).collect();
+        let (slow, suspect) = (|role| self.members.is_slow(role), |role: u16| suspects.contains(&role));
+        if !self.is_pinned(piece.offset, len) {
+            copies.sort_by_key(|copy| (slow(copy.extent.member), !suspect(copy.extent.member)));
+        }
+        let mut bad: SmallVec<[(Readable, OpError); 4]> = SmallVec::new();
+        for copy in copies {
+            if slow(copy.extent.member) {
+                self.answered(copy.extent.member).await?;
+            }
+            let mut group = self.ask();
+            group.read(copy.device, copy.extent.offset, &piece.into);
+            let done = group.submit().await;
+            if let Some(error) = self.lent(&piece.into, &done) {
+                return Err(error);
+            }
+            match done.ok() {
+                Ok(()) => {
+                    for (Readable { extent, device, .. }, why) in bad {
+                        let (role, offset) = (extent.member, extent.offset);
+                        if self.members.device(role).is_none_or(|there| there.id != device.id) {
+                            // Another device has taken over meanwhile, of which this error says nothing.
+                            continue;
+                        }
+                        self.mend_place(role, offset, why, &piece.into, &piece.spare, ailing).await;
+                    }
+                    return Ok(());
+                }
+                Err(error) => bad.push((copy, error)),
             }
         }
-        if self.config.read_only {
-            return Ok(());
+        for (Readable { extent, .. }, error) in &bad {
+            let place = extent.offset..extent.offset + len;
+            self.note_unread(ailing, extent.member, *error, place);
         }
-        // The answer is at hand whether or not the array can live without the member.
-        match self.fail_member(copy.extent.member, error, false).await {
-            Ok(()) | Err(VolumeError::TooManyLost) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Err(bad.first().map_or(VolumeError::TooManyLost, |&(_, error)| VolumeError::Member(error)))
     }
 }

@@ -1,16 +1,17 @@
 //! Reads spread over the copies.
 
-use brindle_io::{Group, Slice};
-use brindle_layout::{Layout, Mirrored};
+use brindle_io::{Duration, Instant, Slice};
+use brindle_layout::Mirrored;
 
 use super::Readable;
+use super::careful::{Suspects, suspects};
 use crate::array::{Inner, ReadPolicy};
 use crate::volume::VolumeError;
 
 /// Reads of at least twice this are split over copies, into parts of at least this. Bytes.
-const PART: usize = 64 << 10;
+pub(super) const PART: usize = 64 << 10;
 /// What an operation costs a member besides its bytes, in bytes: what a fast device moves in the time of its latency.
-const OPERATION: u64 = 32 << 10;
+pub(super) const OPERATION: u64 = 32 << 10;
 
 impl Inner {
     #[inline]
@@ -22,28 +23,45 @@ impl Inner {
     ) -> Result<(), VolumeError> {
         let first = map.locate(offset, 0);
         if into.len() >= 2 * PART || first.len < into.len() as u64 {
-            return Box::pin(self.read_split(map, offset, into)).await;
+            return self.read_split(map, offset, into).await;
         }
         let Some(copy) = self.choose(map, offset, into.len()) else { return Err(VolumeError::TooManyLost) };
-        let cost = into.len() as u64 + OPERATION;
-        let load = &self.load[usize::from(copy.extent.member)];
+        let (role, cost) = (copy.extent.member, into.len() as u64 + OPERATION);
+        if self.members.is_slow(role) {
+            // It would keep the memory: there is no other copy, or none that may be read.
+            return Box::pin(self.read_carefully(map, offset, into, &Suspects::new())).await;
+        }
+        let load = &self.load[usize::from(role)];
         load.set(load.get() + cost);
-        let mut group = self.io.group();
-        group.read(copy.device.id, copy.device.data_offset + copy.extent.offset, into);
+        let began = self.paces.is_due(role).then(|| self.io.moment());
+        let mut group = self.ask();
+        group.read(copy.device, copy.extent.offset, into);
         let outcome = group.submit().await;
         load.set(load.get() - cost);
+        if let Some(began) = began.filter(|_| outcome.is_ok()) {
+            self.note_pace(role, into.len(), began);
+        }
         if outcome.is_ok() {
             return Ok(());
         }
-        Box::pin(self.read_carefully(map, offset, into)).await
+        if let Some(error) = self.lent(into, &outcome) {
+            return Err(error);
+        }
+        Box::pin(self.read_carefully(map, offset, into, &suspects(&outcome))).await
+    }
+
+    /// Whether only the first readable copy may answer: the others are not known to be the same.
+    #[inline]
+    pub(super) fn is_pinned(&self, offset: u64, len: u64) -> bool {
+        let end = offset + len;
+        end > self.keeper.synced_to() && !self.keeper.is_true(&(offset..end))
     }
 
     /// The copy that is to answer a read within one extent.
     #[inline]
-    fn choose(&self, map: &Mirrored, offset: u64, len: usize) -> Option<Readable> {
-        let end = offset + len as u64;
+    pub(super) fn choose(&self, map: &Mirrored, offset: u64, len: usize) -> Option<Readable> {
         let mut copies = self.readable_copies(map, offset, len as u64);
-        if self.config.read_policy == ReadPolicy::First || end > self.keeper.synced_to() {
+        if self.config.read_policy == ReadPolicy::First || self.is_pinned(offset, len as u64) {
             return copies.next();
         }
         let count = map.copies();
@@ -51,87 +69,73 @@ impl Inner {
         self.turn.set(turn);
         let rank = |copy: &Readable| (copy.copy + count - turn) % count;
         if self.config.read_policy == ReadPolicy::RoundRobin {
-            return copies.min_by_key(rank);
+            return copies.min_by_key(|copy| (self.members.is_slow(copy.extent.member), rank(copy)));
         }
-        copies.min_by_key(|copy| (self.load[usize::from(copy.extent.member)].get(), rank(copy)))
+        if !self.paces.are_even() {
+            drop(copies);
+            return self.choose_by_pace(map, offset, len, rank);
+        }
+        copies.min_by_key(|copy| {
+            let role = copy.extent.member;
+            (self.members.is_slow(role), self.load[usize::from(role)].get(), rank(copy))
+        })
     }
 
-    /// Splits a large read into contiguous parts, each with another near copy as its first choice: near copies of
-    /// neighbouring chunks lie side by side, so that each member reads one contiguous range. Far copies need no such
-    /// help, since the first of them is spread over all members already.
-    async fn read_split(&self, map: &Mirrored, offset: u64, into: &Slice) -> Result<(), VolumeError> {
-        let end = offset + into.len() as u64;
-        let pinned = self.config.read_policy == ReadPolicy::First || end > self.keeper.synced_to();
-        let parts = if pinned { 1 } else { self.parts(map, offset, into.len()) };
-        let turn = self.turn.get();
-        self.turn.set((turn + 1) % map.copies());
-        let unit = if map.locate(offset, 0).len < into.len() as u64 { self.geometry.chunk() } else { 4096 };
-        let part = (into.len() as u64).div_ceil(parts.into()).next_multiple_of(unit);
-
-        let mut costs = vec![0u64; self.load.len()];
-        let mut group = self.io.group();
-        let mut at = 0;
-        let mut built = Ok(());
-        while at < into.len() {
-            let here = offset + at as u64;
-            let number = at as u64 / part;
-            let left = (part * (number + 1) - at as u64).min((into.len() - at) as u64);
-            let len = map.locate(here, 0).len.min(left) as usize;
-            let preferred = if pinned { None } else { Some((number as u16 + turn) % parts) };
-            let Some(copy) = self.copy_for_part(map, here, len, preferred, parts) else {
-                built = Err(VolumeError::TooManyLost);
-                break;
-            };
-            self.add(&mut group, &mut costs, &copy, &into.slice(at..at + len));
-            at += len;
-        }
-        let outcome = if built.is_ok() { Some(group.submit().await) } else { None };
-        for (load, cost) in self.load.iter().zip(&costs) {
-            load.set(load.get() - cost);
-        }
-        match outcome {
-            Some(outcome) if outcome.is_ok() => Ok(()),
-            Some(_) => self.read_carefully(map, offset, into).await,
-            None => built,
-        }
-    }
-
-    fn add(&self, group: &mut Group, costs: &mut [u64], copy: &Readable, into: &Slice) {
-        let role = usize::from(copy.extent.member);
-        let cost = into.len() as u64 + OPERATION;
-        costs[role] += cost;
-        self.load[role].set(self.load[role].get() + cost);
-        group.read(copy.device.id, copy.device.data_offset + copy.extent.offset, into);
-    }
-
-    /// Into how many parts a read is split: as many as there are near copies to read.
-    fn parts(&self, map: &Mirrored, offset: u64, len: usize) -> u16 {
-        let near = match self.geometry.layout() {
-            Layout::Raid10(layout) => u16::from(layout.near),
-            _ => self.readable_copies(map, offset, len as u64).count() as u16,
-        };
-        near.min((len / PART).min(usize::from(u16::MAX)) as u16).max(1)
-    }
-
-    /// The readable copy of the preferred rank; where that one is lost, the least busy.
-    fn copy_for_part(
+    /// [`Inner::choose`] where members are slow: work in flight counts as many times as they take longer, and each is
+    /// asked again now and then.
+    #[cold]
+    fn choose_by_pace(
         &self,
         map: &Mirrored,
         offset: u64,
         len: usize,
-        preferred: Option<u16>,
-        parts: u16,
+        rank: impl Fn(&Readable) -> u16,
     ) -> Option<Readable> {
-        let mut copies = self.readable_copies(map, offset, len as u64);
-        let Some(preferred) = preferred else { return copies.next() };
-        if let Layout::Raid10(layout) = self.geometry.layout() {
-            let wanted = preferred * u16::from(layout.far);
-            let found = copies.find(|copy| copy.copy == wanted);
-            return found.or_else(|| self.choose(map, offset, len));
+        if let Some(again) = self.copy_to_ask_again(map, offset, len) {
+            return Some(again);
         }
-        let count = self.readable_copies(map, offset, len as u64).count().max(1);
-        // Fewer parts than copies: let successive reads begin with different ones.
-        let rotation = if usize::from(parts) < count { usize::from(self.turn.get()) } else { 0 };
-        copies.nth((usize::from(preferred) + rotation) % count)
+        let least = self.least_latency(map, offset, len as u64);
+        let cost = |copy: &Readable| {
+            let role = copy.extent.member;
+            let work = self.load[usize::from(role)].get() + len as u64 + OPERATION;
+            work.saturating_mul(self.paces.weight(role, least))
+        };
+        let slow = |copy: &Readable| self.members.is_slow(copy.extent.member);
+        let copies = self.readable_copies(map, offset, len as u64);
+        copies.min_by_key(|copy| (slow(copy), cost(copy), rank(copy)))
+    }
+
+    /// A copy on a slow member that has not been asked for long: it may have recovered.
+    pub(super) fn copy_to_ask_again(&self, map: &Mirrored, offset: u64, len: usize) -> Option<Readable> {
+        let (least, now) = (self.least_latency(map, offset, len as u64), self.io.moment());
+        let due = |copy: &Readable| {
+            let role = copy.extent.member;
+            self.paces.weight(role, least) > 1
+                && !self.members.is_slow(role)
+                && self.paces.ask_again(role, now)
+        };
+        self.readable_copies(map, offset, len as u64).find(due)
+    }
+
+    /// The shortest latency that is known of the copies of a range; 0 if none is.
+    pub(super) fn least_latency(&self, map: &Mirrored, offset: u64, len: u64) -> u64 {
+        let latencies =
+            self.readable_copies(map, offset, len).map(|copy| self.paces.latency(copy.extent.member));
+        latencies.filter(|&latency| latency > 0).min().unwrap_or(0)
+    }
+
+    /// A measured read has been answered.
+    #[cold]
+    pub(super) fn note_pace(&self, role: u16, len: usize, began: Instant) {
+        self.paces.answered(role, len, began, self.io.moment(), |role| self.is_asked(role));
+    }
+
+    /// Reads of a role's member were given up, the oldest of which had waited for `age`.
+    pub(crate) fn note_given_up(&self, role: u16, age: Duration) {
+        self.paces.given_up(role, age, self.io.moment(), |role| self.is_asked(role));
+    }
+
+    fn is_asked(&self, role: u16) -> bool {
+        self.members.readable(role, 0).is_some()
     }
 }

@@ -1,12 +1,17 @@
 //! Copies compared, made the same, and rebuilt.
 
+use core::ops::Range;
+
 use brindle_io::{Buf, OpError, PAGE, Slice};
 use brindle_layout::{Mirrored, Place};
+use smallvec::SmallVec;
 
-use super::Readable;
+use super::careful::{STEP, Suspects};
+use super::holes::Holes;
 use crate::array::Inner;
 use crate::data::lock::Hold;
 use crate::data::sync::{Mismatch, MismatchKind, SyncMode, SyncReport};
+use crate::door::MemberOps;
 use crate::volume::VolumeError;
 
 /// Bytes that are compared as one, as md does; less where a chunk ends.
@@ -22,20 +27,20 @@ pub(crate) fn block(map: &Mirrored) -> u64 {
 }
 
 /// Some bytes of the array with all their copies in memory.
-struct Window {
+pub(super) struct Window {
     offset: u64,
     len: u64,
     buf: Buf,
 }
 
 impl Window {
-    fn slice(&self, copy: u16, offset: u64, len: u64) -> Slice {
+    pub(super) fn slice(&self, copy: u16, offset: u64, len: u64) -> Slice {
         let start = (u64::from(copy) * self.len + offset - self.offset) as usize;
         self.buf.slice(start..start + len as usize)
     }
 
     /// Offsets and lengths of the blocks that are compared.
-    fn blocks<'a>(&'a self, map: &'a Mirrored) -> impl Iterator<Item = (u64, u64)> + 'a {
+    pub(super) fn blocks<'a>(&'a self, map: &'a Mirrored) -> impl Iterator<Item = (u64, u64)> + 'a {
         let (mut at, block) = (self.offset, block(map));
         core::iter::from_fn(move || {
             let left = self.offset + self.len - at;
@@ -61,85 +66,122 @@ impl Inner {
         for offset in (pos..end).step_by(step as usize) {
             let len = step.min(end - offset);
             let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
-            let window = Window { offset, len, buf: self.scratch.alloc((copies * len) as usize).await };
-            let mut group = self.io.group();
-            for (at, len) in window.blocks(map) {
-                for copy in self.readable_copies(map, at, len) {
-                    let from = copy.device.data_offset + copy.extent.offset;
-                    group.read(copy.device.id, from, &window.slice(copy.copy, at, len));
+            let (window, holes) = loop {
+                let window = Window { offset, len, buf: self.scratch.alloc((copies * len) as usize).await };
+                let read = self.read_copies(map, &window, report).await;
+                if !window.buf.is_lent() {
+                    break (window, read?);
                 }
-            }
-            if !group.submit().await.is_ok() {
-                for (at, len) in window.blocks(map).collect::<Vec<_>>() {
-                    self.mend_copies(map, &window, at, len).await?;
+                // Somebody did not answer, and may still write to the window: once more, without it or after its answer.
+                drop(window);
+                read.or_else(
+                    |error| if error == VolumeError::Again { Ok(Holes::default()) } else { Err(error) },
+                )?;
+                for role in (0..self.members.len()).filter(|&role| self.members.is_slow(role)) {
+                    self.answered(role).await?;
                 }
-            }
-            self.compare_copies(map, &window, mode, report).await?;
+            };
+            self.compare_copies(map, &window, &holes, mode, report).await?;
         }
         Ok(())
     }
 
-    /// Reads each copy of a block by itself; those that can't be read are written from the first that can.
-    async fn mend_copies(
+    /// Reads all copies of a window; gives the places that they can't give.
+    async fn read_copies(
         &self,
         map: &Mirrored,
         window: &Window,
-        at: u64,
-        len: u64,
-    ) -> Result<(), VolumeError> {
-        let copies: Vec<Readable> = self.readable_copies(map, at, len).collect();
-        let mut good = None;
-        let mut bad: Vec<(Readable, OpError)> = Vec::new();
-        for copy in copies {
-            let into = window.slice(copy.copy, at, len);
-            let mut group = self.io.group();
-            group.read(copy.device.id, copy.device.data_offset + copy.extent.offset, &into);
-            match group.submit().await.ok() {
-                Ok(()) => good = good.or(Some(into)),
-                Err(error) => bad.push((copy, error)),
+        report: &mut SyncReport,
+    ) -> Result<Holes, VolumeError> {
+        let mut group = self.ask();
+        for (at, len) in window.blocks(map) {
+            for copy in self.readable_copies(map, at, len) {
+                group.read(copy.device, copy.extent.offset, &window.slice(copy.copy, at, len));
             }
         }
-        for (copy, error) in bad {
-            let Some(good) = &good else { return Err(VolumeError::Member(error)) };
-            self.mend_copy(&copy, error, good).await?;
-            let bytes = good.bytes().to_vec();
-            window.slice(copy.copy, at, len).put(0, &bytes);
+        let done = group.submit().await;
+        if done.is_ok() {
+            return Ok(Holes::default());
         }
-        Ok(())
+        match self.lent(&window.buf.all(), &done) {
+            Some(error) => Err(error),
+            None => self.find_holes(map, window, report).await,
+        }
     }
 
     async fn compare_copies(
         &self,
         map: &Mirrored,
         window: &Window,
+        holes: &Holes,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
-        let mut group = self.io.group();
+        let mut group = self.ask();
+        let mut whole: SmallVec<[Range<u64>; 4]> = SmallVec::new();
         for (at, len) in window.blocks(map) {
-            let mut copies = self.readable_copies(map, at, len);
-            let first = copies.next().ok_or(VolumeError::TooManyLost)?;
-            let good = window.slice(first.copy, at, len);
-            let mut compared = 1;
-            for copy in copies {
-                compared += 1;
-                if *window.slice(copy.copy, at, len).bytes() == *good.bytes() {
+            let unit = if holes.is_whole(at, len) { len } else { u64::from(self.limits.block) };
+            for start in (at..at + len).step_by(unit as usize) {
+                let (at, len) = (start, unit.min(at + len - start));
+                self.compare_block(map, window, (at, len), holes, &mut group, report)?;
+                if self.readable_copies(map, at, len).any(|copy| holes.has(copy.copy, at, len)) {
                     continue;
                 }
-                report.mismatch_sectors += len.div_ceil(512);
-                let offset = copy.extent.offset;
-                report.note(Mismatch { role: copy.extent.member, offset, kind: MismatchKind::Copy });
-                if mode == SyncMode::Repair {
-                    group.write(copy.device.id, copy.device.data_offset + offset, &good, false);
+                match whole.last_mut() {
+                    Some(last) if last.end == at => last.end = at + len,
+                    _ => whole.push(at..at + len),
                 }
             }
-            report.unverified += if compared < map.copies() { len } else { 0 };
         }
-        if group.is_empty() {
+        if mode == SyncMode::Check {
             return Ok(());
         }
-        let outcome = group.submit().await;
-        self.settle_writes(&outcome, false).await
+        if !group.is_empty() {
+            let outcome = group.submit().await;
+            let range = window.offset..window.offset + window.len;
+            match self.settle_range(&outcome, false, range).await {
+                // It is made true once there is room.
+                Err(VolumeError::Member(OpError::NoSpace)) => {
+                    report.unverified += window.len;
+                    return Ok(());
+                }
+                settled => settled?,
+            }
+        }
+        whole.into_iter().for_each(|range| self.keeper.made_true(range, false));
+        Ok(())
+    }
+
+    /// Counts the copies of a block that differ from the first that can be read, and adds the writes that make them the
+    /// same.
+    fn compare_block(
+        &self,
+        map: &Mirrored,
+        window: &Window,
+        (at, len): (u64, u64),
+        holes: &Holes,
+        repairs: &mut MemberOps<'_>,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
+        let mut copies = self.readable_copies(map, at, len).filter(|copy| !holes.has(copy.copy, at, len));
+        let Some(first) = copies.next() else {
+            report.unverified += len;
+            return if holes.is_whole(at, len) { Err(VolumeError::TooManyLost) } else { Ok(()) };
+        };
+        let good = window.slice(first.copy, at, len);
+        let mut compared = 1;
+        for copy in copies {
+            compared += 1;
+            if *window.slice(copy.copy, at, len).bytes() == *good.bytes() {
+                continue;
+            }
+            report.mismatch_sectors += len.div_ceil(512);
+            let offset = copy.extent.offset;
+            report.note(Mismatch { role: copy.extent.member, offset, kind: MismatchKind::Copy });
+            repairs.write(copy.device, offset, &good, false);
+        }
+        report.unverified += if compared < map.copies() { len } else { 0 };
+        Ok(())
     }
 
     pub(crate) async fn recover_mirrored(
@@ -178,23 +220,25 @@ impl Inner {
         for held in &held {
             held.granted().await;
         }
-        let buf = self.scratch.alloc(len as usize).await;
+        let buf = self.scratch.alloc(len as usize + STEP).await;
         let memory = |start: u64, len: u64| buf.slice(start as usize..(start + len) as usize);
-        let mut group = self.io.group();
+        let mut group = self.ask();
         for &(offset, len, start) in &extents {
             let copy = self.readable_copies(map, offset, len).find(|copy| copy.extent.member != role);
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
-            group.read(copy.device.id, copy.device.data_offset + copy.extent.offset, &memory(start, len));
+            group.read(copy.device, copy.extent.offset, &memory(start, len));
         }
         if !group.submit().await.is_ok() {
             for &(offset, len, start) in &extents {
-                self.read_carefully_held(map, offset, &memory(start, len)).await?;
+                let spare = buf.slice(buf.len() - STEP..buf.len());
+                let into = memory(start, len);
+                self.read_carefully_held(map, offset, &into, &spare, &Suspects::new()).await?;
             }
         }
         let device = self.members.writable(role).ok_or(VolumeError::TooManyLost)?;
-        let mut group = self.io.group();
+        let mut group = self.ask();
         for &(_, len, start) in &extents {
-            group.write(device.id, device.data_offset + pos + start, &memory(start, len), false);
+            group.write(device, pos + start, &memory(start, len), false);
         }
         let outcome = group.submit().await;
         self.settle_writes(&outcome, false).await?;

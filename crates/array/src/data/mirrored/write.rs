@@ -20,7 +20,7 @@ impl Inner {
         let _writing = Writing::begin(&self.keeper).await?;
         // Overlapping writes go one after the other, or copies could keep different ones.
         let _held = self.locks.acquire(offset..offset + from.len() as u64, Hold::Exclusive).await;
-        let mut group = self.io.group();
+        let mut group = self.ask();
         let mut at = 0;
         while at < from.len() {
             let here = offset + at as u64;
@@ -30,7 +30,7 @@ impl Inner {
             for copy in 0..map.copies() {
                 let extent = map.locate(here, copy);
                 if let Some(device) = self.members.writable(extent.member) {
-                    group.write(device.id, device.data_offset + extent.offset, &piece, fua);
+                    group.write(device, extent.offset, &piece, fua);
                     written = true;
                 }
             }
@@ -41,6 +41,11 @@ impl Inner {
         }
         let outcome = group.submit().await;
         // The last copy stays in use: what it has is old or new, and an answer from it is better than none.
-        self.settle_writes(&outcome, false).await
+        let end = offset + from.len() as u64;
+        self.settle_range(&outcome, false, offset..end).await?;
+        if end > self.keeper.synced_to() {
+            self.keeper.made_true(offset..end, false);
+        }
+        Ok(())
     }
 }

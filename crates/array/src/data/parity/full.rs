@@ -74,25 +74,25 @@ impl Inner {
                 generate(self.kernel, &slots, Some(p), (parity > 1).then_some(q));
             }
         }
-        let mut group = self.io.group();
+        let mut group = self.ask();
         for (at, row) in window.rows.clone().enumerate() {
             let roles = map.row(row);
             for (index, role) in (0..).zip(data_roles(&roles)) {
                 if let Some(device) = self.members.writable(role) {
-                    let offset = device.data_offset + window.offset(map, row);
-                    group.write(device.id, offset, &from.slice(block(row, index)), fua);
+                    let offset = window.offset(map, row);
+                    group.write(device, offset, &from.slice(block(row, index)), fua);
                 }
             }
             for (which, role) in parity_roles(&roles).enumerate() {
                 if let Some(device) = self.members.writable(role) {
                     let start = (at * parity + which) * width;
-                    let offset = device.data_offset + window.offset(map, row);
-                    group.write(device.id, offset, &buf.slice(start..start + width), fua);
+                    let offset = window.offset(map, row);
+                    group.write(device, offset, &buf.slice(start..start + width), fua);
                 }
             }
         }
         let outcome = group.submit().await;
-        self.settle_writes(&outcome, true).await?;
+        self.settle_range(&outcome, true, window.range(map)).await?;
         self.settle_window(map, window)
     }
 }

@@ -5,6 +5,7 @@
 
 mod batch;
 mod full;
+mod mend;
 mod plan;
 mod read;
 mod rebuild;
@@ -12,6 +13,7 @@ mod row_write;
 mod scrub;
 mod solve;
 mod truth;
+mod undo;
 mod window;
 mod write;
 mod zero;

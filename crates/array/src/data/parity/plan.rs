@@ -6,6 +6,7 @@ use brindle_io::Slice;
 use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;
 
+use super::mend::Bad;
 use super::solve::LostData;
 use crate::array::Inner;
 use crate::volume::VolumeError;
@@ -88,8 +89,8 @@ impl Health {
 }
 
 impl Inner {
-    /// What is left of a row, some columns of which are to be written. Roles whose bytes there are `unreadable`, and
-    /// can't be rebuilt, count as lost.
+    /// What is left of a row, some columns of which are to be written. Roles whose bytes there are `unreadable` count as
+    /// lost.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] if something of it is lost for good.
@@ -99,7 +100,7 @@ impl Inner {
         number: u64,
         row: &Row,
         cols: &Range<u64>,
-        unreadable: &[u16],
+        unreadable: &Bad,
     ) -> Result<Health, VolumeError> {
         let known = self.is_true(map, number, cols);
         let has_q = row.q().is_some();
@@ -108,7 +109,7 @@ impl Inner {
             return Ok(Health { readable: parity, writable: parity, lost: LostData::new(), known });
         }
         self.check_row(map, number)?;
-        let there = |role: u16| !unreadable.contains(&role) && self.readable_in(map, number, role).is_some();
+        let there = |role: u16| !unreadable.has(role) && self.readable_in(map, number, role).is_some();
         let lost = super::solve::lost_data(row, there).map_err(|_| VolumeError::TooManyLost)?;
         let takes = |role: u16| self.members.writable(role).is_some();
         Ok(Health {

@@ -2,13 +2,15 @@
 
 use core::ops::Range;
 
-use brindle_io::Slice;
+use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
 
+use super::mend::Bad;
 use super::rebuild::LoadError;
-use super::window::Window;
+use super::window::{Planes, Window};
 use crate::array::Inner;
 use crate::data::lock::Hold;
+use crate::data::mend::Ailing;
 use crate::volume::VolumeError;
 
 /// A stretch of one data block that a request wants.
@@ -46,26 +48,30 @@ impl Inner {
         offset: u64,
         into: &Slice,
     ) -> Result<(), VolumeError> {
-        if !self.members.all_in_sync() {
+        if !self.members.all_answer() {
             return Box::pin(self.read_degraded(map, offset, into)).await;
         }
-        let mut group = self.io.group();
+        let mut group = self.ask();
         let mut at = 0;
         while at < into.len() {
             let position = map.position(offset + at as u64);
             let len = (map.chunk() - position.column).min((into.len() - at) as u64) as usize;
             let role = map.row(position.row).data_member(position.data_index);
             let device = self.members.device(role).ok_or(VolumeError::TooManyLost)?;
-            let from = device.data_offset + map.row_offset(position.row) + position.column;
+            let from = map.row_offset(position.row) + position.column;
             if len == into.len() {
-                group.read(device.id, from, into);
+                group.read(device, from, into);
             } else {
-                group.read(device.id, from, &into.slice(at..at + len));
+                group.read(device, from, &into.slice(at..at + len));
             }
             at += len;
         }
-        if group.submit().await.is_ok() {
+        let done = group.submit().await;
+        if done.is_ok() {
             return Ok(());
+        }
+        if let Some(error) = self.lent(into, &done) {
+            return Err(error);
         }
         Box::pin(self.read_carefully_parity(map, offset, into)).await
     }
@@ -75,9 +81,11 @@ impl Inner {
         let len = into.len() as u64;
         let rows = map.position(offset).row..map.position(offset + len - 1).row + 1;
         let mut hit: Vec<(u64, Range<u64>)> = Vec::new();
-        let mut group = self.io.group();
+        let mut group = self.ask();
         for row in rows {
-            let lost = |piece: &Piece| self.readable_in(map, row, piece.role).is_none();
+            let lost = |piece: &Piece| {
+                self.members.is_slow(piece.role) || self.readable_in(map, row, piece.role).is_none()
+            };
             if pieces(map, row, offset, len).any(|piece| lost(&piece)) {
                 let lo = pieces(map, row, offset, len).map(|piece| piece.cols.start).min();
                 let hi = pieces(map, row, offset, len).map(|piece| piece.cols.end).max();
@@ -86,13 +94,19 @@ impl Inner {
             }
             for piece in pieces(map, row, offset, len) {
                 if let Some(device) = self.members.device(piece.role) {
-                    let from = device.data_offset + map.row_offset(row) + piece.cols.start;
-                    group.read(device.id, from, &piece.memory(into));
+                    let from = map.row_offset(row) + piece.cols.start;
+                    group.read(device, from, &piece.memory(into));
                 }
             }
         }
-        if !group.is_empty() && !group.submit().await.is_ok() {
-            return self.read_carefully_parity(map, offset, into).await;
+        if !group.is_empty() {
+            let done = group.submit().await;
+            if let Some(error) = self.lent(into, &done) {
+                return Err(error);
+            }
+            if !done.is_ok() {
+                return self.read_carefully_parity(map, offset, into).await;
+            }
         }
         for run in hit.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..map.chunk())) {
             let rows = run[0].0..run[run.len() - 1].0 + 1;
@@ -124,7 +138,9 @@ impl Inner {
         let role_wanted = |row: &brindle_layout::Row, role: u16| {
             if many { role != row.p() && Some(role) != row.q() } else { wanted(first, role) }
         };
-        let planes = match self.load(map, window, 0, role_wanted, &[]).await {
+        let slow = self.slow_members();
+        self.spend_for(&slow);
+        let planes = match self.load(map, window, 0, role_wanted, &slow).await {
             Ok(planes) => planes,
             // What can't be rebuilt need not be what is wanted: the window is as wide as both ends ask for.
             Err(LoadError::Volume(_) | LoadError::Members(_)) => return Ok(false),
@@ -139,6 +155,23 @@ impl Inner {
             }
         }
         Ok(true)
+    }
+
+    /// The members that others are to answer for.
+    fn slow_members(&self) -> Bad {
+        let mut slow = Bad::default();
+        if !self.members.all_answer() {
+            let roles = (0..self.members.len()).filter(|&role| self.members.is_slow(role));
+            roles.for_each(|role| slow.add(role, OpError::TimedOut));
+        }
+        slow
+    }
+
+    /// Others are read in place of these, if there are any.
+    fn spend_for(&self, slow: &Bad) {
+        if !slow.is_empty() {
+            self.ration.spent(u64::from(self.members.len()) - 2);
+        }
     }
 
     /// Reads step by step; what a member fails to give is rebuilt and written over its bad bytes.
@@ -160,34 +193,38 @@ impl Inner {
         Ok(())
     }
 
-    /// Reads a stretch of one block.
+    /// Reads a stretch of one block. A slow member is asked only for what the others can't make up for, and only when it
+    /// has answered what it was asked before: each time it would keep the memory that it is given.
     async fn read_step(&self, map: &ParityRows, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let position = map.position(offset);
-        let role = map.row(position.row).data_member(position.data_index);
-        let cols = position.column..position.column + into.len() as u64;
-        let _held = self.locks.acquire(position.row..position.row + 1, Hold::Exclusive).await;
-        let mut mended = false;
+        let (row, start) = (position.row, position.column);
+        let role = map.row(row).data_member(position.data_index);
+        let _held = self.locks.acquire(row..row + 1, Hold::Exclusive).await;
         loop {
-            if let Some(device) = self.readable_in(map, position.row, role) {
-                let mut group = self.io.group();
-                group.read(device.id, device.data_offset + map.row_offset(position.row) + cols.start, into);
-                match group.submit().await.ok() {
+            let mut bad = self.slow_members();
+            let slow = bad.silent();
+            if let Some(device) = self.readable_in(map, row, role).filter(|_| !bad.has(role)) {
+                let mut group = self.ask();
+                group.read(device, map.row_offset(row) + start, into);
+                let done = group.submit().await;
+                if let Some(error) = self.lent(into, &done) {
+                    return Err(error);
+                }
+                match done.ok() {
                     Ok(()) => return Ok(()),
-                    // Mended bytes that can't be read are rebuilt in memory; the next round sees to that.
-                    Err(error) if mended => return Err(VolumeError::Member(error)),
-                    Err(_) if self.config.read_only => {}
-                    Err(_) => {
-                        mended = true;
-                        self.mend_block(map, position.row, cols.clone(), role).await?;
-                        continue;
-                    }
+                    Err(error) => bad.add(role, error),
                 }
             }
-            return self.rebuild_into(map, position.row, role, cols.start, into).await;
+            self.spend_for(&bad.only_silent());
+            match (self.rebuild_into(map, row, role, start, into, bad).await, slow) {
+                (Err(_), Some(slow)) => self.answered(slow).await?,
+                (rebuilt, _) => return rebuilt,
+            }
         }
     }
 
-    /// Rebuilds a stretch of one block, which the caller holds; where too much of it is bad, block by block.
+    /// Rebuilds a stretch of one block, which the caller holds, without the members in `bad`; where that leaves too few,
+    /// block by block: each may be unreadable elsewhere.
     async fn rebuild_into(
         &self,
         map: &ParityRows,
@@ -195,18 +232,27 @@ impl Inner {
         role: u16,
         start: u64,
         into: &Slice,
+        bad: Bad,
     ) -> Result<(), VolumeError> {
         let whole = Window::of_row(row, start..start + into.len() as u64);
-        if let Ok(planes) = self.load_carefully(map, &whole, |_, wanted| wanted == role).await {
-            into.put(0, &planes.block(role, row).bytes());
-            return Ok(());
+        let put = |block: &Window, planes: &Planes| {
+            into.put((block.cols.start - start) as usize, &planes.block(role, row).bytes());
+        };
+        let mut ailing = Ailing::default();
+        let mut result = Ok(());
+        let silent = bad.only_silent();
+        match self.load_carefully(map, &whole, role, bad, &mut ailing).await {
+            Ok(planes) => put(&whole, &planes),
+            Err(_) => {
+                ailing.forget_lost();
+                for block in whole.cut(u64::from(self.limits.block)) {
+                    let loaded = self.load_carefully(map, &block, role, silent.clone(), &mut ailing).await;
+                    result = result.and(loaded.map(|planes| put(&block, &planes)));
+                }
+            }
         }
-        let block = u64::from(self.limits.block);
-        for from in whole.cols.step_by(block as usize) {
-            let window = Window::of_row(row, from..from + block);
-            let planes = self.load_carefully(map, &window, |_, wanted| wanted == role).await?;
-            into.put((from - start) as usize, &planes.block(role, row).bytes());
-        }
-        Ok(())
+        // Whatever becomes of the members now, what has been rebuilt is the answer.
+        self.judge(ailing).await;
+        result
     }
 }

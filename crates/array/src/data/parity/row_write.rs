@@ -5,54 +5,62 @@
 
 use core::ops::Range;
 
-use brindle_io::{Buf, Group, OpError, Outcome, Slice};
+use brindle_io::{Buf, OpError, Slice};
 use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;
 
-use super::PAGE;
 use super::batch::Batch;
+use super::mend::Bad;
 use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
 use super::rebuild::LoadError;
 use super::solve::{SmallSlots, generate};
 use super::window::{Planes, Window};
+use super::{PAGE, parity_roles};
 use crate::array::Inner;
+use crate::data::is_lost;
+use crate::door::{Done, MemberOps, Refused};
 use crate::volume::VolumeError;
 
 /// How often a write begins anew after members gave errors; each time something is mended or a member less is used.
 const ATTEMPTS: usize = 8;
 
 /// The work on some columns of a row.
-struct Job<'a> {
-    map: &'a ParityRows,
-    number: u64,
-    row: Row,
-    pieces: &'a [Piece],
-    fua: bool,
-    /// Roles whose bytes in these columns can be neither read nor rebuilt.
-    unreadable: &'a [u16],
+pub(super) struct Job<'a> {
+    pub(super) map: &'a ParityRows,
+    pub(super) number: u64,
+    pub(super) row: Row,
+    pub(super) pieces: &'a [Piece],
+    pub(super) fua: bool,
+    /// Roles whose bytes in these columns can't be read, nor made readable.
+    pub(super) unreadable: &'a Bad,
 }
 
 /// What became of an attempt to write.
-enum Tried {
+pub(super) enum Tried {
     Done,
     /// What is left of the row has changed so that another plan is needed.
     Replan,
     /// Reads failed, and nothing has been changed.
-    Unread(Outcome),
+    Unread(Done),
 }
 
 /// Scratch of a job: blocks of P, Q and then data, each as wide as the columns.
-struct Blocks {
+pub(super) struct Blocks {
     buf: Buf,
     /// First column.
     lo: u64,
     width: u64,
     /// By data index, the block that takes its old content; 0 for none.
-    data: SmallVec<[u16; 16]>,
+    pub(super) data: SmallVec<[u16; 16]>,
 }
 
-const P: u16 = 0;
-const Q: u16 = 1;
+pub(super) const P: u16 = 0;
+pub(super) const Q: u16 = 1;
+
+/// P, and Q if there is one, with the roles that hold them.
+pub(super) fn parity_blocks(row: &Row) -> impl Iterator<Item = (u16, u16)> {
+    [P, Q].into_iter().zip(parity_roles(row))
+}
 
 impl Blocks {
     fn range(&self, block: u16, band: &Band) -> Range<usize> {
@@ -60,7 +68,7 @@ impl Blocks {
         start as usize..(start + band.hi - band.lo) as usize
     }
 
-    fn slice(&self, block: u16, band: &Band) -> Slice {
+    pub(super) fn slice(&self, block: u16, band: &Band) -> Slice {
         self.buf.slice(self.range(block, band))
     }
 }
@@ -82,14 +90,13 @@ impl Inner {
         }
         let lo = pieces.iter().map(|piece| piece.lo).min().unwrap_or(0);
         let hi = pieces.iter().map(|piece| piece.hi).max().unwrap_or(0);
-        let row = map.row(number);
+        let (row, unreadable) = (map.row(number), Bad::default());
         let width = self.budget() / u64::from(self.members.len() + 2);
+        let job = Job { map, number, row, pieces: &pieces, fua: batch.fua, unreadable: &unreadable };
         if hi - lo <= width {
-            let job = Job { map, number, row, pieces: &pieces, fua: batch.fua, unreadable: &[] };
             return self.write_columns(&job, lo..hi).await;
         }
         let width = (width & !(PAGE - 1)).max(PAGE);
-        let job = Job { map, number, row, pieces: &pieces, fua: batch.fua, unreadable: &[] };
         for from in (lo..hi).step_by(width as usize) {
             self.write_within(&job, from..(from + width).min(hi)).await?;
         }
@@ -125,6 +132,7 @@ impl Inner {
     /// Writes the pieces, all of which lie within the columns.
     async fn write_columns(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut last = VolumeError::TooManyLost;
+        let mut mended = Bad::default();
         for _ in 0..ATTEMPTS {
             let health = self.health(job.map, job.number, &job.row, &cols, job.unreadable)?;
             if self.is_mixed(job, &health, &cols) {
@@ -140,26 +148,26 @@ impl Inner {
                 Tried::Replan => {}
                 Tried::Unread(failed) => {
                     last = failed.ok().err().map_or(last, VolumeError::Member);
+                    // What is unreadable again has been mended in vain, of a member that the array can't do without.
+                    if failed.refused().iter().any(|refused| mended.has(refused.role)) {
+                        return Box::pin(self.write_beside(job, cols, &failed)).await;
+                    }
                     match Box::pin(self.mend_reads(job, &cols, &failed)).await {
                         Err(VolumeError::Member(_)) if !known => {
                             return Box::pin(self.write_beside(job, cols, &failed)).await;
                         }
-                        mended => mended?,
+                        done => done?,
                     }
+                    let _known = mended.add_all(&failed);
                 }
             }
         }
         Err(last)
     }
 
-    /// Writes columns in which blocks can't be read, nor rebuilt since parity is not known true: device block by device
-    /// block, and in those that can't be read as if their members were lost.
-    async fn write_beside(
-        &self,
-        job: &Job<'_>,
-        cols: Range<u64>,
-        failed: &Outcome,
-    ) -> Result<(), VolumeError> {
+    /// Writes columns in which blocks can't be read, nor made readable (parity is not known true, or the medium is worn):
+    /// device block by device block, and in those that can't be read as if their members were lost.
+    async fn write_beside(&self, job: &Job<'_>, cols: Range<u64>, failed: &Done) -> Result<(), VolumeError> {
         let block = u64::from(self.limits.block);
         if cols.end - cols.start > block {
             for from in cols.step_by(block as usize) {
@@ -167,28 +175,22 @@ impl Inner {
             }
             return Ok(());
         }
-        let mut unreadable: SmallVec<[u16; 4]> = SmallVec::from_slice(job.unreadable);
-        for failure in failed.failures() {
-            let role = failure.kind.member().and_then(|member| self.role_of(member));
-            unreadable.extend(role.filter(|role| !unreadable.contains(role)));
-        }
-        if unreadable.len() == job.unreadable.len() {
+        let mut unreadable = job.unreadable.clone();
+        if !unreadable.add_all(failed) {
             return failed.ok().map_err(VolumeError::Member);
         }
         self.write_columns(&Job { unreadable: &unreadable, ..*job }, cols).await
     }
 
     /// Makes readable what the members in `failed` would not give, or takes them out of use.
-    async fn mend_reads(
-        &self,
-        job: &Job<'_>,
-        cols: &Range<u64>,
-        failed: &Outcome,
-    ) -> Result<(), VolumeError> {
-        for failure in failed.failures() {
-            let Some(role) = failure.kind.member().and_then(|member| self.role_of(member)) else { continue };
-            if failure.error == OpError::Gone {
-                self.fail_member(role, failure.error, false).await?;
+    async fn mend_reads(&self, job: &Job<'_>, cols: &Range<u64>, failed: &Done) -> Result<(), VolumeError> {
+        for &Refused { role, error, .. } in failed.refused() {
+            if error == OpError::TimedOut {
+                self.answered(role).await?;
+                continue;
+            }
+            if is_lost(error) {
+                self.fail_member(role, error, error == OpError::Truncated).await?;
             } else {
                 self.mend_block(job.map, job.number, cols.clone(), role).await?;
             }
@@ -239,17 +241,21 @@ impl Inner {
         }
         self.compute(job, &health, &bands, &blocks);
 
-        let mut group = self.io.group();
+        let mut group = self.ask();
         self.write_data(job, &mut group);
-        for (kind, role) in [(P, Some(job.row.p())), (Q, job.row.q())] {
-            let Some(device) = role.and_then(|role| self.members.writable(role)) else { continue };
+        for (kind, role) in parity_blocks(&job.row) {
+            let Some(device) = self.members.writable(role) else { continue };
             for band in bands.iter().filter(|band| health.makes(band, kind)) {
-                let offset = device.data_offset + job.map.row_offset(job.number) + band.lo;
-                group.write(device.id, offset, &blocks.slice(kind, band), job.fua);
+                let offset = job.map.row_offset(job.number) + band.lo;
+                group.write(device, offset, &blocks.slice(kind, band), job.fua);
             }
         }
         let outcome = group.submit().await;
-        self.settle_writes(&outcome, true).await?;
+        if self.lacks_room(&health, &outcome) {
+            return Box::pin(self.undo_bands(job, &health, &bands, &blocks, &outcome)).await;
+        }
+        let window = Window::of_row(job.number, cols.clone());
+        self.settle_range(&outcome, true, window.range(job.map)).await?;
         self.settle_bands(job, &bands)
     }
 
@@ -266,8 +272,8 @@ impl Inner {
         Ok(Tried::Done)
     }
 
-    fn read_old(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> Group {
-        let mut group = self.io.group();
+    fn read_old(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> MemberOps<'_> {
+        let mut group = self.ask();
         let start = job.map.row_offset(job.number);
         for index in 0..job.row.data_members() {
             let block = blocks.data[usize::from(index)];
@@ -276,29 +282,29 @@ impl Inner {
             }
             let Some(device) = self.members.device(job.row.data_member(index)) else { continue };
             for band in bands.iter().filter(|band| reads_data(health, job.pieces, band, index)) {
-                group.read(device.id, device.data_offset + start + band.lo, &blocks.slice(block, band));
+                group.read(device, start + band.lo, &blocks.slice(block, band));
             }
         }
-        for (kind, role) in [(P, Some(job.row.p())), (Q, job.row.q())] {
-            let Some(device) = role.and_then(|role| self.members.device(role)) else { continue };
+        for (kind, role) in parity_blocks(&job.row) {
+            let Some(device) = self.members.device(role) else { continue };
             let modified = |band: &&Band| band.way == Way::Modify && health.readable[usize::from(kind)];
             for band in bands.iter().filter(modified) {
-                group.read(device.id, device.data_offset + start + band.lo, &blocks.slice(kind, band));
+                group.read(device, start + band.lo, &blocks.slice(kind, band));
             }
         }
         group
     }
 
-    fn write_data(&self, job: &Job<'_>, group: &mut Group) {
+    fn write_data(&self, job: &Job<'_>, group: &mut MemberOps<'_>) {
         let start = job.map.row_offset(job.number);
         for piece in job.pieces {
             if let Some(device) = self.members.writable(job.row.data_member(piece.index)) {
-                group.write(device.id, device.data_offset + start + piece.lo, &piece.memory, job.fua);
+                group.write(device, start + piece.lo, &piece.memory, job.fua);
             }
         }
     }
 
-    fn compute(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) {
+    pub(super) fn compute(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) {
         let mut bytes = blocks.buf.bytes_mut();
         let (parity, data) = bytes.split_at_mut(2 * blocks.width as usize);
         let (p, q) = parity.split_at_mut(blocks.width as usize);
@@ -353,30 +359,40 @@ impl Inner {
     ) -> Result<Tried, VolumeError> {
         let window = Window::of_row(job.number, cols.clone());
         let wanted = |row: &Row, role: u16| role != row.p() && Some(role) != row.q();
-        let planes = match self.load(job.map, &window, 0, wanted, &[]).await {
+        let planes = match self.load(job.map, &window, 0, wanted, job.unreadable).await {
             Ok(planes) => planes,
             Err(LoadError::Volume(error)) => return Err(error),
             Err(LoadError::Members(outcome)) => return Ok(Tried::Unread(outcome)),
         };
         self.compute_rebuilt(job, cols.start, health, bands, &planes);
-        let mut group = self.io.group();
+        let mut group = self.ask();
         self.write_data(job, &mut group);
-        for (kind, role) in [(P, Some(job.row.p())), (Q, job.row.q())] {
-            let Some(role) = role.filter(|_| health.writable[usize::from(kind)]) else { continue };
+        for (_, role) in parity_blocks(&job.row).filter(|(kind, _)| health.writable[usize::from(*kind)]) {
             let Some(device) = self.members.writable(role) else { continue };
             let block = planes.block(role, job.number);
             for band in bands {
-                let offset = device.data_offset + job.map.row_offset(job.number) + band.lo;
+                let offset = job.map.row_offset(job.number) + band.lo;
                 let part = block.slice((band.lo - cols.start) as usize..(band.hi - cols.start) as usize);
-                group.write(device.id, offset, &part, job.fua);
+                group.write(device, offset, &part, job.fua);
             }
         }
         let outcome = group.submit().await;
-        self.settle_writes(&outcome, true).await?;
+        if self.lacks_room(health, &outcome) {
+            return Box::pin(self.undo_rebuilt(job, cols, health, bands, &planes, &outcome)).await;
+        }
+        let window = Window::of_row(job.number, cols.clone());
+        self.settle_range(&outcome, true, window.range(job.map)).await?;
         self.settle_bands(job, bands)
     }
 
-    fn compute_rebuilt(&self, job: &Job<'_>, lo: u64, health: &Health, bands: &Bands, planes: &Planes) {
+    pub(super) fn compute_rebuilt(
+        &self,
+        job: &Job<'_>,
+        lo: u64,
+        health: &Health,
+        bands: &Bands,
+        planes: &Planes,
+    ) {
         let mut bytes = planes.bytes_mut();
         let mut blocks = planes.blocks(&mut bytes, job.number);
         let p_block = core::mem::take(&mut blocks[usize::from(job.row.p())]);
@@ -394,7 +410,7 @@ impl Inner {
 
 impl Health {
     /// Whether a band's way gives new content for this parity.
-    fn makes(&self, band: &Band, kind: u16) -> bool {
+    pub(super) fn makes(&self, band: &Band, kind: u16) -> bool {
         match band.way {
             Way::Leave => false,
             Way::Modify => self.readable[usize::from(kind)],

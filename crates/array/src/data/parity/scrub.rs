@@ -2,26 +2,21 @@
 
 use core::ops::Range;
 
-use brindle_io::{Group, OpError, Outcome};
+use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;
 
+use super::mend::Bad;
 use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, Window};
 use super::{PAGE, data_roles};
 use crate::array::Inner;
 use crate::data::lock::Hold;
-use crate::data::sync::{Mismatch, MismatchKind, SyncMode, SyncReport};
+use crate::data::mend::Ailing;
+use crate::data::sync::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
+use crate::door::MemberOps;
 use crate::volume::VolumeError;
-
-/// How often a window begins anew after errors of members.
-const ATTEMPTS: usize = 8;
-
-/// A member gave an error for these bytes, and is in use still.
-fn is_unreadable(error: VolumeError) -> bool {
-    matches!(error, VolumeError::Member(error) if error != OpError::Gone)
-}
 
 impl Inner {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
@@ -41,28 +36,38 @@ impl Inner {
         let rows = pos / chunk..(pos + len).div_ceil(chunk).min(map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            match self.sync_held(map, &window, mode, report).await {
-                Err(error) if is_unreadable(error) => self.sync_blocks(map, &window, mode, report).await?,
-                result => result?,
+            let first = window.rows.start;
+            let wanted = |_: &Row, role: u16| self.readable_in(map, first, role).is_some();
+            match self.load(map, &window, 2, wanted, &Bad::default()).await {
+                Ok(planes) => self.sync_planes(map, &window, &planes, mode, report).await?,
+                Err(LoadError::Members(_)) => self.sync_steps(map, &window, mode, report).await?,
+                Err(LoadError::Volume(error)) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Compares a window, which the caller holds, and makes it true.
-    async fn sync_held(
+    /// Compares a window that is in memory, and makes it true.
+    async fn sync_planes(
         &self,
         map: &ParityRows,
         window: &Window,
+        planes: &Planes,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
-        let planes = self.load_all(map, window, None).await?;
         let mut whole: SmallVec<[u64; 8]> = SmallVec::new();
-        let repairs = self.compare(map, window, &planes, mode, report, &mut whole);
+        let repairs = self.compare(map, window, planes, mode, report, &mut whole);
         if !repairs.is_empty() {
             let outcome = repairs.submit().await;
-            self.settle_writes(&outcome, true).await?;
+            match self.settle_range(&outcome, true, window.range(map)).await {
+                // It is made true once there is room.
+                Err(VolumeError::Member(OpError::NoSpace)) => {
+                    report.unverified += window.plane();
+                    return Ok(());
+                }
+                settled => settled?,
+            }
         }
         if mode == SyncMode::Repair {
             let note = |&row: &u64| self.note_true(map, &Window::of_row(row, window.cols.clone()), false);
@@ -71,9 +76,9 @@ impl Inner {
         Ok(())
     }
 
-    /// [`Inner::sync_held`] of a window in which something can neither be read nor rebuilt, block by block: where
-    /// parity is not known true, such blocks are counted and left to whoever writes them anew.
-    async fn sync_blocks(
+    /// Goes over a window, not all of which can be read, in steps; and block by block where a step has something that can
+    /// be neither read nor rebuilt. Such blocks are counted and named, and left to whoever writes them anew.
+    async fn sync_steps(
         &self,
         map: &ParityRows,
         window: &Window,
@@ -81,67 +86,86 @@ impl Inner {
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         for step in window.cut(self.mend_step()) {
-            match self.sync_held(map, &step, mode, report).await {
-                Err(error) if is_unreadable(error) => {}
-                result => {
-                    result?;
-                    continue;
-                }
-            }
-            for block in step.cut(u64::from(self.limits.block)) {
-                let known = self.is_true(map, block.rows.start, &block.cols);
-                match self.sync_held(map, &block, mode, report).await {
-                    Err(error) if is_unreadable(error) && !known => report.unverified += block.width(),
-                    result => result?,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Loads a window with every member that can be read, or with `only` one of them rebuilt; mends what can't be.
-    async fn load_all(
-        &self,
-        map: &ParityRows,
-        window: &Window,
-        only: Option<u16>,
-    ) -> Result<Planes, VolumeError> {
-        let mut last = VolumeError::TooManyLost;
-        for _ in 0..ATTEMPTS {
-            let row = window.rows.start;
-            let wanted = |_: &Row, role: u16| match only {
-                Some(only) => role == only,
-                None => self.readable_in(map, row, role).is_some(),
-            };
-            match self.load(map, window, 2, wanted, &[]).await {
-                Ok(planes) => return Ok(planes),
-                Err(LoadError::Volume(error)) => return Err(error),
-                Err(LoadError::Members(outcome)) => {
-                    last = outcome.ok().err().map_or(last, VolumeError::Member);
-                    self.mend_window(map, window, &outcome).await?;
-                }
-            }
-        }
-        Err(last)
-    }
-
-    async fn mend_window(
-        &self,
-        map: &ParityRows,
-        window: &Window,
-        failed: &Outcome,
-    ) -> Result<(), VolumeError> {
-        for failure in failed.failures() {
-            let Some(role) = failure.kind.member().and_then(|member| self.role_of(member)) else { continue };
-            if failure.error == OpError::Gone {
-                self.fail_member(role, failure.error, false).await?;
+            let left = self.sync_step_judged(map, &step, mode, report).await?;
+            if left.is_empty() {
                 continue;
             }
-            for row in window.rows.clone() {
-                self.mend_block(map, row, window.cols.clone(), role).await?;
+            let mut ailing = Ailing::default();
+            for block in step.cut(u64::from(self.limits.block)) {
+                let left = self.sync_step(map, &block, mode, report, &mut ailing).await?;
+                note_unreadable(map, &block, &left, report);
             }
+            self.judge(ailing).await;
         }
         Ok(())
+    }
+
+    /// [`Inner::sync_step`]; once more if a member has been failed for what it could not read.
+    async fn sync_step_judged(
+        &self,
+        map: &ParityRows,
+        step: &Window,
+        mode: SyncMode,
+        report: &mut SyncReport,
+    ) -> Result<Bad, VolumeError> {
+        loop {
+            let (lost, mut ailing) = (self.members.lost(), Ailing::default());
+            let left = self.sync_step(map, step, mode, report, &mut ailing).await?;
+            ailing.forget_lost();
+            self.judge(ailing).await;
+            if let Some(role) = left.silent().filter(|&role| self.members.is_slow(role)) {
+                self.answered(role).await?;
+                continue;
+            }
+            if left.is_empty() || self.members.lost() <= lost {
+                return left.absent().map_or(Ok(left), Err);
+            }
+        }
+    }
+
+    /// Compares a window of one row, which the caller holds, with what can't be read rebuilt and mended, and makes it
+    /// true. Gives the members that hinder that: they can't read their bytes, nor be given them anew.
+    async fn sync_step(
+        &self,
+        map: &ParityRows,
+        window: &Window,
+        mode: SyncMode,
+        report: &mut SyncReport,
+        ailing: &mut Ailing,
+    ) -> Result<Bad, VolumeError> {
+        let row = window.rows.start;
+        let mut bad = Bad::default();
+        let planes = loop {
+            let wanted = |_: &Row, role: u16| self.readable_in(map, row, role).is_some();
+            match self.load(map, window, 2, wanted, &bad).await {
+                Ok(planes) => break planes,
+                Err(LoadError::Members(outcome)) if bad.add_all(&outcome) => {}
+                Err(LoadError::Members(outcome)) => {
+                    return Err(outcome.ok().err().map_or(VolumeError::TooManyLost, VolumeError::Member));
+                }
+                Err(LoadError::Volume(error)) if bad.is_empty() => return Err(error),
+                Err(LoadError::Volume(_)) => {
+                    self.note_window(map, window, &bad, ailing);
+                    return Ok(bad);
+                }
+            }
+        };
+        let left = self.mend(map, window, &planes, &bad, ailing).await;
+        for (role, _) in bad.iter().filter(|(role, _)| !left.has(*role)) {
+            report.note_bad(BadPlace {
+                role,
+                offset: window.offset(map, row),
+                len: window.width(),
+                mended: true,
+            });
+        }
+        if planes.are_lent() {
+            return Err(VolumeError::Member(OpError::TimedOut));
+        }
+        if left.is_empty() {
+            self.sync_planes(map, window, &planes, mode, report).await?;
+        }
+        Ok(left)
     }
 
     /// Counts what disagrees; gives the writes that make it true, none if it is only to be counted, and adds the rows
@@ -154,9 +178,9 @@ impl Inner {
         mode: SyncMode,
         report: &mut SyncReport,
         whole: &mut SmallVec<[u64; 8]>,
-    ) -> Group {
+    ) -> MemberOps<'_> {
         let computed = (self.members.len(), self.members.len() + 1);
-        let mut group = self.io.group();
+        let mut group = self.ask();
         let mut bytes = planes.bytes_mut();
         for row in window.rows.clone() {
             let roles = map.row(row);
@@ -190,7 +214,7 @@ impl Inner {
                     report.note(Mismatch { role, offset, kind });
                     if let (SyncMode::Repair, Some(device)) = (mode, self.members.writable(role)) {
                         let good = planes.block(computed, row).slice(page.clone());
-                        group.write(device.id, device.data_offset + offset, &good, false);
+                        group.write(device, offset, &good, false);
                     }
                 }
             }
@@ -209,15 +233,62 @@ impl Inner {
         let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            let planes = self.load_all(map, &window, Some(role)).await?;
-            let device = self.members.writable(role).ok_or(VolumeError::TooManyLost)?;
-            let mut group = self.io.group();
-            let offset = device.data_offset + window.offset(map, window.rows.start);
-            group.write(device.id, offset, &planes.all(role), false);
-            let outcome = group.submit().await;
-            self.settle_writes(&outcome, true).await?;
-            outcome.ok()?;
+            match self.load(map, &window, 0, |_, wanted| wanted == role, &Bad::default()).await {
+                Ok(planes) => self.write_plane(map, &window, &planes, role).await?,
+                Err(LoadError::Members(_)) => self.recover_steps(map, &window, role).await?,
+                Err(LoadError::Volume(error)) => return Err(error),
+            }
         }
         Ok(())
     }
+
+    /// Rebuilds a role's part of a window, not all of which can be read, and mends that.
+    async fn recover_steps(&self, map: &ParityRows, window: &Window, role: u16) -> Result<(), VolumeError> {
+        for step in window.cut(self.mend_step()) {
+            let mut ailing = Ailing::default();
+            let mut result = match self.load_carefully(map, &step, role, Bad::default(), &mut ailing).await {
+                Ok(planes) => self.write_plane(map, &step, &planes, role).await.map(|()| true),
+                Err(_) => Ok(false),
+            };
+            if result == Ok(false) {
+                ailing.forget_lost();
+                for block in step.cut(u64::from(self.limits.block)) {
+                    let loaded = self.load_carefully(map, &block, role, Bad::default(), &mut ailing).await;
+                    let written = match loaded {
+                        Ok(planes) => self.write_plane(map, &block, &planes, role).await,
+                        Err(error) => Err(error),
+                    };
+                    result = result.and(written.map(|()| true));
+                }
+            }
+            self.judge(ailing).await;
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Writes what a window holds of a role.
+    async fn write_plane(
+        &self,
+        map: &ParityRows,
+        window: &Window,
+        planes: &Planes,
+        role: u16,
+    ) -> Result<(), VolumeError> {
+        let device = self.members.writable(role).ok_or(VolumeError::TooManyLost)?;
+        let mut group = self.ask();
+        group.write(device, window.offset(map, window.rows.start), &planes.all(role), false);
+        let outcome = group.submit().await;
+        self.settle_writes(&outcome, true).await?;
+        Ok(outcome.ok()?)
+    }
+}
+
+/// Names the places of a window of one row that hinder its comparison, and counts the window as not compared.
+fn note_unreadable(map: &ParityRows, window: &Window, left: &Bad, report: &mut SyncReport) {
+    let offset = window.offset(map, window.rows.start);
+    for (role, _) in left.iter() {
+        report.note_bad(BadPlace { role, offset, len: window.width(), mended: false });
+    }
+    report.unverified += if left.is_empty() { 0 } else { window.width() };
 }

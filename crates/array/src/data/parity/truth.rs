@@ -46,8 +46,7 @@ impl Inner {
     /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
     #[inline]
     pub(super) fn note_true(&self, map: &ParityRows, window: &Window, needed: bool) {
-        let start = window.offset(map, window.rows.start);
-        self.keeper.made_true(start..start + window.plane(), needed);
+        self.keeper.made_true(window.range(map), needed);
     }
 
     /// Refuses to change a row of which more is lost than its parity can replace.

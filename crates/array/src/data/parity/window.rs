@@ -40,6 +40,12 @@ impl Window {
         (self.rows.end - self.rows.start) * self.width()
     }
 
+    /// The window on every member: whole rows, or columns of one.
+    pub(super) fn range(&self, map: &ParityRows) -> Range<u64> {
+        let start = self.offset(map, self.rows.start);
+        start..start + self.plane()
+    }
+
     /// Where the window's part of a row begins on every member.
     pub(super) fn offset(&self, map: &ParityRows, row: u64) -> u64 {
         map.row_offset(row) + self.cols.start
@@ -72,6 +78,11 @@ impl Planes {
     pub(super) fn all(&self, plane: u16) -> Slice {
         let start = self.start(plane, self.window.rows.start);
         self.buf.slice(start..start + self.window.plane() as usize)
+    }
+
+    /// Something that was given up still uses the memory: nobody may look at it any more.
+    pub(super) fn are_lent(&self) -> bool {
+        self.buf.is_lent()
     }
 
     /// To look at and change everything; [`Planes::blocks`] cuts it up.

@@ -62,8 +62,9 @@ impl Inner {
             rows.clone().try_for_each(|row| self.check_row(map, row))?;
             let (from, bytes) = (map.row_offset(rows.start), map.row_offset(rows.end - rows.start));
             let spans: Vec<_> = (0..self.members.len()).map(|role| (role, from, bytes)).collect();
-            self.zero_spans(&spans, options).await?;
-            self.settle_window(map, &Window { rows, cols: 0..map.chunk() })?;
+            let window = Window { rows, cols: 0..map.chunk() };
+            self.zero_spans(&spans, options, window.range(map)).await?;
+            self.settle_window(map, &window)?;
         }
         Ok(())
     }

@@ -1,9 +1,8 @@
 //! A connection in the transmission phase: one task receives and sorts out requests, some carry them out, one sends.
 //!
-//! Every request holds a [`Ticket`] until its reply is sent. Tickets bound what a client can make us hold, and by
-//! counting them the end of a connection knows that nothing is left.
+//! Every request holds a [`Ticket`](crate::session::Ticket) until its reply is sent. Tickets bound what a client can
+//! make us hold, and by counting them the end of a connection knows that nothing is left.
 
-mod link;
 mod receive;
 mod send;
 mod slot;
@@ -13,35 +12,44 @@ use std::rc::Rc;
 
 use brindle_array::Volume;
 use brindle_io::sync::race;
-use brindle_io::{Buf, Task};
+use brindle_io::{Buf, Duration, Task};
 
-use super::export::{Export, Tally};
-use super::inbox::Inbox;
+use super::export::Export;
 use super::proto::Terms;
-use super::server::Memory;
-pub(crate) use link::{End, Link, Ticket};
-pub(crate) use send::OUTBOX;
+use crate::session::{End, Inbox, Link, Memory, Tally};
+use send::Replies;
 use slot::Slot;
 
 /// All that the tasks of one connection share.
-pub(crate) struct Session<V> {
-    pub(crate) link: Rc<Link>,
-    pub(crate) export: Rc<Export<V>>,
-    pub(crate) terms: Terms,
-    pub(crate) memory: Rc<Memory>,
+pub(crate) struct Transmission<V> {
+    link: Rc<Link>,
+    memory: Rc<Memory>,
+    export: Rc<Export<V>>,
+    terms: Terms,
+    grace: Duration,
+    replies: Replies,
     idle: RefCell<Vec<Rc<Slot>>>,
     tasks: RefCell<Vec<Task<()>>>,
     /// No request will come any more, and none is left.
     finished: Cell<bool>,
 }
 
-impl<V: Volume + 'static> Session<V> {
-    pub(crate) fn new(link: Rc<Link>, export: Rc<Export<V>>, terms: Terms, memory: Rc<Memory>) -> Rc<Self> {
+impl<V: Volume + 'static> Transmission<V> {
+    /// `grace`: how long the client of a stopping server may take to read its last replies.
+    pub(crate) fn new(
+        link: Rc<Link>,
+        memory: Rc<Memory>,
+        export: Rc<Export<V>>,
+        terms: Terms,
+        grace: Duration,
+    ) -> Rc<Self> {
         Rc::new(Self {
+            replies: Replies::new(&link.io),
             link,
+            memory,
             export,
             terms,
-            memory,
+            grace,
             idle: RefCell::default(),
             tasks: RefCell::default(),
             finished: Cell::new(false),
@@ -52,17 +60,17 @@ impl<V: Volume + 'static> Session<V> {
     /// requests have let go of their memory.
     pub(crate) async fn run(self: &Rc<Self>, inbox: Inbox, outbox: Buf) -> End {
         let link = &self.link;
-        let io = link.io.clone();
-        let sender = io.spawn(send::run(Rc::clone(link), outbox, self.terms.structured));
+        let sender = link.io.spawn(send::run(Rc::clone(self), outbox));
         let end = self.receive(inbox).await;
         if end == End::Orderly {
-            // The client, or whoever stops the server, waits for these replies, but not without end.
-            let _ = race(link.drained_or_closed(), io.sleep(self.memory.config.grace)).await;
+            // The client waits for these replies. One that does not take them is a matter for the patrol, and a server
+            // that stops does not wait for it.
+            race(link.drained_or_closed(), self.out_of_patience()).await;
         }
         link.close();
         link.drained().await;
         self.finished.set(true);
-        link.finish_sender();
+        self.replies.finish();
         for slot in self.idle.borrow().iter() {
             slot.wake.notify();
         }
@@ -72,6 +80,12 @@ impl<V: Volume + 'static> Session<V> {
         }
         self.idle.borrow_mut().clear();
         end
+    }
+
+    /// The server stops, and the client has had its time to read what the volume has answered.
+    async fn out_of_patience(&self) {
+        self.link.stopped(|| self.idle.borrow().len() == self.tasks.borrow().len()).await;
+        self.link.io.sleep(self.grace).await;
     }
 
     fn tallies(&self) -> [&Tally; 2] {

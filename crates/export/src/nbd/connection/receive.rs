@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use brindle_array::Volume;
 use brindle_io::sync::{Either, race};
-use brindle_io::{Buf, OpError, PAGE, Slice};
+use brindle_io::{OpError, Slice};
 
-use super::send::{Answer, Body};
-use super::slot::{Job, Work};
-use super::{End, Session};
-use crate::nbd::inbox::Inbox;
+use super::Transmission;
+use super::send::{Answer, Body, PIECE};
+use super::slot::Job;
 use crate::nbd::proto::{Command, Errno, Request, command_code};
+use crate::session::{End, Inbox};
 
 /// What is missing of a write's data is received straight into its buffer if it is at least this long; below, one
 /// receive into the inbox brings the next requests too, and the copy costs less than a second receive.
@@ -20,7 +20,7 @@ const DIRECT: usize = 32 * 1024;
 /// Bytes of the buffer for extents: 2047 of them.
 const STATUS: usize = 16 * 1024;
 
-impl<V: Volume + 'static> Session<V> {
+impl<V: Volume + 'static> Transmission<V> {
     /// Takes requests until there is a reason not to.
     pub(super) async fn receive(self: &Rc<Self>, mut inbox: Inbox) -> End {
         match self.requests(&mut inbox).await {
@@ -52,32 +52,19 @@ impl<V: Volume + 'static> Session<V> {
             Command::BlockStatus { .. } => STATUS,
             _ => 0,
         };
-        let charge = if holds == 0 { 0 } else { holds.next_power_of_two().max(PAGE) };
-        let config = &self.memory.config;
-        let ticket = self.link.admit(charge, config.requests, config.memory_per_connection()).await?;
-        let work = match command {
-            Command::Read { offset, .. } => Work::Read { offset, into: self.buffer(holds).await? },
-            Command::Write { offset, fua, .. } => {
-                let from = self.buffer(holds).await?;
-                self.fill(&from, inbox).await?;
-                Work::Write { offset, from, fua }
-            }
-            Command::BlockStatus { offset, len, one } => {
-                Work::Status { offset, len, one, into: self.buffer(holds).await? }
-            }
-            Command::Flush => Work::Flush,
-            Command::Trim { offset, len, fua } => Work::Trim { offset, len, fua },
-            Command::WriteZeroes { offset, len, options } => Work::Zeroes { offset, len, options },
-            Command::Disconnect => return Err(End::Orderly),
-        };
-        self.dispatch(Job { cookie: request.cookie, work, ticket });
+        let ticket = self.memory.admit(&self.link, holds).await?;
+        if let Command::Write { .. } = command {
+            let filled = self.fill(ticket.memory(), inbox).await;
+            self.link.giving.ends();
+            filled?;
+        }
+        self.dispatch(Job { cookie: request.cookie, command, ticket });
         Ok(())
     }
 
     /// Answers with an error; the data of a write are skipped, so that the next request is found.
     async fn refuse(&self, request: &Request, error: Errno, inbox: &mut Inbox) -> Result<(), End> {
-        let config = &self.memory.config;
-        let ticket = self.link.admit(0, config.requests, config.memory_per_connection()).await?;
+        let ticket = self.memory.admit(&self.link, 0).await?;
         if request.command == command_code::WRITE {
             let mut left = request.len as usize;
             while left > 0 {
@@ -92,35 +79,31 @@ impl<V: Volume + 'static> Session<V> {
         for tally in self.tallies() {
             tally.add(|t| (t.requests, t.errors) = (t.requests + 1, t.errors + 1));
         }
-        self.link.answer(Answer { cookie: request.cookie, body: Body::Failed(error), ticket });
+        self.replies.push(Answer { cookie: request.cookie, body: Body::Failed(error), ticket });
         Ok(())
     }
 
-    async fn buffer(&self, len: usize) -> Result<Buf, End> {
-        match self.memory.pool.try_alloc(len) {
-            Some(buf) => Ok(buf),
-            None => self.memory.wait(len, &self.link).await,
-        }
-    }
-
     /// Fills a write's buffer from what is there and what comes.
-    async fn fill(&self, buf: &Buf, inbox: &mut Inbox) -> Result<(), End> {
-        let mut rest = buf.all();
-        loop {
-            let got = inbox.move_to(&rest);
-            rest = rest.slice(got..rest.len());
-            if rest.is_empty() {
-                self.link.payload_since.set(None);
-                return Ok(());
-            }
-            self.link.payload_since.set(Some(self.link.io.now()));
-            if rest.len() < DIRECT {
+    async fn fill(&self, memory: &Slice, inbox: &mut Inbox) -> Result<(), End> {
+        let got = inbox.move_to(memory);
+        let mut rest = memory.slice(got..memory.len());
+        let mut since_sign = 0;
+        self.link.giving.begins();
+        while !rest.is_empty() {
+            let got = if rest.len() < DIRECT {
                 self.more(inbox).await?;
+                inbox.move_to(&rest)
             } else {
-                let got = self.straight(&rest).await?;
-                rest = rest.slice(got..rest.len());
+                self.straight(&rest).await?
+            };
+            since_sign += got;
+            if since_sign >= PIECE {
+                self.link.giving.moved();
+                since_sign = 0;
             }
+            rest = rest.slice(got..rest.len());
         }
+        Ok(())
     }
 
     async fn more(&self, inbox: &mut Inbox) -> Result<(), End> {

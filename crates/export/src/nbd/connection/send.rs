@@ -1,19 +1,21 @@
 //! The sender: all replies that are ready go out with one send.
 
+use core::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-use brindle_io::{Buf, Slice};
+use brindle_io::sync::Event;
+use brindle_io::{Buf, Io, Slice};
 
-use super::{Link, Ticket};
+use super::Transmission;
 use crate::nbd::proto::{CHUNK_DONE, ChunkHeader, Errno, SimpleReply, chunk_type, error_payload};
+use crate::session::Ticket;
 
-/// Bytes of the buffer for reply headers of one send.
-pub(crate) const OUTBOX: usize = 8 * 1024;
 /// The longest header, an error chunk with its message. Bytes.
 const LONGEST: usize = 128;
 /// No more replies are added to a send that has as many bytes, and larger data are sent piece by piece: each piece
-/// that goes shows that the client is alive.
-const PIECE: usize = 1 << 20;
+/// that goes shows that the client is alive. Bytes.
+pub(super) const PIECE: usize = 1 << 20;
 /// The most stretches of memory in a send.
 const STRETCHES: usize = 256;
 
@@ -27,15 +29,51 @@ pub(super) struct Answer {
 pub(super) enum Body {
     Done,
     Failed(Errno),
+    /// The ticket's memory is the content at `offset`.
     Data {
         offset: u64,
-        data: Buf,
     },
-    /// The payload of a block status chunk: the first `bytes` of `data`.
+    /// The payload of a block status chunk: the first `bytes` of the ticket's memory.
     Status {
-        data: Buf,
         bytes: usize,
     },
+}
+
+/// Replies that wait for the sender.
+pub(super) struct Replies {
+    queue: RefCell<VecDeque<Answer>>,
+    finished: Cell<bool>,
+    changed: Event,
+}
+
+impl Replies {
+    pub(super) fn new(io: &Io) -> Self {
+        Self { queue: RefCell::default(), finished: Cell::new(false), changed: Event::new(io) }
+    }
+
+    #[inline]
+    pub(super) fn push(&self, answer: Answer) {
+        self.queue.borrow_mut().push_back(answer);
+        self.changed.notify();
+    }
+
+    /// There will be none any more.
+    pub(super) fn finish(&self) {
+        self.finished.set(true);
+        self.changed.notify();
+    }
+
+    fn next(&self) -> Option<Answer> {
+        self.queue.borrow_mut().pop_front()
+    }
+
+    /// Waits for a reply; `false` if there will be none any more.
+    async fn wait(&self) -> bool {
+        let look = || {
+            if self.queue.borrow().is_empty() { self.finished.get().then_some(false) } else { Some(true) }
+        };
+        self.changed.until(look).await
+    }
 }
 
 /// What goes out with one send.
@@ -50,23 +88,24 @@ struct Batch {
 }
 
 /// Sends until there will be nothing more. Once the link is closed, replies are dropped.
-pub(super) async fn run(link: Rc<Link>, headers: Buf, structured: bool) {
+pub(super) async fn run<V>(transmission: Rc<Transmission<V>>, headers: Buf) {
+    let Transmission { link, replies, terms, .. } = &*transmission;
     let mut batch = Batch {
         headers,
-        structured,
+        structured: terms.structured,
         stretches: Vec::with_capacity(STRETCHES),
         bytes: 0,
         tickets: Vec::with_capacity(STRETCHES),
         rest: None,
     };
-    while batch.rest.is_some() || link.work_for_sender().await {
-        batch.collect(&link);
+    while batch.rest.is_some() || replies.wait().await {
+        batch.collect(replies);
         if link.is_closed() {
             batch.rest = None;
         } else {
-            link.sending_since.set(Some(link.io.now()));
+            link.taking.begins();
             let sent = link.io.send(link.socket, &batch.stretches).await;
-            link.sending_since.set(None);
+            link.taking.ends();
             if sent.is_err() {
                 link.close();
             }
@@ -77,7 +116,7 @@ pub(super) async fn run(link: Rc<Link>, headers: Buf, structured: bool) {
 }
 
 impl Batch {
-    fn collect(&mut self, link: &Link) {
+    fn collect(&mut self, replies: &Replies) {
         self.bytes = 0;
         if let Some((rest, ticket)) = self.rest.take() {
             self.data(rest, ticket);
@@ -88,14 +127,18 @@ impl Batch {
             && self.stretches.len() + 2 <= STRETCHES
             && used + LONGEST <= self.headers.len()
         {
-            let Some(Answer { cookie, body, ticket }) = link.next_answer() else { break };
-            let len = self.header(used, cookie, &body);
+            let Some(Answer { cookie, body, ticket }) = replies.next() else { break };
+            let data = match body {
+                Body::Done | Body::Failed(_) => None,
+                Body::Data { .. } => Some(ticket.memory().clone()),
+                Body::Status { bytes } => Some(ticket.memory().slice(0..bytes)),
+            };
+            let len = self.header(used, cookie, &body, data.as_ref().map_or(0, Slice::len));
             self.stretch(self.headers.slice(used..used + len));
             used += len;
-            match body {
-                Body::Done | Body::Failed(_) => self.tickets.push(ticket),
-                Body::Data { data, .. } => self.data(data.all(), ticket),
-                Body::Status { data, bytes } => self.data(data.slice(0..bytes), ticket),
+            match data {
+                None => self.tickets.push(ticket),
+                Some(data) => self.data(data, ticket),
             }
         }
     }
@@ -115,8 +158,8 @@ impl Batch {
         }
     }
 
-    /// Writes a reply's header at `at` of the outbox; returns its bytes.
-    fn header(&self, at: usize, cookie: u64, body: &Body) -> usize {
+    /// Writes the header of a reply with `len` bytes of data at `at` of the outbox; returns the header's bytes.
+    fn header(&self, at: usize, cookie: u64, body: &Body, len: usize) -> usize {
         let mut bytes = self.headers.bytes_mut();
         let mut end = at;
         let mut put = |part: &[u8]| {
@@ -137,11 +180,11 @@ impl Batch {
                 put(&error_payload(*error));
                 put(message);
             }
-            Body::Data { offset, data } => {
-                put(&chunk(chunk_type::OFFSET_DATA, 8 + data.len()));
+            Body::Data { offset } => {
+                put(&chunk(chunk_type::OFFSET_DATA, 8 + len));
                 put(&offset.to_be_bytes());
             }
-            Body::Status { bytes, .. } => put(&chunk(chunk_type::BLOCK_STATUS, *bytes)),
+            Body::Status { .. } => put(&chunk(chunk_type::BLOCK_STATUS, len)),
             Body::Done => {}
         }
         end - at

@@ -5,25 +5,17 @@ use std::rc::Rc;
 
 use brindle_array::{Allocation, Volume, VolumeError, ZeroOptions};
 use brindle_io::sync::Event;
-use brindle_io::{Buf, OpError};
+use brindle_io::{OpError, Slice};
 
+use super::Transmission;
 use super::send::{Answer, Body};
-use super::{Session, Ticket};
-use crate::nbd::proto::{BASE_ALLOCATION_ID, Errno, Extent, merge_extent};
+use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, Extent, merge_extent};
+use crate::session::{Counters, Ticket};
 
-/// What is to be done, with the memory for it.
-pub(super) enum Work {
-    Read { offset: u64, into: Buf },
-    Write { offset: u64, from: Buf, fua: bool },
-    Flush,
-    Trim { offset: u64, len: u32, fua: bool },
-    Zeroes { offset: u64, len: u32, options: ZeroOptions },
-    Status { offset: u64, len: u32, one: bool, into: Buf },
-}
-
+/// What is to be done; the ticket has the memory for it.
 pub(super) struct Job {
     pub(super) cookie: u64,
-    pub(super) work: Work,
+    pub(super) command: Command,
     pub(super) ticket: Ticket,
 }
 
@@ -40,7 +32,7 @@ struct Scratch {
     extents: Vec<Extent>,
 }
 
-impl<V: Volume + 'static> Session<V> {
+impl<V: Volume + 'static> Transmission<V> {
     /// Gives a job to an idle slot, or to a new one: there are never more than tickets.
     pub(super) fn dispatch(self: &Rc<Self>, job: Job) {
         let idle = self.idle.borrow_mut().pop();
@@ -55,63 +47,58 @@ impl<V: Volume + 'static> Session<V> {
         self.tasks.borrow_mut().push(task);
     }
 
-    async fn carry_out(&self, work: Work, scratch: &mut Scratch) -> Body {
-        let volume = &self.export.volume;
-        let tally = |change: fn(&mut crate::nbd::Counters, u64), bytes: u64| {
-            for tally in self.tallies() {
-                tally.add(|counters| {
-                    counters.requests += 1;
-                    change(counters, bytes);
-                });
-            }
-        };
-        let result = match work {
-            Work::Read { offset, into } => {
-                let read = volume.read(offset, into.all()).await;
-                if read.is_ok() {
-                    tally(|t, bytes| t.read_bytes += bytes, into.len() as u64);
-                    return Body::Data { offset, data: into };
-                }
-                read.map_err(|error| errno(error, Errno::Invalid))
-            }
-            Work::Write { offset, from, fua } => {
-                let written = volume.write(offset, from.all(), fua).await;
-                if written.is_ok() {
-                    tally(|t, bytes| t.written_bytes += bytes, from.len() as u64);
-                    return Body::Done;
-                }
-                written.map_err(|error| errno(error, Errno::NoSpace))
-            }
-            Work::Flush => volume.flush().await.map_err(|error| errno(error, Errno::Invalid)),
-            Work::Trim { offset, len, fua } => self.trim(offset, u64::from(len), fua).await,
-            Work::Zeroes { offset, len, options } => {
-                let zeroed = volume.write_zeroes(offset, u64::from(len), options).await;
-                zeroed.map_err(|error| match error {
-                    // Told only to those who asked for speed: others were promised zeroes.
-                    VolumeError::Unsupported if options.fast_only => Errno::NotSupported,
-                    error => errno(error, Errno::NoSpace),
-                })
-            }
-            Work::Status { offset, len, one, into } => {
-                match self.status(offset, len, one, &into, scratch).await {
-                    Ok(bytes) => {
-                        tally(|_, _| {}, 0);
-                        return Body::Status { data: into, bytes };
-                    }
-                    Err(error) => Err(error),
-                }
-            }
-        };
-        match result {
-            Ok(()) => {
-                tally(|_, _| {}, 0);
-                Body::Done
-            }
-            Err(error) => {
-                tally(|t, _| t.errors += 1, 0);
-                Body::Failed(error)
-            }
+    /// Does what is asked; counts it.
+    async fn carry_out(&self, job: &mut Job, scratch: &mut Scratch) -> Body {
+        let result = self.asked(job, scratch).await;
+        let moved =
+            if matches!(result, Ok(Body::Data { .. }) | Ok(Body::Done)) { moved(job) } else { (0, 0) };
+        for tally in self.tallies() {
+            tally.add(|counters: &mut Counters| {
+                counters.requests += 1;
+                counters.read_bytes += moved.0;
+                counters.written_bytes += moved.1;
+                counters.errors += u64::from(result.is_err());
+            });
         }
+        result.unwrap_or_else(Body::Failed)
+    }
+
+    async fn asked(&self, job: &mut Job, scratch: &mut Scratch) -> Result<Body, Errno> {
+        let volume = &self.export.volume;
+        let memory = || job.ticket.memory().clone();
+        match job.command {
+            Command::Read { offset, .. } => {
+                let mut read = volume.read(offset, memory()).await;
+                while read == Err(VolumeError::Again) {
+                    job.ticket.renew().await.map_err(|_| Errno::Shutdown)?;
+                    read = volume.read(offset, job.ticket.memory().clone()).await;
+                }
+                return read.map(|()| Body::Data { offset }).map_err(|error| errno(error, Errno::Invalid));
+            }
+            Command::BlockStatus { offset, len, one } => {
+                let bytes = self.status(offset, len, one, &memory(), scratch).await?;
+                return Ok(Body::Status { bytes });
+            }
+            Command::Write { offset, fua, .. } => {
+                volume.write(offset, memory(), fua).await.map_err(|error| errno(error, Errno::NoSpace))?;
+            }
+            Command::Flush => volume.flush().await.map_err(|error| errno(error, Errno::Invalid))?,
+            Command::Trim { offset, len, fua } => self.trim(offset, u64::from(len), fua).await?,
+            Command::WriteZeroes { offset, len, options } => {
+                self.write_zeroes(offset, u64::from(len), options).await?;
+            }
+            Command::Disconnect => {} // never dispatched
+        }
+        Ok(Body::Done)
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), Errno> {
+        let zeroed = self.export.volume.write_zeroes(offset, len, options).await;
+        zeroed.map_err(|error| match error {
+            // Told only to those who asked for speed: others were promised zeroes.
+            VolumeError::Unsupported if options.fast_only => Errno::NotSupported,
+            error => errno(error, Errno::NoSpace),
+        })
     }
 
     async fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<(), Errno> {
@@ -132,7 +119,7 @@ impl<V: Volume + 'static> Session<V> {
         offset: u64,
         len: u32,
         one: bool,
-        into: &Buf,
+        into: &Slice,
         scratch: &mut Scratch,
     ) -> Result<usize, Errno> {
         let most = if one { 1 } else { (into.len() - 4) / Extent::BYTES };
@@ -162,18 +149,28 @@ impl<V: Volume + 'static> Session<V> {
     }
 }
 
-async fn run<V: Volume + 'static>(session: Rc<Session<V>>, slot: Rc<Slot>) {
+async fn run<V: Volume + 'static>(transmission: Rc<Transmission<V>>, slot: Rc<Slot>) {
     let mut scratch = Scratch::default();
     loop {
         let look = || match slot.job.take() {
             Some(job) => Some(Some(job)),
-            None => session.finished.get().then_some(None),
+            None => transmission.finished.get().then_some(None),
         };
-        let Some(job) = slot.wake.until(look).await else { return };
-        let body = session.carry_out(job.work, &mut scratch).await;
+        let Some(mut job) = slot.wake.until(look).await else { return };
+        let body = transmission.carry_out(&mut job, &mut scratch).await;
         // Idle first: the ticket that goes with the answer stands for this slot too.
-        session.idle.borrow_mut().push(Rc::clone(&slot));
-        session.link.answer(Answer { cookie: job.cookie, body, ticket: job.ticket });
+        transmission.idle.borrow_mut().push(Rc::clone(&slot));
+        transmission.replies.push(Answer { cookie: job.cookie, body, ticket: job.ticket });
+        transmission.link.carried_out();
+    }
+}
+
+/// Bytes that a request which succeeded has read and written.
+fn moved(job: &Job) -> (u64, u64) {
+    match job.command {
+        Command::Read { len, .. } => (u64::from(len), 0),
+        Command::Write { len, .. } => (0, u64::from(len)),
+        _ => (0, 0),
     }
 }
 
@@ -186,6 +183,7 @@ fn errno(error: VolumeError, beyond: Errno) -> Errno {
         VolumeError::Member(OpError::NoSpace) => Errno::NoSpace,
         VolumeError::TooManyLost
         | VolumeError::Member(_)
+        | VolumeError::Again
         | VolumeError::Unsupported
         | VolumeError::Reshaping => Errno::Io,
         VolumeError::Stopping => Errno::Shutdown,

@@ -2,12 +2,13 @@
 
 mod options;
 
-use brindle_io::{Buf, Io, OpError, SocketId};
+use brindle_io::{Buf, OpError};
 
-use super::inbox::Inbox;
 use super::proto::{ClientFlags, MAX_OPTION, OptionHeader, greeting};
 pub(crate) use options::{Chosen, Offer};
 use options::{Haggle, Next};
+
+use crate::session::{Inbox, Link};
 
 /// Data of an option that is too long for us are read and forgotten up to this length; beyond it the client is
 /// not worth the time. Bytes.
@@ -24,10 +25,9 @@ pub(crate) enum HandshakeError {
     Socket(#[from] OpError),
 }
 
-/// One handshake's ends: the socket, what came from it, and a buffer for what is sent.
+/// One handshake's ends: the connection, what came from it, and a buffer for what is sent.
 pub(crate) struct Handshake<'a> {
-    pub(crate) io: &'a Io,
-    pub(crate) socket: SocketId,
+    pub(crate) link: &'a Link,
     pub(crate) inbox: &'a mut Inbox,
     pub(crate) out: &'a Buf,
 }
@@ -69,9 +69,10 @@ impl Handshake<'_> {
     /// Waits until `count` bytes are there. They must fit in the inbox.
     async fn need(&mut self, count: usize) -> Result<(), HandshakeError> {
         while self.inbox.len() < count {
-            if self.inbox.receive(self.io, self.socket).await? == 0 {
+            if self.inbox.receive(&self.link.io, self.link.socket).await? == 0 {
                 return Err(HandshakeError::Ended);
             }
+            self.link.heard();
         }
         Ok(())
     }
@@ -100,7 +101,7 @@ impl Handshake<'_> {
     async fn send(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
         for part in bytes.chunks(self.out.len()) {
             self.out.bytes_mut()[..part.len()].copy_from_slice(part);
-            self.io.send(self.socket, &[self.out.slice(0..part.len())]).await?;
+            self.link.io.send(self.link.socket, &[self.out.slice(0..part.len())]).await?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>.
 
 mod option;
-mod reader;
+pub(super) mod reader;
 mod reply;
 mod request;
 mod terms;

@@ -1,0 +1,65 @@
+//! Flushes of all members in use.
+
+use brindle_io::OpError;
+use brindle_layout::Family;
+
+use crate::array::Inner;
+use crate::door::Refused;
+use crate::volume::VolumeError;
+
+impl Inner {
+    /// Makes stable what every member in use was given. A flush shares the fate of those that are under way when it
+    /// returns.
+    ///
+    /// # Errors
+    /// If a member failed it that the array can't do without; from then on, every flush does.
+    pub(crate) async fn flush_members(&self) -> Result<(), VolumeError> {
+        if self.members.any_held() {
+            // Nothing was sent: this says nothing of flushes to come.
+            return Err(VolumeError::Member(OpError::TimedOut));
+        }
+        let flushes = self.keeper.flushes();
+        let flight = flushes.begin();
+        let mut group = self.ask();
+        for role in 0..self.members.len() {
+            if let Some(device) = self.members.writable(role) {
+                group.flush(device);
+            }
+        }
+        let mut sent = group.submit();
+        let mut recordings = Vec::new();
+        // Who fails a flush may have lost bytes: nothing more is asked of it, however long the others take.
+        while let Some(refused) = sent.next_refused().await {
+            recordings.extend(self.flush_failed(&refused));
+        }
+        drop(flight);
+        for recording in recordings {
+            let _recorded = recording.await;
+        }
+        flushes.others_landed().await?;
+        self.keeper.failures_recorded().await
+    }
+
+    /// Takes a member that failed a flush out of use; the future is done when that is recorded.
+    fn flush_failed(
+        &self,
+        refused: &Refused,
+    ) -> Option<impl Future<Output = Result<(), VolumeError>> + use<>> {
+        // A member that knows no flush has nothing to make stable: no reason to do without it.
+        if refused.error == OpError::Unsupported {
+            return None;
+        }
+        if !self.geometry.level().is_redundant() {
+            self.keeper.flushes().fail(VolumeError::Member(refused.error));
+            return None;
+        }
+        let parity = matches!(self.geometry.family(), Family::Parity(_));
+        match self.begin_failing(refused.role, refused.into(), parity) {
+            Ok(recording) => Some(recording),
+            Err(error) => {
+                self.keeper.flushes().fail(error);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Places that a member could not read: written anew with what redundancy gives, read back, and what follows for the
+//! member.
+
+use core::ops::Range;
+
+use brindle_io::{MemberId, OpError, Slice};
+use brindle_layout::Family;
+use smallvec::SmallVec;
+
+use crate::array::Inner;
+use crate::data::is_lost;
+use crate::errors::Verdict;
+use crate::events::{Cause, EventKind, Operation};
+
+/// The members that could not read something in a step, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Ailing(SmallVec<[Ailment; 2]>);
+
+/// What ails a member.
+#[derive(Clone, Debug)]
+struct Ailment {
+    role: u16,
+    /// Who had the role then.
+    member: Option<MemberId>,
+    /// What it could not do that is worst.
+    operation: Operation,
+    error: OpError,
+    fate: Fate,
+    /// Bytes of its data area.
+    place: Range<u64>,
+}
+
+/// What became of a place. What comes later is worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    /// It was written anew, and could be read then.
+    Mended,
+    /// Redundancy does not make up for it: it is as it was.
+    Lost,
+    /// It was known what it should hold, but the member did not take it, or could not give it back.
+    Worn,
+}
+
+impl Ailing {
+    fn note(&mut self, new: Ailment) {
+        match self.0.iter_mut().find(|ailment| ailment.role == new.role) {
+            Some(known) if known.fate < new.fate => *known = new,
+            Some(known) if known.fate == new.fate => known.place.end = known.place.end.max(new.place.end),
+            Some(_) => {}
+            None => self.0.push(new),
+        }
+    }
+
+    /// What has been lost will be tried again in smaller pieces.
+    pub(crate) fn forget_lost(&mut self) {
+        self.0.retain(|ailment| ailment.fate != Fate::Lost);
+    }
+}
+
+impl Inner {
+    fn member_of(&self, role: u16) -> Option<MemberId> {
+        self.members.device(role).map(|device| device.id)
+    }
+
+    /// A member could not read a place, and redundancy does not make up for it; or the member is gone.
+    pub(crate) fn note_unread(&self, ailing: &mut Ailing, role: u16, error: OpError, place: Range<u64>) {
+        let (member, operation) = (self.member_of(role), Operation::Read);
+        let fate = if is_lost(error) { Fate::Worn } else { Fate::Lost };
+        ailing.note(Ailment { role, member, operation, error, fate, place });
+    }
+
+    /// Writes good bytes over a place that a member could not read (because of `why`), and reads it back into `spare`,
+    /// which is as long; nothing of it where the array is read-only. The caller holds the place alone.
+    ///
+    /// Returns whether the member can read the place now. What follows for the member is noted in `ailing`, to be
+    /// [judged](Inner::judge) when the step is done: until then it may give what others can't.
+    pub(crate) async fn mend_place(
+        &self,
+        role: u16,
+        offset: u64,
+        why: OpError,
+        good: &Slice,
+        spare: &Slice,
+        ailing: &mut Ailing,
+    ) -> bool {
+        let place = offset..offset + good.len() as u64;
+        if is_lost(why) {
+            self.note_unread(ailing, role, why, place);
+            return false;
+        }
+        // Only what the medium can't give is written anew: who is too short, or does not answer, is not written to.
+        if self.config.read_only || !matches!(why, OpError::Medium(_)) {
+            return false;
+        }
+        let (operation, error, fate) = match self.rewrite(role, offset, good, spare).await {
+            Ok(()) => (Operation::Read, why, Fate::Mended),
+            // Full is the file system that the member lives in: the place may be mended another time.
+            Err((_, OpError::NoSpace)) => return false,
+            Err((operation, error)) => (operation, error, Fate::Worn),
+        };
+        ailing.note(Ailment { role, member: self.member_of(role), operation, error, fate, place });
+        fate == Fate::Mended
+    }
+
+    async fn rewrite(
+        &self,
+        role: u16,
+        offset: u64,
+        good: &Slice,
+        spare: &Slice,
+    ) -> Result<(), (Operation, OpError)> {
+        let member = self.members.writable(role).ok_or((Operation::Write, OpError::Gone))?;
+        let mut group = self.ask();
+        group.write(member, offset, good, false);
+        group.submit().await.ok().map_err(|error| (Operation::Write, error))?;
+        let mut group = self.ask();
+        group.read(member, offset, spare);
+        group.submit().await.ok().map_err(|error| (Operation::Read, error))
+    }
+
+    /// Fails members that could not read what they were given anew, or that have been mended too often, where the array
+    /// can do without them. Whatever the step was for has been done: this changes nothing about its result.
+    pub(crate) async fn judge(&self, ailing: Ailing) {
+        for Ailment { role, member, operation, error, fate, place } in ailing.0 {
+            if self.member_of(role) != member {
+                // Another device has taken over meanwhile.
+                continue;
+            }
+            let verdict = self.members.errors(role).note(self.io.now(), place.start);
+            let offset = self.members.device(role).map(|device| device.data_offset + place.start);
+            let cause = Cause { operation: Some(operation), offset, error: Some(error) };
+            if error == OpError::Truncated {
+                // What it gives from now on is not what it was given, whether or not the array can do without it.
+                let _recorded = self.fail_member(role, cause, true).await;
+                continue;
+            }
+            let unfit = fate == Fate::Worn || fate == Fate::Mended && verdict == Verdict::TooMany;
+            if unfit && self.can_spare(role, error) {
+                let _recorded = self.fail_member(role, cause, false).await;
+            } else if verdict == Verdict::Borne {
+                let kind = if fate == Fate::Mended { EventKind::Corrected } else { EventKind::Uncorrected };
+                self.keeper.note_member(role, kind, cause, Some(place));
+            }
+        }
+    }
+
+    /// Whether nothing is lost with a member that still gives most of its bytes.
+    ///
+    /// While parity is not known true anywhere, nobody is failed for bad places, though the rows that they are in may be
+    /// true: a member is failed as a whole, and would take with it what it holds in the rows where parity stands for
+    /// nothing. Its errors count meanwhile; the first that comes when the doubt is over fails it.
+    fn can_spare(&self, role: u16, error: OpError) -> bool {
+        let parity = matches!(self.geometry.family(), Family::Parity(_));
+        let doubtful = parity && self.keeper.resync_offset().is_some();
+        let gives_nothing = is_lost(error);
+        (gives_nothing || !doubtful && !self.config.read_only) && self.keeper.can_lose(&[role])
+    }
+}

@@ -1,0 +1,136 @@
+//! Places of a window that copies can't give: mended from others, or left out of the comparison.
+
+use brindle_io::OpError;
+use brindle_layout::Mirrored;
+use smallvec::SmallVec;
+
+use super::scrub::Window;
+use crate::array::Inner;
+use crate::data::mend::Ailing;
+use crate::data::sync::{BadPlace, SyncReport};
+use crate::volume::VolumeError;
+
+/// A place of the array that a copy can't give.
+struct Hole {
+    copy: u16,
+    at: u64,
+    len: u64,
+}
+
+/// The holes of a window.
+#[derive(Default)]
+pub(super) struct Holes(Vec<Hole>);
+
+impl Holes {
+    fn over(&self, at: u64, len: u64) -> impl Iterator<Item = &Hole> {
+        self.0.iter().filter(move |hole| hole.at < at + len && at < hole.at + hole.len)
+    }
+
+    /// All copies of the range are in memory.
+    pub(super) fn is_whole(&self, at: u64, len: u64) -> bool {
+        self.over(at, len).next().is_none()
+    }
+
+    /// Something of this copy of the range is missing.
+    pub(super) fn has(&self, copy: u16, at: u64, len: u64) -> bool {
+        self.over(at, len).any(|hole| hole.copy == copy)
+    }
+}
+
+/// What is found out about a window.
+struct Search<'a> {
+    map: &'a Mirrored,
+    window: &'a Window,
+    ailing: Ailing,
+    holes: Holes,
+    report: &'a mut SyncReport,
+}
+
+impl Inner {
+    /// Reads a window block by block, and mends what copies can't give from others that can; gives what stays so.
+    ///
+    /// # Errors
+    /// If a member is gone that the array can't do without.
+    pub(super) async fn find_holes(
+        &self,
+        map: &Mirrored,
+        window: &Window,
+        report: &mut SyncReport,
+    ) -> Result<Holes, VolumeError> {
+        let mut search = Search { map, window, ailing: Ailing::default(), holes: Holes::default(), report };
+        let mut gone = None;
+        for (at, len) in window.blocks(map) {
+            let mut bad: SmallVec<[u16; 4]> = SmallVec::new();
+            for copy in 0..map.copies() {
+                match self.read_copy(map, window, copy, (at, len)).await {
+                    Some(Err(OpError::Gone)) => {
+                        let extent = map.locate(at, copy);
+                        let place = extent.offset..extent.offset + len;
+                        self.note_unread(&mut search.ailing, extent.member, OpError::Gone, place);
+                        gone = Some(extent.member);
+                        search.holes.0.push(Hole { copy, at, len });
+                    }
+                    Some(Err(_)) => bad.push(copy),
+                    _ => {}
+                }
+            }
+            let block = if bad.is_empty() { len } else { u64::from(self.limits.block) };
+            for start in (at..at + len).step_by(block as usize).filter(|_| !bad.is_empty()) {
+                self.mend_copies(&mut search, (start, block.min(at + len - start)), &bad).await;
+            }
+        }
+        self.judge(search.ailing).await;
+        match gone {
+            Some(role) if self.members.writable(role).is_some() => Err(VolumeError::Member(OpError::Gone)),
+            _ => Ok(search.holes),
+        }
+    }
+
+    /// Reads a range of a copy into its place; `None` if the copy is not there to be read.
+    async fn read_copy(
+        &self,
+        map: &Mirrored,
+        window: &Window,
+        copy: u16,
+        (at, len): (u64, u64),
+    ) -> Option<Result<(), OpError>> {
+        let copy = self.readable_copies(map, at, len).find(|there| there.copy == copy)?;
+        let mut group = self.ask();
+        group.read(copy.device, copy.extent.offset, &window.slice(copy.copy, at, len));
+        Some(group.submit().await.ok())
+    }
+
+    /// Reads those copies of a block that are `bad` somewhere near it, and mends them from the first that can be read.
+    async fn mend_copies(&self, search: &mut Search<'_>, range: (u64, u64), bad: &[u16]) {
+        let (map, window, (at, len)) = (search.map, search.window, range);
+        let mut unread: SmallVec<[(u16, OpError); 4]> = SmallVec::new();
+        for &copy in bad {
+            if let Some(Err(error)) = self.read_copy(map, window, copy, range).await {
+                unread.push((copy, error));
+            }
+        }
+        let is_there =
+            |copy: u16| !search.holes.has(copy, at, len) && unread.iter().all(|(unread, _)| *unread != copy);
+        let good = self.readable_copies(map, at, len).find(|copy| is_there(copy.copy));
+        for (copy, why) in unread {
+            let extent = map.locate(at, copy);
+            let place = window.slice(copy, at, len);
+            let mended = match &good {
+                Some(good) => {
+                    let good = window.slice(good.copy, at, len);
+                    self.mend_place(extent.member, extent.offset, why, &good, &place, &mut search.ailing)
+                        .await
+                }
+                None => {
+                    let place = extent.offset..extent.offset + len;
+                    self.note_unread(&mut search.ailing, extent.member, why, place);
+                    false
+                }
+            };
+            if !mended {
+                search.holes.0.push(Hole { copy, at, len });
+            }
+            search.report.note_bad(BadPlace { role: extent.member, offset: extent.offset, len, mended });
+        }
+    }
+}

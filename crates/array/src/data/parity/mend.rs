@@ -1,0 +1,173 @@
+//! Rows of which members can't give everything: rebuilt in memory, and what could not be read mended.
+
+use core::ops::Range;
+
+use brindle_io::OpError;
+use brindle_layout::{ParityRows, Row};
+use smallvec::SmallVec;
+
+use super::PAGE;
+use super::rebuild::LoadError;
+use super::window::{Planes, Window};
+use crate::array::Inner;
+use crate::data::mend::Ailing;
+use crate::door::Done;
+use crate::volume::VolumeError;
+
+/// Bytes of each member that are mended at a time, at most; where too much of those is bad, block by block.
+const STEP: u64 = 64 << 10;
+
+/// Members whose bytes in a window could not be read, and why.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bad(SmallVec<[(u16, OpError); 4]>);
+
+impl Bad {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn has(&self, role: u16) -> bool {
+        self.0.iter().any(|(bad, _)| *bad == role)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, OpError)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// What ails the first.
+    pub(super) fn error(&self) -> Option<VolumeError> {
+        self.0.first().map(|&(_, error)| VolumeError::Member(error))
+    }
+
+    /// What ails one of them that can't be asked at all: no smaller piece of it can be read either.
+    pub(super) fn absent(&self) -> Option<VolumeError> {
+        let absent = self.iter().find(|(_, error)| !matches!(error, OpError::Medium(_)));
+        absent.map(|(_, error)| VolumeError::Member(error))
+    }
+
+    /// A member that does not answer.
+    pub(super) fn silent(&self) -> Option<u16> {
+        self.iter().find(|(_, error)| *error == OpError::TimedOut).map(|(role, _)| role)
+    }
+
+    /// Only those that do not answer.
+    pub(super) fn only_silent(&self) -> Self {
+        Self(self.iter().filter(|(_, error)| *error == OpError::TimedOut).collect())
+    }
+
+    pub(super) fn add(&mut self, role: u16, error: OpError) {
+        if !self.has(role) {
+            self.0.push((role, error));
+        }
+    }
+
+    /// Adds the members that refused something; false if all of them had been known.
+    pub(super) fn add_all(&mut self, outcome: &Done) -> bool {
+        let before = self.0.len();
+        outcome.refused().iter().for_each(|refused| self.add(refused.role, refused.error));
+        self.0.len() > before
+    }
+}
+
+impl Inner {
+    /// Bytes of each member that are mended at a time: what of all members fits in a step's scratch.
+    pub(super) fn mend_step(&self) -> u64 {
+        ((self.budget() / u64::from(self.members.len() + 1)) & !(PAGE - 1)).clamp(PAGE, STEP)
+    }
+
+    /// The block of `role` in a window of one row, with all the means there are: members that fail to give their bytes
+    /// (or are `bad` already) are left out, and what they should have given is written over theirs. The caller holds
+    /// the row alone, and [judges](Inner::judge) who is ailing afterwards.
+    ///
+    /// # Errors
+    /// If too little is left: what the first member said that could not read.
+    pub(super) async fn load_carefully(
+        &self,
+        map: &ParityRows,
+        window: &Window,
+        role: u16,
+        bad: Bad,
+        ailing: &mut Ailing,
+    ) -> Result<Planes, VolumeError> {
+        let mut bad = bad;
+        let result = loop {
+            let wanted = |_: &Row, wanted: u16| wanted == role || bad.has(wanted);
+            match self.load(map, window, 1, wanted, &bad).await {
+                Ok(planes) => break Ok(planes),
+                Err(LoadError::Volume(error)) => break Err(bad.error().unwrap_or(error)),
+                Err(LoadError::Members(outcome)) if bad.add_all(&outcome) => {}
+                Err(LoadError::Members(_)) => break Err(bad.error().unwrap_or(VolumeError::TooManyLost)),
+            }
+        };
+        match &result {
+            Ok(planes) => {
+                let _left = self.mend(map, window, planes, &bad, ailing).await;
+                if planes.are_lent() {
+                    return Err(VolumeError::Member(OpError::TimedOut));
+                }
+            }
+            Err(_) => self.note_window(map, window, &bad, ailing),
+        }
+        result
+    }
+
+    /// A window of one row can't be rebuilt, since these members can't read it.
+    pub(super) fn note_window(&self, map: &ParityRows, window: &Window, bad: &Bad, ailing: &mut Ailing) {
+        let offset = window.offset(map, window.rows.start);
+        for (role, error) in bad.iter() {
+            self.note_unread(ailing, role, error, offset..offset + window.width());
+        }
+    }
+
+    /// Writes rebuilt bytes of a window of one row over those that could not be read, and reads them back into the
+    /// plane behind the members'. Gives the members that still can't read theirs.
+    pub(super) async fn mend(
+        &self,
+        map: &ParityRows,
+        window: &Window,
+        planes: &Planes,
+        bad: &Bad,
+        ailing: &mut Ailing,
+    ) -> Bad {
+        let mut left = Bad::default();
+        let offset = window.offset(map, window.rows.start);
+        for (role, why) in bad.iter() {
+            if planes.are_lent() {
+                left.add(role, OpError::TimedOut);
+                continue;
+            }
+            let (good, spare) = (planes.all(role), planes.all(self.members.len()));
+            if !self.mend_place(role, offset, why, &good, &spare, ailing).await {
+                left.add(role, why);
+            }
+        }
+        left
+    }
+
+    /// Makes the columns of a role's block in a row readable again where they are not, or fails its member. The caller
+    /// holds the row alone.
+    ///
+    /// # Errors
+    /// The member's, if redundancy does not make up for it everywhere.
+    pub(super) async fn mend_block(
+        &self,
+        map: &ParityRows,
+        row: u64,
+        cols: Range<u64>,
+        role: u16,
+    ) -> Result<(), VolumeError> {
+        let mut result = Ok(());
+        for step in Window::of_row(row, cols).cut(self.mend_step()) {
+            let mut ailing = Ailing::default();
+            if self.load_carefully(map, &step, role, Bad::default(), &mut ailing).await.is_err() {
+                ailing.forget_lost();
+                for block in step.cut(u64::from(self.limits.block)) {
+                    let loaded = self.load_carefully(map, &block, role, Bad::default(), &mut ailing).await;
+                    result = result.and(loaded.map(|_| ()));
+                }
+            }
+            self.judge(ailing).await;
+        }
+        result
+    }
+}

@@ -1,0 +1,162 @@
+//! Writes to rows with lost blocks that found no room: the row gets back what it held.
+//!
+//! Parity stands for blocks that are lost. A write that reached some members and not others leaves it standing for
+//! nothing, and what was written to the lost blocks before would be gone, though nothing but room is missing. So the old
+//! content is written where the new one was: in place, which takes no room. What the members without room hold is looked
+//! at, since a write of theirs may have landed in part.
+
+use core::ops::Range;
+
+use brindle_io::Slice;
+
+use super::parity_roles;
+use super::plan::{Band, Bands, Health, Way};
+use super::row_write::{Blocks, Job, Tried, parity_blocks};
+use super::window::{Planes, Window};
+use crate::array::Inner;
+use crate::door::{Done, Refused};
+use crate::events::Cause;
+use crate::volume::VolumeError;
+
+/// What a member held before a write, at `offset` of its data area.
+struct Before {
+    role: u16,
+    offset: u64,
+    memory: Slice,
+}
+
+impl Inner {
+    /// A write to a row with lost blocks, or without parity, was not carried out for want of room, and for no other
+    /// reason.
+    pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
+        let spoilt = || (!health.lost.is_empty() && health.known) || health.writable == [false, false];
+        let cramped = || outcome.refused().iter().all(|refused| self.waits_for_room(refused.error));
+        !outcome.is_ok() && spoilt() && cramped()
+    }
+
+    /// Ends a write of bands that lacked room. Where old data and parity were read, they are written back.
+    ///
+    /// # Errors
+    /// Always: that there was no room.
+    pub(super) async fn undo_bands(
+        &self,
+        job: &Job<'_>,
+        health: &Health,
+        bands: &Bands,
+        blocks: &Blocks,
+        outcome: &Done,
+    ) -> Result<Tried, VolumeError> {
+        let (back, forth): (Bands, Bands) = bands.iter().copied().partition(|band| band.way == Way::Modify);
+        // Adding the same change once more gives what parity was.
+        self.compute(job, health, &back, blocks);
+        let start = job.map.row_offset(job.number);
+        let mut before = Vec::new();
+        for band in &back {
+            let mut add = |role, block| {
+                before.push(Before { role, offset: start + band.lo, memory: blocks.slice(block, band) });
+            };
+            for piece in job.pieces.iter().filter(|piece| piece.covers(band)) {
+                add(job.row.data_member(piece.index), blocks.data[usize::from(piece.index)]);
+            }
+            let parity = parity_blocks(&job.row).filter(|(kind, _)| health.makes(band, *kind));
+            parity.for_each(|(kind, role)| add(role, kind));
+        }
+        let undone = self.undo(&before, outcome).await;
+        self.doubt_bands(job, if undone { &forth } else { bands }, outcome);
+        self.end_without_room(outcome).await
+    }
+
+    /// Ends a write that lacked room, of columns all of whose old content is in `planes`.
+    ///
+    /// # Errors
+    /// Always: that there was no room.
+    pub(super) async fn undo_rebuilt(
+        &self,
+        job: &Job<'_>,
+        cols: &Range<u64>,
+        health: &Health,
+        bands: &Bands,
+        planes: &Planes,
+        outcome: &Done,
+    ) -> Result<Tried, VolumeError> {
+        // Without new data, parity comes out as it was.
+        self.compute_rebuilt(&Job { pieces: &[], ..*job }, cols.start, health, bands, planes);
+        let start = job.map.row_offset(job.number);
+        let mut before = Vec::new();
+        let mut add = |role, lo: u64, hi: u64| {
+            let part = (lo - cols.start) as usize..(hi - cols.start) as usize;
+            before.push(Before {
+                role,
+                offset: start + lo,
+                memory: planes.block(role, job.number).slice(part),
+            });
+        };
+        for piece in job.pieces {
+            add(job.row.data_member(piece.index), piece.lo, piece.hi);
+        }
+        for (_, role) in parity_blocks(&job.row).filter(|(kind, _)| health.writable[usize::from(*kind)]) {
+            bands.iter().for_each(|band| add(role, band.lo, band.hi));
+        }
+        if !self.undo(&before, outcome).await {
+            self.doubt_bands(job, bands, outcome);
+        }
+        self.end_without_room(outcome).await
+    }
+
+    /// Writes back what members held. True if all of them hold it.
+    async fn undo(&self, before: &[Before], outcome: &Done) -> bool {
+        let cramped = |role: u16| outcome.refused().iter().any(|refused| refused.role == role);
+        let mut group = self.ask();
+        for Before { role, offset, memory } in before {
+            if let Some(device) = self.members.writable(*role) {
+                group.write(device, *offset, memory, false);
+            }
+        }
+        let written = group.submit().await;
+        let expected = |refused: &Refused| self.waits_for_room(refused.error) && cramped(refused.role);
+        written.refused().iter().all(expected) && self.hold(before.iter().filter(|b| cramped(b.role))).await
+    }
+
+    /// Whether members hold this. Not if there is no memory to look: a task that has some never waits for more.
+    async fn hold(&self, expected: impl Iterator<Item = &Before>) -> bool {
+        let expected: Vec<&Before> = expected.collect();
+        let len = expected.iter().map(|before| before.memory.len()).sum();
+        let Some(found) = self.scratch.try_alloc(len) else { return false };
+        let (mut group, mut at, mut parts) = (self.ask(), 0, Vec::new());
+        for before in &expected {
+            let part = found.slice(at..at + before.memory.len());
+            at += part.len();
+            if let Some(device) = self.members.writable(before.role) {
+                group.read(device, before.offset, &part);
+                parts.push((before, part));
+            }
+        }
+        if !group.submit().await.is_ok() {
+            return false;
+        }
+        parts.iter().all(|(before, part)| *part.bytes() == *before.memory.bytes())
+    }
+
+    /// Nobody knows any more what parity stands for in these bands, unless there is none, or it alone was to be written:
+    /// then it has of each sector the old or the new content, and so has what it stands for.
+    fn doubt_bands(&self, job: &Job<'_>, bands: &[Band], outcome: &Done) {
+        let cramped: Vec<(u16, Cause)> =
+            outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
+        for band in bands {
+            let data = job.pieces.iter().filter(|piece| piece.covers(band));
+            let data = data.map(|piece| job.row.data_member(piece.index));
+            let written = |role: &u16| self.members.writable(*role).is_some();
+            let parity = parity_roles(&job.row).filter(written).count();
+            if parity > 0 && parity + data.filter(written).count() > 1 {
+                let window = Window::of_row(job.number, band.lo..band.hi);
+                self.no_room(window.range(job.map), &cramped);
+            }
+        }
+    }
+
+    async fn end_without_room(&self, outcome: &Done) -> Result<Tried, VolumeError> {
+        self.tell_full(outcome);
+        self.settle_writes(outcome, true).await?;
+        Ok(Tried::Replan)
+    }
+}

@@ -1,0 +1,285 @@
+//! The door to the members: whatever the data path asks of a member goes through here.
+//!
+//! The data path speaks of roles and of ranges of their data areas. Here, and only here, data offsets are added, and a
+//! member's failure is given the name of its role. While writes that were given up may still land on a member, nothing
+//! more is written to it: that is refused at once.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Slice};
+
+use crate::array::Inner;
+use crate::events::Cause;
+use crate::members::{Device, RoleState};
+
+/// Operations on members that are sent together and awaited as one. Offsets are bytes of the data area.
+pub(crate) struct MemberOps<'a> {
+    inner: &'a Inner,
+    group: Group,
+    held: Held,
+    asked: Asked,
+}
+
+/// What was refused here. Next to always nothing: a word then, since whoever sends operations moves it about.
+#[allow(clippy::box_collection, reason = "a vector is three words")]
+type Held = Option<Box<Vec<Refused>>>;
+
+/// Who was read, and when: what a member gave that has failed meanwhile is no answer. One that fails a flush may have
+/// forgotten what it was given, and gives something older.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// A bit for each member, by its number modulo 64.
+    readers: u64,
+    /// [`Members::failures`] before.
+    failures: u32,
+}
+
+impl Asked {
+    fn bit(member: MemberId) -> u64 {
+        1 << (member.0 % 64)
+    }
+}
+
+/// An operation that a member did not carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Whose member it was.
+    pub(crate) role: u16,
+    /// First byte, of the data area; 0 for a flush.
+    pub(crate) offset: u64,
+    /// Bytes of a discard or write-zeroes; 0 for others.
+    pub(crate) len: u64,
+    /// Why.
+    pub(crate) error: OpError,
+    /// The same with what was asked and where, for the events.
+    cause: Cause,
+}
+
+impl From<&Refused> for Cause {
+    fn from(refused: &Refused) -> Self {
+        refused.cause
+    }
+}
+
+/// What became of the operations: `None` if all were carried out.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Done(Option<Box<NotDone>>);
+
+#[derive(Debug)]
+struct NotDone {
+    first: OpError,
+    /// In the order in which they failed.
+    refused: Vec<Refused>,
+}
+
+impl Inner {
+    /// No operations yet.
+    #[inline]
+    pub(crate) fn ask(&self) -> MemberOps<'_> {
+        let asked = Asked { readers: 0, failures: self.members.failures() };
+        MemberOps { inner: self, group: self.io.group(), held: None, asked }
+    }
+
+    /// The role that a member plays.
+    fn role_of(&self, member: MemberId) -> Option<u16> {
+        (0..self.members.len()).find(|&role| self.members.device(role).is_some_and(|d| d.id == member))
+    }
+
+    /// A failure by its role. `None` for a device that has been taken out of its role meanwhile: nobody relies on it.
+    fn refused(&self, failure: &Failure) -> Option<Refused> {
+        let role = self.role_of(failure.kind.member()?)?;
+        let start = self.members.device(role)?.data_offset;
+        let (offset, len) = match failure.kind {
+            OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
+            OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => (offset, len),
+            _ => (start, 0),
+        };
+        let (error, cause) = (failure.error, Cause::from(failure));
+        Some(Refused { role, offset: offset.saturating_sub(start), len, error, cause })
+    }
+
+    /// The members among those that were read which have failed meanwhile.
+    #[cold]
+    fn failed_readers(&self, asked: Asked) -> Vec<Refused> {
+        let failed = |role: &u16| {
+            let read = |device: Device| asked.readers & Asked::bit(device.id) != 0;
+            self.members.state(*role) == RoleState::Failed && self.members.device(*role).is_some_and(read)
+        };
+        let changed = self.members.failures() != asked.failures;
+        let roles = (0..self.members.len()).filter(|role| changed && failed(role));
+        let error = OpError::Gone;
+        roles.map(|role| Refused { role, offset: 0, len: 0, error, cause: error.into() }).collect()
+    }
+
+    #[cold]
+    fn all_refused(&self, outcome: &Outcome) -> Vec<Refused> {
+        let refused: Vec<Refused> =
+            outcome.failures().iter().filter_map(|failure| self.refused(failure)).collect();
+        refused.iter().for_each(|refused| self.look_after_error(refused.role));
+        refused
+    }
+}
+
+impl<'a> MemberOps<'a> {
+    /// Fills `into` from the member's bytes at `offset`.
+    #[inline]
+    pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice) {
+        if into.is_lent() {
+            // Whoever was given up may still use this memory.
+            return self.refuse(member, offset, 0);
+        }
+        self.inner.ration.sent(1);
+        self.asked.readers |= Asked::bit(member.id);
+        self.group.read(member.id, member.data_offset + offset, into);
+    }
+
+    /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
+    #[inline]
+    pub(crate) fn write(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
+        if self.is_held(member, offset, 0) {
+            return;
+        }
+        self.group.write(member.id, member.data_offset + offset, from, fua);
+    }
+
+    /// Makes the member's completed writes stable.
+    pub(crate) fn flush(&mut self, member: Device) {
+        if self.is_held(member, 0, 0) {
+            return;
+        }
+        self.group.flush(member.id);
+    }
+
+    /// Discards `len` bytes at `offset` of the member.
+    pub(crate) fn discard(&mut self, member: Device, offset: u64, len: u64) {
+        if self.is_held(member, offset, len) {
+            return;
+        }
+        self.group.discard(member.id, member.data_offset + offset, len);
+    }
+
+    /// Makes `len` bytes at `offset` of the member read as zeroes.
+    pub(crate) fn write_zeroes(&mut self, member: Device, offset: u64, len: u64, may_unmap: bool) {
+        if self.is_held(member, offset, len) {
+            return;
+        }
+        self.group.write_zeroes(member.id, member.data_offset + offset, len, may_unmap);
+    }
+
+    /// Refuses what would change a member on which writes that were given up may still land.
+    #[inline]
+    fn is_held(&mut self, member: Device, offset: u64, len: u64) -> bool {
+        let held = self.inner.members.is_held(member);
+        if held {
+            self.refuse(member, offset, len);
+        }
+        held
+    }
+
+    #[cold]
+    fn refuse(&mut self, member: Device, offset: u64, len: u64) {
+        let role = self.inner.role_of(member.id).unwrap_or_default();
+        let error = OpError::TimedOut;
+        let refused = Refused { role, offset, len, error, cause: error.into() };
+        self.held.get_or_insert_default().push(refused);
+    }
+
+    /// Nothing is asked.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.group.is_empty() && self.held.is_none()
+    }
+
+    /// Sends all operations. What comes back waits for the last.
+    #[inline]
+    pub(crate) fn submit(self) -> Sent<'a> {
+        Sent { inner: self.inner, pending: self.group.submit(), held: self.held, asked: self.asked, told: 0 }
+    }
+}
+
+/// Operations that have been sent; a future of what became of them.
+#[must_use = "what was refused is known only to whom awaits it"]
+pub(crate) struct Sent<'a> {
+    inner: &'a Inner,
+    pending: Pending,
+    held: Held,
+    asked: Asked,
+    /// How many failures [`Sent::next_refused`] has looked at.
+    told: usize,
+}
+
+impl Sent<'_> {
+    /// The next operation that a member did not carry out, as soon as it is known; `None` when there are no more.
+    pub(crate) async fn next_refused(&mut self) -> Option<Refused> {
+        let held = self.held.as_ref().map_or(&[][..], |held| held);
+        if let Some(held) = held.get(self.told) {
+            self.told += 1;
+            return Some(*held);
+        }
+        loop {
+            let failure = self.pending.nth_failure(self.told - held.len()).await?;
+            self.told += 1;
+            if let Some(refused) = self.inner.refused(&failure) {
+                return Some(refused);
+            }
+        }
+    }
+
+    /// What became of the operations where not all is well.
+    #[cold]
+    fn judge(&mut self, outcome: &Outcome) -> Done {
+        let mut refused = self.held.take().map(|held| *held).unwrap_or_default();
+        refused.extend(self.inner.failed_readers(self.asked));
+        let first = refused.first().map(|held| held.error).or(outcome.ok().err());
+        refused.extend(self.inner.all_refused(outcome));
+        Done(first.map(|first| Box::new(NotDone { first, refused })))
+    }
+}
+
+impl Future for Sent<'_> {
+    type Output = Done;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
+        let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
+        let unchanged = self.inner.members.failures() == self.asked.failures;
+        let well = outcome.is_ok() && self.held.is_none() && unchanged;
+        Poll::Ready(if well { Done::default() } else { self.judge(&outcome) })
+    }
+}
+
+impl Done {
+    /// Every operation was carried out.
+    #[inline]
+    pub(crate) fn is_ok(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The operations that were not carried out.
+    pub(crate) fn refused(&self) -> &[Refused] {
+        self.0.as_ref().map_or(&[], |not_done| &not_done.refused)
+    }
+
+    /// What became of the operations of several groups.
+    pub(crate) fn of_all(groups: impl IntoIterator<Item = Self>) -> Self {
+        groups.into_iter().fold(Self::default(), |all, group| match (all.0, group.0) {
+            (Some(mut all), Some(group)) => {
+                all.refused.extend(group.refused);
+                Self(Some(all))
+            }
+            (all, group) => Self(all.or(group)),
+        })
+    }
+
+    /// For operations each of which must succeed.
+    ///
+    /// # Errors
+    /// The first operation's that failed.
+    #[inline]
+    pub(crate) fn ok(&self) -> Result<(), OpError> {
+        self.0.as_ref().map_or(Ok(()), |not_done| Err(not_done.first))
+    }
+}

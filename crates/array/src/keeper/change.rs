@@ -1,0 +1,31 @@
+//! Which change of the recorded state is under way.
+
+use core::cell::Cell;
+
+/// A change of the state on disk that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateChange {
+    /// To dirty, before the first write.
+    Dirty,
+    /// To clean, or how far a resync has come: members are flushed, then superblocks written.
+    Clean,
+    /// A member has failed.
+    Failure,
+}
+
+/// A change lasts as long as this does.
+#[must_use]
+pub(super) struct Changing<'a>(&'a Cell<Option<StateChange>>);
+
+impl<'a> Changing<'a> {
+    pub(super) fn begin(now: &'a Cell<Option<StateChange>>, change: StateChange) -> Self {
+        now.set(Some(change));
+        Self(now)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}

@@ -1,0 +1,108 @@
+//! What could not be written to members that stay in use: for want of room where they live, or since they did not
+//! answer.
+//!
+//! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write that
+//! found no room is refused with that error. It may have reached some members and not others, or in part, so that
+//! nothing is known of the redundancy of its range until all of it has been made true again; until then mirrors are read
+//! there from their first copy, parity stands for nothing, and the array is not marked clean beyond the range's start.
+//! Where parity stands for lost blocks, that would lose them: `data/parity/undo.rs` takes such a write back.
+
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+use std::collections::BTreeSet;
+
+use brindle_io::OpError;
+
+use super::Keeper;
+use crate::events::{Cause, EventKind, Note};
+
+/// Ranges that are told apart at most; more are joined with what lies between.
+const MOST: usize = 1024;
+
+/// What is to be written once there is room.
+#[derive(Default)]
+pub(super) struct Cramped {
+    /// Sorted; none touches another.
+    ranges: RefCell<Vec<Range<u64>>>,
+    roles: RefCell<BTreeSet<u16>>,
+    retried: Cell<bool>,
+}
+
+impl Cramped {
+    fn add(&self, range: Range<u64>) {
+        let mut ranges = self.ranges.borrow_mut();
+        let first = ranges.partition_point(|known| known.end < range.start);
+        let last = ranges.partition_point(|known| known.start <= range.end);
+        let joined = ranges[first..last]
+            .iter()
+            .fold(range, |joined, known| joined.start.min(known.start)..joined.end.max(known.end));
+        ranges.splice(first..last, [joined]);
+        if let (true, Some(first), Some(last)) = (ranges.len() > MOST, ranges.first(), ranges.last()) {
+            let all = first.start..last.end;
+            ranges.clear();
+            ranges.push(all);
+        }
+    }
+}
+
+impl Keeper {
+    /// Writes to a range (counted as a resync counts) found no room on these members: nothing is known of its
+    /// redundancy from now on. True if nobody tries to make it true yet: whoever is told begins to.
+    #[must_use]
+    pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
+        self.truth.doubt_range(range.clone());
+        self.cramped.add(range);
+        for &(role, why) in members {
+            // Who did not answer is told of when it is given up.
+            if why.error != Some(OpError::TimedOut) {
+                self.tell_full(role, why);
+            }
+        }
+        !self.cramped.retried.replace(true)
+    }
+
+    /// A member has no room: told once, until there is room again.
+    pub(crate) fn tell_full(&self, role: u16, why: Cause) {
+        if self.cramped.roles.borrow_mut().insert(role) {
+            self.note_member(role, EventKind::Full, why, None);
+        }
+    }
+
+    /// What is left to be made true once there is room.
+    pub(crate) fn cramped(&self) -> Vec<Range<u64>> {
+        let mut ranges = self.cramped.ranges.borrow_mut();
+        ranges.retain(|range| !self.truth.holds(range));
+        ranges.clone()
+    }
+
+    /// Nobody tries any more to make true what found no room; `done` if that is because all of it is.
+    pub(crate) fn room_ends(&self, done: bool) {
+        self.cramped.retried.set(false);
+        if !done {
+            return;
+        }
+        for role in core::mem::take(&mut *self.cramped.roles.borrow_mut()) {
+            let label = self.label(role);
+            self.note(Note { role: Some(role), label, ..Note::array(EventKind::RoomAgain) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_joined_where_they_touch() {
+        let cramped = Cramped::default();
+        for (start, end) in [(10, 20), (30, 40), (50, 60), (20, 25), (35, 50), (0, 1)] {
+            cramped.add(start..end);
+        }
+        assert_eq!(*cramped.ranges.borrow(), [0..1, 10..25, 30..60]);
+        cramped.add(0..100);
+        cramped.add(200..300);
+        assert_eq!(*cramped.ranges.borrow(), [0..100, 200..300]);
+        (0..2 * MOST as u64).for_each(|n| cramped.add(1000 + 10 * n..1005 + 10 * n));
+        assert!(cramped.ranges.borrow().len() <= MOST, "memory is bounded");
+    }
+}

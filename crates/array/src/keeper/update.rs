@@ -1,0 +1,229 @@
+//! How superblocks are written: laggards first, in batches where a cut could tear them. The rules stand at the head of
+//! `record.rs`.
+
+use core::mem;
+
+use brindle_format::SECTOR;
+use brindle_format::md::{DeviceRole, Timestamp, Version};
+use brindle_io::sync::join_all;
+use brindle_io::{MemberId, OpError};
+
+use super::record::{Kept, Record, refusals};
+use crate::assembly::Recorded;
+
+/// Entries of the table of roles that stand in the first sector of a 1.x superblock.
+const IN_FIRST_SECTOR: usize = 128;
+
+/// A superblock about to be written.
+struct Update {
+    /// Index of the device.
+    device: usize,
+    role: Option<u16>,
+    /// More than one of its sectors changes.
+    spans: bool,
+}
+
+impl Record {
+    /// Writes what is wanted to every living device, with the next event count, to stable storage. Of roles beyond the
+    /// first sector of a superblock one changes at a time: [`Record::is_settled`] tells whether more is to be written.
+    ///
+    /// `bears` says whether the array could do without the superblocks of these roles too. Returns the devices that
+    /// refused. Only whoever has the turn may call it, and only when nobody lags.
+    pub(super) async fn update(&self, bears: impl Fn(&[u16]) -> bool) -> Vec<(MemberId, OpError)> {
+        debug_assert!(self.laggards().is_empty(), "laggards are brought up in a step of their own");
+        self.events.set(self.events.get() + 1);
+        *self.recorded.borrow_mut() = Recorded {
+            roles: self.next_roles(),
+            resync_offset: if self.dirty.get() { Some(0) } else { self.resync.get() },
+            updated: self.time(),
+        };
+        let living = |device: &Kept| device.alive;
+        self.put(living, bears).await
+    }
+
+    /// Gives laggards the present state, with the present event count. As [`Record::update`] otherwise.
+    pub(super) async fn bring_up(&self, bears: impl Fn(&[u16]) -> bool) -> Vec<(MemberId, OpError)> {
+        let count = self.events.get();
+        self.put(|device| device.lags(count), bears).await
+    }
+
+    /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
+    /// none, whatever its count; spares may lag.
+    pub(super) fn laggards(&self) -> Vec<MemberId> {
+        let count = self.events.get();
+        self.devices.borrow().iter().filter(|d| d.lags(count)).map(|d| d.id).collect()
+    }
+
+    /// Some member's superblock was torn by a crash.
+    pub(super) fn any_torn(&self) -> bool {
+        self.devices.borrow().iter().any(|d| d.alive && d.count.is_none())
+    }
+
+    /// The roles that the next update records.
+    fn next_roles(&self) -> Vec<DeviceRole> {
+        let in_first = match self.identity.version {
+            Version::V0_90(_) => 0,
+            _ => IN_FIRST_SECTOR,
+        };
+        let mut next = self.recorded.borrow().roles.clone();
+        let mut changed_beyond = false;
+        for (number, (role, wanted)) in next.iter_mut().zip(self.roles.borrow().iter()).enumerate() {
+            if role == wanted || (number >= in_first && changed_beyond) {
+                continue;
+            }
+            changed_beyond |= number >= in_first;
+            *role = *wanted;
+        }
+        next
+    }
+
+    /// Writes the recorded state to the devices that `which` names.
+    async fn put(
+        &self,
+        which: impl Fn(&Kept) -> bool,
+        bears: impl Fn(&[u16]) -> bool,
+    ) -> Vec<(MemberId, OpError)> {
+        debug_assert!(self.sound(), "{}", self.identity.uuid);
+        let mut failed = self.shorter(&which).await;
+        let shorter: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
+        let updates = self.encode(|device| which(device) && !shorter.contains(&device.id), &mut failed);
+        for batch in batches(updates, bears) {
+            failed.extend(self.put_batch(&batch).await);
+        }
+        debug_assert!(self.sound(), "{}", self.identity.uuid);
+        failed
+    }
+
+    /// Devices that are shorter than they were when they were opened. A superblock at its end would make such a file as
+    /// long again, with a hole where its data were.
+    async fn shorter(&self, which: impl Fn(&Kept) -> bool) -> Vec<(MemberId, OpError)> {
+        let ids: Vec<MemberId> =
+            self.devices.borrow().iter().filter(|device| which(device)).map(|device| device.id).collect();
+        let until = self.latest(self.keeping.patience.answer);
+        let probes = join_all(ids.iter().map(|&id| self.io.probe(id, until))).await;
+        let known = |id| self.io.member_info(id).map_or(0, |info| info.size);
+        let shorter =
+            ids.into_iter().zip(probes).filter(|&(id, probe)| probe.is_ok_and(|p| p.size < known(id)));
+        shorter.map(|(id, _)| (id, OpError::Truncated)).collect()
+    }
+
+    fn encode(&self, which: impl Fn(&Kept) -> bool, failed: &mut Vec<(MemberId, OpError)>) -> Vec<Update> {
+        let mut updates = Vec::new();
+        for (at, device) in self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| which(d)) {
+            self.bring_up_to_date(device);
+            let Some(buf) = &device.buf else { continue };
+            let mut bytes = buf.bytes_mut();
+            // Nothing but a programmer's mistake makes this fail: open has encoded each superblock before.
+            if device.superblock.encode(&mut bytes).is_err() {
+                failed.push((device.id, OpError::Unsupported));
+                continue;
+            }
+            let sectors = bytes.chunks(SECTOR as usize).zip(device.image.chunks(SECTOR as usize));
+            // Of a torn one it is not known which sectors change.
+            let spans = device.count.is_none() || sectors.filter(|(new, old)| new != old).count() > 1;
+            updates.push(Update { device: at, role: device.role(), spans });
+        }
+        updates
+    }
+
+    fn bring_up_to_date(&self, device: &mut Kept) {
+        let recorded = self.recorded.borrow();
+        let sb = &mut device.superblock;
+        sb.events = self.events.get();
+        sb.updated = recorded.updated;
+        sb.resync_offset = recorded.resync_offset;
+        sb.roles.clone_from(&recorded.roles);
+    }
+
+    /// The time of an update, as far as the version can hold it: in seconds, since md shows nonsense where 1.x has
+    /// microseconds too. All superblocks of one count have the same, laggards too: what differs was not written together
+    /// (`assembly/apart.rs`).
+    fn time(&self) -> Timestamp {
+        let most = match self.identity.version {
+            Version::V0_90(_) => u32::MAX.into(),
+            _ => (1 << 40) - 1,
+        };
+        Timestamp { seconds: (self.keeping.wall_clock)().min(most), micros: 0 }
+    }
+
+    /// Writes encoded superblocks at the same time, but for those of devices that have failed since.
+    async fn put_batch(&self, batch: &[Update]) -> Vec<(MemberId, OpError)> {
+        let mut group = self.io.group();
+        let mut sent = Vec::new();
+        for update in batch {
+            let devices = self.devices.borrow();
+            let Some(device) = devices.get(update.device).filter(|device| device.alive) else { continue };
+            let Some(buf) = &device.buf else { continue };
+            group.write(device.id, device.super_offset, &buf.all(), true);
+            sent.push(update.device);
+        }
+        let outcome = group.submit_by(self.latest(self.keeping.patience.answer)).await;
+        let failed = refusals(outcome.failures());
+        let mut devices = self.devices.borrow_mut();
+        for at in sent {
+            let Some(device) = devices.get_mut(at) else { continue };
+            let refused = failed.iter().any(|(id, _)| *id == device.id);
+            if let Some(buf) = device.buf.as_ref().filter(|_| !refused) {
+                device.image.copy_from_slice(&buf.bytes());
+                device.count = Some(self.events.get());
+            }
+        }
+        failed
+    }
+
+    /// What can be seen here of the rules at the head of `record.rs`.
+    fn sound(&self) -> bool {
+        let events = self.events.get();
+        let roles = &self.recorded.borrow().roles;
+        let member = |device: &&Kept| device.alive && device.role().is_some();
+        self.devices.borrow().iter().filter(member).all(|device| {
+            let near = device.count.is_none_or(|count| count <= events && count.saturating_add(1) >= events);
+            let entry = roles.get(device.superblock.device_number as usize);
+            near && matches!(entry, Some(DeviceRole::Active(_)))
+        })
+    }
+}
+
+impl Kept {
+    /// A living member whose superblock is torn or not of the present count.
+    fn lags(&self, events: u64) -> bool {
+        self.alive && self.role().is_some() && self.count.is_none_or(|count| count < events)
+    }
+}
+
+/// Superblocks that may be in flight at the same time: all of those that a cut leaves old or new, and of the others as
+/// many as the array could do without.
+fn batches(updates: Vec<Update>, bears: impl Fn(&[u16]) -> bool) -> Vec<Vec<Update>> {
+    let (spanning, whole): (Vec<Update>, Vec<Update>) = updates.into_iter().partition(|update| update.spans);
+    let mut batches = vec![whole];
+    let mut batch: Vec<Update> = Vec::new();
+    for update in spanning {
+        let roles: Vec<u16> = batch.iter().chain([&update]).filter_map(|update| update.role).collect();
+        if !batch.is_empty() && !bears(&roles) {
+            batches.push(mem::take(&mut batch));
+        }
+        batch.push(update);
+    }
+    batches.push(batch);
+    batches.retain(|batch| !batch.is_empty());
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn superblocks_of_several_sectors_are_in_flight_on_no_more_members_than_can_be_lost() {
+        let update = |device: usize, spans| Update { device, role: Some(device as u16), spans };
+        let sizes = |spans: &[bool], most: usize| {
+            let updates = spans.iter().enumerate().map(|(device, &spans)| update(device, spans)).collect();
+            batches(updates, |roles| roles.len() <= most).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&[false; 5], 0), [5], "old or new: no order is needed");
+        assert_eq!(sizes(&[true; 5], 2), [2, 2, 1]);
+        assert_eq!(sizes(&[true; 3], 0), [1, 1, 1], "one at a time where none can be lost");
+        assert_eq!(sizes(&[true, false, true, false], 1), [2, 1, 1]);
+        assert!(sizes(&[], 1).is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! The power goes at every step of small runs: while a drive's failure is being recorded, within a superblock write of
+//! every version and size of table, and again while the first cut is being recovered from.
+
+use brindle_format::md::{Endian, Version};
+use brindle_layout::Level;
+use brindle_testkit::faults::Fault;
+use brindle_testkit::shape::Shape;
+use brindle_testkit::storm::{Condition, Course, Plan, Planned, Strike, Tally, calm_steps};
+
+/// Every redundant level, as small as it can be with something left to lose.
+fn shapes() -> [Shape; 6] {
+    [
+        Shape::new(Level::Raid1, 2),
+        Shape::new(Level::Raid10, 3).layout("n2"),
+        Shape::new(Level::Raid10, 4).layout("f2"),
+        Shape::new(Level::Raid4, 3),
+        Shape::new(Level::Raid5, 3),
+        Shape::new(Level::Raid6, 4),
+    ]
+}
+
+/// Tables of one sector, of two and of five; 0.90 has superblocks of eight.
+const METADATA: [(Version, usize); 6] = [
+    (Version::V1_2, 0),
+    (Version::V1_1, 0),
+    (Version::V1_0, 0),
+    (Version::V0_90(Endian::Little), 0),
+    (Version::V1_2, 384),
+    (Version::V1_1, 1000),
+];
+
+fn run(course: &Course, tally: &mut Tally) -> u64 {
+    let storm = course.run();
+    if let Some(failure) = storm.failure {
+        panic!("life {}: {failure}\n{course:?}", storm.life);
+    }
+    tally.add(&storm.tally);
+    storm.cuts
+}
+
+fn steps(plan: &Plan) -> u64 {
+    calm_steps(plan.clone()).unwrap_or_else(|failure| panic!("{plan}: {failure}"))
+}
+
+/// A client that asks three things only, so that there is time for each step of one life with each of the next.
+fn least(shape: &Shape, seed: u64) -> Plan {
+    Plan { requests: 3, ..Plan::small(&Shape { rows: 2, ..shape.clone() }, seed) }
+}
+
+/// The power goes at each step of the life after the faults and cuts of `course`, until that life is too short for it.
+fn every_last_cut(course: &Course, tally: &mut Tally) {
+    let before = course.cuts.len() as u64;
+    for cut in 0.. {
+        let mut course = course.clone();
+        course.cuts.push(Some(cut));
+        if run(&course, tally) <= before {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_drive_dies_its_failure_is_recorded_and_the_power_goes_at_every_step() {
+    let mut tally = Tally::default();
+    for (seed, shape) in (0..).zip(shapes()) {
+        let plan = Plan { requests: 6, ..Plan::small(&shape, seed) };
+        for at in 0..steps(&plan) {
+            let role = (at % plan.shape.members as u64) as u16;
+            let fault = if at % 3 == 0 { Fault::RefusesWrites } else { Fault::Dies };
+            // A failure is recorded within so many steps of the operation that fails; every other one here, the rest by the
+            // neighbours.
+            for after in (at % 2..24).step_by(2) {
+                let faults = vec![vec![Planned { step: at, fault, role }]];
+                let (cuts, stays_dead) = (vec![Some(at + after)], after % 2 == 0);
+                run(&Course { faults, cuts, stays_dead, ..Course::calm(plan.clone()) }, &mut tally);
+            }
+        }
+    }
+    let met = tally.count(Strike::PowerCut, Condition::Failing);
+    assert!(met > 1000, "the power went {met} times while a failure was recorded");
+}
+
+#[test]
+fn the_power_goes_at_every_step_with_superblocks_of_every_kind() {
+    let mut tally = Tally::default();
+    for (seed, shape) in (10..).zip(shapes()) {
+        for (version, table) in METADATA {
+            let plan = Plan::small(&shape.clone().metadata(version, table), seed);
+            every_last_cut(&Course::calm(plan), &mut tally);
+        }
+    }
+    for condition in [Condition::Dirtying, Condition::Cleaning] {
+        let met = tally.count(Strike::PowerCut, condition);
+        assert!(met > 120, "the power went {met} times while {condition}");
+    }
+}
+
+/// Every `stride`th step of the first life, with each of the second.
+fn twice(shape: &Shape, seed: u64, stride: usize, tally: &mut Tally) {
+    let plan = least(shape, seed);
+    for first in (seed % stride as u64..steps(&plan)).step_by(stride) {
+        let cuts = vec![Some(first)];
+        let course = Course { cuts, ..Course::calm(plan.clone()) };
+        every_last_cut(&course, tally);
+    }
+}
+
+#[test]
+fn the_power_goes_at_every_step_and_again_at_every_step_of_the_recovery() {
+    let mut tally = Tally::default();
+    let [raid1, raid10, _, _, raid5, _] = shapes();
+    for (seed, shape) in (20..).zip([raid1, raid10, raid5]) {
+        twice(&shape, seed, 1, &mut tally);
+    }
+    let met = tally.count(Strike::PowerCut, Condition::AfterCut);
+    assert!(met > 20_000, "the power went {met} times in a recovery");
+}
+
+#[test]
+fn the_power_goes_again_at_every_step_of_the_recovery_with_superblocks_of_every_kind() {
+    let mut tally = Tally::default();
+    let kinds = shapes().into_iter().flat_map(|shape| METADATA.map(|kind| (shape.clone(), kind)));
+    for (number, (shape, (version, table))) in (0..).zip(kinds) {
+        // The first cut at other steps with each.
+        twice(&shape.metadata(version, table), number, 43, &mut tally);
+    }
+    let met = tally.count(Strike::PowerCut, Condition::AfterCut);
+    assert!(met > 8000, "the power went {met} times in a recovery");
+}
+
+#[test]
+fn a_drive_dies_in_the_recovery_and_the_power_goes_again() {
+    let mut tally = Tally::default();
+    for (seed, shape) in (30..).zip(shapes()) {
+        let plan = least(&shape, seed);
+        for first in 0..steps(&plan) {
+            for at in (first % 4..100).step_by(4) {
+                let role = ((at + first) % plan.shape.members as u64) as u16;
+                let faults = vec![Vec::new(), vec![Planned { step: at, fault: Fault::Dies, role }]];
+                let cuts = vec![Some(first), Some(at + 1 + (at + first) % 19)];
+                let stays_dead = first % 2 == 0;
+                run(&Course { faults, cuts, stays_dead, ..Course::calm(plan.clone()) }, &mut tally);
+            }
+        }
+    }
+    let met = tally.count(Strike::Fault(Fault::Dies), Condition::AfterCut);
+    assert!(met > 1000, "a drive died {met} times in a recovery");
+}

@@ -1,0 +1,143 @@
+//! One client of the control socket: what it has said, and what it is still owed. It never blocks, and each of its
+//! steps has a deadline.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::message::Request;
+
+/// A line longer than this is nobody's request.
+pub(super) const MAX_LINE: usize = 64 * 1024;
+
+/// From the connection to the end of its line, and from the answer's first byte to its last.
+pub(super) const LINE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Bytes taken from or given to a client in one turn, so that none takes all of them.
+const TURN: usize = 16 * 1024;
+
+/// What a client waits for, or is waited for.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It has not finished its line.
+    Asking { line: Vec<u8>, until: Instant },
+    /// The array thinks about it.
+    Waiting { request: Request, until: Instant },
+    /// It is being told.
+    Told { answer: Vec<u8>, sent: usize, until: Instant, then: Then },
+    /// It is told once more when the server ends.
+    Staying,
+}
+
+/// What follows an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    Close,
+    Stay,
+}
+
+/// What a turn with a client came to.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// Go on when it can be read or written again.
+    Later,
+    /// This is its line.
+    Line(Vec<u8>),
+    /// Nothing more is owed to it.
+    Over,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) id: u64,
+    pub(super) stream: UnixStream,
+    pub(super) step: Step,
+}
+
+impl Peer {
+    pub(super) fn new(id: u64, stream: UnixStream, now: Instant) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { id, stream, step: Step::Asking { line: Vec::new(), until: now + LINE_PATIENCE } })
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self.step, Step::Asking { .. })
+    }
+
+    /// When its patience, or ours with it, is over.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.step {
+            Step::Asking { until, .. } | Step::Waiting { until, .. } | Step::Told { until, .. } => {
+                Some(until)
+            }
+            Step::Staying => None,
+        }
+    }
+
+    /// What to poll for. A client that hangs up is noticed in any case.
+    pub(super) fn interest(&self) -> PollFlags {
+        match self.step {
+            Step::Asking { .. } | Step::Staying => PollFlags::IN,
+            Step::Waiting { .. } => PollFlags::empty(),
+            Step::Told { .. } => PollFlags::OUT,
+        }
+    }
+
+    /// Owes the client this line.
+    pub(super) fn tell(&mut self, answer: Vec<u8>, then: Then, now: Instant) {
+        self.step = Step::Told { answer, sent: 0, until: now + LINE_PATIENCE, then };
+    }
+
+    /// Reads or writes what is possible without waiting.
+    pub(super) fn turn(&mut self) -> Turn {
+        let turn = match self.step {
+            Step::Asking { .. } => self.read(),
+            Step::Told { .. } => self.write(),
+            Step::Waiting { .. } => Ok(Turn::Later),
+            Step::Staying => self.listen_for_the_end(),
+        };
+        match turn {
+            Ok(turn) => turn,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Turn::Later,
+            Err(_) => Turn::Over, // a client that has left is no concern of the array's
+        }
+    }
+
+    fn read(&mut self) -> io::Result<Turn> {
+        let Step::Asking { line, .. } = &mut self.step else { return Ok(Turn::Later) };
+        let mut bytes = [0; TURN];
+        let got = self.stream.read(&mut bytes)?;
+        let end = bytes[..got].iter().position(|&byte| byte == b'\n');
+        line.extend_from_slice(&bytes[..end.unwrap_or(got)]);
+        // The end of what it says ends its line, too.
+        let whole = end.is_some() || (got == 0 && !line.is_empty()) || line.len() > MAX_LINE;
+        match (whole, got) {
+            (true, _) => Ok(Turn::Line(core::mem::take(line))),
+            (false, 0) => Ok(Turn::Over),
+            (false, _) => Ok(Turn::Later),
+        }
+    }
+
+    fn write(&mut self) -> io::Result<Turn> {
+        let Step::Told { answer, sent, then, .. } = &mut self.step else { return Ok(Turn::Later) };
+        let rest = &answer[*sent..];
+        *sent += self.stream.write(&rest[..rest.len().min(TURN)])?;
+        match (*sent == answer.len(), *then) {
+            (false, _) => Ok(Turn::Later),
+            (true, Then::Close) => Ok(Turn::Over),
+            (true, Then::Stay) => {
+                self.step = Step::Staying;
+                Ok(Turn::Later)
+            }
+        }
+    }
+
+    /// What it says now is of no interest, unless it is that it leaves.
+    fn listen_for_the_end(&mut self) -> io::Result<Turn> {
+        let mut bytes = [0; TURN];
+        Ok(if self.stream.read(&mut bytes)? == 0 { Turn::Over } else { Turn::Later })
+    }
+}

@@ -1,0 +1,283 @@
+//! The server's end of the control socket: a thread that waits for nobody but all at once.
+//!
+//! It shares nothing with the array's thread but queues, so that it answers whatever hangs there.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
+
+use super::message::{self, Answer, Ended, Request};
+use super::peer::{Peer, Step, Then, Turn};
+
+/// Clients at a time; of more, those that have been silent the longest are dropped.
+const MAX_PEERS: usize = 256;
+
+/// How long the array may think about a request, so that an answer comes within a second.
+const ANSWER_PATIENCE: Duration = Duration::from_millis(800);
+
+/// How long the last answers may take when the process ends.
+const END_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Pause after a connection could not be accepted, as for want of descriptors.
+const REST: Duration = Duration::from_millis(50);
+
+/// What answers. All of it is called on the control thread, and must not wait for anything.
+pub(crate) trait Handler: Send + 'static {
+    /// Begins to answer: at once, or later from another thread.
+    fn begin(&self, request: Request, reply: Reply);
+
+    /// The answer to a request to which there was none in time.
+    fn overdue(&self, request: &Request) -> Answer;
+}
+
+/// Where the answer to one request goes, from any thread. Only the first counts, and only while somebody waits for it.
+pub(crate) struct Reply {
+    peer: u64,
+    post: Post,
+}
+
+impl Reply {
+    pub(crate) fn send(self, answer: Answer) {
+        self.post.send(News::Answer(self.peer, answer));
+    }
+}
+
+enum News {
+    Answer(u64, Answer),
+    End(Ended),
+}
+
+/// The way to the control thread.
+#[derive(Clone)]
+struct Post {
+    news: Sender<News>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Post {
+    fn send(&self, news: News) {
+        // A thread that has ended has nobody to tell.
+        if self.news.send(news).is_ok() {
+            // Fails only when the count is full, and then the thread is awake already.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// The control thread.
+pub(crate) struct Control {
+    post: Post,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Control {
+    /// Tells all clients what they are owed, and those that wait for the end what became of the array; then listens
+    /// no more. Returns within a second or so whatever the clients do.
+    pub(crate) fn end(&self, ended: Ended) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.post.send(News::End(ended));
+        if let Some(thread) = thread {
+            let _ = thread.join(); // a panic there has been printed
+        }
+    }
+}
+
+/// Answers requests on a thread of its own until [`Control::end`].
+pub(crate) fn listen(listener: UnixListener, handler: impl Handler) -> io::Result<Control> {
+    listener.set_nonblocking(true)?;
+    let (news, inbox) = channel();
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let post = Post { news, wake: Arc::new(rustix::event::eventfd(0, flags)?) };
+    let house = House {
+        listener,
+        handler: Box::new(handler),
+        post: post.clone(),
+        inbox,
+        peers: Vec::new(),
+        next_id: 0,
+        rest_until: None,
+        closed_at: None,
+    };
+    let thread = std::thread::Builder::new().name("control".into()).spawn(move || house.run())?;
+    Ok(Control { post, thread: Mutex::new(Some(thread)) })
+}
+
+struct House {
+    listener: UnixListener,
+    handler: Box<dyn Handler>,
+    post: Post,
+    inbox: Receiver<News>,
+    /// Oldest first.
+    peers: Vec<Peer>,
+    next_id: u64,
+    /// Nobody is accepted until then.
+    rest_until: Option<Instant>,
+    /// The server has ended: when whoever has still not taken its answer is left.
+    closed_at: Option<Instant>,
+}
+
+impl House {
+    fn run(mut self) {
+        loop {
+            self.wait();
+            let now = Instant::now();
+            self.read_news(now);
+            for at in (0..self.peers.len()).rev() {
+                self.serve(at, now);
+            }
+            match self.closed_at {
+                None => self.accept(now),
+                Some(until) if self.peers.is_empty() || now >= until => return,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Until somebody says something or somebody's patience is over. Who hangs up is waited for no more.
+    fn wait(&mut self) {
+        let accepts = self.closed_at.is_none() && self.rest_until.is_none();
+        let interest = if accepts { PollFlags::IN } else { PollFlags::empty() };
+        let mut fds =
+            vec![PollFd::new(&self.post.wake, PollFlags::IN), PollFd::new(&self.listener, interest)];
+        fds.extend(self.peers.iter().map(|peer| PollFd::new(&peer.stream, peer.interest())));
+        let deadlines = self.peers.iter().filter_map(Peer::deadline);
+        let until = deadlines.chain(self.rest_until).chain(self.closed_at).min();
+        let timeout = until.map(|until| {
+            let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+        });
+        // An interrupted or refused poll is a turn in which nobody was ready.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let left = PollFlags::HUP | PollFlags::ERR;
+        let gone: Vec<bool> = fds[2..].iter().map(|fd| fd.revents().intersects(left)).collect();
+        drop(fds);
+        let mut gone = gone.into_iter();
+        // In all other steps reading or writing tells, after what there still is to read.
+        self.peers.retain(|peer| !(gone.next() == Some(true) && matches!(peer.step, Step::Waiting { .. })));
+    }
+
+    fn read_news(&mut self, now: Instant) {
+        let _ = rustix::io::read(&self.post.wake, &mut [0; 8]);
+        while let Ok(news) = self.inbox.try_recv() {
+            match news {
+                News::Answer(id, answer) => {
+                    let peer = self.peers.iter_mut().find(|peer| peer.id == id);
+                    if let Some(peer) = peer {
+                        answer_to(peer, &answer, now);
+                    }
+                }
+                News::End(ended) => self.close(&ended, now),
+            }
+        }
+    }
+
+    /// Whoever has asked gets an answer, nobody is waited for.
+    fn close(&mut self, ended: &Ended, now: Instant) {
+        self.accept(now);
+        self.closed_at = Some(now + END_PATIENCE);
+        for peer in &mut self.peers {
+            if let Step::Asking { .. } = peer.step
+                && let Turn::Line(line) = peer.turn()
+                && let Ok(request) = message::request(&line)
+            {
+                peer.step = Step::Waiting { request, until: now };
+            }
+            if let Step::Waiting { request, .. } = &peer.step {
+                let answer = self.handler.overdue(request);
+                answer_to(peer, &answer, now);
+            }
+            match &mut peer.step {
+                Step::Told { answer, then: then @ Then::Stay, .. } => {
+                    answer.extend(message::line(ended));
+                    *then = Then::Close;
+                }
+                Step::Staying => peer.tell(message::line(ended), Then::Close, now),
+                Step::Told { .. } | Step::Asking { .. } | Step::Waiting { .. } => {}
+            }
+        }
+        self.peers.retain(|peer| !peer.is_silent());
+    }
+
+    /// One turn with one client.
+    fn serve(&mut self, at: usize, now: Instant) {
+        let peer = &mut self.peers[at];
+        match peer.turn() {
+            Turn::Later => {}
+            Turn::Over => {
+                self.peers.remove(at);
+                return;
+            }
+            Turn::Line(line) => self.understand(at, &line, now),
+        }
+        let peer = &mut self.peers[at];
+        if peer.deadline().is_none_or(|until| now < until) {
+            return;
+        }
+        match &peer.step {
+            Step::Waiting { request, .. } => {
+                let answer = self.handler.overdue(request);
+                answer_to(peer, &answer, now);
+            }
+            _ => {
+                self.peers.remove(at);
+            }
+        }
+    }
+
+    fn understand(&mut self, at: usize, line: &[u8], now: Instant) {
+        let peer = &mut self.peers[at];
+        match message::request(line) {
+            Ok(request) => {
+                let reply = Reply { peer: peer.id, post: self.post.clone() };
+                peer.step = Step::Waiting { request: request.clone(), until: now + ANSWER_PATIENCE };
+                self.handler.begin(request, reply);
+            }
+            Err(answer) => peer.tell(message::line(&answer), Then::Close, now),
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        if self.rest_until.is_some_and(|until| now < until) {
+            return;
+        }
+        self.rest_until = None;
+        loop {
+            if self.peers.len() >= MAX_PEERS && !self.drop_oldest_silent() {
+                self.rest_until = Some(now + REST);
+                return;
+            }
+            let accepted = self.listener.accept();
+            match accepted.and_then(|(stream, _)| Peer::new(self.next_id, stream, now)) {
+                Ok(peer) => {
+                    self.next_id += 1;
+                    self.peers.push(peer);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(_) => {
+                    self.drop_oldest_silent();
+                    self.rest_until = Some(now + REST);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn drop_oldest_silent(&mut self) -> bool {
+        let oldest = self.peers.iter().position(Peer::is_silent);
+        oldest.map(|at| self.peers.remove(at)).is_some()
+    }
+}
+
+/// Owes the client an answer, if it waits for one.
+fn answer_to(peer: &mut Peer, answer: &Answer, now: Instant) {
+    let Step::Waiting { request, .. } = &peer.step else { return };
+    let stays = *request == Request::Stop && matches!(answer, Answer::Ok(_));
+    peer.tell(message::line(answer), if stays { Then::Stay } else { Then::Close }, now);
+}

@@ -1,0 +1,303 @@
+//! How a server ends, whatever hangs. The array's thread is told to stop. When its time is over it is told to give up
+//! what it waits for; if it does not even do that, a thread of this module frees the members, removes the sockets, and
+//! ends the process.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use brindle_io::device::Device;
+use rustix::fs::FlockOperation;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::control::{Control, Ended};
+use crate::desk::Snapshot;
+use crate::failure::Failure;
+use crate::log;
+
+/// How long the array's thread may take to close members and sockets when the array has stopped, or was given up.
+const CLOSING: Duration = Duration::from_secs(10);
+
+/// How long a member may take to be unlocked. A file system that hangs may keep that waiting, too.
+const UNLOCKING: Duration = Duration::from_millis(500);
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// The array drains and flushes.
+    Stopping {
+        until: Instant,
+    },
+    /// It has stopped, or was given up; members and sockets are being closed.
+    Closing {
+        until: Instant,
+    },
+}
+
+/// What the array's thread is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Drain, flush, mark clean.
+    Stop,
+    /// End without that.
+    GiveUp,
+}
+
+/// What the array's thread, the control thread and the signals know of the end.
+pub(crate) struct Ending {
+    phase: Mutex<Phase>,
+    changed: Condvar,
+    /// How long stopping may take.
+    patience: Duration,
+    /// Reaches the array's thread, without waiting for it.
+    tell: Box<dyn Fn(Order) + Send + Sync>,
+}
+
+impl Ending {
+    pub(crate) fn new(patience: Duration, tell: impl Fn(Order) + Send + Sync + 'static) -> Arc<Self> {
+        let (phase, changed) = (Mutex::new(Phase::Serving), Condvar::new());
+        Arc::new(Self { phase, changed, patience, tell: Box::new(tell) })
+    }
+
+    /// Stops the array. Told once more, nothing changes.
+    pub(crate) fn begin(&self) {
+        self.advance(|phase| match phase {
+            Phase::Serving => Phase::Stopping { until: Instant::now() + self.patience },
+            other => other,
+        });
+        (self.tell)(Order::Stop);
+    }
+
+    /// Waits no longer for the array.
+    fn hurry(&self) {
+        self.advance(|phase| match phase {
+            Phase::Serving | Phase::Stopping { .. } => Phase::Stopping { until: Instant::now() },
+            other => other,
+        });
+    }
+
+    /// The array's thread lets its members go.
+    pub(crate) fn closing(&self) {
+        self.advance(|_| Phase::Closing { until: Instant::now() + CLOSING });
+    }
+
+    fn advance(&self, next: impl FnOnce(Phase) -> Phase) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        *phase = next(*phase);
+        self.changed.notify_all();
+    }
+
+    /// Returns when the array's thread was told to give up, and has not even closed its members in time.
+    fn overdue(&self) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let now = Instant::now();
+            match *phase {
+                Phase::Closing { until } if until <= now => return,
+                Phase::Stopping { until } if until <= now => {
+                    *phase = Phase::Closing { until: now + CLOSING };
+                    (self.tell)(Order::GiveUp);
+                }
+                Phase::Stopping { until } | Phase::Closing { until } => {
+                    let waited = self.changed.wait_timeout(phase, until - now);
+                    phase = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Phase::Serving => phase = self.changed.wait(phase).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// What is said of an array that was left as it was.
+pub(crate) fn not_stopped(name: &str) -> String {
+    format!(
+        "{name}: did not stop in time: requests or flushes under way did not end; what was not flushed may be lost, and \
+         the array is not marked clean"
+    )
+}
+
+/// What is left to do where the array's thread can't.
+pub(crate) struct LastResort {
+    pub(crate) name: String,
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) snapshot: Snapshot,
+}
+
+impl LastResort {
+    /// Frees what others wait for, and ends the process.
+    fn end(self) -> ! {
+        let stuck = self.locks.unlock();
+        self.sockets.iter().for_each(Socket::remove);
+        let mut why = not_stopped(&self.name);
+        if !stuck.is_empty() {
+            why.push_str(&format!(
+                "; {} can't even be unlocked: a thread that the kernel holds there may outlive the process",
+                stuck.join(", ")
+            ));
+        }
+        let owed = self.snapshot.owed();
+        if !owed.is_empty() {
+            // The array's thread can't be asked for more than it said last.
+            why.push_str(&format!("; operations that had not been answered, by member: {}", owed.join(", ")));
+        }
+        tracing::error!("{why}");
+        log::flush();
+        self.control.end(Ended::Badly { why });
+        std::process::exit(1)
+    }
+}
+
+/// Ends the process if the array's thread does not.
+pub(crate) fn watch(ending: Arc<Ending>, last: LastResort) -> Result<(), Failure> {
+    thread("ending", move || {
+        ending.overdue();
+        last.end()
+    })
+}
+
+/// SIGTERM and SIGINT stop the array. The second does not wait for it.
+pub(crate) fn watch_signals(ending: Arc<Ending>) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|source| Failure::system("signals can't be watched", source))?;
+    thread("signals", move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count == 0 {
+                ending.begin();
+            } else {
+                ending.hurry();
+            }
+        }
+    })
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = std::thread::Builder::new().name(name.into()).spawn(work);
+    started.map(drop).map_err(|source| Failure::system(format!("the {name} thread can't start"), source))
+}
+
+/// The locks of the members, within reach of another thread than the one that uses them.
+#[derive(Debug, Default)]
+pub(crate) struct Locks(Mutex<Vec<(PathBuf, OwnedFd)>>);
+
+impl Locks {
+    /// Remembers the lock of a device. It is the device's own: unlocked here, it is unlocked there.
+    pub(crate) fn add(&self, device: &Device) -> std::io::Result<()> {
+        let lock = (device.path().to_owned(), device.as_fd().try_clone_to_owned()?);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
+        Ok(())
+    }
+
+    /// Unlocks all, each on a thread of its own; names those that did not come free.
+    pub(crate) fn unlock(&self) -> Vec<String> {
+        let locks = core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let (tell, told) = channel();
+        let mut stuck: Vec<String> = locks.iter().map(|(path, _)| path.display().to_string()).collect();
+        for (path, fd) in locks {
+            let tell = tell.clone();
+            let unlock = move || {
+                let _ = rustix::fs::flock(&fd, FlockOperation::Unlock);
+                drop(fd);
+                let _ = tell.send(path.display().to_string());
+            };
+            // Without a thread it can't be tried: it might never return.
+            let _ = std::thread::Builder::new().spawn(unlock);
+        }
+        drop(tell);
+        let until = Instant::now() + UNLOCKING;
+        while !stuck.is_empty() {
+            match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(free) => stuck.retain(|path| *path != free),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        stuck
+    }
+}
+
+/// A Unix socket of this server, known by more than its name: another server may have the name by now.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl Socket {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), identity: identity(path) }
+    }
+
+    fn remove(&self) {
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            // If it can't be removed, the next server finds that nobody listens.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_to_stop_begins_with_the_first_word_and_ends_with_a_second_signal() {
+        let (tell, told) = channel();
+        let ending = Ending::new(Duration::from_secs(3600), move |order| tell.send(order).unwrap());
+        ending.begin();
+        let Phase::Stopping { until } = *ending.phase.lock().unwrap() else { panic!("it stops") };
+        ending.begin();
+        assert_eq!(*ending.phase.lock().unwrap(), Phase::Stopping { until });
+        ending.hurry();
+        let watch = std::thread::spawn({
+            let ending = Arc::clone(&ending);
+            move || ending.overdue()
+        });
+        let told: Vec<Order> = told.iter().take(3).collect();
+        assert_eq!(told, [Order::Stop, Order::Stop, Order::GiveUp]);
+        // Another signal does not begin all over again, and the time to close is kept.
+        ending.hurry();
+        ending.advance(|phase| match phase {
+            Phase::Closing { .. } => Phase::Closing { until: Instant::now() },
+            other => panic!("{other:?}"),
+        });
+        watch.join().unwrap();
+    }
+
+    #[test]
+    fn a_member_is_free_when_its_lock_is_let_go_though_the_device_stays_open() {
+        let path = std::env::temp_dir().join(format!("brindle-locks-test-{}", std::process::id()));
+        fs::write(&path, [0; 4096]).unwrap();
+        let open = || Device::open(&path, brindle_io::device::Access::Write);
+        let device = open().unwrap();
+        let locks = Locks::default();
+        locks.add(&device).unwrap();
+        assert!(open().is_err());
+        assert_eq!(locks.unlock(), Vec::<String>::new());
+        open().unwrap();
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_socket_that_another_server_has_made_is_left() {
+        let path = std::env::temp_dir().join(format!("brindle-socket-test-{}", std::process::id()));
+        fs::write(&path, "").unwrap();
+        let ours = Socket::new(&path);
+        let (other, _) = (path.with_extension("other"), fs::write(path.with_extension("other"), "").unwrap());
+        fs::rename(&other, &path).unwrap();
+        ours.remove();
+        assert!(path.exists());
+        Socket::new(&path).remove();
+        assert!(!path.exists());
+    }
+}

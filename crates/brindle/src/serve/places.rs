@@ -1,0 +1,155 @@
+//! Where an array is served.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use brindle_array::Array;
+use brindle_export::nbd;
+use brindle_io::uring::{ListenError, Uring};
+use rustix::io::Errno;
+
+use crate::cli::Listen;
+use crate::failure::Failure;
+
+/// Where to listen.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// Host and port: every address that the name stands for, each once.
+    Tcp(Vec<SocketAddr>),
+}
+
+impl Place {
+    /// The addresses that are meant. One that others than this machine can reach has to be asked for twice: whoever
+    /// reaches it can read and write the array, and so can whoever is on the way.
+    pub(super) fn find(listen: &Listen, insecure: bool) -> Result<Self, Failure> {
+        let text = match listen {
+            Listen::Unix(path) => return Ok(Self::Unix(path.clone())),
+            Listen::Tcp(text) => text,
+        };
+        let found = text
+            .to_socket_addrs()
+            .map_err(|source| Failure::system(format!("{text} can't be resolved"), source))?;
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for address in found {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
+            return Err(Failure::Usage(format!("{text} names no address")));
+        }
+        if insecure || addresses.iter().all(|address| address.ip().to_canonical().is_loopback()) {
+            return Ok(Self::Tcp(addresses));
+        }
+        Err(Failure::Usage(format!(
+            "--nbd {text} can be reached from other machines, and NBD without TLS has neither passwords nor encryption: \
+             listen on 127.0.0.1 or a Unix socket and let ssh forward it, or say --insecure"
+        )))
+    }
+
+    /// Listens, and tells the addresses as NBD clients write them.
+    pub(super) fn listen(
+        &self,
+        uring: &Uring,
+        server: &nbd::Server<Array>,
+        mode: u32,
+    ) -> Result<Vec<String>, Failure> {
+        match self {
+            Self::Unix(path) => {
+                server.serve(uring.listen_unix_as(path, mode)?);
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                Ok(vec![format!("nbd+unix:///?socket={}", path.display())])
+            }
+            Self::Tcp(addresses) => {
+                let bound = bind(addresses, |address| {
+                    let socket = uring.listen_tcp(address)?;
+                    server.serve(socket);
+                    Ok(uring.local_addr(socket).unwrap_or(address))
+                })?;
+                Ok(bound.iter().map(|address| format!("nbd://{address}")).collect())
+            }
+        }
+    }
+}
+
+/// Listens on all addresses of a name, on one port: where the kernel is to choose it, that of the first. Addresses that
+/// this machine does not have (names stand for `::1` where IPv6 is off) are done without if it has another.
+fn bind(
+    addresses: &[SocketAddr],
+    mut listen: impl FnMut(SocketAddr) -> Result<SocketAddr, ListenError>,
+) -> Result<Vec<SocketAddr>, ListenError> {
+    let (mut bound, mut absent) = (Vec::new(), None);
+    for mut address in addresses.iter().copied() {
+        if address.port() == 0 {
+            address.set_port(bound.first().map_or(0, SocketAddr::port));
+        }
+        match listen(address) {
+            Ok(address) => bound.push(address),
+            Err(error) if is_absent(&error) => absent = absent.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    match absent {
+        Some(error) if bound.is_empty() => Err(error),
+        _ => Ok(bound),
+    }
+}
+
+fn is_absent(error: &ListenError) -> bool {
+    let ListenError::Address { source, .. } = error else { return false };
+    let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT];
+    Errno::from_io_error(source).is_some_and(|errno| absent.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_served_unasked() {
+        let find = |text: &str, insecure| Place::find(&text.parse().unwrap(), insecure);
+        for inside in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a"] {
+            assert!(find(inside, false).is_ok(), "{inside}");
+        }
+        for outside in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1", "[::ffff:192.0.2.1]:1"] {
+            let why = find(outside, false).unwrap_err().to_string();
+            assert!(why.contains(outside) && why.contains("--insecure"), "{why}");
+            assert!(find(outside, true).is_ok(), "{outside}");
+        }
+    }
+
+    /// A machine that has these addresses, and gives out port 7.
+    fn machine(has: &[&str], addresses: &[&str]) -> Result<Vec<String>, ListenError> {
+        let has: Vec<std::net::IpAddr> = has.iter().map(|text| text.parse().unwrap()).collect();
+        let addresses: Vec<SocketAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
+        let bound = bind(&addresses, |mut address| {
+            if !has.contains(&address.ip()) {
+                let source = Errno::ADDRNOTAVAIL.into();
+                return Err(ListenError::Address { address, source });
+            }
+            if address.port() == 9 {
+                return Err(ListenError::AddressInUse(address));
+            }
+            address.set_port(if address.port() == 0 { 7 } else { address.port() });
+            Ok(address)
+        })?;
+        Ok(bound.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn all_addresses_of_a_name_are_listened_on() {
+        let (four, six) = ("127.0.0.1", "::1");
+        assert_eq!(machine(&[four, six], &["[::1]:5", "127.0.0.1:5"]).unwrap(), ["[::1]:5", "127.0.0.1:5"]);
+        assert_eq!(machine(&[four, six], &["[::1]:0", "127.0.0.1:0"]).unwrap(), ["[::1]:7", "127.0.0.1:7"]);
+        assert_eq!(machine(&[four], &["[::1]:0", "127.0.0.1:0"]).unwrap(), ["127.0.0.1:7"]);
+        assert!(matches!(machine(&[], &["[::1]:5"]), Err(ListenError::Address { .. })));
+        assert!(matches!(machine(&[four], &["[::1]:9", "127.0.0.1:9"]), Err(ListenError::AddressInUse(_))));
+        // Whatever this machine makes of the name.
+        let Place::Tcp(found) = Place::find(&"localhost:5".parse().unwrap(), false).unwrap() else {
+            panic!("a name and a port")
+        };
+        assert!("localhost:5".to_socket_addrs().unwrap().all(|address| found.contains(&address)));
+    }
+}

@@ -1,0 +1,118 @@
+//! A server's report for people. It comes over the control socket, so anything may be missing from it.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::units::{Bytes, Moment};
+
+/// Of what has happened, the last.
+const SHOWN: usize = 5;
+
+/// `brindle status`, of one server.
+pub(crate) fn text(report: &Value) -> String {
+    let mut text = format!(
+        "{}: {}\n  serves {} (pid {})\n",
+        word(report, "name"),
+        about(&report["array"]),
+        list(&report["nbd"]),
+        word(report, "pid")
+    );
+    if let Some(seconds) = report["stale_for"].as_f64() {
+        push(
+            &mut text,
+            format_args!("  the array's thread does not answer: this is as it was {seconds:.1} s ago\n"),
+        );
+    }
+    push(
+        &mut text,
+        format_args!(
+            "  {} connections; {} requests, {} read, {} written, {} errors\n",
+            word(report, "connections"),
+            word(report, "requests"),
+            bytes(report, "bytes_read"),
+            bytes(report, "bytes_written"),
+            word(report, "errors")
+        ),
+    );
+    for left_out in items(&report["left_out"]) {
+        push(&mut text, format_args!("  left out: {}\n", word(left_out, "why")));
+    }
+    array(&mut text, &report["array"]);
+    for nested in items(&report["arrays"]) {
+        push(&mut text, format_args!("  {}: {}\n", word(nested, "label"), about(nested)));
+        array(&mut text, nested);
+    }
+    let events = items(&report["events"]);
+    for event in &events[events.len().saturating_sub(SHOWN)..] {
+        let at = Moment(event["at"].as_u64().unwrap_or(0));
+        push(&mut text, format_args!("  {at}: {}\n", word(event, "text")));
+    }
+    text
+}
+
+/// An array in a line.
+fn about(array: &Value) -> String {
+    format!("{} of {}, {}", word(array, "level"), bytes(array, "size"), list(&array["state"]))
+}
+
+/// How far a resync is, and the members.
+fn array(text: &mut String, array: &Value) {
+    if let Some(percent) = array["sync"]["percent"].as_f64() {
+        push(text, format_args!("  resync {percent:.1}%\n"));
+    }
+    for device in items(&array["devices"]) {
+        let (role, state, path) = (word(device, "role"), word(device, "state"), word(device, "path"));
+        push(text, format_args!("  {role:>4}  {state:<10}  {path}\n"));
+        push(text, format_args!("{:20}{}\n", "", counters(&device["io"])));
+        let failure = &device["failure"];
+        if let Some(at) = failure["at"].as_u64() {
+            push(text, format_args!("{:20}{}: {}\n", "", Moment(at), word(failure, "why")));
+        }
+    }
+}
+
+/// What a member was asked in this run, and how it answered.
+fn counters(io: &Value) -> String {
+    let mut text = format!(
+        "{} reads of {}, {} writes of {}, {} errors, {} corrected",
+        word(io, "reads"),
+        bytes(io, "bytes_read"),
+        word(io, "writes"),
+        bytes(io, "bytes_written"),
+        word(io, "errors"),
+        word(io, "corrected")
+    );
+    if io["slow"].as_u64().is_some_and(|times| times > 0) {
+        push(&mut text, format_args!(", {} times slow", word(io, "slow")));
+    }
+    text
+}
+
+fn push(text: &mut String, line: std::fmt::Arguments<'_>) {
+    let _ = text.write_fmt(line); // a string takes everything
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn list(list: &Value) -> String {
+    items(list).iter().map(plain).collect::<Vec<_>>().join(", ")
+}
+
+fn word(of: &Value, name: &str) -> String {
+    plain(&of[name])
+}
+
+fn bytes(of: &Value, name: &str) -> Bytes {
+    Bytes(of[name].as_u64().unwrap_or(0))
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}

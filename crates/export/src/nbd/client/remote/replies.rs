@@ -1,0 +1,118 @@
+//! What the server says: replies to requests, in any order.
+
+use std::io;
+
+use brindle_io::{Io, OpError, Slice, SocketId};
+
+use super::Shared;
+use crate::nbd::client::error::{Breach, ClientError};
+use crate::nbd::client::wire::{Head, MAX_SMALL_CHUNK, Reply};
+use crate::nbd::proto::{ChunkHeader, Extent, SimpleReply, chunk_type, command_code as code};
+use crate::session::Inbox;
+
+pub(super) async fn more(io: &Io, socket: SocketId, inbox: &mut Inbox) -> Result<(), ClientError> {
+    match inbox.receive(io, socket).await.map_err(broken)? {
+        0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn broken(error: OpError) -> ClientError {
+    io::Error::new(io::ErrorKind::ConnectionReset, error).into()
+}
+
+impl Shared {
+    /// Takes replies until there is a reason not to.
+    pub(super) async fn listen(&self, inbox: &mut Inbox) -> Result<core::convert::Infallible, ClientError> {
+        loop {
+            let decoded = Head::decode(&inbox.bytes())?;
+            let Some((head, len)) = decoded else {
+                more(&self.io, self.socket, inbox).await?;
+                continue;
+            };
+            inbox.consume(len);
+            let cookie = head.cookie();
+            let ended = self.reply(head, inbox).await?;
+            self.ended(cookie, ended);
+        }
+    }
+
+    fn ended(&self, cookie: u64, ended: Result<Vec<Extent>, u32>) {
+        let mut open = self.open.borrow_mut();
+        match open.get_mut(&cookie) {
+            Some(request) if !request.abandoned => request.ended = Some(ended),
+            _ => drop(open.remove(&cookie)),
+        }
+        drop(open);
+        self.changed.notify();
+    }
+
+    /// Takes what follows a reply's head.
+    async fn reply(&self, head: Head, inbox: &mut Inbox) -> Result<Result<Vec<Extent>, u32>, ClientError> {
+        let (command, into) = {
+            let open = self.open.borrow();
+            let open = open.get(&head.cookie()).filter(|open| open.ended.is_none()).ok_or(Breach::Cookie)?;
+            (open.command, open.into.clone())
+        };
+        match (head, into) {
+            (Head::Simple(SimpleReply { error: 0, .. }), None) if command != code::BLOCK_STATUS => {
+                Ok(Ok(Vec::new()))
+            }
+            (Head::Simple(SimpleReply { error: 0, .. }), Some(into)) if !self.agreed.structured => {
+                self.fill(&into, inbox).await?;
+                Ok(Ok(Vec::new()))
+            }
+            (Head::Simple(SimpleReply { error, .. }), _) if error != 0 => Ok(Err(error)),
+            (Head::Chunk(chunk), Some(into)) if chunk.kind == chunk_type::OFFSET_DATA => {
+                if chunk.len as usize != 8 + into.len() {
+                    return Err(Breach::Shape.into());
+                }
+                self.take(8, inbox).await?;
+                self.fill(&into, inbox).await?;
+                Ok(Ok(Vec::new()))
+            }
+            (Head::Chunk(chunk), _) => self.small_chunk(&chunk, command, inbox).await,
+            (Head::Simple(_), _) => Err(Breach::Shape.into()),
+        }
+    }
+
+    async fn small_chunk(
+        &self,
+        chunk: &ChunkHeader,
+        command: u16,
+        inbox: &mut Inbox,
+    ) -> Result<Result<Vec<Extent>, u32>, ClientError> {
+        if chunk.len as usize > MAX_SMALL_CHUNK {
+            return Err(Breach::Shape.into());
+        }
+        let payload = self.take(chunk.len as usize, inbox).await?;
+        match Reply::of_chunk(chunk, &payload)? {
+            Reply::Error { error, .. } => Ok(Err(error)),
+            Reply::Status { extents, .. } if command == code::BLOCK_STATUS => Ok(Ok(extents)),
+            Reply::Simple { .. } if command != code::READ => Ok(Ok(Vec::new())),
+            _ => Err(Breach::Shape.into()),
+        }
+    }
+
+    async fn take(&self, len: usize, inbox: &mut Inbox) -> Result<Vec<u8>, ClientError> {
+        while inbox.len() < len {
+            more(&self.io, self.socket, inbox).await?;
+        }
+        let taken = inbox.bytes()[..len].to_vec();
+        inbox.consume(len);
+        Ok(taken)
+    }
+
+    async fn fill(&self, into: &Slice, inbox: &mut Inbox) -> Result<(), ClientError> {
+        let got = inbox.move_to(into);
+        let mut rest = into.slice(got..into.len());
+        while !rest.is_empty() {
+            let got = self.io.recv(self.socket, &rest).await.map_err(broken)?;
+            if got == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            rest = rest.slice(got..rest.len());
+        }
+        Ok(())
+    }
+}

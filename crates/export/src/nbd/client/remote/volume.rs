@@ -1,0 +1,107 @@
+//! The other side's export as a volume.
+
+use brindle_array::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
+use brindle_io::{OpError, Slice};
+
+use super::Remote;
+use crate::nbd::proto::{
+    Errno, Request, command_code as code, command_flags as flag, transmission_flags as can,
+};
+
+/// The longest range of a block status request. Bytes, a multiple of any block.
+const LONGEST_STATUS: u32 = 1 << 31;
+
+/// What an error of the protocol means to a volume's user.
+pub(super) fn error(number: u32) -> VolumeError {
+    const PERM: u32 = Errno::Perm as u32;
+    const INVALID: u32 = Errno::Invalid as u32;
+    const NO_SPACE: u32 = Errno::NoSpace as u32;
+    const NOT_SUPPORTED: u32 = Errno::NotSupported as u32;
+    const SHUTDOWN: u32 = Errno::Shutdown as u32;
+    match number {
+        PERM => VolumeError::ReadOnly,
+        INVALID => VolumeError::OutOfRange,
+        NO_SPACE => VolumeError::Member(OpError::NoSpace),
+        NOT_SUPPORTED => VolumeError::Unsupported,
+        SHUTDOWN => VolumeError::Stopping,
+        other => VolumeError::Member(OpError::Medium(i32::try_from(other).unwrap_or(i32::MAX))),
+    }
+}
+
+impl Remote {
+    async fn change(&self, command: u16, flags: u16, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let len = u32::try_from(len).map_err(|_| VolumeError::OutOfRange)?;
+        self.ask(Request { command, flags, offset, len, cookie: 0 }, None, None).await.map(drop)
+    }
+}
+
+impl Volume for Remote {
+    fn limits(&self) -> Limits {
+        let agreed = self.agreed();
+        Limits {
+            size: agreed.size,
+            block: agreed.block,
+            preferred: agreed.preferred,
+            optimal: 0,
+            read_only: agreed.can(can::READ_ONLY),
+            discard: agreed.can(can::SEND_TRIM),
+        }
+    }
+
+    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
+        let flags = if self.agreed().structured { flag::DF } else { 0 };
+        let request = Request { flags, command: code::READ, offset, len: into.len() as u32, cookie: 0 };
+        self.ask(request, None, Some(into)).await.map(drop)
+    }
+
+    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
+        let flags = if fua { flag::FUA } else { 0 };
+        let request = Request { flags, command: code::WRITE, offset, len: from.len() as u32, cookie: 0 };
+        self.ask(request, Some(from), None).await.map(drop)
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        self.change(code::FLUSH, 0, 0, 0).await
+    }
+
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.change(code::TRIM, 0, offset, len).await
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        let set = [
+            (options.fua, flag::FUA),
+            (options.keep_allocated, flag::NO_HOLE),
+            (options.fast_only, flag::FAST_ZERO),
+        ];
+        let flags = set.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
+        self.change(code::WRITE_ZEROES, flags, offset, len).await
+    }
+
+    async fn allocation(
+        &self,
+        offset: u64,
+        len: u64,
+        found: &mut Vec<Allocation>,
+    ) -> Result<(), VolumeError> {
+        let (mut at, end) = (offset, offset.saturating_add(len));
+        while at < end {
+            if !self.agreed().status {
+                found.push(Allocation { len: end - at, hole: false, zero: false });
+                return Ok(());
+            }
+            let len = u32::try_from(end - at).unwrap_or(LONGEST_STATUS);
+            let request = Request { command: code::BLOCK_STATUS, offset: at, len, ..Request::default() };
+            let extents = self.ask(request, None, None).await?;
+            if extents.iter().all(|extent| extent.len == 0) {
+                return Err(VolumeError::Unsupported); // it tells nothing, and would the next time
+            }
+            for extent in extents {
+                let len = u64::from(extent.len).min(end - at);
+                found.push(Allocation { len, hole: extent.hole, zero: extent.zero });
+                at += len;
+            }
+        }
+        Ok(())
+    }
+}

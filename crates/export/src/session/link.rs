@@ -1,0 +1,191 @@
+//! A connection: its socket, why and when it ends, and the account of what its requests hold.
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_io::sync::Event;
+use brindle_io::{Instant, Io, SocketId};
+
+use super::motion::Motion;
+use super::tally::Tally;
+
+/// Why no further request is taken from a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The client took its leave, or closed its side, or the server stops: replies are still sent.
+    Orderly,
+    /// What came was no request: nothing that follows can be understood.
+    Garbage,
+    /// The socket is closed or broken.
+    Broken,
+}
+
+pub(crate) struct Link {
+    pub(crate) io: Io,
+    pub(crate) socket: SocketId,
+    pub(crate) tally: Tally,
+    /// Whether the client takes its replies.
+    pub(crate) taking: Motion,
+    /// Whether the client sends the data that it has announced.
+    pub(crate) giving: Motion,
+    pub(super) since: Instant,
+    /// When something last came from a client that has not chosen an export.
+    heard: Cell<Instant>,
+    /// Rounds of the patrol in which it has not chosen one.
+    pub(super) undecided: Cell<u32>,
+    export: RefCell<Option<String>>,
+    /// The reactor may give a closed socket's number to another connection: after this is set, `socket` is not used.
+    closed: Cell<bool>,
+    stopping: Cell<bool>,
+    pub(super) outstanding: Cell<usize>,
+    /// Bytes of the common memory that its requests hold.
+    pub(super) held: Cell<usize>,
+    /// Blocks of the reserve that its requests hold.
+    pub(super) reserved: Cell<usize>,
+    /// A task waits for tickets to be given back.
+    watched: Cell<bool>,
+    changed: Event,
+}
+
+impl Link {
+    pub(super) fn new(io: &Io, socket: SocketId) -> Rc<Self> {
+        Rc::new(Self {
+            io: io.clone(),
+            socket,
+            tally: Tally::default(),
+            taking: Motion::default(),
+            giving: Motion::default(),
+            since: io.now(),
+            heard: Cell::new(io.now()),
+            undecided: Cell::new(0),
+            export: RefCell::default(),
+            closed: Cell::new(false),
+            stopping: Cell::new(false),
+            outstanding: Cell::new(0),
+            held: Cell::new(0),
+            reserved: Cell::new(0),
+            watched: Cell::new(false),
+            changed: Event::new(io),
+        })
+    }
+
+    /// Closes the socket, once.
+    pub(crate) fn close(&self) {
+        if !self.closed.replace(true) {
+            self.io.close(self.socket);
+            self.changed.notify();
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// No further request is to be taken.
+    pub(super) fn stop(&self) {
+        self.stopping.set(true);
+        self.changed.notify();
+    }
+
+    /// Why requests are no longer to be taken, if they are not.
+    fn interrupted(&self) -> Option<End> {
+        if self.closed.get() {
+            return Some(End::Broken);
+        }
+        self.stopping.get().then_some(End::Orderly)
+    }
+
+    /// Waits until requests are no longer to be taken.
+    pub(crate) async fn interruption(&self) -> End {
+        self.changed.until(|| self.interrupted()).await
+    }
+
+    /// The client, which has not chosen an export yet, has said something.
+    pub(crate) fn heard(&self) {
+        self.heard.set(self.io.now());
+    }
+
+    pub(super) fn last_heard(&self) -> Instant {
+        self.heard.get()
+    }
+
+    /// The client has chosen: from now on it may be idle for as long as it likes.
+    pub(crate) fn settle(&self, export: &str) {
+        *self.export.borrow_mut() = Some(export.to_owned());
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.export.borrow().is_some()
+    }
+
+    pub(super) fn export(&self) -> Option<String> {
+        self.export.borrow().clone()
+    }
+
+    /// A round of the patrol is over.
+    pub(super) fn look(&self) {
+        self.taking.look();
+        self.giving.look();
+        if !self.is_settled() {
+            self.undecided.set(self.undecided.get() + 1);
+        }
+    }
+
+    /// Whole rounds in which the client has not moved though it should.
+    pub(super) fn still(&self) -> u32 {
+        self.taking.still().max(self.giving.still())
+    }
+
+    /// The client has not moved for a round.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.still() > 0
+    }
+
+    /// Waits until fewer than `most` requests are under way.
+    pub(super) async fn has_fewer(&self, most: usize) -> Result<(), End> {
+        let fits = || self.outstanding.get() < most;
+        if fits() {
+            return Ok(());
+        }
+        self.watch(|| self.interrupted().map(Err).or_else(|| fits().then_some(Ok(())))).await
+    }
+
+    /// Waits until every request's reply is sent or dropped.
+    pub(crate) async fn drained(&self) {
+        self.watch(|| (self.outstanding.get() == 0).then_some(())).await;
+    }
+
+    /// Waits until every request's reply is sent, or none can be sent any more.
+    pub(crate) async fn drained_or_closed(&self) {
+        self.watch(|| (self.outstanding.get() == 0 || self.closed.get()).then_some(())).await;
+    }
+
+    /// Waits until the server stops and `at_rest` says that nothing is being carried out for this client.
+    pub(crate) async fn stopped(&self, at_rest: impl Fn() -> bool) {
+        self.changed.until(|| (self.stopping.get() && at_rest()).then_some(())).await;
+    }
+
+    /// A request has been carried out: who waits for the last one looks again.
+    #[inline]
+    pub(crate) fn carried_out(&self) {
+        if self.stopping.get() {
+            self.changed.notify();
+        }
+    }
+
+    /// Waits for `look`, which depends on tickets.
+    async fn watch<T>(&self, look: impl FnMut() -> Option<T>) -> T {
+        self.watched.set(true);
+        let found = self.changed.until(look).await;
+        self.watched.set(false);
+        found
+    }
+
+    /// A ticket has been given back.
+    #[inline]
+    pub(super) fn given_back(&self) {
+        if self.watched.get() {
+            self.changed.notify();
+        }
+    }
+}

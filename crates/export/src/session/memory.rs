@@ -1,0 +1,220 @@
+//! The buffers of requests: a share for each connection, a reserve for small requests.
+//!
+//! **Share.** A connection may hold as much as it leaves free. So one that is alone has half of the memory, two have a
+//! third each, and however many hold what they hold without end, something is left for the next. Only where all memory
+//! is free may a request have more than half of it.
+//!
+//! **Reserve.** A few blocks for each connection, that no other can hold. A request that fits in one never waits for
+//! anybody but its own client.
+//!
+//! **Order.** Who waits for memory that others hold goes before who comes later, so that large requests are not starved
+//! by small ones. But nobody waits behind a request whose memory is held by clients that don't move: those are waited
+//! for by [`super::patrol`], which closes them in time.
+
+use core::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use brindle_io::sync::{Either, Event, race};
+use brindle_io::{Io, PAGE, Pool, Slice};
+
+use super::config::Config;
+use super::link::{End, Link};
+
+/// Bytes of a block of the reserve, and so of the largest request that has one.
+pub(super) const SMALL: usize = 32 * 1024;
+/// Blocks of the reserve for each connection.
+const BLOCKS: usize = 4;
+
+pub(crate) struct Memory {
+    /// Requests that a connection may have under way.
+    requests: usize,
+    pool: Pool,
+    /// Only whole blocks are taken from it, so that it never is in pieces.
+    reserve: Pool,
+    /// Who waits, in the order in which they came.
+    waiting: RefCell<BTreeMap<u64, Waiting>>,
+    next_place: Cell<u64>,
+    /// Bytes of the pool that are held by clients that have not moved for a round of the patrol.
+    pub(super) stuck: Cell<usize>,
+    changed: Event,
+}
+
+struct Waiting {
+    link: Rc<Link>,
+    bytes: usize,
+}
+
+impl Memory {
+    pub(super) fn new(io: &Io, config: &Config) -> Self {
+        Self {
+            requests: config.requests,
+            pool: io.pool(config.memory),
+            reserve: io.pool(config.connections * BLOCKS * SMALL),
+            waiting: RefCell::default(),
+            next_place: Cell::new(0),
+            stuck: Cell::new(0),
+            changed: Event::new(io),
+        }
+    }
+
+    /// Bytes that requests hold, or the kernel still does for requests that have ended.
+    pub(super) fn in_use(&self) -> usize {
+        let used = |pool: &Pool| pool.capacity() - pool.free_bytes();
+        used(&self.pool) + used(&self.reserve)
+    }
+
+    /// Waits until a request of `link` may begin that needs `len` bytes of memory; 0 for none.
+    pub(crate) async fn admit(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Result<Ticket, End> {
+        link.has_fewer(self.requests).await?;
+        self.take(link, len).await
+    }
+
+    /// The same for a request that has begun.
+    async fn take(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Result<Ticket, End> {
+        if let Some(ticket) = self.try_take(link, len, u64::MAX) {
+            return Ok(ticket);
+        }
+        let place = Place::join(self, link, charge(len));
+        let taking = self.changed.until(|| self.try_take(link, len, place.number));
+        match race(taking, link.interruption()).await {
+            Either::First(ticket) => Ok(ticket),
+            Either::Second(end) => Err(end),
+        }
+    }
+
+    fn try_take(self: &Rc<Self>, link: &Rc<Link>, len: usize, place: u64) -> Option<Ticket> {
+        let (memory, held, reserved) = if len == 0 {
+            (None, 0, 0)
+        } else if let Some(memory) = self.common(link, len, place) {
+            (Some(memory), charge(len), 0)
+        } else if len <= SMALL && link.reserved.get() < BLOCKS {
+            (Some(self.reserve.try_alloc(SMALL)?.slice(0..len)), 0, 1)
+        } else {
+            return None;
+        };
+        link.outstanding.set(link.outstanding.get() + 1);
+        link.held.set(link.held.get() + held);
+        link.reserved.set(link.reserved.get() + reserved);
+        Some(Ticket { link: Rc::clone(link), common: Rc::clone(self), memory, held, reserved })
+    }
+
+    fn common(&self, link: &Link, len: usize, place: u64) -> Option<Slice> {
+        let free = self.pool.free_bytes();
+        let fits = free >= leaves(link, charge(len)) || free == self.pool.capacity();
+        if !fits || self.somebody_is_before(place) {
+            return None;
+        }
+        Some(self.pool.try_alloc(len)?.all())
+    }
+
+    /// Somebody who came before `place` waits for memory of others, and will get it if they only go on.
+    fn somebody_is_before(&self, place: u64) -> bool {
+        let (stuck, moving) = (self.stuck.get(), self.pool.capacity() - self.stuck.get());
+        let comes = |waiting: &Waiting| {
+            waiting.waits_for_others() && (stuck == 0 || leaves(&waiting.link, waiting.bytes) <= moving)
+        };
+        self.waiting.borrow().range(..place).any(|(_, waiting)| comes(waiting))
+    }
+
+    /// A client that moves waits for memory that others hold.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.waiting.borrow().values().any(|waiting| waiting.waits_for_others() && !waiting.link.is_stuck())
+    }
+
+    /// Whoever waits looks again.
+    pub(super) fn look_again(&self) {
+        self.changed.notify();
+    }
+}
+
+impl Waiting {
+    /// Others hold what it waits for: it has nothing of its own that it could give back.
+    fn waits_for_others(&self) -> bool {
+        self.link.held.get() == 0
+    }
+}
+
+/// What a request of `len` bytes takes from the pool.
+fn charge(len: usize) -> usize {
+    len.next_power_of_two().max(PAGE)
+}
+
+/// Bytes that must be free for a connection to take `bytes` and leave as much as it then holds.
+fn leaves(link: &Link, bytes: usize) -> usize {
+    link.held.get() + 2 * bytes
+}
+
+/// A place among those who wait for memory.
+struct Place<'a> {
+    memory: &'a Memory,
+    number: u64,
+}
+
+impl<'a> Place<'a> {
+    fn join(memory: &'a Memory, link: &Rc<Link>, bytes: usize) -> Self {
+        let number = memory.next_place.get();
+        memory.next_place.set(number + 1);
+        memory.waiting.borrow_mut().insert(number, Waiting { link: Rc::clone(link), bytes });
+        Self { memory, number }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.memory.waiting.borrow_mut().remove(&self.number);
+        self.memory.look_again();
+    }
+}
+
+/// A request's place in its connection's account, with its memory. Both are given back when it is dropped: when the
+/// reply has been sent, or will not be.
+pub(crate) struct Ticket {
+    link: Rc<Link>,
+    common: Rc<Memory>,
+    memory: Option<Slice>,
+    held: usize,
+    reserved: usize,
+}
+
+impl Ticket {
+    /// The memory that was asked for.
+    ///
+    /// # Panics
+    /// If none was.
+    pub(crate) fn memory(&self) -> &Slice {
+        self.memory.as_ref().expect("the request was admitted with memory")
+    }
+
+    /// Takes other memory of the same size, for a device may still write to what there is.
+    ///
+    /// # Errors
+    /// If the connection ends while it waits for that.
+    pub(crate) async fn renew(&mut self) -> Result<(), End> {
+        let len = self.memory().len();
+        self.give_back();
+        // The request has been admitted: it is not counted again.
+        *self = self.common.take(&self.link, len).await?;
+        Ok(())
+    }
+
+    fn give_back(&mut self) {
+        let link = &self.link;
+        self.memory = None;
+        link.held.set(link.held.get() - core::mem::take(&mut self.held));
+        link.reserved.set(link.reserved.get() - core::mem::take(&mut self.reserved));
+    }
+}
+
+impl Drop for Ticket {
+    #[inline]
+    fn drop(&mut self) {
+        self.give_back();
+        let link = &self.link;
+        link.outstanding.set(link.outstanding.get() - 1);
+        link.given_back();
+        if !self.common.waiting.borrow().is_empty() {
+            self.common.look_again();
+        }
+    }
+}

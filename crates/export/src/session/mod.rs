@@ -1,0 +1,32 @@
+//! What every protocol's server needs and none should build for itself: who may connect, how much memory and how many
+//! requests a client may have, and what becomes of clients that are slow, silent, lying or many.
+//!
+//! | part | does |
+//! |---|---|
+//! | [`Sessions`] | accepts connections up to a limit, counts them, ends them |
+//! | `patrol` | looks once a round which clients have stopped moving, and closes them if they harm others |
+//! | [`Memory`] | the buffers of requests: a share for each connection, a reserve for small requests |
+//! | [`Link`] | a connection: its socket, and the account of what it holds |
+//! | [`Ticket`] | a request's place in that account, with its buffer |
+//! | [`Inbox`] | what has come from a socket and has not been looked at |
+//!
+//! A protocol ([`Protocol`]) gets a [`Seat`] and talks until the connection is over.
+
+mod config;
+mod inbox;
+mod link;
+mod memory;
+mod motion;
+mod patrol;
+mod roster;
+mod sessions;
+mod tally;
+
+pub use config::Config;
+pub(crate) use inbox::{INBOX, Inbox};
+pub(crate) use link::{End, Link};
+pub(crate) use memory::{Memory, Ticket};
+pub use sessions::ConnectionStats;
+pub(crate) use sessions::{Protocol, Seat, Sessions};
+pub use tally::Counters;
+pub(crate) use tally::Tally;

@@ -1,0 +1,46 @@
+//! Whether a client does what it is waited for, counted in rounds.
+
+use core::cell::Cell;
+
+/// Whether a client does what is waited for.
+#[derive(Default)]
+pub(crate) struct Motion {
+    awaited: Cell<bool>,
+    moved: Cell<bool>,
+    rounds: Cell<u32>,
+}
+
+impl Motion {
+    /// From now on the client is waited for.
+    #[inline]
+    pub(crate) fn begins(&self) {
+        self.awaited.set(true);
+        self.moved();
+    }
+
+    /// The client has done a good part of it.
+    #[inline]
+    pub(crate) fn moved(&self) {
+        self.moved.set(true);
+        self.rounds.set(0);
+    }
+
+    /// The client has done it.
+    #[inline]
+    pub(crate) fn ends(&self) {
+        self.awaited.set(false);
+        self.rounds.set(0);
+    }
+
+    /// A round is over.
+    pub(super) fn look(&self) {
+        if self.awaited.get() && !self.moved.replace(false) {
+            self.rounds.set(self.rounds.get().saturating_add(1));
+        }
+    }
+
+    /// Whole rounds in which the client has not moved though it should.
+    pub(super) fn still(&self) -> u32 {
+        self.rounds.get()
+    }
+}

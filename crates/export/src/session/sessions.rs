@@ -1,0 +1,204 @@
+//! The connections of a server: who is let in, and the end.
+
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use std::rc::Rc;
+
+use brindle_io::{Buf, Duration, Io, OpError, Pool, SocketId, Task};
+
+use super::config::Config;
+use super::inbox::{INBOX, Inbox};
+use super::link::Link;
+use super::memory::Memory;
+use super::patrol;
+use super::roster::Roster;
+use super::tally::Counters;
+
+/// Bytes of the buffer of each connection for what is sent beside data: handshakes and the headers of replies.
+const OUTBOX: usize = 8 * 1024;
+
+/// How long a listener rests that can't accept (too many open files).
+const REST: Duration = Duration::from_millis(100);
+
+/// What a server speaks.
+pub(crate) trait Protocol: 'static {
+    /// Talks with a client to the end of the connection. When it returns, no task of the connection is left and its
+    /// requests hold nothing any more.
+    fn converse(self: Rc<Self>, seat: Seat) -> impl Future<Output = ()>;
+}
+
+/// What a connection has for itself.
+pub(crate) struct Seat {
+    /// Counts up from 0 with each connection.
+    pub(crate) id: u64,
+    pub(crate) link: Rc<Link>,
+    /// Where its requests get their tickets.
+    pub(crate) memory: Rc<Memory>,
+    pub(crate) inbox: Inbox,
+    pub(crate) outbox: Buf,
+}
+
+/// One connection at this moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionStats {
+    /// Counts up from 0 with each connection.
+    pub id: u64,
+    /// The export's name; `None` during the handshake.
+    pub export: Option<String>,
+    /// Time since it was accepted.
+    pub age: Duration,
+    /// Requests whose replies have not been sent.
+    pub outstanding: usize,
+    /// Bytes of the memory common to all connections that they hold.
+    pub held_bytes: usize,
+    /// Since it was accepted.
+    pub total: Counters,
+}
+
+pub(crate) struct Sessions {
+    io: Io,
+    roster: Rc<Roster>,
+    /// Inboxes and outboxes.
+    buffers: Pool,
+    listeners: RefCell<Vec<(SocketId, Task<()>)>>,
+    next_id: Cell<u64>,
+    stopping: Cell<bool>,
+    /// More clients come than there are places for: that has been said.
+    crowded: Cell<bool>,
+}
+
+impl Sessions {
+    /// Takes its memory, in full, from `io` now: `config.memory` bytes for requests, and 264 KiB for each possible
+    /// connection.
+    pub(crate) fn new(io: &Io, config: Config) -> Rc<Self> {
+        Rc::new(Self {
+            io: io.clone(),
+            roster: Roster::new(io, config),
+            buffers: io.pool(config.connections * (INBOX + OUTBOX)),
+            listeners: RefCell::default(),
+            next_id: Cell::new(0),
+            stopping: Cell::new(false),
+            crowded: Cell::new(false),
+        })
+    }
+
+    /// Accepts connections on a listening socket, which is from now on this server's to close, until it stops.
+    pub(crate) fn listen<P: Protocol>(self: &Rc<Self>, listener: SocketId, protocol: Rc<P>) {
+        let task = self.io.spawn(Rc::clone(self).accept(listener, protocol));
+        self.listeners.borrow_mut().push((listener, task));
+    }
+
+    /// Closes the listeners, lets no client ask for more, and waits until all have ended.
+    pub(crate) async fn stop(&self) {
+        self.stopping.set(true);
+        let listeners = self.listeners.take();
+        for (listener, _) in &listeners {
+            self.io.close(*listener);
+        }
+        for link in self.roster.links.borrow().values() {
+            link.stop();
+        }
+        self.roster.gone.notify(); // who waits for a place shall not
+        for (_, task) in listeners {
+            task.await;
+        }
+        self.roster.emptied().await;
+    }
+
+    /// Every connection, oldest first.
+    pub(crate) fn stats(&self) -> Vec<ConnectionStats> {
+        let now = self.io.now();
+        let stats = |(&id, link): (&u64, &Rc<Link>)| ConnectionStats {
+            id,
+            export: link.export(),
+            age: now.since(link.since),
+            outstanding: link.outstanding.get(),
+            held_bytes: link.held.get(),
+            total: link.tally.get(),
+        };
+        self.roster.links.borrow().iter().map(stats).collect()
+    }
+
+    /// Bytes of memory that requests hold.
+    pub(crate) fn memory_in_use(&self) -> usize {
+        self.roster.memory.in_use()
+    }
+
+    async fn accept<P: Protocol>(self: Rc<Self>, listener: SocketId, protocol: Rc<P>) {
+        loop {
+            match self.io.accept(listener).await {
+                Ok(socket) => {
+                    if self.has_place().await {
+                        self.begin(socket, &protocol);
+                    } else {
+                        self.io.close(socket);
+                    }
+                }
+                Err(_) if self.stopping.get() => return,
+                Err(OpError::Disconnected) => {} // it left before it was accepted
+                Err(OpError::Cancelled | OpError::Gone) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "can't accept a connection");
+                    self.io.sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    /// Whether there is a place for one more connection. If need be, the one that has been silent longest leaves,
+    /// of those that have not chosen an export.
+    async fn has_place(&self) -> bool {
+        let free = || self.roster.links.borrow().len() < self.roster.config.connections;
+        if free() {
+            self.crowded.set(false);
+            return !self.stopping.get();
+        }
+        if !self.crowded.replace(true) {
+            tracing::warn!(
+                connections = self.roster.config.connections,
+                "as many connections as are allowed: those that choose no export make room, others are refused"
+            );
+        }
+        while !free() && !self.stopping.get() {
+            if !self.evict() {
+                return false;
+            }
+            self.roster.gone.until(|| (free() || self.stopping.get()).then_some(())).await;
+        }
+        !self.stopping.get()
+    }
+
+    /// Makes a client leave that has not chosen an export; `false` if all have.
+    fn evict(&self) -> bool {
+        let links = self.roster.links.borrow();
+        let undecided = || links.values().filter(|link| !link.is_settled());
+        if undecided().any(|link| link.is_closed()) {
+            return true; // one is leaving already
+        }
+        let silent = undecided().min_by_key(|link| link.last_heard());
+        silent.inspect(|link| link.close()).is_some()
+    }
+
+    fn begin<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        let link = Link::new(&self.io, socket);
+        self.roster.links.borrow_mut().insert(id, Rc::clone(&link));
+        if !self.roster.patrolled.replace(true) {
+            self.io.spawn(patrol::run(Rc::clone(&self.roster)));
+        }
+        let (sessions, protocol) = (Rc::clone(self), Rc::clone(protocol));
+        self.io.spawn(async move {
+            // At once, or as soon as the kernel has let go of the buffers of one that has just left.
+            let inbox = Inbox::new(sessions.buffers.alloc(INBOX).await);
+            let outbox = sessions.buffers.alloc(OUTBOX).await;
+            let memory = Rc::clone(&sessions.roster.memory);
+            if !link.is_closed() {
+                protocol.converse(Seat { id, link: Rc::clone(&link), memory, inbox, outbox }).await;
+            }
+            link.close();
+            sessions.roster.links.borrow_mut().remove(&id);
+            sessions.roster.gone.notify();
+        });
+    }
+}

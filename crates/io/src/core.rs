@@ -1,0 +1,228 @@
+//! What tasks, groups and served members stand on: the op table and the reactor, and the way of operations between them.
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::buf::Pool;
+use crate::op::{Completion, MemberId, OpClass, OpError, OpKey};
+use crate::patience::Patience;
+use crate::reactor::Reactor;
+use crate::served::ServedQueues;
+use crate::table::{After, GivenUp, SERVED, Table};
+use crate::task::Scheduler;
+use crate::time::{Duration, Instant};
+
+/// Members that work answer within it; whoever ends a server does not want to wait for the others.
+const GRACE: Duration = Duration::from_millis(500);
+
+pub(crate) struct Core {
+    pub(crate) scheduler: Rc<Scheduler>,
+    pub(crate) table: RefCell<Table>,
+    pub(crate) served: RefCell<ServedQueues>,
+    pub(crate) reactor: RefCell<Box<dyn Reactor>>,
+    pub(crate) patience: Patience,
+    /// Operations on members that are forsaken, or that nobody serves any more.
+    refused: RefCell<Vec<OpKey>>,
+    done: RefCell<Vec<Completion>>,
+    /// Operations that the reactor has and that have not completed.
+    at_reactor: Cell<usize>,
+    /// Short transfers are not carried on.
+    draining: Cell<bool>,
+    /// How long the end waits for operations that do not complete.
+    pub(crate) grace: Cell<Duration>,
+    /// Last, so that no arena is freed before [`Core::drain`] has waited for the devices. What they still have is in the
+    /// table then, which keeps its arenas.
+    pools: RefCell<Vec<Pool>>,
+}
+
+impl Core {
+    pub(crate) fn new(mut reactor: Box<dyn Reactor>) -> Self {
+        reactor.attach();
+        let now = reactor.now();
+        Self {
+            scheduler: Rc::default(),
+            table: RefCell::default(),
+            served: RefCell::default(),
+            reactor: RefCell::new(reactor),
+            patience: Patience::new(now),
+            refused: RefCell::default(),
+            done: RefCell::new(Vec::with_capacity(256)),
+            at_reactor: Cell::new(0),
+            draining: Cell::new(false),
+            grace: Cell::new(GRACE),
+            pools: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn pool(&self, bytes: usize) -> Pool {
+        let mut pools = self.pools.borrow_mut();
+        let pool = Pool::new(bytes, pools.len() as u32, Rc::clone(&self.scheduler));
+        self.reactor.borrow_mut().register_arena(pool.memory());
+        pools.push(pool.clone());
+        pool
+    }
+
+    /// Gives the reactor its turn, which ends at `until` at the latest (`None`: when there is something), and then gives
+    /// up what is due.
+    pub(crate) fn turn(&self, until: Option<Instant>) {
+        let deadline = self.table.borrow().next_deadline();
+        let until = match deadline.map(|deadline| self.patience.latest_turn(deadline)) {
+            Some(latest) => Some(until.map_or(latest, |until| until.min(latest))),
+            None => until,
+        };
+        let now = self.park(until);
+        let gap = self.patience.turn_ended(now, until);
+        if deadline.is_none() {
+            return;
+        }
+        if gap {
+            // What was answered meanwhile is taken before anybody is judged.
+            self.park(Some(Instant::default()));
+        }
+        let ran = self.patience.ran(now);
+        if self.table.borrow().next_deadline().is_some_and(|next| next <= ran) {
+            let given_up = self.table.borrow_mut().expire(ran);
+            self.settle(given_up);
+        }
+    }
+
+    /// Returns the reactor's moment after it.
+    fn park(&self, until: Option<Instant>) -> Instant {
+        let mut done = self.done.borrow_mut();
+        let mut reactor = self.reactor.borrow_mut();
+        reactor.park(&mut done, until);
+        let now = reactor.now();
+        drop(reactor);
+        self.at_reactor.set(self.at_reactor.get() - done.len());
+        let mut table = self.table.borrow_mut();
+        table.set_now(self.patience.ran(now));
+        for completion in done.drain(..) {
+            self.finish(&mut table, completion);
+        }
+        now
+    }
+
+    /// Answers what was submitted to nobody.
+    pub(crate) fn refuse(&self) {
+        while let Some(key) = { self.refused.borrow_mut().pop() } {
+            self.complete(Completion { key, result: Err(OpError::Gone) });
+        }
+    }
+
+    pub(crate) fn complete(&self, completion: Completion) {
+        self.finish(&mut self.table.borrow_mut(), completion);
+    }
+
+    #[inline]
+    fn finish(&self, table: &mut Table, completion: Completion) {
+        match table.complete(completion) {
+            After::Nothing => {}
+            After::Wake(task) => self.scheduler.wake(task),
+            After::Resubmit(key) if self.draining.get() => {
+                self.finish(table, Completion { key, result: Err(OpError::Cancelled) });
+            }
+            After::Resubmit(key) => self.submit(table, &mut **self.reactor.borrow_mut(), key),
+            After::OrphanEnded(member) => {
+                table.take_orphan_waiters(member).into_iter().for_each(|task| self.scheduler.wake(task));
+            }
+        }
+    }
+
+    /// Sends a group's operations; the current task waits for it. What has not completed at `until` is given up.
+    #[inline]
+    pub(crate) fn launch(&self, group: u32, until: Option<Instant>) {
+        let mut table = self.table.borrow_mut();
+        table.launch(group, self.scheduler.current(), self.patience.ran(self.patience.moment()));
+        if let Some(until) = until {
+            table.set_deadline(group, self.patience.ran(until));
+        }
+        let mut reactor = self.reactor.borrow_mut();
+        for &key in table.ops(group) {
+            self.submit(&table, &mut **reactor, key);
+        }
+    }
+
+    #[inline]
+    fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
+        let view = table.view(key);
+        if let Some(member) = view.kind.member() {
+            let served = member.0 & SERVED != 0;
+            if table.is_forsaken(member)
+                || served && !self.served.borrow_mut().push(member, key, &self.scheduler)
+            {
+                // Its completion may not overtake its submission.
+                self.refused.borrow_mut().push(key);
+                return;
+            }
+            if served {
+                return;
+            }
+        }
+        self.at_reactor.set(self.at_reactor.get() + 1);
+        // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
+        // that a device uses the buffers, which keeps every guard away. The key is its slot's number: one operation's.
+        unsafe { reactor.submit(key, view) };
+    }
+
+    /// See [`crate::Io::forsake`].
+    pub(crate) fn forsake(&self, member: MemberId) {
+        let given_up = self.table.borrow_mut().forsake(member);
+        self.settle(given_up);
+    }
+
+    /// See [`crate::Io::give_up`].
+    pub(crate) fn give_up(&self, member: MemberId, class: OpClass, before: Instant) -> usize {
+        let given_up = self.table.borrow_mut().give_up_on(member, class, before);
+        let count = given_up.orphans.len();
+        self.settle(given_up);
+        count
+    }
+
+    /// See [`crate::Io::ran`].
+    pub(crate) fn ran(&self) -> Instant {
+        self.patience.ran(self.reactor.borrow().now())
+    }
+
+    /// Wakes who waited for what was given up, and calls off what can be.
+    #[cold]
+    fn settle(&self, given_up: GivenUp) {
+        for key in given_up.orphans {
+            let member = self.table.borrow().view(key).kind.member();
+            if member.is_none_or(|member| member.0 & SERVED == 0) {
+                self.reactor.borrow_mut().give_up(key);
+            } else if self.served.borrow_mut().take_back(key) {
+                self.complete(Completion { key, result: Err(OpError::Cancelled) });
+            }
+        }
+        given_up.wake.into_iter().for_each(|task| self.scheduler.wake(task));
+    }
+
+    /// Gives all up that is in flight, and waits for its real end, but not longer than [`Core::grace`]. Returns how many
+    /// operations the reactor still has.
+    pub(crate) fn drain(&self) -> usize {
+        if self.at_reactor.get() == 0 {
+            return 0;
+        }
+        self.draining.set(true);
+        let given_up = self.table.borrow_mut().give_all_up();
+        self.settle(given_up);
+        self.reactor.borrow_mut().cancel_all();
+        let end = self.reactor.borrow().now().after(self.grace.get());
+        while self.at_reactor.get() > 0 && self.reactor.borrow().now() < end {
+            self.park(Some(end));
+        }
+        self.draining.set(false);
+        self.at_reactor.get()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // The caller may keep a handle to the reactor, so that its own drop would come too late for the arenas.
+        if self.drain() > 0 {
+            // A device may write to this memory whenever it comes back: nobody may ever get it again.
+            core::mem::forget(self.table.take());
+        }
+        self.reactor.get_mut().detach();
+    }
+}

@@ -1,0 +1,431 @@
+//! What is to happen and when: operations on their way, faults to come, the end of the power.
+
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
+
+use super::drive::{Drive, Flying};
+use super::faults::Faults;
+use super::rng::Rng;
+use super::trace::{Trace, bytes_of, words};
+use super::{Hostility, Overlap, Overlaps};
+use crate::memory::Pipes;
+use crate::op::{Completion, MemberId, OpError, OpKey, OpKind, OpView, SocketId};
+use crate::task::{Scheduler, TaskId};
+
+/// As Linux numbers it.
+const EINVAL: i32 = 22;
+
+/// Bytes of the largest fragment of a stream.
+const MOST_FRAGMENT: u64 = 2000;
+
+/// What happens at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// An operation's first byte can move.
+    Ready(u32),
+    /// An operation is done.
+    Done(u32),
+    /// Bytes move into this end of a connection.
+    Pump(u32),
+    /// One of the deeds that wait for a moment.
+    Deed(u32),
+}
+
+/// What a test has planned.
+pub(super) enum Deed {
+    CutPower,
+    Afflict(MemberId, Box<dyn FnOnce(&mut Faults)>),
+}
+
+pub(super) struct World {
+    pub(super) now: u64,
+    pub(super) rng: Rng,
+    pub(super) hostility: Hostility,
+    pub(super) drives: Vec<Drive>,
+    /// By moment; what happens at one moment comes in an order that the seed shuffles.
+    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// By key.
+    flying: Vec<Option<Flying>>,
+    /// What drives that hang would have done by now.
+    hung: Vec<(MemberId, Event)>,
+    pub(super) pipes: Pipes,
+    /// Completions that the next park hands over.
+    pub(super) completed: Vec<Completion>,
+    pub(super) trace: Trace,
+    /// Submissions and completions of operations on drives.
+    pub(super) steps: u64,
+    pub(super) by_step: BTreeMap<u64, Vec<Deed>>,
+    timed: Vec<Option<Deed>>,
+    pub(super) overlaps: Vec<Overlap>,
+    /// What somebody above did wrong. The next park panics with it: a panic in `submit` would leave the executor waiting
+    /// for an operation that never came.
+    pub(super) bug: Option<String>,
+    pub(super) attached: bool,
+    /// Nothing happens any more.
+    pub(super) ended: bool,
+    /// Operations that never complete, for the world has ended.
+    frozen: Vec<OpKey>,
+    /// Who is to be told of the end.
+    pub(super) watcher: Option<(Rc<Scheduler>, TaskId)>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            now: 0,
+            rng: Rng::new(seed),
+            hostility: Hostility::default(),
+            drives: Vec::new(),
+            agenda: BinaryHeap::new(),
+            flying: Vec::new(),
+            hung: Vec::new(),
+            pipes: Pipes::default(),
+            completed: Vec::new(),
+            trace: Trace::new(),
+            steps: 0,
+            by_step: BTreeMap::new(),
+            timed: Vec::new(),
+            overlaps: Vec::new(),
+            bug: None,
+            attached: false,
+            ended: false,
+            frozen: Vec::new(),
+            watcher: None,
+        }
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        let tie = self.rng.next();
+        self.agenda.push(Reverse((at, tie, event)));
+    }
+
+    pub(super) fn schedule_deed(&mut self, at: u64, deed: Deed) {
+        self.timed.push(Some(deed));
+        self.schedule(at.max(self.now), Event::Deed((self.timed.len() - 1) as u32));
+    }
+
+    fn perform_deed(&mut self, deed: Deed) {
+        match deed {
+            Deed::CutPower => self.end(true),
+            Deed::Afflict(member, change) => self.afflict(member, change),
+        }
+    }
+
+    pub(super) fn afflict(&mut self, member: MemberId, change: impl FnOnce(&mut Faults)) {
+        let mut faults = self.drives[member.0 as usize].faults.clone();
+        let was_there = !faults.gone;
+        change(&mut faults);
+        if was_there && faults.gone {
+            self.let_land(member, |_, _| true);
+        }
+        let drive = &mut self.drives[member.0 as usize];
+        drive.faults = faults;
+        if !drive.faults.hangs {
+            let (released, hung) =
+                core::mem::take(&mut self.hung).into_iter().partition(|&(of, _)| of == member);
+            self.hung = hung;
+            let released: Vec<_> = released;
+            released.into_iter().for_each(|(_, event)| self.schedule(self.now, event));
+        }
+    }
+
+    /// A submission or completion is about to happen: first what was planned for it.
+    fn step(&mut self) {
+        while let Some(first) = self.by_step.first_entry() {
+            if *first.key() > self.steps {
+                break;
+            }
+            first.remove().into_iter().for_each(|deed| self.perform_deed(deed));
+        }
+        self.steps += u64::from(!self.ended);
+    }
+
+    pub(super) fn submit(&mut self, key: OpKey, op: OpView<'_>) {
+        let member = op.kind.member();
+        if member.is_some() && !self.ended {
+            self.step();
+        }
+        if self.ended {
+            self.frozen.push(key);
+            return;
+        }
+        let [a, b, c, d] = words(op.kind);
+        let bytes = if op.kind.fills() { 0 } else { bytes_of(op.segments) };
+        self.trace.note(&[self.now, u64::from(key.0), a, b, c, d, op.len, bytes]);
+        let Some(member) = member else {
+            if let Some(into) = self.pipes.submit(key, op, &mut self.completed) {
+                self.pump_soon(into);
+            }
+            return;
+        };
+        let Some(drive) = self.drives.get_mut(member.0 as usize) else {
+            self.completed.push(Completion { key, result: Err(OpError::Gone) });
+            return;
+        };
+        drive.given += 1;
+        let covers = drive.disk.newest_write();
+        let flying = Flying { kind: op.kind, segments: op.segments, len: op.len, covers, fails: false };
+        if let Some(bug) = misaligned(drive, &op) {
+            self.bug = Some(bug);
+            self.completed.push(Completion { key, result: Err(OpError::Medium(EINVAL)) });
+            return;
+        }
+        self.note_overlaps(member, key, &flying);
+        let at = key.0 as usize;
+        if at >= self.flying.len() {
+            self.flying.resize(at + 1, None);
+        }
+        self.flying[at] = Some(flying);
+        if self.drives[member.0 as usize].timing.enter(key) {
+            self.begin(key);
+        }
+    }
+
+    fn note_overlaps(&mut self, member: MemberId, key: OpKey, op: &Flying) {
+        let Some((offset, len, _)) = op.change() else { return };
+        let (end, changing) = (offset.saturating_add(len), &mut self.drives[member.0 as usize].changing);
+        if self.hostility.overlaps != Overlaps::Allowed {
+            let over = changing.iter().find(|&&(_, start, until)| start < end && offset < until);
+            if let Some(&(first, start, until)) = over {
+                let kind = |key: OpKey| self.flying[key.0 as usize].map_or(op.kind, |op| op.kind);
+                let overlap = Overlap {
+                    first: (kind(first), start..until),
+                    second: (op.kind, offset..end),
+                    step: self.steps,
+                };
+                if self.hostility.overlaps == Overlaps::Panic {
+                    self.bug = Some(format!("writes in flight overlap: {overlap:?}"));
+                }
+                self.overlaps.push(overlap);
+            }
+        }
+        changing.push((key, offset, end));
+    }
+
+    /// An operation has its channel.
+    fn begin(&mut self, key: OpKey) {
+        let Some(op) = &mut self.flying[key.0 as usize] else { return };
+        let Some(member) = op.kind.member() else { return };
+        let drive = &mut self.drives[member.0 as usize];
+        let latency = drive.timing.latency(op.kind, op.len, &mut self.rng);
+        let mut slowness = u64::from(drive.faults.slowness.max(1));
+        if drive.begin(op) {
+            // It tries for a while before it says so, and others may overtake it.
+            slowness *= 1 + self.rng.below(4);
+        }
+        self.schedule(self.now.saturating_add(latency.saturating_mul(slowness)), Event::Ready(key.0));
+    }
+
+    /// Does what is next, if that comes no later than `until`. Otherwise time goes on to `until`.
+    ///
+    /// # Panics
+    /// If nothing is to come and `until` is `None`.
+    pub(super) fn advance(&mut self, until: Option<u64>) -> bool {
+        match self.agenda.peek() {
+            Some(&Reverse((at, ..))) if until.is_none_or(|until| at <= until.max(self.now)) => {}
+            _ => {
+                let Some(until) = until else { self.nothing_to_come() };
+                self.now = self.now.max(until);
+                return false;
+            }
+        }
+        let Some(Reverse((at, _, event))) = self.agenda.pop() else { return false };
+        self.now = self.now.max(at);
+        match event {
+            Event::Ready(key) => self.ready(key, event),
+            Event::Done(key) => self.done(key, event),
+            Event::Pump(socket) => {
+                if self.pump(SocketId(socket)) {
+                    self.pump_soon(SocketId(socket));
+                }
+            }
+            Event::Deed(at) => {
+                if let Some(deed) = self.timed[at as usize].take() {
+                    self.perform_deed(deed);
+                }
+            }
+        }
+        true
+    }
+
+    fn nothing_to_come(&self) -> ! {
+        let kinds: Vec<_> = self.flying.iter().flatten().map(|op| op.kind).collect();
+        panic!("every task waits, for nothing that could come; on drives that hang: {kinds:?}")
+    }
+
+    /// Puts an event of a drive that hangs aside.
+    fn hangs(&mut self, key: u32, event: Event) -> Option<MemberId> {
+        let member = self.flying[key as usize]?.kind.member()?;
+        let faults = &self.drives[member.0 as usize].faults;
+        if faults.hangs {
+            self.hung.push((member, event));
+            return None;
+        }
+        Some(member)
+    }
+
+    fn ready(&mut self, key: u32, event: Event) {
+        let Some(member) = self.hangs(key, event) else { return };
+        let Some(op) = self.flying[key as usize] else { return };
+        let drive = &mut self.drives[member.0 as usize];
+        let slowness = u64::from(drive.faults.slowness.max(1));
+        match drive.timing.transfer(self.now, op.kind, op.len, slowness) {
+            Some(at) => self.schedule(at, Event::Done(key)),
+            None => self.done(key, event),
+        }
+    }
+
+    fn done(&mut self, key: u32, event: Event) {
+        let Some(member) = self.hangs(key, event) else { return };
+        self.step();
+        if self.ended {
+            return;
+        }
+        // The deed before the step may have made it hang.
+        let Some(member) = self.hangs(key, event).filter(|&of| of == member) else { return };
+        let Some(op) = self.flying[key as usize].take() else { return };
+        if let OpKind::Read { offset, .. } = op.kind {
+            // What is being written may be seen in part.
+            let end = offset.saturating_add(op.len);
+            let over = |start: u64, until: u64| start < end && offset < until;
+            if self.drives[member.0 as usize].changing.iter().any(|&(_, start, until)| over(start, until)) {
+                self.let_land(member, over);
+            }
+        }
+        let drive = &mut self.drives[member.0 as usize];
+        let result = drive.perform(&op, &self.hostility, &mut self.rng);
+        drive.changing.retain(|&(of, ..)| of.0 != key);
+        let next = drive.timing.leave();
+        let (kind, value) = match result {
+            Ok(value) => (0, value),
+            Err(_) => (1, 0),
+        };
+        self.trace.note(&[self.now, u64::from(key), kind, value]);
+        self.completed.push(Completion { key: OpKey(key), result });
+        if let Some(next) = next {
+            self.begin(next);
+        }
+    }
+
+    /// The power goes, or only the process ends: what is under way takes its effect in part or not at all, and nothing
+    /// happens any more.
+    pub(super) fn end(&mut self, power: bool) {
+        if self.ended {
+            return;
+        }
+        self.ended = true;
+        self.trace.note(&[self.now, u64::MAX, u64::from(power)]);
+        if power {
+            self.drives.iter_mut().for_each(|drive| drive.disk.cut_power(&mut self.rng));
+        }
+        let keys = self.cut_off(power);
+        self.frozen.extend(keys);
+        self.frozen.extend(self.completed.drain(..).map(|completion| completion.key));
+        self.agenda.clear();
+        self.hung.clear();
+        if let Some((scheduler, task)) = &self.watcher {
+            scheduler.wake(*task);
+        }
+    }
+
+    /// Changes under way on a drive take their effect in part, before their time: those that `which` names by their first
+    /// byte and their end.
+    fn let_land(&mut self, member: MemberId, which: impl Fn(u64, u64) -> bool) {
+        let drive = &mut self.drives[member.0 as usize];
+        for (key, start, end) in drive.changing.clone() {
+            if let Some(op) = self.flying[key.0 as usize].filter(|_| which(start, end)) {
+                drive.cut_off(&op, false, &mut self.rng);
+            }
+        }
+    }
+
+    /// All that is under way takes its effect in part; gives the keys.
+    fn cut_off(&mut self, power: bool) -> Vec<OpKey> {
+        let mut keys = Vec::new();
+        for (key, op) in self.flying.iter_mut().enumerate() {
+            let Some(op) = op.take() else { continue };
+            keys.push(OpKey(key as u32));
+            if let Some(drive) = op.kind.member().and_then(|member| self.drives.get_mut(member.0 as usize)) {
+                drive.cut_off(&op, power, &mut self.rng);
+            }
+        }
+        keys
+    }
+
+    /// Bytes may move into this end: at once, or when they have come the way.
+    fn pump_soon(&mut self, into: SocketId) {
+        if self.hostility.socket_latency.is_zero() {
+            while self.pump(into) {}
+            return;
+        }
+        let latency = self.rng.up_to(self.hostility.socket_latency.as_nanos() as u64);
+        self.schedule(self.now.saturating_add(latency), Event::Pump(into.0));
+    }
+
+    /// Moves what moves at one go; says whether it did anything.
+    fn pump(&mut self, into: SocketId) -> bool {
+        if self.rng.chance(self.hostility.socket_resets) {
+            self.pipes.reset(into, &mut self.completed);
+            return false;
+        }
+        let fragment = self.rng.chance(self.hostility.socket_fragments);
+        let most = if fragment { 1 + self.rng.below(MOST_FRAGMENT) as usize } else { usize::MAX };
+        let before = self.completed.len();
+        let more = self.pipes.pump(into, most, &mut self.completed);
+        for completion in &self.completed[before..] {
+            let moved = completion.result.unwrap_or(u64::MAX);
+            self.trace.note(&[self.now, u64::from(completion.key.0), moved]);
+        }
+        more
+    }
+
+    pub(super) fn close_socket(&mut self, socket: SocketId) {
+        let peer = self.pipes.close(socket, &mut self.completed);
+        if self.ended {
+            self.frozen.extend(self.completed.drain(..).map(|completion| completion.key));
+        } else if let Some(peer) = peer {
+            self.pump_soon(peer);
+        }
+    }
+
+    /// What waits without end for no drive is completed: the executor ends.
+    pub(super) fn cancel_all(&mut self) {
+        self.pipes.cancel_all(&mut self.completed);
+        let cancelled = |key| Completion { key, result: Err(OpError::Cancelled) };
+        self.completed.extend(self.frozen.drain(..).map(cancelled));
+    }
+
+    /// The executor has ended: what drives still have in hand takes its effect in part, and is nobody's.
+    pub(super) fn detach(&mut self) {
+        self.attached = false;
+        if self.flying.iter().any(Option::is_some) {
+            self.cut_off(false);
+            self.agenda.retain(|Reverse((_, _, event))| !matches!(event, Event::Ready(_) | Event::Done(_)));
+            self.hung.clear();
+            self.drives.iter_mut().for_each(Drive::forget_work);
+        }
+        self.flying.clear();
+        self.completed.clear();
+    }
+}
+
+/// What real drives refuse: a range that is not of whole logical blocks, or such memory.
+fn misaligned(drive: &Drive, op: &OpView<'_>) -> Option<String> {
+    let block = u64::from(drive.info.logical_block);
+    let (offset, len) = match op.kind {
+        OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, op.len),
+        OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => (offset, len),
+        _ => return None,
+    };
+    let whole = |bytes: u64| bytes.is_multiple_of(block);
+    let memory = op.segments.iter().all(|segment| whole(segment.len as u64));
+    if whole(offset) && whole(len) && memory {
+        return None;
+    }
+    let lengths: Vec<_> = op.segments.iter().map(|segment| segment.len).collect();
+    Some(format!(
+        "not aligned to logical blocks of {block}: {:?}, {len} bytes, memory of {lengths:?}",
+        op.kind
+    ))
+}

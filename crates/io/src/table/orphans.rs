@@ -1,0 +1,181 @@
+//! Operations that are given up: at the deadline of their group, or since their member is forsaken.
+//!
+//! Who waits and who owns are two things. Whoever waits for an operation that is given up gets a failure at once; the
+//! table keeps it, an orphan now, with its memory borrowed as before, until the reactor's real completion.
+
+use super::{After, GroupSlot, GroupState, NEVER, NO_GROUP, Slot, Table, index};
+use crate::buf::Buf;
+use crate::op::{Failure, MemberId, OpClass, OpError, OpKey};
+use crate::task::TaskId;
+use crate::time::Instant;
+
+/// What giving up has led to.
+#[derive(Default)]
+pub(crate) struct GivenUp {
+    /// Tasks whose groups have failures now.
+    pub(crate) wake: Vec<TaskId>,
+    /// Operations that nobody waits for any more.
+    pub(crate) orphans: Vec<OpKey>,
+}
+
+impl Table {
+    /// A launched group is given up, as far as it is not done, at `until`.
+    #[inline]
+    pub(crate) fn set_deadline(&mut self, group: u32, until: Instant) {
+        let g = &mut self.groups[group as usize];
+        if g.left == 0 || until == NEVER {
+            return;
+        }
+        g.until = until;
+        self.earliest = if self.timed == 0 { until } else { self.earliest.min(until) };
+        self.timed += 1;
+    }
+
+    /// A moment before which no deadline passes; `None` if no group with a deadline is under way.
+    #[inline]
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        (self.timed > 0).then_some(self.earliest)
+    }
+
+    /// Gives up what is due. Looks at all groups, but only when one may be due: an operation itself costs no timer.
+    #[cold]
+    pub(crate) fn expire(&mut self, now: Instant) -> GivenUp {
+        let mut given_up = GivenUp::default();
+        self.earliest = NEVER;
+        for group in 0..self.groups.len() {
+            let until = self.groups[group].until;
+            if until <= now {
+                self.give_up(group, OpError::TimedOut, |_| true, &mut given_up);
+            } else {
+                self.earliest = self.earliest.min(until);
+            }
+        }
+        given_up
+    }
+
+    /// Gives up all that is in flight on a member, and whatever is submitted to it from now on.
+    pub(crate) fn forsake(&mut self, member: MemberId) -> GivenUp {
+        let mut given_up = GivenUp::default();
+        self.member_mut(member).forsaken = true;
+        self.any_forsaken = true;
+        for group in 0..self.groups.len() {
+            let asks = |slot: &Slot| slot.kind.member() == Some(member);
+            self.give_up(group, OpError::Gone, asks, &mut given_up);
+        }
+        given_up
+    }
+
+    /// Gives up all that is in flight on members.
+    pub(crate) fn give_all_up(&mut self) -> GivenUp {
+        let mut given_up = GivenUp::default();
+        for group in 0..self.groups.len() {
+            self.give_up(group, OpError::Cancelled, |_| true, &mut given_up);
+        }
+        given_up
+    }
+
+    /// Gives up what is in flight on a member of a class and was sent at `before` or earlier.
+    pub(crate) fn give_up_on(&mut self, member: MemberId, class: OpClass, before: Instant) -> GivenUp {
+        let mut given_up = GivenUp::default();
+        let asks = |slot: &Slot| {
+            slot.kind.member() == Some(member) && slot.kind.class() == Some(class) && slot.since <= before
+        };
+        for group in 0..self.groups.len() {
+            self.give_up(group, OpError::TimedOut, asks, &mut given_up);
+        }
+        given_up
+    }
+
+    /// When the oldest operation of a class was sent that is in flight on a member, and that somebody waits for.
+    pub(crate) fn oldest(&self, member: MemberId, class: OpClass) -> Option<Instant> {
+        let asks = |slot: &&Slot| {
+            slot.kind.member() == Some(member) && slot.kind.class() == Some(class) && self.is_in_flight(slot)
+        };
+        self.slots.iter().filter(asks).map(|slot| slot.since).min()
+    }
+
+    fn is_in_flight(&self, slot: &Slot) -> bool {
+        let group = self.groups.get(slot.group as usize);
+        group.is_some_and(|group| !matches!(group.state, GroupState::Free | GroupState::Building))
+    }
+
+    /// Whether what asks the member fails at once.
+    #[inline]
+    pub(crate) fn is_forsaken(&self, member: MemberId) -> bool {
+        self.any_forsaken && self.members.get(index(member)).is_some_and(|member| member.forsaken)
+    }
+
+    /// The group's operations in flight that `which` names fail with `error` for whoever waits.
+    fn give_up(&mut self, group: usize, error: OpError, which: impl Fn(&Slot) -> bool, to: &mut GivenUp) {
+        let GroupSlot { ops, left, state, failures, until, .. } = &mut self.groups[group];
+        if matches!(state, GroupState::Free | GroupState::Building) {
+            return;
+        }
+        let before = to.orphans.len();
+        ops.retain(|&key| {
+            let slot = &mut self.slots[key.0 as usize];
+            let Some(member) = slot.kind.member() else { return true };
+            if slot.group != group as u32 || !which(slot) {
+                return true;
+            }
+            slot.group = NO_GROUP;
+            slot.holds.iter().for_each(Buf::lend);
+            let state = &mut self.members[index(member)];
+            state.orphans += 1;
+            state.counters.given_up += 1;
+            failures.push(Failure { tag: slot.tag, kind: slot.kind, error });
+            to.orphans.push(key);
+            false
+        });
+        let count = to.orphans.len() - before;
+        if count == 0 {
+            return;
+        }
+        *left -= count as u32;
+        let done = *left == 0;
+        if done && *until != NEVER {
+            *until = NEVER;
+            self.timed -= 1;
+        }
+        match *state {
+            GroupState::Waiting(task) => to.wake.push(task),
+            _ if done => self.free_group(group as u32),
+            _ => {}
+        }
+    }
+
+    /// The reactor has let go of an orphan.
+    #[cold]
+    pub(super) fn orphan_ended(&mut self, key: OpKey) -> After {
+        let slot = &mut self.slots[key.0 as usize];
+        slot.holds.iter().for_each(Buf::given_back);
+        slot.release();
+        slot.sent = false;
+        let member = slot.kind.member();
+        self.free_slots.push(key.0);
+        self.in_flight -= 1;
+        let Some(member) = member else { return After::Nothing };
+        let state = &mut self.members[index(member)];
+        state.orphans -= 1;
+        state.counters.late += 1;
+        After::OrphanEnded(member)
+    }
+
+    /// Operations on the member that nobody waits for, and that have not completed.
+    pub(crate) fn orphans(&self, member: MemberId) -> usize {
+        self.members.get(index(member)).map_or(0, |member| member.orphans as usize)
+    }
+
+    /// `task` is to look again when an orphan of the member has ended.
+    pub(crate) fn wait_for_orphans(&mut self, member: MemberId, task: TaskId) {
+        if !self.orphan_waiters.contains(&(member, task)) {
+            self.orphan_waiters.push((member, task));
+        }
+    }
+
+    /// The tasks that wait for a member's orphans; they ask again if they still do.
+    pub(crate) fn take_orphan_waiters(&mut self, member: MemberId) -> Vec<TaskId> {
+        let waiters = &mut self.orphan_waiters;
+        waiters.extract_if(.., |(of, _)| *of == member).map(|(_, task)| task).collect()
+    }
+}

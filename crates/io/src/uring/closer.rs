@@ -1,0 +1,33 @@
+//! Closing members without waiting for their devices.
+
+use std::sync::mpsc::channel;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use crate::device::Device;
+
+/// Unlocks and closes devices. Closing a file can wait for its file system; so that no member waits for another, each such
+/// one has a thread. Those that have not ended within `patience` are left behind.
+pub(super) fn close(devices: impl IntoIterator<Item = Device>, patience: Duration) {
+    let until = Instant::now() + patience;
+    let (done, ended) = channel::<()>();
+    for device in devices {
+        if !device.may_wait() {
+            device.unlock();
+            drop(device);
+            continue;
+        }
+        let done = done.clone();
+        let close = move || {
+            // The ring may keep the file open for a while.
+            device.unlock();
+            drop(device);
+            drop(done);
+        };
+        // Without a thread the file is closed here and now: the closure is dropped.
+        let _ = Builder::new().name("close-member".into()).spawn(close);
+    }
+    drop(done);
+    // Nothing is ever sent: it ends when the last thread has.
+    let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+}

@@ -1,0 +1,115 @@
+//! A look at a member itself: how large it is now, and whether its name still leads to it.
+//!
+//! Both are asked of the kernel as operations, since a file system may take its time to answer; only the size of a block
+//! device, which the kernel always knows, is read at once.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+use io_uring::{opcode, squeue, types};
+use rustix::fs::{AtFlags, Statx, StatxFlags};
+use rustix::ioctl::{Getter, ioctl, opcode::read};
+
+use crate::device::{Device, Identity};
+use crate::op::{OpError, Place, Probe};
+
+/// `BLKGETSIZE64` of `linux/fs.h`: `_IOR(0x12, 114, size_t)`, which fills 64 bits whatever `size_t` is.
+const BLKGETSIZE64: rustix::ioctl::Opcode = read::<usize>(0x12, 114);
+
+/// What a member was opened as.
+pub(super) struct Origin {
+    fd: RawFd,
+    /// Absolute, so that it means the same whatever the process's directory.
+    name: CString,
+    identity: Identity,
+}
+
+impl Origin {
+    pub(super) fn of(device: &Device) -> Self {
+        let path = std::path::absolute(device.path()).unwrap_or_else(|_| device.path().to_path_buf());
+        // It was opened by this name, so that there is no zero in it.
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+        Self { fd: device.as_fd().as_raw_fd(), name, identity: device.identity() }
+    }
+}
+
+/// A look under way: a file is looked at itself, and then what has its name; of a block device the name suffices.
+pub(super) struct Look {
+    answer: Statx,
+    size: u64,
+    /// The file has a name somewhere.
+    linked: bool,
+    by_name: bool,
+}
+
+impl Look {
+    pub(super) fn new(origin: &Origin) -> Self {
+        // SAFETY: a `Statx` is plain numbers.
+        let answer = unsafe { core::mem::zeroed() };
+        Self { answer, size: 0, linked: true, by_name: origin.identity.is_block() }
+    }
+
+    /// What to ask the kernel next. The answer's memory is in use until the completion.
+    pub(super) fn entry(&mut self, origin: &Origin) -> squeue::Entry {
+        let into: *mut types::statx = (&raw mut self.answer).cast();
+        let wanted = StatxFlags::BASIC_STATS.bits();
+        let entry = if self.by_name {
+            opcode::Statx::new(types::Fd(libc::AT_FDCWD), origin.name.as_ptr(), into)
+        } else {
+            let flags = AtFlags::EMPTY_PATH.bits() as i32;
+            opcode::Statx::new(types::Fd(origin.fd), c"".as_ptr(), into).flags(flags)
+        };
+        entry.mask(wanted).build()
+    }
+
+    /// The kernel has answered: what the member is, or `None` if there is more to ask.
+    pub(super) fn answered(
+        &mut self,
+        device: &Device,
+        result: Result<u32, i32>,
+    ) -> Option<Result<Probe, OpError>> {
+        let origin = device.identity();
+        if !self.by_name {
+            if let Err(errno) = result {
+                return Some(Err(OpError::Medium(errno)));
+            }
+            (self.size, self.linked) = (self.answer.stx_size, self.answer.stx_nlink > 0);
+            self.by_name = true;
+            return None;
+        }
+        let place = match result {
+            Ok(_) if Identity::of(&self.answer) == origin => Place::There,
+            Ok(_) => Place::Replaced,
+            Err(libc::ENOENT | libc::ENOTDIR) => Place::Deleted,
+            // The way there is closed to us: the file itself knows best.
+            Err(_) if self.linked => Place::There,
+            Err(_) => Place::Deleted,
+        };
+        if origin.is_block() {
+            match size_of(device) {
+                // A loop device stays as large as it is when its file is cut.
+                Ok(size) => self.size = size.min(device.info().size.saturating_sub(lacks(device))),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(Probe { size: self.size, place }))
+    }
+}
+
+/// By how many bytes a device's file is shorter than it was when it was opened, as far as the kernel knows: the file system
+/// itself is not asked, so that nothing waits for one that hangs. Zero if there is no file.
+pub(super) fn lacks(device: &Device) -> u64 {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    device.file().map_or(0, |(file, size)| {
+        let now = rustix::fs::statx(file, c"", flags, StatxFlags::SIZE);
+        now.map_or(0, |now| size.saturating_sub(now.stx_size))
+    })
+}
+
+/// Bytes of a block device: a number that the kernel keeps. No lock is taken and no device asked.
+fn size_of(device: &Device) -> Result<u64, OpError> {
+    // SAFETY: the kernel writes 64 bits.
+    let size = unsafe { ioctl(device.as_fd(), Getter::<BLKGETSIZE64, u64>::new()) };
+    size.map_err(|errno| OpError::Medium(errno.raw_os_error()))
+}

@@ -1,0 +1,185 @@
+//! Members of the real world that change under the server: files made shorter, deleted, replaced.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use brindle_io::device::{Access, Device};
+use brindle_io::uring::Uring;
+use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Place, Probe};
+use brindle_testkit::skip::{Missing, or_skip};
+use tempfile::TempDir;
+
+const SIZE: u64 = 1 << 20;
+
+struct World {
+    dir: TempDir,
+    uring: Uring,
+    io: Io,
+}
+
+fn world() -> Option<World> {
+    let uring = or_skip(Uring::new().map_err(|error| Missing::new(error.to_string())))?;
+    Some(World { dir: TempDir::new().unwrap(), io: Io::new(Box::new(uring.clone())), uring })
+}
+
+impl World {
+    fn file(&self, name: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, vec![7; SIZE as usize]).unwrap();
+        path
+    }
+
+    fn open(&self, path: &Path) -> MemberId {
+        self.uring.add_member(Device::open(path, Access::Write).unwrap())
+    }
+
+    fn probe(&self, member: MemberId) -> Probe {
+        let until = self.io.now().after(Duration::from_secs(600));
+        self.io.block_on(self.io.probe(member, until)).unwrap()
+    }
+
+    fn write(&self, member: MemberId, offset: u64, len: usize) -> Result<(), OpError> {
+        let pool = self.io.pool(len);
+        self.io.block_on(async {
+            let buf = pool.alloc(len).await;
+            let mut group = self.io.group();
+            group.write(member, offset, &buf.all(), false);
+            group.submit().await.ok()
+        })
+    }
+
+    fn read(&self, member: MemberId, offset: u64, len: usize) -> Result<Vec<u8>, OpError> {
+        let pool = self.io.pool(len);
+        self.io.block_on(async {
+            let buf = pool.alloc(len).await;
+            let mut group = self.io.group();
+            group.read(member, offset, &buf.all());
+            group.submit().await.ok()?;
+            Ok(buf.bytes().to_vec())
+        })
+    }
+}
+
+fn truncate(path: &Path, size: u64) {
+    File::options().write(true).open(path).unwrap().set_len(size).unwrap();
+}
+
+#[test]
+fn a_file_made_shorter_is_seen_in_its_size_and_in_reads() {
+    let Some(world) = world() else { return };
+    let path = world.file("m");
+    let member = world.open(&path);
+    assert_eq!(world.probe(member), Probe { size: SIZE, place: Place::There });
+    // At a page, at a sector, and within one: a direct read ends early, at a place from which no other can go on.
+    for size in [SIZE / 2, SIZE / 2 - 512, SIZE / 2 - 100, 1, 0] {
+        truncate(&path, size);
+        assert_eq!(world.probe(member), Probe { size, place: Place::There });
+        assert_eq!(world.read(member, 0, SIZE as usize), Err(OpError::Truncated), "all, of {size} bytes");
+        let last = size / PAGE as u64 * PAGE as u64;
+        assert_eq!(world.read(member, last, PAGE), Err(OpError::Truncated), "the last page of {size} bytes");
+        assert_eq!(world.read(member, SIZE - PAGE as u64, PAGE), Err(OpError::Truncated));
+    }
+    truncate(&path, SIZE);
+    assert_eq!(world.read(member, 0, PAGE), Ok(vec![0; PAGE]));
+    assert_eq!(world.probe(member).size, SIZE, "and long again");
+}
+
+#[test]
+fn a_file_that_was_made_shorter_is_not_made_long_again_by_a_write() {
+    let Some(world) = world() else { return };
+    let path = world.file("m");
+    let member = world.open(&path);
+    truncate(&path, SIZE / 2);
+    for offset in [0, SIZE / 2, SIZE - PAGE as u64] {
+        assert_eq!(world.write(member, offset, PAGE), Err(OpError::Truncated), "at byte {offset}");
+    }
+    assert_eq!(path.metadata().unwrap().len(), SIZE / 2);
+}
+
+#[test]
+fn a_hole_in_a_file_that_was_made_shorter_is_no_content() {
+    let Some(world) = world() else { return };
+    let path = world.file("m");
+    let member = world.open(&path);
+    truncate(&path, 0);
+    // As a write that was under way when it was made shorter.
+    let file = File::options().write(true).open(&path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[9; PAGE], SIZE / 2).unwrap();
+    assert_eq!(world.read(member, 0, PAGE), Err(OpError::Truncated));
+}
+
+#[test]
+fn a_file_that_lost_its_name_is_told_from_one_whose_name_another_has() {
+    let Some(world) = world() else { return };
+    let (path, link) = (world.file("m"), world.dir.path().join("link"));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let (member, by_link) = (world.open(&path), world.file("other"));
+    let place = || world.probe(member).place;
+    let elsewhere = world.dir.path().join("elsewhere");
+    fs::rename(&path, &elsewhere).unwrap();
+    assert_eq!(place(), Place::Deleted, "renamed: it would not be found any more");
+    fs::rename(&elsewhere, &path).unwrap();
+    assert_eq!(place(), Place::There);
+    fs::rename(&by_link, &path).unwrap();
+    assert_eq!(place(), Place::Replaced);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(place(), Place::Deleted);
+    assert_eq!(world.read(member, 0, PAGE), Ok(vec![7; PAGE]), "it still serves");
+    // A name that is a link counts for what it leads to.
+    world.file("m");
+    let member = world.open(&link);
+    assert_eq!(world.probe(member).place, Place::There);
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(world.file("third"), &link).unwrap();
+    assert_eq!(world.probe(member).place, Place::Replaced);
+}
+
+/// A loop device, let go when dropped.
+struct Loop(PathBuf);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+fn loop_over(file: &Path) -> Result<Loop, Missing> {
+    let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
+    let made = made.map_err(|error| Missing::new(format!("losetup: {error}")))?;
+    if !made.status.success() {
+        return Err(Missing::new(String::from_utf8_lossy(&made.stderr).trim().to_owned()));
+    }
+    Ok(Loop(String::from_utf8_lossy(&made.stdout).trim().into()))
+}
+
+#[test]
+fn a_block_device_made_shorter_is_seen_too() {
+    let Some(world) = world() else { return };
+    let file = world.file("backing");
+    let Some(device) = or_skip(loop_over(&file)) else { return };
+    let member = world.open(&device.0);
+    assert_eq!(world.probe(member), Probe { size: SIZE, place: Place::There });
+    truncate(&file, SIZE / 2);
+    assert!(Command::new("losetup").arg("--set-capacity").arg(&device.0).status().unwrap().success());
+    assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: Place::There });
+    assert_eq!(world.read(member, 0, SIZE as usize), Err(OpError::Truncated));
+    assert_eq!(world.read(member, SIZE / 2, PAGE), Err(OpError::Truncated));
+    assert_eq!(world.read(member, 0, PAGE), Err(OpError::Truncated));
+    world.uring.close_member(member);
+}
+
+#[test]
+fn a_loop_device_whose_file_was_cut_is_shorter_though_it_does_not_say_so() {
+    let Some(world) = world() else { return };
+    let file = world.file("backing");
+    let Some(device) = or_skip(loop_over(&file)) else { return };
+    let member = world.open(&device.0);
+    assert_eq!(world.read(member, 0, PAGE), Ok(vec![7; PAGE]));
+    truncate(&file, SIZE / 2);
+    assert_eq!(world.probe(member), Probe { size: SIZE / 2, place: Place::There });
+    assert_eq!(world.write(member, SIZE - PAGE as u64, PAGE), Err(OpError::Truncated));
+    assert_eq!(world.read(member, 0, PAGE), Err(OpError::Truncated));
+    assert_eq!(file.metadata().unwrap().len(), SIZE / 2, "no write makes it long again");
+    world.uring.close_member(member);
+}

@@ -1,0 +1,230 @@
+//! Searches for storms that break a promise: new seeds on all cores, for as long as it is told.
+//!
+//! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
+//! replays it, and its exit status is 1.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use brindle_testkit::faults::Fault;
+use brindle_testkit::random::Random;
+use brindle_testkit::storm::{self, Calm, Failure, Plan, Strike, Tally};
+
+/// Cuts of each seed's storm.
+const CUTS: u64 = 24;
+
+/// What is told on the command line.
+struct Options {
+    seed: u64,
+    /// Replays: the power goes just before this step, if at all.
+    cut: Option<Option<u64>>,
+    time: Duration,
+    threads: usize,
+    /// Seeds at most.
+    seeds: u64,
+    /// Goes on after a failure.
+    keep_going: bool,
+    /// A pair of a fault and a condition that never met is a failure.
+    complete: bool,
+    /// Kinds of faults.
+    kinds: Vec<Fault>,
+}
+
+fn main() -> ExitCode {
+    let options = match options(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(wrong) => {
+            eprintln!(
+                "{wrong}\nstorm [--seed N] [--cut N] [--minutes N | --seconds N] [--threads N] [--seeds N] [--faults a,b|none] [--keep-going] [--complete]"
+            );
+            return ExitCode::from(2);
+        }
+    };
+    // A panic of the engine is told with its seed; its text is part of that.
+    if options.cut.is_none() {
+        std::panic::set_hook(Box::new(|_| ()));
+    }
+    match options.cut {
+        Some(cut) => replay(&options, cut),
+        None => search(&options),
+    }
+}
+
+fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut options = Options {
+        seed: 0,
+        cut: None,
+        time: Duration::from_secs(60),
+        threads: cores,
+        seeds: u64::MAX,
+        keep_going: false,
+        complete: false,
+        kinds: Fault::ALL.to_vec(),
+    };
+    while let Some(flag) = args.next() {
+        let mut number = || {
+            let value = args.next().ok_or(format!("{flag} needs a number"))?;
+            value.parse::<u64>().map_err(|_| format!("{flag} {value}: no number"))
+        };
+        match flag.as_str() {
+            "--seed" => options.seed = number()?,
+            "--minutes" => options.time = Duration::from_secs(number()? * 60),
+            "--seconds" => options.time = Duration::from_secs(number()?),
+            "--threads" => options.threads = number()?.max(1) as usize,
+            "--seeds" => options.seeds = number()?,
+            "--keep-going" => options.keep_going = true,
+            "--complete" => options.complete = true,
+            "--cut" => options.cut = Some(cut(&args.next().unwrap_or_default())?),
+            "--faults" => options.kinds = kinds(&args.next().unwrap_or_default())?,
+            _ => return Err(format!("{flag}: no such flag")),
+        }
+    }
+    Ok(options)
+}
+
+fn cut(step: &str) -> Result<Option<u64>, String> {
+    if step == "none" {
+        Ok(None)
+    } else {
+        step.parse().map(Some).map_err(|_| format!("--cut {step}: no number"))
+    }
+}
+
+fn kinds(list: &str) -> Result<Vec<Fault>, String> {
+    let named = |name: &str| {
+        let fault = Fault::ALL.into_iter().find(|fault| fault.to_string().replace(' ', "-") == name);
+        fault.ok_or(format!("{name}: no such fault"))
+    };
+    list.split(',').filter(|&name| name != "none").map(named).collect()
+}
+
+fn list(kinds: &[Fault]) -> String {
+    let names: Vec<String> = kinds.iter().map(|fault| fault.to_string().replace(' ', "-")).collect();
+    if names.is_empty() { "none".into() } else { names.join(",") }
+}
+
+fn replay(options: &Options, cut: Option<u64>) -> ExitCode {
+    println!("seed {}, cut {cut:?}: {}", options.seed, Plan::new(options.seed));
+    let storm = storm::run(options.seed, cut, &options.kinds);
+    println!("{}", storm.tally.table(&strikes(&options.kinds)));
+    match storm.failure {
+        None => {
+            println!(
+                "{} lives, {} power cuts, {} forced: nothing wrong",
+                storm.life, storm.cuts, storm.forced
+            );
+            ExitCode::SUCCESS
+        }
+        Some(failure) => {
+            println!("life {}: {failure}", storm.life);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn strikes(kinds: &[Fault]) -> Vec<Strike> {
+    [Strike::PowerCut].into_iter().chain(kinds.iter().map(|&fault| Strike::Fault(fault))).collect()
+}
+
+/// What all threads have found.
+#[derive(Default)]
+struct Found {
+    runs: u64,
+    cuts: u64,
+    forced: u64,
+    tally: Tally,
+    failures: u64,
+}
+
+fn search(options: &Options) -> ExitCode {
+    let (next, stop) = (AtomicU64::new(options.seed), AtomicBool::new(false));
+    let found = Mutex::new(Found::default());
+    let began = Instant::now();
+    let last = options.seed.saturating_add(options.seeds);
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads {
+            scope.spawn(|| {
+                while began.elapsed() < options.time && !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= last {
+                        break;
+                    }
+                    let failed = storms_of(seed, options, &found, &|| began.elapsed() < options.time);
+                    if failed && !options.keep_going {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    report(options, &found, began.elapsed(), next.into_inner().min(last) - options.seed)
+}
+
+/// All storms of a seed; tells whether one failed.
+fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn Fn() -> bool) -> bool {
+    let mut own = Found::default();
+    match Calm::of(seed) {
+        Err(failure) => tell(seed, None, 1, &failure, options, &mut own),
+        Ok(calm) => {
+            let mut random = Random::stream(seed, 0x6375_7473);
+            for _ in 0..CUTS {
+                if !time_left() || own.failures > 0 && !options.keep_going {
+                    break;
+                }
+                let cut = Some(calm.cut(&mut random));
+                let storm = storm::run(seed, cut, &options.kinds);
+                own.runs += 1;
+                own.cuts += storm.cuts;
+                own.forced += storm.forced;
+                own.tally.add(&storm.tally);
+                if let Some(failure) = storm.failure {
+                    tell(seed, cut, storm.life, &failure, options, &mut own);
+                }
+            }
+        }
+    }
+    let failed = own.failures > 0;
+    if let Ok(mut all) = found.lock() {
+        all.runs += own.runs;
+        all.cuts += own.cuts;
+        all.forced += own.forced;
+        all.failures += own.failures;
+        all.tally.add(&own.tally);
+    }
+    failed
+}
+
+fn tell(seed: u64, cut: Option<u64>, life: u64, failure: &Failure, options: &Options, own: &mut Found) {
+    own.failures += 1;
+    let kinds =
+        if options.kinds == Fault::ALL { String::new() } else { format!(" FAULTS={}", list(&options.kinds)) };
+    let cut = cut.map_or("none".into(), |cut| cut.to_string());
+    println!("FAILED: make storm SEED={seed} CUT={cut}{kinds} # life {life}: {failure}");
+}
+
+fn report(options: &Options, found: &Found, took: Duration, seeds: u64) -> ExitCode {
+    let strikes = strikes(&options.kinds);
+    let rate = found.cuts as f64 / took.as_secs_f64();
+    println!("{}", found.tally.table(&strikes));
+    println!(
+        "{seeds} seeds from {}, {} runs, {} power cuts ({} starts by force), {} failures in {:.0} s: {rate:.0} cuts a second, {:.0} on each of {} threads",
+        options.seed,
+        found.runs,
+        found.cuts,
+        found.forced,
+        found.failures,
+        took.as_secs_f64(),
+        rate / options.threads as f64,
+        options.threads,
+    );
+    let missed = found.tally.never_met(&strikes);
+    for (strike, condition) in missed.iter().filter(|_| options.complete) {
+        println!("never met: {strike} while {condition}");
+    }
+    let incomplete = options.complete && !missed.is_empty();
+    if found.failures > 0 || found.cuts == 0 || incomplete { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,182 @@
+//! A volume in RAM that remembers what was asked of it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_array::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
+use brindle_io::{Io, PAGE, Slice};
+
+use crate::random::Random;
+
+/// What a volume was asked for, in the order in which it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Offset and bytes.
+    Read(u64, usize),
+    /// Offset, bytes, FUA.
+    Write(u64, usize, bool),
+    /// A flush.
+    Flush,
+    /// Offset and bytes.
+    Discard(u64, u64),
+    /// Offset, bytes and how.
+    Zeroes(u64, u64, ZeroOptions),
+}
+
+/// Bytes in RAM. Pages that were discarded or zeroed without `keep_allocated` are holes.
+pub struct RamVolume {
+    io: Io,
+    limits: Limits,
+    bytes: RefCell<Vec<u8>>,
+    holes: RefCell<Vec<bool>>,
+    /// Requests wait for up to so many turns of the executor, so that they end in another order than they began.
+    turns: Cell<u32>,
+    chance: RefCell<Random>,
+    /// What it was asked for, as far back as the start or the first 100,000 requests.
+    pub asked: RefCell<Vec<Asked>>,
+    /// What the next requests end with.
+    pub error: Cell<Option<VolumeError>>,
+    /// Requests that are under way.
+    pub busy: Cell<usize>,
+}
+
+impl RamVolume {
+    /// `size` zeroes, all of them holes.
+    pub fn new(io: &Io, size: u64) -> Rc<Self> {
+        Self::with(io, |limits| limits.size = size)
+    }
+
+    /// A volume whose limits are changed before it is made.
+    pub fn with(io: &Io, change: impl FnOnce(&mut Limits)) -> Rc<Self> {
+        let mut limits = Limits {
+            size: 1 << 20,
+            block: 512,
+            preferred: 4096,
+            optimal: 0,
+            read_only: false,
+            discard: true,
+        };
+        change(&mut limits);
+        let size = limits.size as usize;
+        Rc::new(Self {
+            io: io.clone(),
+            limits,
+            bytes: RefCell::new(vec![0; size]),
+            holes: RefCell::new(vec![true; size.div_ceil(PAGE)]),
+            turns: Cell::new(0),
+            chance: RefCell::new(Random::new(1)),
+            asked: RefCell::default(),
+            error: Cell::new(None),
+            busy: Cell::new(0),
+        })
+    }
+
+    /// From now on each request waits for up to `turns` turns.
+    pub fn dawdle(&self, turns: u32) {
+        self.turns.set(turns);
+    }
+
+    /// Copies bytes out of it beside the server's back.
+    pub fn content(&self, offset: usize, len: usize) -> Vec<u8> {
+        self.bytes.borrow()[offset..offset + len].to_vec()
+    }
+
+    /// Changes the content beside the server's back.
+    pub fn set_content(&self, offset: usize, from: &[u8]) {
+        self.bytes.borrow_mut()[offset..offset + from.len()].copy_from_slice(from);
+        self.allocate(offset as u64, from.len() as u64, true);
+    }
+
+    fn allocate(&self, offset: u64, len: u64, allocated: bool) {
+        let (first, last) = if allocated {
+            (offset / PAGE as u64, (offset + len).div_ceil(PAGE as u64))
+        } else {
+            (offset.div_ceil(PAGE as u64), (offset + len) / PAGE as u64)
+        };
+        if first < last {
+            self.holes.borrow_mut()[first as usize..last as usize].fill(!allocated);
+        }
+    }
+
+    async fn begin(&self, asked: Asked) -> Result<Busy<'_>, VolumeError> {
+        self.busy.set(self.busy.get() + 1);
+        let busy = Busy(self);
+        if self.turns.get() > 0 {
+            let turns = self.chance.borrow_mut().below(u64::from(self.turns.get()) + 1);
+            for _ in 0..turns {
+                self.io.yield_now().await;
+            }
+        }
+        let mut log = self.asked.borrow_mut();
+        if log.len() < 100_000 {
+            log.push(asked);
+        }
+        self.error.get().map_or(Ok(busy), Err)
+    }
+}
+
+struct Busy<'a>(&'a RamVolume);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.set(self.0.busy.get() - 1);
+    }
+}
+
+impl Volume for RamVolume {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
+        let _busy = self.begin(Asked::Read(offset, into.len())).await?;
+        let at = offset as usize;
+        into.bytes_mut().copy_from_slice(&self.bytes.borrow()[at..at + into.len()]);
+        Ok(())
+    }
+
+    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
+        let _busy = self.begin(Asked::Write(offset, from.len(), fua)).await?;
+        self.set_content(offset as usize, &from.bytes());
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        self.begin(Asked::Flush).await.map(|_| ())
+    }
+
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let _busy = self.begin(Asked::Discard(offset, len)).await?;
+        self.bytes.borrow_mut()[offset as usize..(offset + len) as usize].fill(0);
+        self.allocate(offset, len, false);
+        Ok(())
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        let _busy = self.begin(Asked::Zeroes(offset, len, options)).await?;
+        if options.fast_only && len > 1 << 20 {
+            return Err(VolumeError::Unsupported);
+        }
+        self.bytes.borrow_mut()[offset as usize..(offset + len) as usize].fill(0);
+        self.allocate(offset, len, options.keep_allocated);
+        Ok(())
+    }
+
+    async fn allocation(
+        &self,
+        offset: u64,
+        len: u64,
+        found: &mut Vec<Allocation>,
+    ) -> Result<(), VolumeError> {
+        let holes = self.holes.borrow();
+        let mut at = offset;
+        while at < offset + len {
+            let page = at / PAGE as u64;
+            let next = ((page + 1) * PAGE as u64).min(self.limits.size);
+            let hole = holes[page as usize];
+            found.push(Allocation { len: next - at, hole, zero: hole });
+            at = next;
+        }
+        Ok(())
+    }
+}

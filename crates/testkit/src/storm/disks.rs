@@ -1,0 +1,173 @@
+//! What stands on the drives at the end of a life, whoever reads it next: md takes the members too, it takes no superblock
+//! that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is but one behind.
+
+use brindle_array::{Array, RoleState};
+use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
+use brindle_io::MemberId;
+use brindle_io::sim::Sim;
+use brindle_layout::Geometry;
+
+use super::judge::Failure;
+use crate::shape::Shape;
+
+/// The superblocks on all drives, of those too that do not answer.
+pub(super) struct Disks(Vec<Disk>);
+
+struct Disk {
+    role: u16,
+    superblock: Superblock,
+    /// The power went while it was written.
+    torn: bool,
+}
+
+/// Members by what the engine knew of them when its life ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// In use.
+    in_sync: Vec<u16>,
+    /// Out of use since this life, and recorded as that: writes without them may have been acknowledged.
+    failed: Vec<u16>,
+}
+
+impl Known {
+    /// What an array knows; nothing while it is recording.
+    pub(super) fn of(array: &Array) -> Self {
+        if array.state_change().is_some() {
+            return Self::default();
+        }
+        let are =
+            |state| (0..array.geometry().members()).filter(|&role| array.state(role) == state).collect();
+        Self { in_sync: are(RoleState::InSync), failed: are(RoleState::Failed) }
+    }
+}
+
+impl Disks {
+    /// Looks beside the engine's back. What makes no sense is left out: assembly will tell.
+    pub(super) fn look(sim: &Sim, drives: &[MemberId], shape: &Shape) -> Self {
+        let (version, size) = (shape.version, shape.device_bytes());
+        let Some(offset) = version.superblock_offset(size) else { return Self(Vec::new()) };
+        let disk = |(role, &drive): (u16, &MemberId)| {
+            let mut bytes = [0; SUPERBLOCK_BYTES];
+            sim.peek(drive, offset, &mut bytes);
+            let whole = Superblock::parse(version, &bytes, size).ok();
+            let torn = whole.is_none();
+            let superblock = whole.or_else(|| Superblock::parse_torn(version, &bytes, size))?;
+            Some(Disk { role, superblock, torn })
+        };
+        Self((0..).zip(drives).filter_map(disk).collect())
+    }
+
+    /// The member with the highest event count among those that `may` be asked for.
+    pub(super) fn newest(&self, may: impl Fn(u16) -> bool) -> Option<u16> {
+        let asked = self.0.iter().filter(|disk| may(disk.role));
+        asked.max_by_key(|disk| disk.superblock.events).map(|disk| disk.role)
+    }
+
+    /// Of the members to which nothing has happened, no more are torn than the array can lose beside those that are
+    /// recorded as failed; one always may be.
+    pub(super) fn judge_torn(&self, geometry: &Geometry, struck: &[u16]) -> Result<(), Failure> {
+        let torn = self.0.iter().filter(|disk| disk.torn && !struck.contains(&disk.role));
+        let torn: Vec<u16> = torn.map(|disk| disk.role).collect();
+        let lost: Vec<u16> = (0..geometry.members())
+            .filter(|&role| torn.contains(&role) || self.0.iter().any(|disk| disk.disowns(role)))
+            .collect();
+        if torn.len() < 2 || geometry.can_lose(&lost) { Ok(()) } else { Err(Failure::TornTogether(torn)) }
+    }
+
+    /// Members that were recorded as failed are two events behind each that is in use.
+    pub(super) fn judge_behind(&self, known: &Known) -> Result<(), Failure> {
+        let counts = self.0.iter().filter(|disk| known.in_sync.contains(&disk.role));
+        let Some(least) = counts.map(|disk| disk.superblock.events).min() else { return Ok(()) };
+        let near = |disk: &&Disk| {
+            let own = &disk.superblock;
+            let claims = !disk.torn && matches!(own.role(), DeviceRole::Active(_));
+            known.failed.contains(&disk.role) && claims && own.events + 2 > least
+        };
+        match self.0.iter().find(near) {
+            Some(disk) => Err(Failure::NotBehind(disk.role)),
+            None => Ok(()),
+        }
+    }
+
+    /// After a stop the members in use have whole superblocks of one count.
+    pub(super) fn judge_whole(&self, known: &Known) -> Result<(), Failure> {
+        let in_use = || self.0.iter().filter(|disk| known.in_sync.contains(&disk.role));
+        let newest = in_use().map(|disk| disk.superblock.events).max();
+        let left: Vec<u16> = in_use()
+            .filter(|disk| disk.torn || Some(disk.superblock.events) < newest)
+            .map(|disk| disk.role)
+            .collect();
+        if left.is_empty() { Ok(()) } else { Err(Failure::LeftBehind(left)) }
+    }
+}
+
+impl Disk {
+    /// Whether its table calls the member of a role failed.
+    fn disowns(&self, role: u16) -> bool {
+        let own = &self.superblock;
+        // The members stand side by side in the table, in their order.
+        let number = own.device_number + u32::from(role) - u32::from(self.role);
+        own.role_of(number) == DeviceRole::Faulty
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::{encoded, planned};
+    use brindle_io::sim::Model;
+    use brindle_layout::Level;
+
+    /// Drives with a long table, changed by hand.
+    fn disks(shape: &Shape, change: impl Fn(u16, &mut Superblock)) -> (Sim, Vec<MemberId>) {
+        let sim = Sim::new(1);
+        let drives = crate::world::drives(&sim, shape, Model::nvme());
+        for disk in Disks::look(&sim, &drives, shape).0 {
+            let mut changed = disk.superblock;
+            change(disk.role, &mut changed);
+            sim.poke(drives[usize::from(disk.role)], changed.super_offset, &encoded(&changed));
+        }
+        (sim, drives)
+    }
+
+    fn shape() -> Shape {
+        Shape::new(Level::Raid5, 3).metadata(brindle_format::md::Version::V1_2, 384)
+    }
+
+    #[test]
+    fn a_failed_member_must_be_two_events_behind() {
+        let known = Known { in_sync: vec![0, 1], failed: vec![2] };
+        let all = Known { in_sync: vec![0, 1, 2], failed: Vec::new() };
+        for (lead, enough) in [(0, false), (1, false), (2, true)] {
+            let (sim, drives) = disks(&shape(), |role, sb| sb.events += if role < 2 { lead } else { 0 });
+            let disks = Disks::look(&sim, &drives, &shape());
+            assert_eq!(disks.judge_behind(&known).is_ok(), enough, "{lead} ahead");
+            assert!(disks.judge_whole(&known).is_ok());
+            assert_eq!(disks.judge_whole(&all).is_ok(), lead == 0, "a member in use must not lag");
+        }
+    }
+
+    #[test]
+    fn one_superblock_may_be_torn_but_not_more_than_the_array_can_lose() {
+        // The failure of the last member is being recorded: of the others the first sector is old, the second new.
+        let shape = shape();
+        let (sim, drives) = disks(&shape, |_, _| ());
+        let (new, _) = disks(&shape, |role, sb| {
+            let last = sb.roles.len() - 1;
+            (sb.roles[last], sb.events) =
+                if role < 2 { (DeviceRole::Faulty, sb.events + 1) } else { (sb.roles[last], sb.events) };
+        });
+        let geometry = planned(&shape.spec()).geometry;
+        let offset = shape.superblocks()[0].0 + 512;
+        for (torn, fine) in [(0, true), (1, false)] {
+            let mut sector = [0; 512];
+            new.peek(drives[torn], offset, &mut sector);
+            sim.poke(drives[torn], offset, &sector);
+            let judged = Disks::look(&sim, &drives, &shape).judge_torn(&geometry, &[2]);
+            assert_eq!(judged.is_ok(), fine, "{judged:?}");
+            assert_eq!(Disks::look(&sim, &drives, &shape).newest(|role| role != 0), Some(2));
+            let known = Known { in_sync: vec![0], failed: Vec::new() };
+            assert!(Disks::look(&sim, &drives, &shape).judge_whole(&known).is_err(), "it is torn");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What breaks a promise.
+
+use core::fmt;
+
+use brindle_array::assembly::AssemblyError;
+use brindle_array::{OpenError, SyncReport, VolumeError};
+use brindle_io::OpError;
+
+use super::standstill::Standstill;
+use crate::client::Trouble;
+
+/// A promise that was broken.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// A client was not served as it should have been.
+    Client(Trouble),
+    /// A drive that is there could not be looked at.
+    Look(OpError),
+    /// The members form no array any more.
+    Assembly(AssemblyError),
+    /// The array can't be opened.
+    Open(OpenError),
+    /// Members to which nothing had happened are no longer part of the array.
+    ThrownOut(Vec<u16>),
+    /// The engine failed at something that it must do.
+    Engine {
+        /// What: resync, check or stop.
+        what: &'static str,
+        /// How.
+        error: VolumeError,
+    },
+    /// After a stop the array does not start clean without members that it can do without.
+    NotEnough(Vec<u16>),
+    /// After a cut superblocks of more members are torn than the array can lose.
+    TornTogether(Vec<u16>),
+    /// After a stop the superblocks of members in use are torn, or older than others.
+    LeftBehind(Vec<u16>),
+    /// A member that failed is so little behind that md may take it for one in sync.
+    NotBehind(u16),
+    /// Redundancy differs after a resync.
+    Mismatch(SyncReport),
+    /// After a stop the superblocks do not say clean.
+    NotClean,
+    /// Nothing came to an end.
+    Endless(Box<Standstill>),
+    /// The engine panicked.
+    Panic(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(trouble) => write!(f, "{trouble}"),
+            Self::Look(error) => write!(f, "a drive that is there can't be looked at: {error}"),
+            Self::Assembly(error) => write!(f, "the members form no array: {error}"),
+            Self::Open(error) => write!(f, "the array can't be opened: {error}"),
+            Self::ThrownOut(roles) => write!(f, "roles {roles:?} are out, but nothing happened to them"),
+            Self::NotEnough(roles) => {
+                write!(f, "stopped, but without roles {roles:?} it does not start clean")
+            }
+            Self::TornTogether(roles) => write!(f, "the superblocks of roles {roles:?} are torn"),
+            Self::LeftBehind(roles) => {
+                write!(f, "stopped, but the superblocks of roles {roles:?} were left behind")
+            }
+            Self::NotBehind(role) => write!(f, "role {role} has failed, but md may take it for one in sync"),
+            Self::Engine { what, error } => write!(f, "{what}: {error}"),
+            Self::Mismatch(report) => {
+                write!(
+                    f,
+                    "{} sectors differ after a resync, first {:?}",
+                    report.mismatch_sectors,
+                    report.places.first()
+                )
+            }
+            Self::NotClean => f.write_str("stopped, but not clean"),
+            Self::Endless(standstill) => write!(f, "nothing comes to an end: {standstill}"),
+            Self::Panic(what) => write!(f, "panic: {what}"),
+        }
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        Self::Client(trouble)
+    }
+}

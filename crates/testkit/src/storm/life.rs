@@ -1,0 +1,492 @@
+//! One life of an array: from its assembly to its end, in a world that may end before.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
+use brindle_array::{Access, Array, OpenConfig, RoleState, SyncMode, Volume, VolumeError};
+use brindle_io::sim::{Sim, When};
+use brindle_io::sync::join_all;
+use brindle_io::{Duration, Io, MemberId, Pool};
+use brindle_layout::Family;
+
+use super::disks::{Disks, Known};
+use super::judge::Failure;
+use super::plan::Plan;
+use super::run::Planned;
+use super::standstill::{Standstill, Waiting};
+use super::tally::{Condition, Strike, Tally};
+use crate::client::{Client, Trouble};
+use crate::faults::Fault;
+use crate::load::{Load, Request};
+use crate::oracle::Oracle;
+use crate::random::Random;
+use crate::stamp::SECTOR;
+use crate::world::NOW;
+
+/// Bytes of memory for clients, which is more than they ask for at once.
+const POOL: usize = 1 << 20;
+
+/// What a strike needs to know of the array when it comes.
+#[derive(Default)]
+struct Board {
+    array: RefCell<Option<Array>>,
+    resyncing: Cell<bool>,
+    /// What the life is at, for those that come to no end.
+    doing: Cell<&'static str>,
+    after_cut: bool,
+    /// Redundancy was in doubt when this life began.
+    doubt: Cell<bool>,
+    stopping: Cell<bool>,
+    /// Steps before which superblocks were being written, if that is asked for.
+    changing: RefCell<Vec<u64>>,
+    tally: RefCell<Tally>,
+}
+
+impl Board {
+    /// What the array knew of its members when the power went. While it stops it may be recording without a word.
+    fn known(&self) -> Known {
+        let array = self.array.borrow();
+        array.as_ref().filter(|_| !self.stopping.get()).map(Known::of).unwrap_or_default()
+    }
+
+    fn watch(&self, step: u64) {
+        if self.array.borrow().as_ref().is_some_and(|array| array.state_change().is_some()) {
+            self.changing.borrow_mut().push(step);
+        }
+    }
+
+    fn note(&self, strike: Strike) {
+        let conditions = match &*self.array.borrow() {
+            Some(array) => Condition::of(array, self.resyncing.get(), self.after_cut),
+            None if self.after_cut => vec![Condition::AfterCut],
+            None => vec![Condition::Healthy],
+        };
+        self.tally.borrow_mut().note(strike, &conditions);
+    }
+
+    fn standstill(&self, io: &Io) -> Standstill {
+        Standstill {
+            doing: self.doing.get(),
+            at: io.now(),
+            tasks: io.tasks_alive(),
+            array: self.array.borrow().as_ref().map(|array| Waiting::of(array, io)),
+        }
+    }
+}
+
+/// What is to become of one life.
+#[derive(Clone, Debug)]
+pub(super) struct Fate {
+    /// 1 for the first.
+    pub(super) number: u64,
+    /// The step before which the power goes.
+    pub(super) cut: Option<u64>,
+    pub(super) faults: Vec<Planned>,
+    /// Requests of each client.
+    pub(super) requests: u64,
+    /// Nobody writes.
+    pub(super) reads_only: bool,
+    /// The life before this one ended in a stop that left the array clean.
+    pub(super) stopped: bool,
+    /// See [`Lived::changing`]; only steps below this are looked at.
+    pub(super) watched: u64,
+    /// Roles to which something has happened, in this life or before.
+    pub(super) struck: Vec<u16>,
+    /// Redundancy was in doubt when the life before this one began.
+    pub(super) doubted: bool,
+    /// A place on a member for faults that have one, by role of the fault.
+    pub(super) random: Random,
+}
+
+/// How a life ended.
+pub(super) enum End {
+    /// The power went.
+    Cut,
+    /// All was done.
+    Well {
+        /// The superblocks say that redundancy is true.
+        clean: bool,
+    },
+    /// All that can be told of an array that had to be forced has been told.
+    Forced,
+}
+
+/// What came of a life.
+pub(super) struct Lived {
+    pub(super) end: Result<End, Failure>,
+    pub(super) tally: Tally,
+    /// Redundancy was in doubt when it began.
+    pub(super) doubt: bool,
+    /// Steps before which superblocks were being written.
+    pub(super) changing: Vec<u64>,
+}
+
+/// The world of one life.
+pub(super) struct Stage<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) sim: Sim,
+    pub(super) drives: &'a [MemberId],
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+}
+
+/// Steps after which nothing will come to an end any more: some hundred times as many as a life has.
+const ENDLESS_STEPS: u64 = 200_000;
+/// Time after which it won't either.
+const ENDLESS_TIME: Duration = Duration::from_secs(600);
+
+impl Stage<'_> {
+    /// Lives to the end.
+    pub(super) fn live(&self, fate: &Fate) -> Lived {
+        let io = Io::new(Box::new(self.sim.clone()));
+        let board = Rc::new(Board { after_cut: fate.number > 1, ..Board::default() });
+        let end = fate.cut.unwrap_or(ENDLESS_STEPS);
+        let watching = Rc::clone(&board);
+        if fate.cut.is_some() {
+            self.sim.schedule(When::Step(end), self.drives[0], move |_| watching.note(Strike::PowerCut));
+        }
+        for step in 0..fate.watched {
+            let watching = Rc::clone(&board);
+            self.sim.schedule(When::Step(step), self.drives[0], move |_| watching.watch(step));
+        }
+        self.sim.cut_power_at(When::Step(end));
+        self.sim.cut_power_at(When::Moment(io.now().after(ENDLESS_TIME)));
+        let run = Run { stage: self, io: io.clone(), pool: io.pool(POOL), board: Rc::clone(&board), fate };
+        let ended = io.block_on(self.sim.until_end(&io, run.all()));
+        // A cut that was planned must not come while what is left under way is waited for: nobody would be told.
+        if !self.sim.has_ended() {
+            self.sim.cut_power();
+        }
+        let cut = fate.cut.is_some_and(|cut| self.sim.steps() >= cut);
+        let result = match ended {
+            Some(result) => result,
+            None if cut => self.disks().judge_behind(&board.known()).map(|()| End::Cut),
+            None => Err(Failure::Endless(Box::new(board.standstill(&io)))),
+        };
+        // What the world still had planned holds the board: the array must not live on with it.
+        board.array.borrow_mut().take();
+        drop(run);
+        io.shutdown();
+        let tally = board.tally.borrow().clone();
+        let changing = board.changing.take();
+        Lived { end: result, tally, doubt: board.doubt.get(), changing }
+    }
+
+    /// What stands on the drives.
+    pub(super) fn disks(&self) -> Disks {
+        Disks::look(&self.sim, self.drives, &self.plan.shape)
+    }
+}
+
+/// A life under way.
+struct Run<'a> {
+    stage: &'a Stage<'a>,
+    io: Io,
+    pool: Pool,
+    board: Rc<Board>,
+    fate: &'a Fate,
+}
+
+impl Run<'_> {
+    async fn all(&self) -> Result<End, Failure> {
+        let plan = self.stage.plan;
+        let doing = |what| self.board.doing.set(what);
+        doing("opening");
+        let (array, forced) = self.start().await?;
+        self.board.doubt.set(array.needs_resync());
+        *self.board.array.borrow_mut() = Some(array.clone());
+        let client = Client::new(array.clone(), self.pool.clone(), Rc::clone(&self.stage.oracle));
+        if forced {
+            self.read_forced(&client).await?;
+            return Ok(End::Forced);
+        }
+        let patient = Patience { errors: self.may_fail(&array) };
+        self.plan_faults(&array);
+        if self.fate.number > 1 {
+            doing("reading what was there");
+            patient.with(client.read_all().await)?;
+        } else if plan.filled {
+            doing("filling");
+            patient.with(client.write_all().await)?;
+        }
+        doing("load");
+        self.load(&client, patient).await?;
+        doing("resync and check");
+        self.make_whole(&client, patient).await?;
+        doing("reading all");
+        patient.with(client.read_all().await)?;
+        doing("stop");
+        let clean = self.stop(&array, patient).await?;
+        Ok(End::Well { clean })
+    }
+
+    /// Looks at the drives that answer, assembles what they carry as the product does, and opens it.
+    async fn start(&self) -> Result<(Array, bool), Failure> {
+        let (ids, found) = self.look().await?;
+        let struck = |roles: &[u16]| roles.iter().all(|role| self.fate.struck.contains(role));
+        let (assembly, forced) = match assemble(&found, AssembleOptions::default()) {
+            // As md does: what a lost member held beside a write under way can't be told.
+            Err(AssemblyError::DirtyDegraded { roles }) if self.may_force() && struck(&roles) => {
+                (assemble(&found, AssembleOptions { force: true }).map_err(Failure::Assembly)?, true)
+            }
+            other => (other.map_err(Failure::Assembly)?, false),
+        };
+        self.judge_members(&assembly)?;
+        if assembly.level().is_redundant() {
+            self.stage.disks().judge_torn(&assembly.geometry, &self.fate.struck)?;
+        }
+        if self.fate.stopped && !assembly.is_clean() {
+            return Err(Failure::NotClean);
+        }
+        let config = OpenConfig {
+            idle: self.stage.plan.idle,
+            scratch_bytes: 0,
+            ..OpenConfig::new(Access::ReadWrite, self.clock())
+        };
+        Array::open(&self.io, assembly, &ids, config)
+            .await
+            .map(|array| (array, forced))
+            .map_err(Failure::Open)
+    }
+
+    /// Only where the power went can there be a write under way that nobody can tell of.
+    fn may_force(&self) -> bool {
+        self.fate.number > 1 && !self.fate.stopped
+    }
+
+    /// A clock that never shows the same second twice, in this life or another.
+    fn clock(&self) -> impl Fn() -> u64 + use<> {
+        let next = Cell::new(NOW + (self.fate.number << 20));
+        move || next.replace(next.get() + 1)
+    }
+
+    /// The drives that answer, and what is on them.
+    async fn look(&self) -> Result<(Vec<MemberId>, Vec<Candidate>), Failure> {
+        let (mut ids, mut found) = (Vec::new(), Vec::new());
+        for (role, &id) in (0..).zip(self.stage.drives) {
+            let gone = || self.stage.sim.faults(id).gone;
+            if gone() {
+                continue;
+            }
+            match Candidate::read(&self.io, &self.pool, id, format!("member{}", id.0)).await {
+                Ok(candidate) => {
+                    ids.push(id);
+                    found.push(candidate);
+                }
+                // The product warns, and goes on without.
+                Err(_) if gone() || self.fate.struck.contains(&role) => {}
+                Err(error) => return Err(Failure::Look(error)),
+            }
+        }
+        Ok((ids, found))
+    }
+
+    fn judge_members(&self, assembly: &Assembly) -> Result<(), Failure> {
+        let mut out = assembly.degraded();
+        out.retain(|role| !self.fate.struck.contains(role));
+        if out.is_empty() { Ok(()) } else { Err(Failure::ThrownOut(out)) }
+    }
+
+    /// Whether requests may fail: redundancy is not known true, and cannot make up for a drive.
+    fn may_fail(&self, array: &Array) -> bool {
+        let parity = matches!(array.geometry().family(), Family::Parity(_));
+        parity && array.needs_resync() && !self.fate.struck.is_empty()
+    }
+
+    fn plan_faults(&self, array: &Array) {
+        let mut random = self.fate.random.clone();
+        for planned in &self.fate.faults {
+            let Some(&drive) = self.stage.drives.get(usize::from(planned.role)) else { continue };
+            let place = self.place(array, &mut random);
+            let (board, oracle) = (Rc::clone(&self.board), Rc::clone(&self.stage.oracle));
+            let fault = planned.fault;
+            if fault.lasts().is_some() {
+                self.pause(drive, fault, planned.step);
+                continue;
+            }
+            self.stage.sim.schedule(When::Step(planned.step), drive, move |faults| {
+                board.note(Strike::Fault(fault));
+                oracle.borrow_mut().upset();
+                fault.strike(faults, place);
+            });
+        }
+    }
+
+    /// Some sectors of the data area of a member.
+    fn place(&self, array: &Array, random: &mut Random) -> core::ops::Range<u64> {
+        let shape = &self.stage.plan.shape;
+        let block = u64::from(self.stage.plan.model.logical_block);
+        let area = array.geometry().member_size().min(shape.chunk * shape.rows);
+        let start = shape.data_offset() + random.below(area / block) * block;
+        start..start + block * (1 + random.below(4))
+    }
+
+    /// A drive does not answer for a while. Its step is taken for microseconds.
+    fn pause(&self, drive: MemberId, fault: Fault, step: u64) {
+        let (sim, io, board) = (self.stage.sim.clone(), self.io.clone(), Rc::clone(&self.board));
+        drop(self.io.spawn(async move {
+            io.sleep(Duration::from_micros(step * 10)).await;
+            board.note(Strike::Fault(fault));
+            sim.afflict(drive, |faults| fault.strike(faults, 0..0));
+            io.sleep(fault.lasts().unwrap_or(Duration::from_millis(1))).await;
+            sim.afflict(drive, |faults| faults.hangs = false);
+        }));
+    }
+
+    /// Clients ask side by side, while a resync makes redundancy true if it is not.
+    async fn load(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
+        let plan = self.stage.plan;
+        let resync = client.volume().needs_resync().then(|| {
+            let (array, board) = (client.volume().clone(), Rc::clone(&self.board));
+            self.io.spawn(async move {
+                board.resyncing.set(true);
+                let done = array.resync(|_| ()).await;
+                board.resyncing.set(false);
+                done
+            })
+        });
+        let lanes = (0..plan.lanes).map(|lane| {
+            let (client, io) = (client.clone(), self.io.clone());
+            let random = Random::stream(plan.seed, self.fate.number * 1000 + lane);
+            let (mix, idle, requests) = (plan.mix, plan.idle, self.fate.requests);
+            self.io.spawn(async move {
+                let mut pauses = random.clone();
+                let mut load = Load::new(random, client.volume().limits().size, mix);
+                for _ in 0..requests {
+                    if pauses.one_in(8) {
+                        let longest = idle.as_nanos() as u64 * 3;
+                        io.sleep(Duration::from_nanos(pauses.below(longest))).await;
+                    }
+                    patient.with(client.ask(load.next_request()).await)?;
+                }
+                Ok(())
+            })
+        });
+        let lanes: Vec<_> = lanes.collect();
+        join_all(lanes).await.into_iter().collect::<Result<(), Failure>>()?;
+        if let Some(resync) = resync {
+            patient.engine("resync", resync.await.map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// Redundancy is made true if it is not, and then is.
+    async fn make_whole(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
+        let array = client.volume();
+        // What was discarded reads otherwise at each look, on each copy.
+        let discarded = self.stage.plan.mix.discards > 0;
+        if discarded && !self.fate.reads_only {
+            patient.with(client.write_all().await)?;
+        }
+        if array.needs_resync() {
+            self.board.resyncing.set(true);
+            patient.engine("resync", array.resync(|_| ()).await.map(drop))?;
+            self.board.resyncing.set(false);
+        }
+        let report = array.check(SyncMode::Check, |_| ()).await;
+        let may_differ = patient.errors || discarded && self.fate.reads_only;
+        match report {
+            Ok(report) if report.mismatch_sectors > 0 && !may_differ => Err(Failure::Mismatch(report)),
+            Ok(_) => Ok(()),
+            Err(error) => patient.engine("check", Err(error)),
+        }
+    }
+
+    /// Stopped, the array is clean, and a new look says so, whoever is lost that the array can do without. Gives whether it
+    /// does.
+    async fn stop(&self, array: &Array, patient: Patience) -> Result<bool, Failure> {
+        let doubt = array.needs_resync();
+        self.board.stopping.set(true);
+        patient.engine("stop", array.stop().await)?;
+        let (_, mut found) = self.look().await?;
+        let assembly = match assemble(&found, AssembleOptions::default()) {
+            Ok(assembly) if assembly.is_clean() || doubt || patient.errors => assembly,
+            Ok(_) => return Err(Failure::NotClean),
+            Err(_) if patient.errors => return Ok(false),
+            Err(error) => return Err(Failure::Assembly(error)),
+        };
+        self.judge_members(&assembly)?;
+        if assembly.level().is_redundant() && !patient.errors {
+            self.stage.disks().judge_whole(&Known::of(array))?;
+        }
+        // A run that wrote nothing has recorded nothing that relies on a member's absence.
+        if !self.fate.reads_only {
+            self.stage.disks().judge_behind(&Known::of(array))?;
+        }
+        if assembly.is_clean() && !patient.errors {
+            judge_fewer(&mut found, &assembly)?;
+        }
+        Ok(assembly.is_clean())
+    }
+
+    /// Reads what force gives: errors are none of ours, and what a lost member held may be wrong beside anything that was
+    /// under way when the power went; all of it, if redundancy was in doubt before that.
+    async fn read_forced(&self, client: &Client<Array>) -> Result<(), Failure> {
+        let size = client.volume().limits().size;
+        for offset in (0..size).step_by(SECTOR) {
+            let block = u64::from(client.volume().limits().block);
+            if !offset.is_multiple_of(block) {
+                continue;
+            }
+            match client.ask(Request::Read { offset, len: block }).await {
+                Err(Trouble::Wrong(_, _)) if self.beside_doubt(client.volume(), offset, block) => {}
+                Err(Trouble::Refused(_, _)) | Ok(()) => {}
+                Err(wrong) => return Err(Failure::Client(wrong)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a block belongs to a member that is lost or can't be read in places, and stands in a column of a row of which some sector is in doubt.
+    fn beside_doubt(&self, array: &Array, offset: u64, block: u64) -> bool {
+        let Family::Parity(map) = array.geometry().family() else { return false };
+        let position = map.position(offset);
+        let role = map.row(position.row).data_member(position.data_index);
+        let row = position.row * map.row_data_bytes();
+        let oracle = self.stage.oracle.borrow();
+        let mates =
+            (0..map.data_members()).map(|index| row + u64::from(index) * map.chunk() + position.column);
+        let in_doubt =
+            |mate: u64| (mate..mate + block).step_by(SECTOR).any(|sector| !oracle.is_certain(sector));
+        let lost = array.state(role) != RoleState::InSync || self.fate.struck.contains(&role);
+        lost && (self.fate.doubted || mates.into_iter().any(in_doubt))
+    }
+}
+
+/// Whichever device is lost, if the array can do without, the others are enough, and clean.
+fn judge_fewer(found: &mut Vec<Candidate>, assembly: &Assembly) -> Result<(), Failure> {
+    for at in 0..found.len() {
+        let mut lost = assembly.missing();
+        lost.extend((0..).zip(&assembly.roles).filter_map(|(role, &n)| (n == Some(at)).then_some(role)));
+        if !assembly.level().is_redundant() || !assembly.geometry.can_lose(&lost) {
+            continue;
+        }
+        let without = found.remove(at);
+        let rest = assemble(found, AssembleOptions::default());
+        found.insert(at, without);
+        if !rest.is_ok_and(|rest| rest.is_clean()) {
+            return Err(Failure::NotEnough(lost));
+        }
+    }
+    Ok(())
+}
+
+/// What a life must put up with.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// Answers may be errors.
+    errors: bool,
+}
+
+impl Patience {
+    fn with(self, answer: Result<(), Trouble>) -> Result<(), Failure> {
+        match answer {
+            Err(Trouble::Refused(..)) if self.errors => Ok(()),
+            other => other.map_err(Failure::Client),
+        }
+    }
+
+    fn engine(self, what: &'static str, answer: Result<(), VolumeError>) -> Result<(), Failure> {
+        answer.or_else(|error| if self.errors { Ok(()) } else { Err(Failure::Engine { what, error }) })
+    }
+}

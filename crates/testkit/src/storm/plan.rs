@@ -1,0 +1,142 @@
+//! What a seed stands for: an array, its drives, and the load on it.
+
+use brindle_format::md::{Endian, Version};
+use brindle_io::Duration;
+use brindle_io::sim::Model;
+use brindle_layout::Level;
+
+use crate::load::Mix;
+use crate::random::Random;
+use crate::shape::Shape;
+
+/// What of a storm depends on its seed alone, whenever the power goes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Whence all chance comes.
+    pub seed: u64,
+    /// The array.
+    pub shape: Shape,
+    /// Its drives.
+    pub model: Model,
+    /// Clients that ask side by side.
+    pub lanes: u64,
+    /// Requests of each.
+    pub requests: u64,
+    /// What they ask.
+    pub mix: Mix,
+    /// Time without writes after which the array is marked clean.
+    pub idle: Duration,
+    /// The array is written whole first.
+    pub filled: bool,
+    /// Of 1000 transfers, how many are short.
+    pub short_transfers: u32,
+}
+
+/// Level, layout, members: small, but of every kind, some with more redundancy than one member.
+const LEVELS: [(Level, &str, usize); 15] = [
+    (Level::Raid1, "", 2),
+    (Level::Raid1, "", 3),
+    (Level::Raid4, "", 3),
+    (Level::Raid5, "left-symmetric", 3),
+    (Level::Raid5, "left-symmetric", 4),
+    (Level::Raid5, "right-asymmetric", 3),
+    (Level::Raid6, "left-symmetric", 4),
+    (Level::Raid6, "left-symmetric", 5),
+    (Level::Raid6, "ddf-N-continue", 5),
+    (Level::Raid10, "n2", 4),
+    (Level::Raid10, "n3", 3),
+    (Level::Raid10, "f2", 3),
+    (Level::Raid10, "o2", 3),
+    (Level::Raid0, "", 2),
+    (Level::Raid5, "left-symmetric", 5),
+];
+
+/// Metadata and entries of the table; a table of 129 takes two sectors, one of 1000 five, 0.90 all eight.
+const METADATA: [(Version, usize); 8] = [
+    (Version::V1_2, 0),
+    (Version::V1_2, 0),
+    (Version::V1_1, 0),
+    (Version::V1_0, 0),
+    (Version::V0_90(Endian::Little), 0),
+    (Version::V0_90(Endian::Big), 0),
+    (Version::V1_2, 384),
+    (Version::V1_0, 1000),
+];
+
+impl Plan {
+    /// A client that asks for a dozen things of an array of this shape on drives that forget what they have not flushed, and
+    /// tear at 512 bytes: for tests that try every step.
+    pub fn small(shape: &Shape, seed: u64) -> Self {
+        let mix = Mix { reads: 1, writes: 6, zeroes: 0, flushes: 3, most: 12 << 10, ..Mix::default() };
+        Self {
+            seed,
+            shape: Shape { rows: 4, ..shape.clone() },
+            model: quick(),
+            lanes: 1,
+            requests: 12,
+            mix,
+            idle: Duration::from_micros(300),
+            filled: false,
+            short_transfers: 0,
+        }
+    }
+
+    /// The plan of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::stream(seed, 0x706c_616e);
+        let &(level, layout, members) = random.pick(&LEVELS);
+        let &(version, table) = random.pick(&METADATA);
+        let mut shape = Shape::new(level, members).metadata(version, table);
+        if !layout.is_empty() {
+            shape = shape.layout(layout);
+        }
+        shape.rows = *random.pick(&[6, 10]);
+        shape.in_sync = !random.one_in(4);
+        let model = drives(&mut random);
+        let lanes = 2 + random.below(4);
+        let mix = Mix {
+            discards: u64::from(random.one_in(4)),
+            flushes: *random.pick(&[1, 2, 4, 16]),
+            most: *random.pick(&[4096, 16 << 10, 48 << 10]),
+            crowd: 32 << 10,
+            block: u64::from(model.logical_block),
+            ..Mix::default()
+        };
+        Self {
+            seed,
+            shape,
+            model,
+            lanes,
+            requests: 60_u64.div_ceil(lanes),
+            mix,
+            idle: Duration::from_micros(*random.pick(&[300, 2000])),
+            filled: random.one_in(2),
+            short_transfers: *random.pick(&[0, 0, 0, 20]),
+        }
+    }
+}
+
+/// A drive with a volatile cache, quick: nothing is gained by waiting longer.
+fn quick() -> Model {
+    Model { flush_latency: 150_000, ..Model::sata_ssd() }
+}
+
+fn drives(random: &mut Random) -> Model {
+    let quick = quick();
+    *random.pick(&[
+        quick,
+        quick,
+        Model { tear_unit: 4096, ..quick },
+        Model { logical_block: 4096, tear_unit: 4096, ..quick },
+        Model::nvme(),
+    ])
+}
+
+impl core::fmt::Display for Plan {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let cache = if self.model.volatile_cache { "volatile" } else { "no" };
+        let (shape, block, tear) = (&self.shape, self.model.logical_block, self.model.tear_unit);
+        write!(f, "{shape}; drives with {cache} cache, blocks of {block}, torn at {tear}; ")?;
+        write!(f, "{} clients of {} requests each", self.lanes, self.requests)
+    }
+}

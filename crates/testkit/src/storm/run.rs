@@ -1,0 +1,326 @@
+//! The lives of a storm, one after the other.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use brindle_io::MemberId;
+use brindle_io::sim::{Hostility, Overlaps, Sim};
+use brindle_layout::{Geometry, Level};
+
+use super::judge::Failure;
+use super::life::{End, Fate, Stage};
+use super::plan::Plan;
+use super::tally::Tally;
+use crate::faults::{Atlas, Fault};
+use crate::oracle::Oracle;
+use crate::random::Random;
+use crate::shape::planned;
+use crate::world::drives;
+
+/// A fault to come: before which step of a life, which, and to which role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// See [`brindle_io::sim::When::Step`].
+    pub step: u64,
+    /// What happens.
+    pub fault: Fault,
+    /// To whose member.
+    pub role: u16,
+}
+
+/// How a life after the first begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// The member with the newest superblock has been lost, if the array can do without.
+    pub newest_lost: bool,
+    /// Nobody writes in it.
+    pub reads_only: bool,
+}
+
+/// All that a storm depends on.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// The array and its load.
+    pub plan: Plan,
+    /// By life, the faults that strike. The array must be able to bear them.
+    pub faults: Vec<Vec<Planned>>,
+    /// By life, the step before which the power goes; a life without ends well, or as soon as its work is done.
+    pub cuts: Vec<Option<u64>>,
+    /// Drives that died stay dead over a power cut.
+    pub stays_dead: bool,
+    /// By life, how it begins; that of the first does not count.
+    pub starts: Vec<Start>,
+    /// An array that was stopped is started once more.
+    pub again: bool,
+}
+
+/// What came of a storm.
+#[derive(Debug)]
+pub struct Storm {
+    /// The promise that was broken, if one was.
+    pub failure: Option<Failure>,
+    /// The life in which it was.
+    pub life: u64,
+    /// Power cuts that happened.
+    pub cuts: u64,
+    /// Starts that had to be forced: dirty and degraded, as md wants it.
+    pub forced: u64,
+    /// What met what.
+    pub tally: Tally,
+    /// Steps of the first life.
+    pub steps: u64,
+    /// Steps of it before which superblocks were being written, if the storm is a calm one.
+    pub changing: Vec<u64>,
+    /// A digest of all that happened.
+    pub trace: u64,
+}
+
+/// The first life of a seed's storm in which nothing goes wrong: cuts are chosen by it.
+#[derive(Clone, Debug)]
+pub struct Calm {
+    steps: u64,
+    /// Before which superblocks were being written.
+    changing: Vec<u64>,
+}
+
+impl Calm {
+    /// That of a seed.
+    ///
+    /// # Errors
+    /// What broke even so.
+    pub fn of(seed: u64) -> Result<Self, Failure> {
+        let storm = Course::calm(Plan::new(seed)).run_watched(MOST_WATCHED);
+        let Storm { steps, changing, .. } = storm;
+        storm.failure.map_or(Ok(Self { steps, changing }), Err)
+    }
+
+    /// A step before which the power may go: one in three while superblocks are written.
+    pub fn cut(&self, random: &mut Random) -> u64 {
+        if random.one_in(3) && !self.changing.is_empty() {
+            *random.pick(&self.changing)
+        } else {
+            random.below(self.steps)
+        }
+    }
+}
+
+/// Steps of the life of a plan in which nothing goes wrong.
+///
+/// # Errors
+/// What broke even so.
+pub fn calm_steps(plan: Plan) -> Result<u64, Failure> {
+    let storm = Course::calm(plan).run();
+    storm.failure.map_or(Ok(storm.steps), Err)
+}
+
+/// Runs a storm with faults of these kinds in which the power goes just before step `cut`, if at all. It is the same
+/// storm for the same seed, cut and kinds.
+pub fn run(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Storm {
+    Course::new(seed, cut, kinds).run()
+}
+
+/// Steps at which it is looked what the array is at; most lives have fewer.
+const MOST_WATCHED: u64 = 3000;
+/// Steps that are shortly before a cut: as many as the record of a failure takes.
+const SHORTLY: u64 = 30;
+
+impl Course {
+    /// Nothing goes wrong.
+    pub fn calm(plan: Plan) -> Self {
+        let (faults, cuts, starts) = (Vec::new(), Vec::new(), Vec::new());
+        Self { plan, faults, cuts, stays_dead: false, starts, again: false }
+    }
+
+    /// The course of a seed's storm.
+    pub fn new(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Self {
+        let plan = Plan::new(seed);
+        let mut random = Random::stream(seed, cut.map_or(u64::MAX, |cut| cut + 1));
+        let geometry = planned(&plan.shape.spec()).geometry;
+        let mut struck = Vec::new();
+        // In the first life before the cut as a rule, often shortly before, so that faults and cuts meet.
+        let cuts = [cut, second_cut(&mut random)];
+        let within = [cut.unwrap_or(1) + 8, cuts[1].unwrap_or(200) + 8];
+        let faults = within.map(|steps| choose_faults(&geometry, &mut struck, kinds, steps, &mut random));
+        let stays_dead = random.one_in(2);
+        let starts = (0..4).map(|_| start(&mut random)).collect();
+        Self {
+            plan,
+            faults: faults.to_vec(),
+            cuts: cuts.to_vec(),
+            stays_dead,
+            starts,
+            again: random.one_in(2),
+        }
+    }
+
+    /// Runs it. A panic of the engine is a failure like others.
+    pub fn run(&self) -> Storm {
+        self.run_watched(0)
+    }
+
+    /// The same; it is looked what the array is at before so many steps of the first life.
+    fn run_watched(&self, watched: u64) -> Storm {
+        let mut storm = Storm {
+            failure: None,
+            life: 1,
+            cuts: 0,
+            forced: 0,
+            tally: Tally::default(),
+            steps: 0,
+            changing: Vec::new(),
+            trace: 0,
+        };
+        let ran = catch_unwind(AssertUnwindSafe(|| self.lives(watched, &mut storm)));
+        storm.failure = match ran {
+            Ok(result) => result.err(),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+                Some(Failure::Panic(text.unwrap_or_default()))
+            }
+        };
+        storm
+    }
+
+    fn lives(&self, watched: u64, storm: &mut Storm) -> Result<(), Failure> {
+        let plan = &self.plan;
+        let mut sim = new_world(plan);
+        let drives: Vec<MemberId> = drives(&sim, &plan.shape, plan.model);
+        let geometry = planned(&plan.shape.spec()).geometry;
+        let new = if plan.shape.in_sync { Oracle::zeroes } else { Oracle::anything };
+        let oracle = Rc::new(RefCell::new(new(geometry.size())));
+        let (mut past, mut watched) = (Past::default(), watched);
+        loop {
+            let fate = self.fate(storm.life, &mut past, core::mem::take(&mut watched));
+            let stage = Stage { plan, sim: sim.clone(), drives: &drives, oracle: Rc::clone(&oracle) };
+            let lived = stage.live(&fate);
+            storm.tally.add(&lived.tally);
+            past.doubted |= lived.doubt;
+            storm.trace = storm.trace.rotate_left(7) ^ sim.trace().0;
+            if storm.life == 1 {
+                (storm.steps, storm.changing) = (sim.steps(), lived.changing);
+            }
+            match lived.end? {
+                End::Cut => {
+                    storm.cuts += 1;
+                    oracle.borrow_mut().power_cut();
+                }
+                End::Well { clean: true } if self.again && !past.stopped => {
+                    past.stopped = true;
+                    oracle.borrow_mut().stopped();
+                }
+                End::Well { .. } => return Ok(()),
+                End::Forced => {
+                    storm.forced += 1;
+                    return Ok(());
+                }
+            }
+            storm.life += 1;
+            if self.start(storm.life).newest_lost {
+                self.lose_newest(&geometry, &stage, &mut past);
+            }
+            sim = sim.restart(plan.seed.wrapping_add(storm.trace));
+            drives.iter().for_each(|&drive| Fault::after_power_cycle(&sim, drive, self.stays_dead));
+            past.lost.iter().for_each(|&role| sim.kill(drives[usize::from(role)]));
+        }
+    }
+
+    fn start(&self, life: u64) -> Start {
+        self.starts.get(life as usize - 1).copied().unwrap_or_default()
+    }
+
+    /// The member with the newest superblock is lost for good, if the array can do without it and all others that have
+    /// been or will be struck.
+    fn lose_newest(&self, geometry: &Geometry, stage: &Stage<'_>, past: &mut Past) {
+        let struck = self.faults.iter().flatten().filter(|planned| planned.fault.harms());
+        let mut struck: Vec<u16> = struck.map(|planned| planned.role).chain(past.lost.clone()).collect();
+        let newest = stage.disks().newest(|role| !struck.contains(&role));
+        struck.extend(newest);
+        struck.sort_unstable();
+        struck.dedup();
+        if geometry.level().is_redundant() && geometry.can_lose(&struck) {
+            past.lost.extend(newest);
+            past.struck.extend(newest);
+        }
+    }
+
+    fn fate(&self, number: u64, past: &mut Past, watched: u64) -> Fate {
+        let at = number as usize - 1;
+        let faults = self.faults.get(at).cloned().unwrap_or_default();
+        let harmful = faults.iter().filter(|planned| planned.fault.harms());
+        past.struck.extend(harmful.map(|planned| planned.role));
+        let reads_only = past.stopped || number > 1 && self.start(number).reads_only;
+        let requests = if number == 1 { self.plan.requests } else { self.plan.requests.div_ceil(3) };
+        Fate {
+            number,
+            cut: self.cuts.get(at).copied().flatten().filter(|_| !past.stopped),
+            requests: if reads_only { 0 } else { requests },
+            reads_only,
+            stopped: past.stopped,
+            watched,
+            struck: past.struck.clone(),
+            doubted: past.doubted,
+            random: Random::stream(self.plan.seed, number << 40),
+            faults,
+        }
+    }
+}
+
+/// What the lives so far have left, beside what is on the drives.
+#[derive(Default)]
+struct Past {
+    /// Roles to which something has happened.
+    struck: Vec<u16>,
+    /// Roles whose member is lost for good.
+    lost: Vec<u16>,
+    /// Redundancy was in doubt when some life began.
+    doubted: bool,
+    /// The last life ended in a stop that left the array clean.
+    stopped: bool,
+}
+
+fn new_world(plan: &Plan) -> Sim {
+    let sim = Sim::new(plan.seed);
+    let redundant = !matches!(plan.shape.level, Level::Raid0 | Level::Linear);
+    let overlaps = if redundant { Overlaps::Panic } else { Overlaps::Allowed };
+    let short_transfers = plan.short_transfers;
+    sim.set_hostility(Hostility { short_transfers, overlaps, ..Hostility::default() });
+    sim
+}
+
+/// The power goes a second time in two storms of three: half of these cuts come in the first steps of the second life,
+/// when the array is looked at, opened and first written to.
+fn second_cut(random: &mut Random) -> Option<u64> {
+    let within = if random.one_in(2) { 60 } else { 400 };
+    let (step, again) = (random.below(within), !random.one_in(3));
+    again.then_some(step)
+}
+
+/// One life in four begins without the newest member, and in one of four nobody writes.
+fn start(random: &mut Random) -> Start {
+    Start { newest_lost: random.one_in(4), reads_only: random.one_in(4) }
+}
+
+/// Faults of one life, as the array can bear them beside those before.
+fn choose_faults(
+    geometry: &Geometry,
+    struck: &mut Vec<u16>,
+    kinds: &[Fault],
+    steps: u64,
+    random: &mut Random,
+) -> Vec<Planned> {
+    let mut atlas = Atlas::new(geometry, struck);
+    let count = if kinds.is_empty() { 0 } else { random.below(4) };
+    let mut planned = Vec::new();
+    for _ in 0..count {
+        let Some((fault, role)) = atlas.choose(kinds, random) else { break };
+        let step =
+            if random.one_in(2) { steps.saturating_sub(random.below(SHORTLY)) } else { random.below(steps) };
+        planned.push(Planned { step, fault, role });
+        if fault.harms() {
+            struck.push(role);
+        }
+    }
+    planned
+}

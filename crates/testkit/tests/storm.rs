@@ -1,0 +1,70 @@
+//! The storms that are always run: the same seeds and cuts each time. `make storm` searches further.
+
+use brindle_testkit::faults::Fault;
+use brindle_testkit::random::Random;
+use brindle_testkit::storm::{self, Calm, Condition, Plan, Strike, Tally};
+
+/// Storms of these seeds, some cuts of each.
+fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seeds {
+        let calm = Calm::of(seed).unwrap_or_else(|failure| panic!("seed {seed}, no cut: {failure}"));
+        let mut random = Random::stream(seed, 0x6669_7865);
+        for _ in 0..cuts {
+            let cut = calm.cut(&mut random);
+            let storm = storm::run(seed, Some(cut), kinds);
+            if let Some(failure) = storm.failure {
+                panic!(
+                    "make storm SEED={seed} CUT={cut}, life {}: {failure}\n{}",
+                    storm.life,
+                    Plan::new(seed)
+                );
+            }
+            tally.add(&storm.tally);
+        }
+    }
+    tally
+}
+
+#[test]
+fn power_cuts_alone() {
+    let tally = storms(0..60, 12, &[]);
+    assert_eq!(tally.never_met(&[Strike::PowerCut]), [(Strike::PowerCut, Condition::Failing)]);
+}
+
+#[test]
+fn power_cuts_and_drives_that_die() {
+    let tally = storms(1000..1060, 12, &[Fault::Dies, Fault::RefusesWrites]);
+    let met = |condition| tally.count(Strike::PowerCut, condition);
+    assert!(met(Condition::Failing) > 2 && met(Condition::Degraded) > 20 && met(Condition::Resync) > 2);
+}
+
+#[test]
+fn power_cuts_and_all_that_goes_wrong_with_drives() {
+    storms(2000..2060, 12, &Fault::ALL);
+}
+
+#[test]
+fn a_storm_is_replayed_by_its_seed_and_its_cut() {
+    let trace = |seed, cut| storm::run(seed, Some(cut), &Fault::ALL).trace;
+    assert_eq!(trace(5, 200), trace(5, 200));
+    assert_ne!(trace(5, 200), trace(5, 201));
+    assert_ne!(trace(5, 200), trace(6, 200));
+}
+
+#[test]
+fn plans_are_of_every_kind() {
+    let plans: Vec<Plan> = (0..300).map(Plan::new).collect();
+    let some = |what: &dyn Fn(&Plan) -> bool| plans.iter().filter(|plan| what(plan)).count() > 5;
+    for level in ["raid0", "raid1", "raid4", "raid5", "raid6", "raid10"] {
+        assert!(some(&|plan| plan.shape.level.name() == level), "{level}");
+    }
+    for sectors in [1, 2, 5, 8] {
+        assert!(
+            some(&|plan| plan.shape.sectors_of_superblock() == sectors),
+            "superblocks of {sectors} sectors"
+        );
+    }
+    assert!(some(&|plan| plan.model.logical_block == 4096) && some(&|plan| !plan.shape.in_sync));
+    assert!(plans.iter().all(|plan| plan.lanes * plan.requests >= 50), "at least 50 requests");
+}
