@@ -53,6 +53,8 @@ fn a_member_that_is_gone_is_told_of_where_nothing_makes_up_for_it() {
         let why = broken.cause.unwrap();
         assert_eq!((why.operation, why.error), (Some(Operation::Read), Some(OpError::Gone)), "{level}");
         assert_eq!(array.state(0), RoleState::Failed, "{level}");
+        assert!(world.read(&array, 0, 1 << 20).is_err(), "{level}");
+        assert_eq!(array.events_since(0).len(), 1, "{level}: told once");
     }
 }
 

@@ -4,6 +4,7 @@ use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, DeviceUs
 use brindle_array::{Access, DeviceState, OpenConfig, OpenError, RoleState, Volume, VolumeError};
 use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::Duration;
+use brindle_io::sim::{Model, Sim};
 use brindle_layout::Level;
 
 use crate::common::*;
@@ -388,5 +389,49 @@ fn a_member_that_is_gone_when_a_clean_array_is_stopped_is_recorded_as_failed() {
         let sbs = world.superblocks();
         assert_eq!(sbs[0].role_of(1), DeviceRole::Faulty, "{level}");
         assert!(sbs[0].is_clean() && sbs[0].events >= sbs[1].events + 2, "{level}: {:?}", events(&sbs));
+    });
+}
+
+/// Each redundant level on modelled drives.
+fn each_on_drives(test: impl Fn(Level, World<Sim>)) {
+    for (level, members) in REDUNDANT {
+        test(level, World::in_sim(&Shape::new(level, members), Model::nvme(), 7));
+    }
+}
+
+#[test]
+fn writes_with_little_time_between_them_keep_the_array_dirty() {
+    each_on_drives(|level, world| {
+        let config = OpenConfig { idle: Duration::from_millis(20), ..patient() };
+        let array = world.try_open(world.assembly().unwrap(), config).unwrap();
+        for _ in 0..40 {
+            world.write(&array, 0, &pattern(1, 4096)).unwrap();
+            idle(&world, Duration::from_millis(5));
+        }
+        assert_eq!(events(&world.superblocks()), vec![2; world.ids.len()], "{level}: marked once");
+        assert_eq!(array.state_change(), None, "{level}: nothing is being written any more");
+        idle(&world, Duration::from_millis(100));
+        assert!(clean(&world.superblocks()), "{level}");
+    });
+}
+
+#[test]
+fn stop_waits_for_a_write_that_is_under_way() {
+    each_on_drives(|level, world| {
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 4096)).unwrap();
+        let (pool, writer) = (world.pool.clone(), array.clone());
+        let written = world.io.spawn(async move { write(&pool, &writer, 0, &pattern(2, 4096)).await });
+        world.io.block_on(async {
+            while world.io.in_flight() == 0 {
+                world.io.yield_now().await;
+            }
+            array.stop().await.unwrap();
+            written.await.unwrap();
+        });
+        assert!(clean(&world.superblocks()), "{level}");
+        drop(array);
+        let array = world.open();
+        assert_eq!(world.read(&array, 0, 4096).unwrap(), pattern(2, 4096), "{level}");
     });
 }
