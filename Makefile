@@ -3,7 +3,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-long test-deps lint fuzz storm mutants mutants-cargo bench clean help
+.PHONY: build demo test test-fast test-long test-deps lint fuzz storm mutants mutants-cargo bench counts clean help
 
 build: ## Build the program: target/release/brindle
 	$(CARGO) build --release -p brindle
@@ -47,6 +47,9 @@ mutants-cargo: ## cargo-mutants over FILES (default: keeper and assembly) with t
 
 bench: ## Measure everything; print the tables and store them in docs/bench
 	scripts/bench
+
+counts: ## Count the instructions of the hot paths, and hold them against docs/bench/instructions.toml
+	$(CARGO) xtask counts
 
 clean: ## Remove everything that was built or downloaded
 	$(CARGO) clean

@@ -35,6 +35,7 @@ readonly wanted=(
     "xz                                   xz-utils"
     "zstd                                 zstd"
     "lz4                                  lz4"
+    "valgrind                             valgrind"
     "cc                                   gcc"
     "aarch64-linux-gnu-gcc                gcc-aarch64-linux-gnu"
     "/usr/aarch64-linux-gnu/lib/crt1.o    libc6-dev-arm64-cross"

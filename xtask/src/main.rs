@@ -3,11 +3,12 @@
 //! - `cargo xtask tidy` looks for what the architecture says must never be: a dependency that points up or
 //!   sideways, a clock in the engine, `unsafe` outside the two crates that may have it, a file too long to read.
 //! - `cargo xtask deny` checks licences, duplicate versions and origins of dependencies against `deny.toml`.
-//!
 //! - `cargo xtask mutants` builds engines that are broken on purpose, and counts the seeds by which storms find each.
+//! - `cargo xtask counts` counts the instructions of the hot paths, and holds them against those of an older commit.
 //!
 //! Each finding is one line with the place, the rule and the way out; any finding makes the exit status 1.
 
+mod counts;
 mod deny;
 mod mutants;
 mod report;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use workspace::Workspace;
 
-const USAGE: &str = "usage: cargo xtask tidy|deny|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
+const USAGE: &str = "usage: cargo xtask tidy|deny|counts|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  counts [--update|--base]   instructions of the hot paths, against docs/bench/instructions.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
     let name = args.first().map_or("", String::as_str);
     if name == "mutants" {
         return mutants(&args[1..]);
+    }
+    if name == "counts" {
+        return counts(&args[1..]);
     }
     let offences = match (name, args.len()) {
         ("tidy", 1) => Workspace::load().and_then(|workspace| tidy::check(&workspace)),
@@ -47,6 +51,17 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn counts(words: &[String]) -> ExitCode {
+    let Some(mode) = counts::Mode::parse(words) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    workspace::root().and_then(|root| counts::run(&root, mode)).unwrap_or_else(|failure| {
+        eprintln!("counts: {failure}");
+        ExitCode::from(2)
+    })
 }
 
 /// Each word is NAME=value; an empty value stands for what is usual.

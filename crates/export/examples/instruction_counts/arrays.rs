@@ -1,0 +1,240 @@
+//! Requests to arrays, and to the bare reactor.
+
+use std::rc::Rc;
+
+use brindle_array::{Array, Config, Device, Volume};
+use brindle_io::memory::Memory;
+use brindle_io::sync::join_all;
+use brindle_io::{Io, MemberId, Slice};
+use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
+
+use crate::{HotPath, Run, next};
+
+/// Bytes of each null member: so many that requests seldom meet.
+const MEMBER: u64 = 1 << 38;
+const CHUNK: u64 = 64 << 10;
+const SMALL: u64 = 4 << 10;
+/// Requests in flight.
+const DEPTH: usize = 32;
+const MANY: usize = 2048;
+/// Of requests that compute much.
+const FEW: usize = 256;
+
+/// An array to be counted.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    level: Level,
+    layout: Layout,
+    members: usize,
+    /// Bytes of a full stripe's data; of RAID 1, of a chunk.
+    row: u64,
+    /// The role that is lost where the array is degraded, if it can be.
+    lost: Option<u16>,
+    /// Bytes from one chunk of that role to another: the first chunk of the array is one.
+    cycle: u64,
+}
+
+/// RAID 0 over four members.
+pub(crate) const STRIPED: Shape = Shape {
+    name: "RAID 0 x4",
+    level: Level::Raid0,
+    layout: Layout::None,
+    members: 4,
+    row: 4 * CHUNK,
+    lost: None,
+    cycle: 0,
+};
+
+fn shapes() -> [Shape; 5] {
+    let parity = Shape { layout: Layout::Parity(ParityLayout::LeftSymmetric), ..STRIPED };
+    [
+        STRIPED,
+        Shape {
+            name: "RAID 1 x2",
+            level: Level::Raid1,
+            members: 2,
+            row: CHUNK,
+            lost: Some(0),
+            cycle: CHUNK,
+            ..STRIPED
+        },
+        Shape {
+            name: "RAID 10 x4",
+            level: Level::Raid10,
+            layout: Layout::Raid10(Raid10Layout::near(2)),
+            row: 2 * CHUNK,
+            lost: Some(0),
+            cycle: 2 * CHUNK,
+            ..STRIPED
+        },
+        // Of a left-symmetric layout's first row, the last role has P and the first one Q: data begin after them.
+        Shape {
+            name: "RAID 5 x4",
+            level: Level::Raid5,
+            row: 3 * CHUNK,
+            lost: Some(0),
+            cycle: 4 * 3 * CHUNK,
+            ..parity
+        },
+        Shape {
+            name: "RAID 6 x6",
+            level: Level::Raid6,
+            members: 6,
+            row: 4 * CHUNK,
+            lost: Some(1),
+            cycle: 6 * 4 * CHUNK,
+            ..parity
+        },
+    ]
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    Flush,
+}
+
+/// What is asked of a target, again and again.
+#[derive(Clone, Copy)]
+struct Request {
+    kind: Kind,
+    /// Bytes.
+    len: u64,
+    /// Requests lie in the first `within` bytes of each `cycle` bytes.
+    within: u64,
+    cycle: u64,
+    /// Requests in flight.
+    depth: usize,
+}
+
+impl Request {
+    /// Anywhere.
+    fn new(kind: Kind, len: u64, depth: usize) -> Self {
+        Self { kind, len, within: len, cycle: len, depth }
+    }
+}
+
+/// Who does the requests.
+enum Target {
+    Bare { io: Io, member: MemberId },
+    Array(Array),
+}
+
+impl Target {
+    fn size(&self) -> u64 {
+        match self {
+            Target::Bare { .. } => MEMBER,
+            Target::Array(array) => array.limits().size,
+        }
+    }
+
+    async fn request(&self, kind: Kind, offset: u64, memory: Slice) {
+        let done = match (self, kind) {
+            (Target::Bare { io, member }, kind) => {
+                let mut group = io.group();
+                match kind {
+                    Kind::Read => group.read(*member, offset, &memory),
+                    Kind::Write => group.write(*member, offset, &memory, false),
+                    Kind::Flush => group.flush(*member),
+                };
+                group.submit().await.is_ok()
+            }
+            (Target::Array(array), Kind::Read) => array.read(offset, memory).await.is_ok(),
+            (Target::Array(array), Kind::Write) => array.write(offset, memory, false).await.is_ok(),
+            (Target::Array(array), Kind::Flush) => array.flush().await.is_ok(),
+        };
+        assert!(done, "members in memory do not fail");
+    }
+}
+
+/// The reactor without an array.
+pub(crate) fn bare() -> Vec<HotPath> {
+    let path = |name: &str, kind, depth| HotPath {
+        name: format!("bare reactor, {name}"),
+        count: MANY,
+        world: Box::new(move || {
+            let memory = Memory::new();
+            let member = memory.add_null(MEMBER);
+            let io = Io::new(Box::new(memory));
+            run(io.clone(), Target::Bare { io, member }, Request::new(kind, SMALL, depth))
+        }),
+    };
+    vec![
+        path("4K read", Kind::Read, DEPTH),
+        path("4K write", Kind::Write, DEPTH),
+        path("4K read, one at a time", Kind::Read, 1),
+    ]
+}
+
+/// All requests to all arrays.
+pub(crate) fn paths() -> Vec<HotPath> {
+    shapes().into_iter().flat_map(requests).collect()
+}
+
+fn requests(shape: Shape) -> Vec<HotPath> {
+    let row = shape.row >> 10;
+    let path = |what: String, count, lost, request| HotPath {
+        name: format!("{}, {what}", shape.name),
+        count,
+        world: Box::new(move || {
+            let (io, array) = array(&Memory::new(), shape, lost);
+            run(io, Target::Array(array), request)
+        }),
+    };
+    let small = |kind| Request::new(kind, SMALL, DEPTH);
+    let large = |kind| Request::new(kind, shape.row, DEPTH);
+    let mut paths = vec![
+        path("4K read".into(), MANY, None, small(Kind::Read)),
+        path("4K write".into(), MANY, None, small(Kind::Write)),
+        path(format!("{row}K read"), FEW, None, large(Kind::Read)),
+        path(format!("{row}K write"), FEW, None, large(Kind::Write)),
+        path("flush".into(), MANY, None, Request::new(Kind::Flush, SMALL, 1)),
+    ];
+    if shape.lost.is_some() {
+        let of_lost = Request { within: CHUNK, cycle: shape.cycle, ..small(Kind::Read) };
+        paths.push(path("4K read of the lost member".into(), MANY, shape.lost, of_lost));
+    }
+    paths
+}
+
+/// An array on null members of `memory`, without the role `lost`.
+pub(crate) fn array(memory: &Memory, shape: Shape, lost: Option<u16>) -> (Io, Array) {
+    let device = |role| {
+        let id = memory.add_null(MEMBER);
+        (lost != Some(role)).then_some(Device { id, data_offset: 0 })
+    };
+    let devices = (0..shape.members as u16).map(device).collect();
+    let io = Io::new(Box::new(memory.clone()));
+    let geometry = Geometry::new(shape.level, shape.layout, CHUNK, &vec![MEMBER; shape.members])
+        .expect("the table's shapes are possible");
+    let array = Array::volatile(&io, geometry, devices, Config::default());
+    (io, array)
+}
+
+/// Slots that each do one request after the other, as those of an export.
+fn run(io: Io, target: Target, request: Request) -> Run {
+    let pool = io.pool(request.depth * request.len as usize);
+    let cycles = target.size() / request.cycle;
+    let target = Rc::new(target);
+    Box::new(move |count| {
+        let rounds = count / request.depth;
+        io.block_on(async {
+            let slots = (0..request.depth).map(|slot| {
+                let (target, pool) = (Rc::clone(&target), pool.clone());
+                io.spawn(async move {
+                    let buf = pool.alloc(request.len as usize).await;
+                    let (memory, mut state) = (buf.all(), slot as u64 + 1);
+                    for _ in 0..rounds {
+                        let cycle = next(&mut state, cycles) * request.cycle;
+                        let within = next(&mut state, request.within / request.len) * request.len;
+                        target.request(request.kind, cycle + within, memory.clone()).await;
+                    }
+                })
+            });
+            join_all(slots.collect::<Vec<_>>()).await;
+        });
+        rounds * request.depth
+    })
+}
