@@ -217,6 +217,17 @@ fn without_redundancy_a_failed_flush_stays_an_error_until_the_array_is_stopped()
 }
 
 #[test]
+fn without_redundancy_stop_tells_of_the_flush_that_failed_it() {
+    for level in [Level::Raid0, Level::Linear] {
+        let world = world(level, 2);
+        let array = world.open();
+        world.write(&array, 0, &pattern(1, 65536)).unwrap();
+        world.bench.afflict(world.ids[0], |faults| faults.failing_flushes = 1);
+        assert_eq!(world.io.block_on(array.stop()), Err(VolumeError::Member(OpError::Medium(5))), "{level}");
+    }
+}
+
+#[test]
 fn a_mirror_whose_last_copy_fails_a_flush_takes_no_writes_and_is_not_marked_clean() {
     let world = world(Level::Raid1, 2);
     let array = world.open();

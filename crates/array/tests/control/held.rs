@@ -33,3 +33,26 @@ fn nothing_is_recorded_while_a_write_that_was_given_up_may_still_land() {
     world.stop(&array);
     assert!(world.superblock(1).events > before.events);
 }
+
+#[test]
+fn nothing_is_recorded_while_a_superblock_that_was_given_up_may_still_land() {
+    let world = World::in_sim(&Shape { rows: 64, ..Shape::new(Level::Raid1, 2) }, Model::nvme(), 7);
+    let array = world.open();
+    world.io.block_on(array.fail(0)).unwrap();
+    let silent = Err(VolumeError::Member(OpError::TimedOut));
+    let hangs = |hangs| world.bench.afflict(world.ids[1], |faults| faults.hangs = hangs);
+    // The superblock that is to mark it dirty does not come back.
+    hangs(true);
+    assert_eq!(world.write(&array, 0, &pattern(1, 4096)), silent);
+    let given_up = world.io.now();
+    assert_eq!(world.write(&array, 0, &pattern(2, 4096)), silent);
+    assert_eq!(world.io.now(), given_up, "nothing was sent to wait for");
+    assert_eq!(world.io.block_on(array.stop()), silent);
+    // It lands: what could not be recorded then is recorded now.
+    hangs(false);
+    world.io.block_on(world.io.sleep(Duration::from_secs(1)));
+    let landed = world.superblock(1);
+    assert_eq!(landed.resync_offset, Some(0));
+    world.stop(&array);
+    assert!(world.superblock(1).is_clean() && world.superblock(1).events == landed.events + 1);
+}

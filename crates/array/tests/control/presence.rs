@@ -1,8 +1,8 @@
 //! Members' devices that are cut short, deleted or replaced while an array uses them.
 
-use brindle_array::{Array, EventKind, RoleState};
+use brindle_array::{Array, EventKind, RoleState, VolumeError};
 use brindle_format::md::{Endian, Version};
-use brindle_io::sim::Sim;
+use brindle_io::sim::{BadRange, Sim};
 use brindle_io::{Duration, OpError, Place};
 use brindle_layout::Level;
 
@@ -93,5 +93,29 @@ fn deleted_and_replaced_files_go_on_serving_and_are_told_of() {
         world.write(&array, 0, &pattern(1, BYTES)).unwrap();
         assert_eq!(array.state(2), RoleState::InSync);
         world.stop(&array);
+    }
+}
+
+#[test]
+fn of_a_last_member_nothing_more_is_read_once_it_is_shorter_and_all_if_it_only_takes_no_superblock() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3)] {
+        for cut in [false, true] {
+            let (world, array) = written(level, members);
+            world.stop(&array);
+            let array = world.open();
+            world.io.block_on(array.fail(0)).unwrap();
+            let last = world.ids[1];
+            if cut {
+                // Of what it still holds, too: it is not the member that it was.
+                world.bench.truncate(last, world.superblock(1).data_offset + BYTES as u64);
+            } else {
+                let superblock = BadRange::forever(0..world.superblock(1).data_offset);
+                world.bench.afflict(last, |faults| faults.unwritable.push(superblock));
+            }
+            assert_eq!(world.write(&array, 0, &pattern(2, 4096)), Err(VolumeError::TooManyLost));
+            assert_eq!(array.detail().state_words(), "broken, degraded");
+            let found = world.read(&array, 0, BYTES);
+            assert_eq!(found.is_ok_and(|found| found == pattern(1, BYTES)), !cut, "{level}, cut: {cut}");
+        }
     }
 }
