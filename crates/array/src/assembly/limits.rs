@@ -195,3 +195,24 @@ fn are(labels: &[String]) -> String {
         labels => format!("{} are", labels.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limitations_name_whom_they_concern() {
+        let labels = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let one = |limit: Limitation, start: &str| assert!(limit.to_string().starts_with(start), "{limit}");
+        one(Limitation::BadBlocks { labels: labels(&["sda"]) }, "sda has bad blocks in their log");
+        one(
+            Limitation::BadBlocks { labels: labels(&["sda", "sdb"]) },
+            "sda, sdb have bad blocks in their log",
+        );
+        one(Limitation::Stale { labels: labels(&["sda"]) }, "sda is out of date and used");
+        one(Limitation::Stale { labels: labels(&["sda", "sdb"]) }, "sda, sdb are out of date and used");
+        let reshape = |in_doubt| Limitation::Reshape { position: 4096, in_doubt }.to_string();
+        assert!(reshape(false).ends_with("let mdadm finish the reshape"));
+        assert!(reshape(true).contains("reshape. Bytes near the border may be wrong: "));
+    }
+}

@@ -3,7 +3,9 @@
 use brindle_array::assembly::{
     AssembleOptions, Assembly, AssemblyError, Candidate, Claim, DeviceUse, LeftOut, Limitation, assemble,
 };
-use brindle_format::md::{BadBlockLog, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use brindle_format::md::{
+    BadBlockLog, DeviceRole, Endian, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version,
+};
 use brindle_layout::Level;
 
 use crate::common::*;
@@ -170,6 +172,32 @@ fn of_two_copies_the_older_is_stale() {
 }
 
 #[test]
+fn of_a_member_and_its_replacement_the_member_is_used_and_nothing_written() {
+    let mut spec = raid(Level::Raid1, 3);
+    spec.size = Some(4 * MIB);
+    for events in [6, 7] {
+        // Device 2 is being filled with what device 1 holds.
+        let all = edited(&spec, |n, sb| {
+            sb.raid_disks = 2;
+            sb.roles[2] = DeviceRole::Active(1);
+            sb.events = if n == 2 { events } else { 6 };
+            sb.features = sb.features.with(Features::REPLACEMENT, n == 2);
+        });
+        for order in orders(&all) {
+            let array = strict(&order).unwrap();
+            assert_eq!(array.limits, [Limitation::Replacement { label: "disk2".into() }]);
+            assert!(array.missing().is_empty() && !array.writable());
+            let copy = array.devices.iter().find(|d| d.label == "disk2").unwrap();
+            assert_eq!(copy.usage, DeviceUse::LeftOut { role: Some(1), why: LeftOut::Replacement });
+        }
+        assert!(
+            strict(&[all[0].clone(), all[2].clone()]).unwrap().missing().is_empty(),
+            "alone it is a member"
+        );
+    }
+}
+
+#[test]
 fn two_devices_that_claim_one_role_are_refused() {
     let all = edited(&raid(Level::Raid1, 3), |n, sb| {
         sb.roles[2] = DeviceRole::Active(1);
@@ -279,6 +307,15 @@ fn spares_are_listed_and_do_not_decide() {
         assert!(array.degraded().is_empty());
     }
     assert_eq!(refusal(&all[3..]), "none of the devices holds data of the array: disk3");
+    let mut twice = all.clone();
+    twice.push(Candidate { label: "copy".into(), ..all[3].clone() });
+    assert_eq!(
+        refusal(&twice),
+        "copy and disk3 are both device 3 of the array with the same event count: one device given twice, or a copy; \
+         give one of them"
+    );
+    spec.spares.push(new_member(4, 8 * MIB));
+    assert_eq!(strict(&candidates(&spec)).unwrap().devices.len(), 5, "two spares are two devices");
 }
 
 #[test]
@@ -372,6 +409,16 @@ fn members_that_disagree_are_named() {
     assert_eq!(
         refusal(&all),
         "disk2 says chunk 131072, but disk0 says 65536; leave out the one that is wrong"
+    );
+    let ends = edited(&spec(Level::Raid1, 2, Version::V0_90(Endian::Little)), |n, sb| {
+        if n == 1 {
+            sb.version = Version::V0_90(Endian::Big);
+        }
+    });
+    let message = refusal(&ends);
+    assert!(
+        message.starts_with("disk1 says byte order big-endian, but disk0 says little-endian"),
+        "{message}"
     );
     let mut mixed = candidates(&raid(Level::Raid1, 2));
     mixed.truncate(1);

@@ -28,6 +28,28 @@ fn a_journal_that_another_calls_a_member_holds_no_data() {
     assert_eq!(array.missing(), [2]);
 }
 
+/// The superblock that decides knows neither a journal nor a third member.
+#[test]
+fn of_what_the_table_calls_a_spare_a_journal_is_one_and_a_member_none() {
+    let spec = spec(Level::Raid5, 3, Version::V1_2);
+    for journal in [true, false] {
+        let members = edited(&spec, |n, sb| {
+            sb.features = sb.features.with(Features::JOURNAL, journal);
+            sb.events = if n == 2 { 9 } else { 10 };
+            if n != 2 {
+                sb.roles[2] = DeviceRole::Spare;
+            } else if journal {
+                sb.roles[2] = DeviceRole::Journal;
+                (sb.data_size, sb.journal_tail) = (64 << 10, Some(0));
+            }
+        });
+        let array = assemble(&members, FORCE).unwrap();
+        let member = DeviceUse::LeftOut { role: Some(2), why: LeftOut::Faulty };
+        assert_eq!(array.devices[2].usage, if journal { DeviceUse::Journal } else { member });
+        assert_eq!(array.missing(), [2]);
+    }
+}
+
 #[test]
 fn an_event_count_that_cannot_go_on_is_served_read_only() {
     let spec = spec(Level::Raid1, 2, Version::V1_2);

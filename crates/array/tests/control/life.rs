@@ -100,6 +100,23 @@ fn clean_after_idle_time_and_dirty_again() {
 }
 
 #[test]
+fn a_clock_that_shows_more_than_a_superblock_can_hold_stands_at_the_end() {
+    each(|level, world| {
+        let version = world.superblock(0).version;
+        let last = if version.is_v1() { (1 << 40) - 1 } else { u32::MAX.into() };
+        for (shows, holds) in [(last - 1, last - 1), (last, last), (last + 1, last), (u64::MAX, last)] {
+            let config = OpenConfig { wall_clock: std::rc::Rc::new(move || shows), ..patient() };
+            let array = world.try_open(world.assembly().unwrap(), config).unwrap();
+            world.write(&array, 0, &pattern(1, 4096)).unwrap();
+            world.stop(&array);
+            let updated = world.superblock(0).updated;
+            assert_eq!((updated.seconds, updated.micros), (holds, 0), "{level} {version}");
+            assert!(array.detail().degraded == 0);
+        }
+    });
+}
+
+#[test]
 fn a_killed_process_leaves_an_array_that_needs_a_resync() {
     each(|level, world| {
         let array = world.open();

@@ -91,6 +91,48 @@ fn what_was_being_moved_over_itself_is_in_doubt() {
         assert!(in_doubt(BACK.with_shift(shift)));
     }
     assert!(in_doubt(Case { position: GROW.position + CHUNK, ..GROW }), "not at the border of two rows");
+    // At chunk 48 the border of the one side is four chunks of each member from that of the other.
+    for (case, away) in [(GROW, 1), (SHRINK, -1)] {
+        let case = Case { position: 48 * CHUNK, ..case };
+        assert!(
+            !in_doubt(case.with_shift(away * 3 * CHUNK as i64)),
+            "data move the other way, but not so far"
+        );
+        assert!(in_doubt(case.with_shift(away * 4 * CHUNK as i64)));
+    }
+}
+
+#[test]
+fn a_raid10_that_grows_is_in_doubt_unless_its_data_move_by_a_stripe() {
+    let doubt = |layout: &str, backwards: bool, shift: u64| {
+        let mut spec = spec(Level::Raid10, 5, Version::V1_2);
+        spec.layout = Some(brindle_layout::Layout::parse(Level::Raid10, layout).unwrap());
+        let shift = if backwards { shift as i64 } else { -(shift as i64) };
+        let (from, to) = if backwards { (5, 4) } else { (4, 5) };
+        let case = Case { from, to, backwards, shift, position: 40 * CHUNK, new_chunk: CHUNK };
+        let found = edited(&spec, |n, sb| case.edit(n, sb));
+        match assemble(&found, AssembleOptions::default()) {
+            Ok(_) => false,
+            Err(AssemblyError::Reshape(ReshapeError::InDoubt)) => true,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    for backwards in [false, true] {
+        assert!(!doubt("n2", backwards, CHUNK) && doubt("n2", backwards, CHUNK - 512));
+        // The copies of a stripe stand in two.
+        assert!(!doubt("o2", backwards, 2 * CHUNK) && doubt("o2", backwards, 2 * CHUNK - 512));
+    }
+}
+
+#[test]
+fn of_each_member_whole_chunks_of_either_size_are_used() {
+    let spec = spec(Level::Raid5, 4, Version::V1_2);
+    let found = edited(&spec, |n, sb| {
+        CHUNKS.edit(n, sb);
+        sb.component_size = 4 * MIB + CHUNK;
+    });
+    let array = assemble(&found, AssembleOptions { force: true }).unwrap();
+    assert_eq!(array.size(), 3 * 4 * MIB);
 }
 
 impl Case {
@@ -115,6 +157,11 @@ fn what_md_never_does_is_refused() {
     assert!(matches!(layout, AssemblyError::Layout(_)));
     let chunk = refusal(|sb| sb.reshape.as_mut().unwrap().new_chunk = 512);
     assert!(matches!(chunk, AssemblyError::Geometry(_)));
+    for (level, members) in [(Level::Raid0, 5), (Level::Raid1, 5)] {
+        let found = edited(&spec(level, members, Version::V1_2), |n, sb| GROW.edit(n, sb));
+        let error = assemble(&found, AssembleOptions { force: true }).unwrap_err();
+        assert_eq!(error, ReshapeError::Level { level }.into());
+    }
     // One member that knows nothing of the reshape: its data may be elsewhere.
     let one = refusal(|sb| {
         if sb.device_number == 2 {
