@@ -253,6 +253,14 @@ fn halves_that_were_used_apart_are_refused() {
         );
     }
     assert_eq!(strict(&all[1..]).unwrap().missing(), [0]);
+    // One of them was used longer: that one counts.
+    let all = edited(&raid(Level::Raid1, 2), |n, sb| {
+        sb.roles[1 - n] = DeviceRole::Faulty;
+        sb.events = if n == 0 { 9 } else { 5 };
+    });
+    for order in orders(&all) {
+        assert_eq!(strict(&order).unwrap().missing(), [1]);
+    }
 }
 
 #[test]

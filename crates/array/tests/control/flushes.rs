@@ -2,7 +2,7 @@
 
 use brindle_array::assembly::AssemblyError;
 use brindle_array::{Array, OpenConfig, RoleState, StateChange, Volume, VolumeError};
-use brindle_format::md::{DeviceRole, Version};
+use brindle_format::md::{DeviceRole, Endian, Version};
 use brindle_io::sim::{Model, Sim, When};
 use brindle_io::{Duration, OpError, Task};
 use brindle_layout::Level;
@@ -152,34 +152,36 @@ fn a_flush_is_acknowledged_after_a_failure_met_by_marking_clean_is_recorded() {
 #[test]
 fn no_cut_leaves_a_clean_array_of_members_that_failed_the_flush_before() {
     // Roles beyond the first sector change one at a time: two failures take two updates, and each may be torn.
-    let shape = Shape::new(Level::Raid6, 4).metadata(Version::V1_0, 1000);
-    let (mut clean, mut doubtful) = (0, 0);
-    for seed in 0..8 {
-        for cut in 0.. {
-            let world = World::in_sim(&shape, Model { tear_unit: 512, ..drive() }, seed);
-            let array = world.open();
-            world.write(&array, 0, &pattern(1, 65536)).unwrap();
-            for member in [0, 2] {
-                world.bench.afflict(world.ids[member], |faults| faults.failing_flushes = 1);
-            }
-            world.bench.cut_power_at(When::Step(world.bench.steps() + cut));
-            let stopped = world.io.block_on(world.bench.until_end(&world.io, array.stop()));
-            drop(array);
-            let found = World::over(world.bench.restart(11), world.ids.clone(), Version::V1_0);
-            match found.assembly() {
-                Ok(assembly) if assembly.is_clean() => {
-                    assert_eq!(assembly.degraded(), [0, 2], "seed {seed}, cut {cut}");
-                    clean += 1;
+    for (version, table) in [(Version::V1_0, 1000), (Version::V0_90(Endian::Little), 0)] {
+        let shape = Shape::new(Level::Raid6, 4).metadata(version, table);
+        let (mut clean, mut doubtful) = (0, 0);
+        for seed in 0..8 {
+            for cut in 0.. {
+                let world = World::in_sim(&shape, Model { tear_unit: 512, ..drive() }, seed);
+                let array = world.open();
+                world.write(&array, 0, &pattern(1, 65536)).unwrap();
+                for member in [0, 2] {
+                    world.bench.afflict(world.ids[member], |faults| faults.failing_flushes = 1);
                 }
-                Ok(_) | Err(AssemblyError::DirtyDegraded { .. }) => doubtful += 1,
-                Err(error) => panic!("seed {seed}, cut {cut}: {error}"),
-            }
-            if stopped.is_some() {
-                break;
+                world.bench.cut_power_at(When::Step(world.bench.steps() + cut));
+                let stopped = world.io.block_on(world.bench.until_end(&world.io, array.stop()));
+                drop(array);
+                let found = World::over(world.bench.restart(11), world.ids.clone(), version);
+                match found.assembly() {
+                    Ok(assembly) if assembly.is_clean() => {
+                        assert_eq!(assembly.degraded(), [0, 2], "{version}, seed {seed}, cut {cut}");
+                        clean += 1;
+                    }
+                    Ok(_) | Err(AssemblyError::DirtyDegraded { .. }) => doubtful += 1,
+                    Err(error) => panic!("{version}, seed {seed}, cut {cut}: {error}"),
+                }
+                if stopped.is_some() {
+                    break;
+                }
             }
         }
+        assert!(clean > 8 && doubtful > 8, "{version}: {clean} and {doubtful}");
     }
-    assert!(clean > 8 && doubtful > 8, "{clean} and {doubtful}");
 }
 
 #[test]

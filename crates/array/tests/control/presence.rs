@@ -46,6 +46,10 @@ fn no_write_makes_a_member_long_again_before_it_is_found_out() {
             // The first write marks the array dirty.
             world.write(&array, 0, &pattern(2, 4096)).unwrap();
             assert_eq!(array.state(1), RoleState::Failed, "{level} {version}");
+            assert!(
+                world.image(1).iter().all(|byte| *byte == 0),
+                "{level} {version}: not even its superblock"
+            );
             let mut expected = pattern(1, BYTES);
             expected[..4096].copy_from_slice(&pattern(2, 4096));
             assert!(world.read(&array, 0, BYTES).unwrap() == expected, "{level} {version}");

@@ -1,7 +1,9 @@
 //! Superblocks are written one by one: whatever part of them a crash lets through, the array must be found right.
 
-use brindle_array::assembly::{AssembleOptions, Assembly, assemble};
-use brindle_format::md::{SUPERBLOCK_BYTES, Superblock, Version};
+use brindle_array::assembly::{
+    AssembleOptions, Assembly, Candidate, DeviceUse, LeftOut, Limitation, assemble,
+};
+use brindle_format::md::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_layout::Level;
 
 use crate::common::*;
@@ -104,4 +106,58 @@ fn a_torn_table_is_made_whole_by_the_next_run() {
     assert!([0, 2, 3, 4].iter().all(|&n| sbs[n].roles == sbs[0].roles && sbs[n].events == 3));
     assert!(sbs[3].device_in_role(1).is_none());
     world.stop(&array);
+}
+
+/// A superblock of 0.90 of which an update that disowns the last member has written the first sector only.
+fn cut_short(sb: &Superblock, update: impl Fn(&mut Superblock)) -> Vec<u8> {
+    let (old, mut new) = (encoded(sb), sb.clone());
+    *new.roles.last_mut().unwrap() = DeviceRole::Faulty;
+    update(&mut new);
+    let torn = [&encoded(&new)[..512], &old[512..]].concat();
+    assert!(Superblock::parse(sb.version, &torn, 8 * MIB).is_err());
+    torn
+}
+
+fn torn(sb: &Superblock, update: impl Fn(&mut Superblock)) -> Candidate {
+    device("torn", 8 * MIB, &[(sb.super_offset, cut_short(sb, update))])
+}
+
+#[test]
+fn a_torn_superblock_decides_only_if_all_whole_ones_missed_writes() {
+    let version = Version::V0_90(Endian::Little);
+    // Member 2 is one behind the whole ones, two behind the torn one: nothing relies on what the latter alone says, but
+    // none is used that is further behind.
+    let mut found = edited(&spec(Level::Raid6, 5, version), |n, sb| {
+        (sb.events, sb.resync_offset) = (if n == 2 { 9 } else { 10 }, Some(0));
+    });
+    let mut first = superblocks(&spec(Level::Raid6, 5, version)).remove(0);
+    (first.events, first.resync_offset) = (10, Some(0));
+    found[0] = torn(&first, |new| (new.events, new.resync_offset) = (11, None));
+    let array = assemble(&found, AssembleOptions { force: true }).unwrap();
+    assert_eq!((array.events, array.missing()), (11, vec![2]));
+    assert!(array.devices[0].torn && array.devices[4].usage == DeviceUse::Active { role: 4 });
+    let why = LeftOut::Stale { events: 9 };
+    assert_eq!(array.devices[2].usage, DeviceUse::LeftOut { role: Some(2), why });
+    assert_eq!(array.limits, [Limitation::DirtyDegraded { from: 0 }], "the whole ones say so");
+    // Two behind: they missed writes that the torn one's member has.
+    let mut found = candidates(&spec(Level::Raid1, 3, version));
+    let first = superblocks(&spec(Level::Raid1, 3, version)).remove(0);
+    found[0] = torn(&first, |new| (new.events, new.resync_offset) = (3, Some(0)));
+    let array = assemble(&found, AssembleOptions::default()).unwrap();
+    assert_eq!((array.events, array.missing()), (3, vec![1, 2]));
+    assert!(!array.is_clean(), "the torn one says so");
+}
+
+#[test]
+fn a_run_without_writes_leaves_the_count_behind_that_a_torn_superblock_has() {
+    let world = World::create(&spec(Level::Raid6, 5, Version::V0_90(Endian::Little)));
+    let first = world.superblock(0);
+    world.bench.poke(world.ids[0], first.super_offset, &cut_short(&first, |new| new.events = 2));
+    // Member 3 is away: it may have all of what that one was to say.
+    let world = world.without(&[3]);
+    let array = world.open();
+    assert!(array.detail().degraded == 1);
+    world.stop(&array);
+    let counts: Vec<u64> = world.superblocks().iter().map(|sb| sb.events).collect();
+    assert!(counts.iter().all(|&count| count == counts[0] && count > 2), "{counts:?}");
 }
