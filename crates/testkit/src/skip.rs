@@ -1,4 +1,4 @@
-//! What a test does that can't run on this machine.
+//! What a test does that can't run on this machine, and whether it has the time for all it could do.
 
 use std::fmt;
 use std::io::Write;
@@ -34,6 +34,12 @@ pub fn find(name: &str) -> Result<PathBuf, Missing> {
         .ok_or_else(|| {
             Missing::new(format!("{name} is not installed; scripts/install-test-deps.sh knows the package"))
         })
+}
+
+/// `BRINDLE_LONG` is in the environment (`make test-long`): tests try everything. Else some of it, so that `make test` keeps
+/// its time.
+pub fn is_long() -> bool {
+    std::env::var_os("BRINDLE_LONG").is_some()
 }
 
 /// What was found, or `None` after saying that the test of this thread is skipped, and why.

@@ -12,8 +12,11 @@ use brindle_testkit::running::Running;
 
 use crate::common::*;
 
+/// A drive on which a second has a tenth of the reads of [`Model::sata_ssd`], and so costs a tenth to run.
+const UNHURRIED: Model = Model { read_latency: 900_000, read_bandwidth: 53_000_000, ..Model::sata_ssd() };
+
 /// A read of the slow member takes some 200 ms.
-const SLOWNESS: u32 = 2200;
+const SLOWNESS: u32 = 220;
 
 /// An array of which each member has 16 MiB.
 struct Mirror(Running<Sim>);
@@ -70,8 +73,8 @@ fn mirrors() -> [Shape; 4] {
 fn one_slow_member_costs_little_of_what_the_others_can_do() {
     for shape in mirrors() {
         for (len, depth, seconds) in [(4096, 1, 15.0), (1 << 20, 1, 25.0), (4096, 8, 4.0)] {
-            let healthy = Mirror::new(&shape, Model::sata_ssd());
-            let slow = Mirror::new(&shape, Model::sata_ssd());
+            let healthy = Mirror::new(&shape, UNHURRIED);
+            let slow = Mirror::new(&shape, UNHURRIED);
             slow.set_slowness(1, SLOWNESS);
             let (healthy, slow) = (healthy.reads(len, depth, seconds), slow.reads(len, depth, seconds));
             // Small reads lose next to nothing. Of large ones, another member has twice as much to read.
@@ -85,7 +88,7 @@ fn one_slow_member_costs_little_of_what_the_others_can_do() {
 fn a_member_that_becomes_slow_is_noticed_and_so_is_its_recovery() {
     for shape in mirrors() {
         for len in [4096, 1 << 20] {
-            let world = Mirror::new(&shape, Model::sata_ssd());
+            let world = Mirror::new(&shape, UNHURRIED);
             let healthy = world.reads(len, 1, 2.0);
             world.set_slowness(1, SLOWNESS);
             world.reads(len, 1, 10.0);

@@ -1,7 +1,7 @@
 //! Places that can't be read: answered from redundancy whatever happens meanwhile, mended, read back; and members failed
 //! that give too many of them.
 
-use brindle_array::{BadPlace, RoleState, SyncMode};
+use brindle_array::{BadPlace, OpenConfig, ReadPolicy, RoleState, SyncMode};
 use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
 
 use crate::world::{self, DATA_OFFSET, Running};
@@ -38,12 +38,21 @@ fn filled(shape: Shape) -> (Running, Vec<u8>) {
 }
 
 /// With this much of each member.
-fn filled_of((level, layout, members): Shape, size: u64) -> (Running, Vec<u8>) {
+fn filled_of(shape: Shape, size: u64) -> (Running, Vec<u8>) {
+    let world = Running::of(&shape_of(shape, size), world::config());
+    let content = fill(&world);
+    (world, content)
+}
+
+fn shape_of((level, layout, members): Shape, size: u64) -> brindle_testkit::shape::Shape {
     let chunk = if level == Level::Raid1 { 0 } else { CHUNK };
-    let world = world::start(level, layout, chunk, members, size);
+    world::shape(level, layout, chunk, members, size)
+}
+
+fn fill(world: &Running) -> Vec<u8> {
     let content = world::pattern(8, world.size() as usize);
     world.run(async |w| w.write_all(&content).await).unwrap();
-    (world, content)
+    content
 }
 
 /// Bytes of a member that it is given and must give back: all that its level uses.
@@ -58,7 +67,10 @@ fn failed(world: &Running) -> Vec<u16> {
 #[test]
 fn every_copy_of_a_mirror_is_mended() {
     for shape in mirrors() {
-        let (world, content) = filled(shape);
+        // In turn, whatever the time that this machine gives to each.
+        let config = OpenConfig { read_policy: ReadPolicy::RoundRobin, ..world::config() };
+        let world = Running::of(&shape_of(shape, ROWS * CHUNK), config);
+        let content = fill(&world);
         for (role, &id) in world.ids.iter().enumerate() {
             let place = DATA_OFFSET + 4096 * (1 + role as u64);
             world.bench.spoil(id, place, 512);

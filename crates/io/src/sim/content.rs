@@ -78,6 +78,7 @@ impl Content {
                 Some(extent) if extent.written & !extent.discarded & touched == touched => {
                     piece.copy_from_slice(&extent.bytes[within..within + count]);
                 }
+                None if self.unwritten == Unwritten::Zeroes => piece.fill(0),
                 extent => self.look_by_sector(extent, at, piece, looks),
             }
             at += count as u64;

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use brindle_testkit::hang::{Hang, HangingFiles};
+use brindle_testkit::skip::is_long;
 use brindle_tests::nbd::{Change, Client, Work};
 use brindle_tests::tools::or_skip;
 use rustix::process::Signal;
@@ -166,12 +167,13 @@ fn a_server_ends_while_a_member_hangs_that_it_has_not_given_up() {
     assert!(writer.join().is_err(), "the write was not acknowledged");
 }
 
-/// How long the server is stopped, how often, and how patient it is: less than it is stopped. With `BRINDLE_LONG` in the
-/// environment (`make test-long`) a minute with the patience that is the default.
+/// How long the server is stopped, how often, and how patient it is: less than it is stopped. In
+/// `make test-long` a minute with the patience that is the default.
 fn stops() -> (Duration, usize, &'static str) {
-    match std::env::var_os("BRINDLE_LONG") {
-        Some(_) => (Duration::from_secs(60), 2, "--member-timeout 20s --flush-timeout 30s"),
-        None => (Duration::from_millis(2500), 3, "--member-timeout 1s --flush-timeout 1s"),
+    if is_long() {
+        (Duration::from_secs(60), 2, "--member-timeout 20s --flush-timeout 30s")
+    } else {
+        (Duration::from_millis(2500), 3, "--member-timeout 1s --flush-timeout 1s")
     }
 }
 
