@@ -124,8 +124,8 @@ impl Detail {
 impl Array {
     /// What the array is, and how it does.
     pub fn detail(&self) -> Detail {
-        let inner = &*self.0;
-        let record = inner.keeper.record();
+        let (array, core) = (&*self.0, &*self.0.core);
+        let record = core.keeper.record();
         let devices: Vec<DeviceDetail> = record.map_or_else(Vec::new, |record| {
             record.devices.borrow().iter().map(|device| self.device_detail(device)).collect()
         });
@@ -133,28 +133,28 @@ impl Array {
             device: devices
                 .iter()
                 .position(|d| d.role == Some(role) && !matches!(d.state, DeviceState::LeftOut(_))),
-            state: inner.members.state(role),
-            place: inner.members.place(role),
+            state: core.members.state(role),
+            place: core.members.place(role),
         };
         let identity = record.map(|record| &record.identity);
         Detail {
             uuid: identity.map_or_else(Uuid::nil, |identity| identity.uuid),
             name: identity.map_or_else(String::new, |identity| identity.name.clone()),
             version: identity.map(|identity| identity.version),
-            level: inner.geometry.level(),
-            layout: inner.geometry.layout(),
-            chunk: if inner.geometry.level() == Level::Raid1 { 0 } else { inner.geometry.chunk() },
-            size: inner.limits.size,
+            level: array.geometry.level(),
+            layout: array.geometry.layout(),
+            chunk: if array.geometry.level() == Level::Raid1 { 0 } else { array.geometry.chunk() },
+            size: core.limits.size,
             component_size: identity.map_or(0, |identity| identity.component_size),
             events: record.map_or(0, |record: &Record| record.events.get()),
-            broken: inner.keeper.is_broken(),
-            read_only: inner.config.read_only,
-            active: inner.keeper.is_active(),
-            degraded: inner.members.lost(),
-            resync_offset: inner.keeper.resync_offset(),
+            broken: core.keeper.is_broken(),
+            read_only: core.config.read_only,
+            active: core.keeper.is_active(),
+            degraded: core.members.lost(),
+            resync_offset: core.keeper.resync_offset(),
             forced_offset: record.and_then(Record::forced_offset),
-            resyncing: inner.resyncing.get(),
-            roles: (0..inner.members.len()).map(role).collect(),
+            resyncing: array.resyncing.get(),
+            roles: (0..core.members.len()).map(role).collect(),
             limits: identity.map_or_else(Vec::new, |identity| identity.limits.clone()),
             devices,
         }
@@ -163,7 +163,7 @@ impl Array {
     fn device_detail(&self, device: &Kept) -> DeviceDetail {
         let (role, state) = match device.usage {
             DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => {
-                let state = match self.0.members.state(role) {
+                let state = match self.0.core.members.state(role) {
                     RoleState::InSync => DeviceState::InSync,
                     RoleState::Recovering(upto) => DeviceState::Recovering { upto },
                     RoleState::Failed | RoleState::Missing => DeviceState::Failed,

@@ -10,13 +10,35 @@ use core::task::{Context, Poll};
 
 use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Slice};
 
-use crate::array::Inner;
+use crate::core::Core;
 use crate::events::Cause;
 use crate::members::{Device, RoleState};
 
+/// Where members have the data of one side of a reshape's border: elsewhere than they say.
+pub(crate) struct Moved(Vec<(MemberId, u64)>);
+
+impl Moved {
+    /// Each member with the byte at which that data begins.
+    pub(crate) fn new(starts: impl IntoIterator<Item = (MemberId, u64)>) -> Self {
+        Self(starts.into_iter().collect())
+    }
+
+    #[cold]
+    fn start(&self, member: Device) -> u64 {
+        self.0.iter().find(|(id, _)| *id == member.id).map_or(member.data_offset, |&(_, start)| start)
+    }
+}
+
+/// The way to the members, as one family of levels sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct Door<'a> {
+    pub(crate) core: &'a Core,
+    moved: Option<&'a Moved>,
+}
+
 /// Operations on members that are sent together and awaited as one. Offsets are bytes of the data area.
 pub(crate) struct MemberOps<'a> {
-    inner: &'a Inner,
+    door: Door<'a>,
     group: Group,
     held: Held,
     asked: Asked,
@@ -75,23 +97,45 @@ struct NotDone {
     refused: Vec<Refused>,
 }
 
-impl Inner {
-    /// No operations yet.
+impl Core {
+    /// The way to the members. `moved` is where they have the data of whoever asks, if that is not where they say.
     #[inline]
-    pub(crate) fn ask(&self) -> MemberOps<'_> {
-        let asked = Asked { readers: 0, failures: self.members.failures() };
-        MemberOps { inner: self, group: self.io.group(), held: None, asked }
+    pub(crate) fn door<'a>(&'a self, moved: Option<&'a Moved>) -> Door<'a> {
+        Door { core: self, moved }
     }
 
     /// The role that a member plays.
     fn role_of(&self, member: MemberId) -> Option<u16> {
         (0..self.members.len()).find(|&role| self.members.device(role).is_some_and(|d| d.id == member))
     }
+}
+
+impl<'a> Door<'a> {
+    /// No operations yet.
+    #[inline]
+    pub(crate) fn ask(self) -> MemberOps<'a> {
+        let asked = Asked { readers: 0, failures: self.core.members.failures() };
+        MemberOps { door: self, group: self.core.io.group(), held: None, asked }
+    }
+
+    /// Where the data area of a member begins.
+    #[inline]
+    fn start(self, member: Device) -> u64 {
+        match self.moved {
+            None => member.data_offset,
+            Some(moved) => moved.start(member),
+        }
+    }
+
+    /// The byte of the role's device at which this byte of its data area is.
+    pub(crate) fn device_offset(self, role: u16, offset: u64) -> Option<u64> {
+        self.core.members.device(role).map(|member| self.start(member) + offset)
+    }
 
     /// A failure by its role. `None` for a device that has been taken out of its role meanwhile: nobody relies on it.
-    fn refused(&self, failure: &Failure) -> Option<Refused> {
-        let role = self.role_of(failure.kind.member()?)?;
-        let start = self.members.device(role)?.data_offset;
+    fn refused(self, failure: &Failure) -> Option<Refused> {
+        let role = self.core.role_of(failure.kind.member()?)?;
+        let start = self.start(self.core.members.device(role)?);
         let (offset, len) = match failure.kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
             OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => (offset, len),
@@ -103,22 +147,23 @@ impl Inner {
 
     /// The members among those that were read which have failed meanwhile.
     #[cold]
-    fn failed_readers(&self, asked: Asked) -> Vec<Refused> {
+    fn failed_readers(self, asked: Asked) -> Vec<Refused> {
+        let members = &self.core.members;
         let failed = |role: &u16| {
             let read = |device: Device| asked.readers & Asked::bit(device.id) != 0;
-            self.members.state(*role) == RoleState::Failed && self.members.device(*role).is_some_and(read)
+            members.state(*role) == RoleState::Failed && members.device(*role).is_some_and(read)
         };
-        let changed = self.members.failures() != asked.failures;
-        let roles = (0..self.members.len()).filter(|role| changed && failed(role));
+        let changed = members.failures() != asked.failures;
+        let roles = (0..members.len()).filter(|role| changed && failed(role));
         let error = OpError::Gone;
         roles.map(|role| Refused { role, offset: 0, len: 0, error, cause: error.into() }).collect()
     }
 
     #[cold]
-    fn all_refused(&self, outcome: &Outcome) -> Vec<Refused> {
+    fn all_refused(self, outcome: &Outcome) -> Vec<Refused> {
         let refused: Vec<Refused> =
             outcome.failures().iter().filter_map(|failure| self.refused(failure)).collect();
-        refused.iter().for_each(|refused| self.look_after_error(refused.role));
+        refused.iter().for_each(|refused| self.core.look_after_error(refused.role));
         refused
     }
 }
@@ -131,9 +176,9 @@ impl<'a> MemberOps<'a> {
             // Whoever was given up may still use this memory.
             return self.refuse(member, offset, 0);
         }
-        self.inner.ration.sent(1);
+        self.door.core.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
-        self.group.read(member.id, member.data_offset + offset, into);
+        self.group.read(member.id, self.door.start(member) + offset, into);
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
@@ -142,7 +187,7 @@ impl<'a> MemberOps<'a> {
         if self.is_held(member, offset, 0) {
             return;
         }
-        self.group.write(member.id, member.data_offset + offset, from, fua);
+        self.group.write(member.id, self.door.start(member) + offset, from, fua);
     }
 
     /// Makes the member's completed writes stable.
@@ -158,7 +203,7 @@ impl<'a> MemberOps<'a> {
         if self.is_held(member, offset, len) {
             return;
         }
-        self.group.discard(member.id, member.data_offset + offset, len);
+        self.group.discard(member.id, self.door.start(member) + offset, len);
     }
 
     /// Makes `len` bytes at `offset` of the member read as zeroes.
@@ -166,13 +211,13 @@ impl<'a> MemberOps<'a> {
         if self.is_held(member, offset, len) {
             return;
         }
-        self.group.write_zeroes(member.id, member.data_offset + offset, len, may_unmap);
+        self.group.write_zeroes(member.id, self.door.start(member) + offset, len, may_unmap);
     }
 
     /// Refuses what would change a member on which writes that were given up may still land.
     #[inline]
     fn is_held(&mut self, member: Device, offset: u64, len: u64) -> bool {
-        let held = self.inner.members.is_held(member);
+        let held = self.door.core.members.is_held(member);
         if held {
             self.refuse(member, offset, len);
         }
@@ -181,7 +226,7 @@ impl<'a> MemberOps<'a> {
 
     #[cold]
     fn refuse(&mut self, member: Device, offset: u64, len: u64) {
-        let role = self.inner.role_of(member.id).unwrap_or_default();
+        let role = self.door.core.role_of(member.id).unwrap_or_default();
         let error = OpError::TimedOut;
         let refused = Refused { role, offset, len, error, cause: error.into() };
         self.held.get_or_insert_default().push(refused);
@@ -196,14 +241,14 @@ impl<'a> MemberOps<'a> {
     /// Sends all operations. What comes back waits for the last.
     #[inline]
     pub(crate) fn submit(self) -> Sent<'a> {
-        Sent { inner: self.inner, pending: self.group.submit(), held: self.held, asked: self.asked, told: 0 }
+        Sent { door: self.door, pending: self.group.submit(), held: self.held, asked: self.asked, told: 0 }
     }
 }
 
 /// Operations that have been sent; a future of what became of them.
 #[must_use = "what was refused is known only to whom awaits it"]
 pub(crate) struct Sent<'a> {
-    inner: &'a Inner,
+    door: Door<'a>,
     pending: Pending,
     held: Held,
     asked: Asked,
@@ -222,7 +267,7 @@ impl Sent<'_> {
         loop {
             let failure = self.pending.nth_failure(self.told - held.len()).await?;
             self.told += 1;
-            if let Some(refused) = self.inner.refused(&failure) {
+            if let Some(refused) = self.door.refused(&failure) {
                 return Some(refused);
             }
         }
@@ -232,9 +277,9 @@ impl Sent<'_> {
     #[cold]
     fn judge(&mut self, outcome: &Outcome) -> Done {
         let mut refused = self.held.take().map(|held| *held).unwrap_or_default();
-        refused.extend(self.inner.failed_readers(self.asked));
+        refused.extend(self.door.failed_readers(self.asked));
         let first = refused.first().map(|held| held.error).or(outcome.ok().err());
-        refused.extend(self.inner.all_refused(outcome));
+        refused.extend(self.door.all_refused(outcome));
         Done(first.map(|first| Box::new(NotDone { first, refused })))
     }
 }
@@ -245,7 +290,7 @@ impl Future for Sent<'_> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
         let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
-        let unchanged = self.inner.members.failures() == self.asked.failures;
+        let unchanged = self.door.core.members.failures() == self.asked.failures;
         let well = outcome.is_ok() && self.held.is_none() && unchanged;
         Poll::Ready(if well { Done::default() } else { self.judge(&outcome) })
     }

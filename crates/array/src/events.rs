@@ -8,8 +8,6 @@ use std::collections::VecDeque;
 use brindle_io::sync;
 use brindle_io::{Failure, Instant, Io, OpError, OpKind};
 
-use crate::array::Array;
-
 /// Events that are remembered; older ones are forgotten, which gaps in the numbers tell.
 const MOST: usize = 1024;
 
@@ -284,26 +282,13 @@ impl Events {
         event
     }
 
-    fn since(&self, number: u64) -> Vec<Event> {
+    pub(crate) fn since(&self, number: u64) -> Vec<Event> {
         self.ring.borrow().iter().filter(|event| event.number > number).cloned().collect()
     }
 
-    async fn next(&self, number: u64) -> Event {
+    pub(crate) async fn next(&self, number: u64) -> Event {
         let after = || self.ring.borrow().iter().find(|event| event.number > number).cloned();
         self.noted.until(after).await
-    }
-}
-
-impl Array {
-    /// The events after the one with this number that are still remembered, oldest first; 0 gives all of them. Where
-    /// numbers are missing, events were forgotten.
-    pub fn events_since(&self, number: u64) -> Vec<Event> {
-        self.0.keeper.events().since(number)
-    }
-
-    /// The first event after the one with this number that is still remembered; waits for one if there is none yet.
-    pub async fn next_event(&self, number: u64) -> Event {
-        self.0.keeper.events().next(number).await
     }
 }
 

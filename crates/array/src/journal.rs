@@ -14,10 +14,11 @@ use brindle_format::md::{Superblock, Uuid};
 use brindle_io::{Io, MemberId, OpError, Pool};
 use brindle_layout::{Family, ParityRows};
 
-use crate::array::{Array, Config};
+use crate::array::Array;
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
-use crate::keeper::{Keeper, Truth};
-use crate::open::{OpenError, members};
+use crate::config::Config;
+use crate::refusal::OpenError;
+use crate::reshape::members;
 use crate::volume::Volume;
 
 const BLOCK: u64 = JOURNAL_BLOCK_BYTES as u64;
@@ -66,13 +67,9 @@ async fn is_settled(
     if logged.is_empty() {
         return true;
     }
-    let members = Rc::new(members(io, assembly, devices));
-    let geometry = assembly.geometry.clone();
-    let lose = geometry.clone();
-    let truth = Truth::of(&geometry, None);
-    let keeper = Keeper::volatile(io, Rc::clone(&members), Box::new(move |lost| lose.can_lose(lost)), truth);
     let config = Config { read_only: true, scratch_bytes: 0, ..Config::default() };
-    let array = Array::new(io, geometry, members, Rc::new(keeper), config);
+    let members = Rc::new(members(io, assembly, devices));
+    let array = Array::unrecorded(io, assembly.geometry.clone(), members, config);
     log.holds_data_of(&array, &logged).await && log.holds_parity_of(&array, map, &logged).await
 }
 
@@ -219,10 +216,10 @@ impl Log {
             }
             let row = map.row(number);
             for (role, &sum) in [Some(row.p()), row.q()].into_iter().flatten().zip(sums) {
-                let Some(device) = array.0.members.readable(role, offset + BLOCK) else { continue };
+                let Some(device) = array.0.core.members.readable(role, offset + BLOCK) else { continue };
                 let buf = self.pool.alloc(JOURNAL_BLOCK_BYTES).await;
-                let mut group = self.io.group();
-                group.read(device.id, device.data_offset + offset, &buf.all());
+                let mut group = array.0.core.door(None).ask();
+                group.read(device, offset, &buf.all());
                 let read = group.submit().await.is_ok();
                 if !read || journal::checksum(self.set_uuid, &buf.bytes()) != sum {
                     return false;

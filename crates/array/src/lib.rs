@@ -5,6 +5,8 @@
 
 mod array;
 pub mod assembly;
+mod config;
+mod core;
 pub mod create;
 mod data;
 mod detail;
@@ -17,20 +19,26 @@ mod members;
 pub mod nest;
 mod open;
 mod patience;
+mod placement;
 mod presence;
+mod refusal;
 mod reshape;
+mod room;
 mod scratch;
 mod sync;
 mod volume;
+mod watch;
 
-pub use array::{Array, Config, OnFull, ReadPolicy};
-pub use data::sync::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
+pub use array::Array;
+pub use config::{Config, OnFull, ReadPolicy};
+pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use events::{Cause, Event, EventKind, Operation};
 pub use keeper::Failed;
 pub use keeper::StateChange;
 pub use members::{Device, RoleState};
-pub use open::{Access, OpenConfig, OpenError};
+pub use open::{Access, OpenConfig};
 pub use patience::Patience;
+pub use refusal::OpenError;
 pub use sync::Progress;
 pub use volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, read_again};

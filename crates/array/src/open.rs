@@ -2,15 +2,18 @@
 
 use std::rc::Rc;
 
-use brindle_format::md::{EncodeError, SUPERBLOCK_BYTES, Superblock};
+use brindle_format::md::SUPERBLOCK_BYTES;
 use brindle_io::{Duration, Io, MemberId, OpError, Pool};
+use brindle_layout::Geometry;
 
-use crate::array::{Array, Config, OnFull, ReadPolicy};
-use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Found, Limitation};
-use crate::keeper::{Keeper, Keeping, Record, StateChange, Truth};
+use crate::array::Array;
+use crate::assembly::{AssembledDevice, Assembly, Found};
+use crate::config::{Config, OnFull, ReadPolicy};
+use crate::keeper::{CanLose, Keeper, Keeping, Record, StateChange, Truth};
 use crate::members::{Device, Members, RoleState};
 use crate::patience::Patience;
-use crate::reshape::{self, Side};
+use crate::refusal::OpenError;
+use crate::reshape::{self, Border};
 use crate::volume::VolumeError;
 
 /// What may be done to the members.
@@ -58,74 +61,31 @@ impl OpenConfig {
     }
 }
 
-/// Why an assembled array can't be opened.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The array uses what this release can't honour while writing.
-    #[error("the array can't be written to: {}; open it read-only", reasons(limits))]
-    ReadOnly {
-        /// The reasons.
-        limits: Vec<Limitation>,
-    },
-    /// The devices given are not those that were assembled.
-    #[error("{given} devices were opened, but {expected} assembled")]
-    Count {
-        /// Devices given.
-        given: usize,
-        /// Devices of the assembly.
-        expected: usize,
-    },
-    /// A device's superblock can't be read any more.
-    #[error("{label}: the superblock can't be read: {error}")]
-    Read {
-        /// The device.
-        label: String,
-        /// Why.
-        error: OpError,
-    },
-    /// A device has changed since it was looked at.
-    #[error("{label} has changed since its superblock was read: is somebody else using it?")]
-    Changed {
-        /// The device.
-        label: String,
-    },
-    /// The device has larger sectors than the one on which the member was made.
-    #[error(
-        "{label}: its data begin at byte {offset}, which is within a sector of {block} bytes: the member was made on smaller sectors; copy it to such a device, or to a file"
-    )]
-    Misaligned {
-        /// The device.
-        label: String,
-        /// Where its data begin.
-        offset: u64,
-        /// Its logical block.
-        block: u32,
-    },
-    /// The journal holds writes that have not reached the members, or can't be read or understood.
-    #[error(
-        "{label}: the journal holds writes that have not reached the members (feature journal), which this release can't replay; let mdadm assemble the array once, or use --force to read it without them"
-    )]
-    Journal {
-        /// The journal device.
-        label: String,
-    },
-    /// A superblock could not be written back.
-    #[error("{label}: {why}")]
-    Encode {
-        /// The device.
-        label: String,
-        /// Why.
-        why: EncodeError,
-    },
-}
-
-fn reasons(limits: &[Limitation]) -> String {
-    let forbidding = limits.iter().filter(|limit| limit.forbids_writes());
-    forbidding.map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
 impl Array {
+    /// An array whose state lives in memory only: no superblocks are read or written, every present member is in
+    /// sync. For tests and benches. `devices` are in the order of roles; `None` is a missing member.
+    pub fn volatile(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>, config: Config) -> Self {
+        let members = Rc::new(Members::new(io, devices));
+        Self::unrecorded(io, geometry, members, config).tried_again().watched()
+    }
+
+    /// An array over these members whose state lives in memory only.
+    pub(crate) fn unrecorded(io: &Io, geometry: Geometry, members: Rc<Members>, config: Config) -> Self {
+        let truth = Truth::of(&geometry, None);
+        let keeper = Keeper::volatile(io, Rc::clone(&members), can_lose(&geometry, None), truth);
+        Self::new(io, geometry, None, members, Rc::new(keeper), config)
+    }
+
+    /// Gives a missing or failed role a device of which nothing is good yet; it takes every write from now on. For
+    /// volatile arrays: superblocks learn nothing of it.
+    ///
+    /// # Panics
+    /// If the array has no such role.
+    pub fn begin_recovery(&self, role: u16, device: Device) {
+        self.0.core.members.set_device(role, device, RoleState::Recovering(0));
+        self.0.placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
+    }
+
     /// Opens an assembled array. `devices` are the reactor's numbers of the assembly's devices, in their order.
     ///
     /// Each device's superblock is read again first: nothing is written, now or later, to a device that is not what
@@ -151,16 +111,14 @@ impl Array {
             check_identity(io, &pool, device, id).await?;
         }
         assembly.look_into_journal(io, devices).await?;
-        let (Side { geometry, members }, beyond) = reshape::sides(io, &assembly, devices);
+        let (geometry, members, border) = reshape::sides(io, &assembly, devices);
         let members = Rc::new(members);
         let (wall_clock, idle, patience) = (config.wall_clock, config.idle, config.patience);
         let keeping = Keeping { wall_clock, idle, writable, patience, on_full: config.on_full };
         let in_doubt = assembly.in_doubt();
         let record = Record::new(io, assembly, devices, keeping);
         record.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
-        let map = geometry.clone();
-        let can_lose = Box::new(move |lost: &[u16]| map.can_lose(lost));
-        let redundant = geometry.level().is_redundant();
+        let (can_lose, redundant) = (can_lose(&geometry, border.as_ref()), geometry.level().is_redundant());
         let truth = Truth::of(&geometry, in_doubt);
         let keeper = Keeper::recorded(io, Rc::clone(&members), can_lose, redundant, record, truth);
         let config = Config {
@@ -170,12 +128,7 @@ impl Array {
             on_full: config.on_full,
             patience: config.patience,
         };
-        let array = Self::new(io, geometry, members, keeper, config);
-        let array = match beyond {
-            Some(beyond) => array.with_border(beyond),
-            None => array,
-        };
-        Ok(array.known().watched())
+        Ok(Self::new(io, geometry, border, members, keeper, config).tried_again().watched())
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
@@ -184,8 +137,8 @@ impl Array {
     /// # Errors
     /// [`VolumeError::TooManyLost`] if the array is broken: its superblocks are left as they are.
     pub async fn stop(&self) -> Result<(), VolumeError> {
-        let stopped = self.0.keeper.stop().await;
-        self.0.ended.set(true);
+        let stopped = self.0.core.keeper.stop().await;
+        self.0.core.ended.set(true);
         stopped
     }
 
@@ -195,27 +148,33 @@ impl Array {
     /// [`VolumeError::TooManyLost`] if the array can't live without it: then nothing changes;
     /// [`VolumeError::ReadOnly`], [`VolumeError::Stopping`]; [`VolumeError::OutOfRange`] if there is no such role.
     pub async fn fail(&self, role: u16) -> Result<(), VolumeError> {
-        if role >= self.0.members.len() {
+        if role >= self.0.core.members.len() {
             return Err(VolumeError::OutOfRange);
         }
-        if self.0.config.read_only {
+        if self.0.core.config.read_only {
             return Err(VolumeError::ReadOnly);
         }
-        if self.0.keeper.is_stopping() {
+        if self.0.core.keeper.is_stopping() {
             return Err(VolumeError::Stopping);
         }
-        self.0.keeper.fail(role).await
+        self.0.core.keeper.fail(role).await
     }
 
     /// The change of the state on disk that is being written, if one is.
     pub fn state_change(&self) -> Option<StateChange> {
-        self.0.keeper.state_change()
+        self.0.core.keeper.state_change()
     }
 
     /// Redundancy is not known true everywhere: a resync makes it so.
     pub fn needs_resync(&self) -> bool {
-        self.0.keeper.resync_offset().is_some()
+        self.0.core.keeper.resync_offset().is_some()
     }
+}
+
+/// Whether every byte survives the loss of these roles, on both sides of a border.
+fn can_lose(geometry: &Geometry, border: Option<&Border>) -> CanLose {
+    let (here, beyond) = (geometry.clone(), border.map(|border| border.geometry.clone()));
+    Box::new(move |lost| here.can_lose(lost) && beyond.as_ref().is_none_or(|beyond| beyond.can_lose(lost)))
 }
 
 /// A device must still carry, to the byte, the superblock that it was assembled by.
@@ -243,34 +202,4 @@ async fn check_identity(
         }
     }
     Ok(())
-}
-
-/// The members by role.
-pub(crate) fn members(io: &Io, assembly: &Assembly, ids: &[MemberId]) -> Members {
-    members_at(io, assembly, ids, assembly.geometry.members(), |sb| sb.data_offset)
-}
-
-/// The members of the first `count` roles, with their data where `data_offset` says.
-pub(crate) fn members_at(
-    io: &Io,
-    assembly: &Assembly,
-    ids: &[MemberId],
-    count: u16,
-    data_offset: impl Fn(&Superblock) -> u64,
-) -> Members {
-    let device = |at: &Option<usize>| {
-        let at = (*at)?;
-        Some(Device { id: *ids.get(at)?, data_offset: data_offset(&assembly.devices.get(at)?.superblock) })
-    };
-    let members = Members::new(io, assembly.roles.iter().take(count.into()).map(device));
-    for device in &assembly.devices {
-        if let DeviceUse::Recovering { role, upto } = device.usage
-            && role < count
-        {
-            // In the middle of a reshape nothing tells by which geometry that is counted.
-            let upto = if assembly.reshaping.is_some() { 0 } else { upto };
-            members.set_state(role, RoleState::Recovering(upto));
-        }
-    }
-    members
 }

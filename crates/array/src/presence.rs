@@ -4,38 +4,37 @@
 //! that was, which reads as zeroes. So who was found shorter once has failed for good. A file that was deleted or whose
 //! name is another's now goes on serving; that is told.
 
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use brindle_io::{Duration, Instant, OpClass, OpError, Place, Probe};
 
-use crate::array::Inner;
+use crate::core::Core;
 use crate::events::{Cause, EventKind, Operation};
 
 /// Time between two looks.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks at a member, unless that is under way; one that does not answer is judged by `patience`.
-pub(crate) fn look(array: &Rc<Inner>, role: u16) {
-    let Some(device) = array.members.writable(role) else { return };
-    if array.io.oldest(device.id, OpClass::Probe).is_some() {
+pub(crate) fn look(core: &Rc<Core>, role: u16) {
+    let Some(device) = core.members.writable(role) else { return };
+    if core.io.oldest(device.id, OpClass::Probe).is_some() {
         return;
     }
-    let (weak, io) = (Rc::downgrade(array), array.io.clone());
-    drop(array.io.spawn(async move {
+    let (weak, io) = (Rc::downgrade(core), core.io.clone());
+    drop(core.io.spawn(async move {
         let probe = io.probe(device.id, Instant::from_nanos(u64::MAX)).await;
-        if let (Ok(probe), Some(array)) = (probe, weak.upgrade()) {
-            array.found(role, probe).await;
+        if let (Ok(probe), Some(core)) = (probe, weak.upgrade()) {
+            core.found(role, probe).await;
         }
     }));
 }
 
-impl Inner {
+impl Core {
     /// A member gave an error: perhaps since it is shorter than it was.
     #[cold]
     pub(crate) fn look_after_error(&self, role: u16) {
-        if let Some(array) = self.me.get().and_then(Weak::upgrade).filter(|_| self.keeper.record().is_some())
-        {
-            look(&array, role);
+        if let Some(core) = self.me.upgrade().filter(|_| self.keeper.record().is_some()) {
+            look(&core, role);
         }
     }
 

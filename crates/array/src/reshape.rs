@@ -2,94 +2,75 @@
 //! them, the others where the old one has.
 
 use std::mem::swap;
-use std::rc::Rc;
 
-use brindle_io::{Io, MemberId, Slice};
+use brindle_format::md::Superblock;
+use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
 
-use crate::array::{Array, Inner};
-use crate::assembly::Assembly;
-use crate::keeper::{Keeper, Truth};
-use crate::members::Members;
-use crate::open::{members, members_at};
-use crate::volume::VolumeError;
-
-/// An array as one geometry sees it.
-pub(crate) struct Side {
-    pub(crate) geometry: Geometry,
-    pub(crate) members: Members,
-}
+use crate::assembly::{Assembly, DeviceUse};
+use crate::door::Moved;
+use crate::members::{Device, Members, RoleState};
 
 /// What lies on the other side of a border.
-pub(crate) struct Beyond {
+pub(crate) struct Border {
     /// Byte of the array at which the border stands.
-    position: u64,
+    pub(crate) position: u64,
     /// What lies before the border is the other side's; else what lies from it on.
-    before: bool,
-    side: Side,
+    pub(crate) before: bool,
+    /// Where the other side's bytes live,
+    pub(crate) geometry: Geometry,
+    /// and where the members have its data.
+    pub(crate) moved: Moved,
 }
 
-/// The array, and what the other geometry has of it while it is being reshaped. The first side has all members.
-pub(crate) fn sides(io: &Io, assembly: &Assembly, ids: &[MemberId]) -> (Side, Option<Beyond>) {
-    let mut first = Side { geometry: assembly.geometry.clone(), members: members(io, assembly, ids) };
-    let Some(reshaping) = &assembly.reshaping else { return (first, None) };
-    let geometry = reshaping.geometry.clone();
-    let members = members_at(io, assembly, ids, geometry.members(), |sb| sb.new_data_offset());
-    let mut second = Side { geometry, members };
-    let mut before = !reshaping.backwards;
-    if second.geometry.members() > first.geometry.members() {
+/// An assembly's geometry and members, and what another geometry has of the array while it is being reshaped. The first
+/// has all members.
+pub(crate) fn sides(io: &Io, assembly: &Assembly, ids: &[MemberId]) -> (Geometry, Members, Option<Border>) {
+    let (mut first, mut before) = (assembly.geometry.clone(), true);
+    let Some(reshaping) = &assembly.reshaping else {
+        return (first, members(io, assembly, ids), None);
+    };
+    before ^= reshaping.backwards;
+    let mut second = reshaping.geometry.clone();
+    let mut starts: [fn(&Superblock) -> u64; 2] = [|sb| sb.data_offset, Superblock::new_data_offset];
+    if second.members() > first.members() {
         swap(&mut first, &mut second);
+        starts.reverse();
         before = !before;
     }
-    (first, Some(Beyond { position: reshaping.position, before, side: second }))
+    let [start, moved_start] = starts;
+    let members = members_at(io, assembly, ids, first.members(), start);
+    let moved = assembly.devices.iter().zip(ids).map(|(device, &id)| (id, moved_start(&device.superblock)));
+    let moved = Moved::new(moved);
+    (first, members, Some(Border { position: reshaping.position, before, geometry: second, moved }))
 }
 
-/// Where one geometry ends and the other begins.
-pub(crate) struct Border {
-    position: u64,
-    before: bool,
-    /// The array as the other side sees it.
-    other: Array,
+/// The members by role.
+pub(crate) fn members(io: &Io, assembly: &Assembly, ids: &[MemberId]) -> Members {
+    members_at(io, assembly, ids, assembly.geometry.members(), |sb| sb.data_offset)
 }
 
-impl Array {
-    /// This array, just opened and read-only, with what lies beyond the border of a reshape.
-    ///
-    /// # Panics
-    /// If somebody else has the array already.
-    pub(crate) fn with_border(mut self, beyond: Beyond) -> Self {
-        let inner = Rc::get_mut(&mut self.0).expect("a new array is nobody else's");
-        let Beyond { position, before, side: Side { geometry, members } } = beyond;
-        inner.limits.size = inner.limits.size.min(geometry.size());
-        let members = Rc::new(members);
-        let map = geometry.clone();
-        let truth = Truth::of(&geometry, inner.keeper.resync_offset());
-        let can_lose = Box::new(move |lost: &[u16]| map.can_lose(lost));
-        let keeper = Keeper::volatile(&inner.io, Rc::clone(&members), can_lose, truth);
-        let other = Self::new(&inner.io, geometry, members, Rc::new(keeper), inner.config);
-        inner.border = Some(Border { position, before, other });
-        self
-    }
-}
-
-impl Inner {
-    /// Reads a range that is not empty, each side of the border by its geometry.
-    pub(crate) async fn read_across(
-        &self,
-        border: &Border,
-        offset: u64,
-        into: &Slice,
-    ) -> Result<(), VolumeError> {
-        let cut = border.position.saturating_sub(offset).min(into.len() as u64);
-        let (below, above) = (into.slice(0..cut as usize), into.slice(cut as usize..into.len()));
-        let other = &*border.other.0;
-        let (first, second) = if border.before { (other, self) } else { (self, other) };
-        if !below.is_empty() {
-            first.read_placed(offset, &below).await?;
+/// The members of the first `count` roles, with their data where `data_offset` says.
+fn members_at(
+    io: &Io,
+    assembly: &Assembly,
+    ids: &[MemberId],
+    count: u16,
+    data_offset: impl Fn(&Superblock) -> u64,
+) -> Members {
+    let device = |at: &Option<usize>| {
+        let at = (*at)?;
+        Some(Device { id: *ids.get(at)?, data_offset: data_offset(&assembly.devices.get(at)?.superblock) })
+    };
+    let members = Members::new(io, assembly.roles.iter().take(count.into()).map(device));
+    for device in &assembly.devices {
+        if let DeviceUse::Recovering { role, upto } = device.usage
+            && role < count
+        {
+            // In the middle of a reshape nothing tells by which geometry that is counted.
+            let upto = if assembly.reshaping.is_some() { 0 } else { upto };
+            members.set_state(role, RoleState::Recovering(upto));
         }
-        if !above.is_empty() {
-            second.read_placed(offset + cut, &above).await?;
-        }
-        Ok(())
     }
+    members
 }

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 
 use brindle_io::{Duration, Instant, OpError, Task};
-use brindle_layout::Family;
+use brindle_layout::Family as Map;
 
 use crate::array::Array;
-use crate::data::sync::{SyncMode, SyncReport};
+use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
+use crate::keeper::sync_len;
+use crate::placement::Family;
 use crate::volume::VolumeError;
 
 /// Bytes of a window, or the chunk where that is more.
@@ -37,6 +39,38 @@ pub struct Progress {
 }
 
 impl Array {
+    /// Bytes over which [`Array::sync_window`] goes: of each member for parity levels, of the array for mirrors, 0
+    /// where there is no redundancy.
+    pub fn sync_len(&self) -> u64 {
+        sync_len(&self.0.geometry)
+    }
+
+    /// Compares the redundancy of `len` bytes at `pos` (see [`Array::sync_len`]; both multiples of 64 KiB and, for
+    /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Places that can't be read are
+    /// mended on the way, unless the array is read-only; what can't be mended is named, and ends nothing. Redundancy that
+    /// is true after [`SyncMode::Repair`] is known to be from then on.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] or a member's, if one is gone that the array can't do without;
+    /// [`VolumeError::Reshaping`].
+    pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
+        self.0.placement.sync_window(pos, len, mode).await
+    }
+
+    /// Rebuilds `len` bytes at `pos` of the data area of `role`, which is recovering, from the others. For parity both
+    /// are multiples of the chunk, so that the border of what is good never cuts a row.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] or a member's, if it can't be rebuilt; [`VolumeError::Member`] if the recovering
+    /// member refuses it.
+    pub async fn recover_window(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
+        match self.0.placement.one()? {
+            Family::Stripes(_) => Err(VolumeError::TooManyLost),
+            Family::Mirror(mirror) => mirror.recover(role, pos, len).await,
+            Family::Parity(parity) => parity.recover(role, pos, len).await,
+        }
+    }
+
     /// Makes redundancy true from where it is in doubt on. Requests go on meanwhile; data below the position that
     /// has been reached enjoy full redundancy at once. How far it came is recorded now and then, and when the array
     /// is stopped: the next resync goes on from there.
@@ -61,26 +95,28 @@ impl Array {
     }
 
     async fn resync_marked(&self, mut progress: impl FnMut(Progress)) -> Result<SyncReport, VolumeError> {
-        let keeper = &self.0.keeper;
-        if self.0.config.read_only {
+        let keeper = &self.0.core.keeper;
+        if self.0.core.config.read_only {
             return Err(VolumeError::ReadOnly);
         }
         let Some(from) = keeper.resync_offset() else { return Ok(SyncReport::default()) };
         let parity = match self.0.geometry.family() {
-            Family::Parity(map) => Some(map.parity_members()),
+            Map::Parity(map) => Some(map.parity_members()),
             _ => None,
         };
         let mut sweep = Sweep::new(self, from, SyncMode::Repair);
         keeper.note(Note { range: Some(from..sweep.total), ..Note::array(EventKind::ResyncBegun) });
-        let mut saved = (from, self.0.io.now());
+        let mut saved = (from, self.0.core.io.now());
         while let Some(position) = sweep.advance().await? {
             progress(sweep.progress(position));
             // Each row lacks data, or all its parity.
-            if parity.is_some_and(|parity| sweep.report.unverified > 0 && self.0.members.lost() >= parity) {
+            if parity
+                .is_some_and(|parity| sweep.report.unverified > 0 && self.0.core.members.lost() >= parity)
+            {
                 break;
             }
             self.0.resyncing.set(Some(position));
-            let now = self.0.io.now();
+            let now = self.0.core.io.now();
             if position - saved.0 >= sweep.total / SAVES || now.since(saved.1) >= SAVE_EVERY {
                 saved = (position, now);
                 keeper.save_position().await?;
@@ -106,7 +142,7 @@ impl Array {
         mode: SyncMode,
         mut progress: impl FnMut(Progress),
     ) -> Result<SyncReport, VolumeError> {
-        if mode == SyncMode::Repair && self.0.config.read_only {
+        if mode == SyncMode::Repair && self.0.core.config.read_only {
             return Err(VolumeError::ReadOnly);
         }
         let mut sweep = Sweep::new(self, 0, mode);
@@ -122,7 +158,7 @@ struct Resyncing(Array);
 
 impl Resyncing {
     fn begin(array: &Array) -> Self {
-        array.0.resyncing.set(array.0.keeper.resync_offset());
+        array.0.resyncing.set(array.0.core.keeper.resync_offset());
         Self(array.clone())
     }
 }
@@ -138,7 +174,7 @@ impl Drop for Resyncing {
 async fn sweep_window(array: Array, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
     let mut tries = 0;
     loop {
-        let syncing = array.0.keeper.sync_begins()?;
+        let syncing = array.0.core.keeper.sync_begins()?;
         let report = array.sync_window(pos, len, mode).await;
         let silent = report == Err(VolumeError::Member(OpError::TimedOut));
         tries += 1;
@@ -146,7 +182,7 @@ async fn sweep_window(array: Array, pos: u64, len: u64, mode: SyncMode) -> Resul
             return report;
         }
         drop(syncing);
-        array.0.io.sleep(ASK_AGAIN).await;
+        array.0.core.io.sleep(ASK_AGAIN).await;
     }
 }
 
@@ -166,7 +202,7 @@ impl Sweep {
     fn new(array: &Array, from: u64, mode: SyncMode) -> Self {
         // Chunks of levels with parity are powers of two, so that this is a multiple of them.
         let window = match array.0.geometry.family() {
-            Family::Parity(map) => WINDOW.max(map.chunk()),
+            Map::Parity(map) => WINDOW.max(map.chunk()),
             _ => WINDOW,
         };
         Self {
@@ -175,7 +211,7 @@ impl Sweep {
             next: from - from % window,
             total: array.sync_len(),
             window,
-            began: array.0.io.now(),
+            began: array.0.core.io.now(),
             running: VecDeque::new(),
             report: SyncReport::default(),
         }
@@ -188,7 +224,7 @@ impl Sweep {
             let (pos, len) = (self.next, self.window.min(self.total - self.next));
             let (array, mode) = (self.array.clone(), self.mode);
             // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
-            let task = self.array.0.io.spawn(sweep_window(array, pos, len, mode));
+            let task = self.array.0.core.io.spawn(sweep_window(array, pos, len, mode));
             self.next += len;
             self.running.push_back((self.next, task));
         }
@@ -201,7 +237,7 @@ impl Sweep {
         Progress {
             position,
             total: self.total,
-            elapsed: self.array.0.io.now().since(self.began),
+            elapsed: self.array.0.core.io.now().since(self.began),
             mismatch_sectors: self.report.mismatch_sectors,
         }
     }

@@ -1,13 +1,12 @@
 //! Flushes of all members in use.
 
 use brindle_io::OpError;
-use brindle_layout::Family;
 
-use crate::array::Inner;
+use crate::core::Core;
 use crate::door::Refused;
 use crate::volume::VolumeError;
 
-impl Inner {
+impl Core {
     /// Makes stable what every member in use was given. A flush shares the fate of those that are under way when it
     /// returns.
     ///
@@ -20,7 +19,7 @@ impl Inner {
         }
         let flushes = self.keeper.flushes();
         let flight = flushes.begin();
-        let mut group = self.ask();
+        let mut group = self.door(None).ask();
         for role in 0..self.members.len() {
             if let Some(device) = self.members.writable(role) {
                 group.flush(device);
@@ -49,12 +48,11 @@ impl Inner {
         if refused.error == OpError::Unsupported {
             return None;
         }
-        if !self.geometry.level().is_redundant() {
+        if !self.ties.redundant {
             self.keeper.flushes().fail(VolumeError::Member(refused.error));
             return None;
         }
-        let parity = matches!(self.geometry.family(), Family::Parity(_));
-        match self.begin_failing(refused.role, refused.into(), parity) {
+        match self.begin_failing(refused.role, refused.into(), self.ties.coupled) {
             Ok(recording) => Some(recording),
             Err(error) => {
                 self.keeper.flushes().fail(error);

@@ -4,11 +4,11 @@
 use core::ops::Range;
 
 use brindle_io::{MemberId, OpError, Slice};
-use brindle_layout::Family;
 use smallvec::SmallVec;
 
-use crate::array::Inner;
+use crate::core::Core;
 use crate::data::is_lost;
+use crate::door::Door;
 use crate::errors::Verdict;
 use crate::events::{Cause, EventKind, Operation};
 
@@ -57,7 +57,7 @@ impl Ailing {
     }
 }
 
-impl Inner {
+impl Core {
     fn member_of(&self, role: u16) -> Option<MemberId> {
         self.members.device(role).map(|device| device.id)
     }
@@ -69,13 +69,26 @@ impl Inner {
         ailing.note(Ailment { role, member, operation, error, fate, place });
     }
 
+    /// Whether nothing is lost with a member that still gives most of its bytes.
+    ///
+    /// While parity is not known true anywhere, nobody is failed for bad places, though the rows that they are in may be
+    /// true: a member is failed as a whole, and would take with it what it holds in the rows where parity stands for
+    /// nothing. Its errors count meanwhile; the first that comes when the doubt is over fails it.
+    fn can_spare(&self, role: u16, error: OpError) -> bool {
+        let doubtful = self.ties.coupled && self.keeper.resync_offset().is_some();
+        let gives_nothing = is_lost(error);
+        (gives_nothing || !doubtful && !self.config.read_only) && self.keeper.can_lose(&[role])
+    }
+}
+
+impl Door<'_> {
     /// Writes good bytes over a place that a member could not read (because of `why`), and reads it back into `spare`,
     /// which is as long; nothing of it where the array is read-only. The caller holds the place alone.
     ///
     /// Returns whether the member can read the place now. What follows for the member is noted in `ailing`, to be
-    /// [judged](Inner::judge) when the step is done: until then it may give what others can't.
+    /// [judged](Door::judge) when the step is done: until then it may give what others can't.
     pub(crate) async fn mend_place(
-        &self,
+        self,
         role: u16,
         offset: u64,
         why: OpError,
@@ -85,11 +98,11 @@ impl Inner {
     ) -> bool {
         let place = offset..offset + good.len() as u64;
         if is_lost(why) {
-            self.note_unread(ailing, role, why, place);
+            self.core.note_unread(ailing, role, why, place);
             return false;
         }
         // Only what the medium can't give is written anew: who is too short, or does not answer, is not written to.
-        if self.config.read_only || !matches!(why, OpError::Medium(_)) {
+        if self.core.config.read_only || !matches!(why, OpError::Medium(_)) {
             return false;
         }
         let (operation, error, fate) = match self.rewrite(role, offset, good, spare).await {
@@ -98,18 +111,18 @@ impl Inner {
             Err((_, OpError::NoSpace)) => return false,
             Err((operation, error)) => (operation, error, Fate::Worn),
         };
-        ailing.note(Ailment { role, member: self.member_of(role), operation, error, fate, place });
+        ailing.note(Ailment { role, member: self.core.member_of(role), operation, error, fate, place });
         fate == Fate::Mended
     }
 
     async fn rewrite(
-        &self,
+        self,
         role: u16,
         offset: u64,
         good: &Slice,
         spare: &Slice,
     ) -> Result<(), (Operation, OpError)> {
-        let member = self.members.writable(role).ok_or((Operation::Write, OpError::Gone))?;
+        let member = self.core.members.writable(role).ok_or((Operation::Write, OpError::Gone))?;
         let mut group = self.ask();
         group.write(member, offset, good, false);
         group.submit().await.ok().map_err(|error| (Operation::Write, error))?;
@@ -120,39 +133,28 @@ impl Inner {
 
     /// Fails members that could not read what they were given anew, or that have been mended too often, where the array
     /// can do without them. Whatever the step was for has been done: this changes nothing about its result.
-    pub(crate) async fn judge(&self, ailing: Ailing) {
+    pub(crate) async fn judge(self, ailing: Ailing) {
+        let core = self.core;
         for Ailment { role, member, operation, error, fate, place } in ailing.0 {
-            if self.member_of(role) != member {
+            if core.member_of(role) != member {
                 // Another device has taken over meanwhile.
                 continue;
             }
-            let verdict = self.members.errors(role).note(self.io.now(), place.start);
-            let offset = self.members.device(role).map(|device| device.data_offset + place.start);
+            let verdict = core.members.errors(role).note(core.io.now(), place.start);
+            let offset = self.device_offset(role, place.start);
             let cause = Cause { operation: Some(operation), offset, error: Some(error) };
             if error == OpError::Truncated {
                 // What it gives from now on is not what it was given, whether or not the array can do without it.
-                let _recorded = self.fail_member(role, cause, true).await;
+                let _recorded = core.fail_member(role, cause, true).await;
                 continue;
             }
             let unfit = fate == Fate::Worn || fate == Fate::Mended && verdict == Verdict::TooMany;
-            if unfit && self.can_spare(role, error) {
-                let _recorded = self.fail_member(role, cause, false).await;
+            if unfit && core.can_spare(role, error) {
+                let _recorded = core.fail_member(role, cause, false).await;
             } else if verdict == Verdict::Borne {
                 let kind = if fate == Fate::Mended { EventKind::Corrected } else { EventKind::Uncorrected };
-                self.keeper.note_member(role, kind, cause, Some(place));
+                core.keeper.note_member(role, kind, cause, Some(place));
             }
         }
-    }
-
-    /// Whether nothing is lost with a member that still gives most of its bytes.
-    ///
-    /// While parity is not known true anywhere, nobody is failed for bad places, though the rows that they are in may be
-    /// true: a member is failed as a whole, and would take with it what it holds in the rows where parity stands for
-    /// nothing. Its errors count meanwhile; the first that comes when the doubt is over fails it.
-    fn can_spare(&self, role: u16, error: OpError) -> bool {
-        let parity = matches!(self.geometry.family(), Family::Parity(_));
-        let doubtful = parity && self.keeper.resync_offset().is_some();
-        let gives_nothing = is_lost(error);
-        (gives_nothing || !doubtful && !self.config.read_only) && self.keeper.can_lose(&[role])
     }
 }

@@ -5,14 +5,14 @@ pub(crate) mod lock;
 pub(crate) mod mend;
 pub(crate) mod mirrored;
 pub(crate) mod parity;
+pub(crate) mod report;
 mod room;
-mod spans;
-mod striped;
-pub(crate) mod sync;
+pub(crate) mod spans;
+pub(crate) mod striped;
 
 use brindle_io::{OpError, Slice};
 
-use crate::array::Inner;
+use crate::core::Core;
 use crate::door::Done;
 use crate::events::Cause;
 use crate::keeper::Keeper;
@@ -43,7 +43,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-impl Inner {
+impl Core {
     /// Fails a member that is in use: recorded before anything relies on its absence.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Inner {
         self.begin_failing(role, why, for_good)?.await
     }
 
-    /// As [`Inner::fail_member`]: from now on nothing is asked of the member; the future is done when that is recorded,
+    /// As [`Core::fail_member`]: from now on nothing is asked of the member; the future is done when that is recorded,
     /// and need not be awaited for it.
     pub(crate) fn begin_failing(
         &self,

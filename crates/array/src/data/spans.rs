@@ -3,12 +3,9 @@
 use core::ops::Range;
 
 use brindle_io::{OpError, Slice};
-use brindle_layout::{Family, Geometry};
 
-use super::Writing;
-use super::lock::Hold;
-use crate::array::Inner;
-use crate::door::Refused;
+use crate::core::Core;
+use crate::door::{Door, Refused};
 use crate::events::Cause;
 use crate::volume::{VolumeError, ZeroOptions};
 
@@ -19,66 +16,19 @@ const ZEROES: usize = 256 << 10;
 
 /// Contiguous ranges of members, joined as they come.
 #[derive(Default)]
-struct Spans(Vec<(u16, u64, u64)>);
+pub(crate) struct Spans(Vec<(u16, u64, u64)>);
 
 impl Spans {
-    fn add(&mut self, member: u16, offset: u64, len: u64) {
+    pub(crate) fn add(&mut self, member: u16, offset: u64, len: u64) {
         // Only the last range of each member can go on; stripes are few, so the walk is short.
         match self.0.iter_mut().rev().find(|span| span.0 == member) {
             Some(span) if span.1 + span.2 == offset => span.2 += len,
             _ => self.0.push((member, offset, len)),
         }
     }
-
-    /// Where every copy of `len` bytes at `offset` lies.
-    fn of(geometry: &Geometry, offset: u64, len: u64) -> Self {
-        let mut spans = Self::default();
-        let mut at = 0;
-        while at < len {
-            let here = offset + at;
-            let step = match geometry.family() {
-                Family::Striped(map) => {
-                    let extent = map.locate(here);
-                    let step = extent.len.min(len - at);
-                    spans.add(extent.member, extent.offset, step);
-                    step
-                }
-                Family::Mirrored(map) => {
-                    let step = map.locate(here, 0).len.min(len - at);
-                    for copy in 0..map.copies() {
-                        let extent = map.locate(here, copy);
-                        spans.add(extent.member, extent.offset, step);
-                    }
-                    step
-                }
-                Family::Parity(_) => break,
-            };
-            at += step;
-        }
-        spans
-    }
 }
 
-impl Inner {
-    /// Discards are hints: a member that can't, does not.
-    pub(crate) async fn discard_data(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        if !self.limits.discard {
-            return Ok(());
-        }
-        let _writing = Writing::begin(&self.keeper).await?;
-        let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
-        for at in (0..len).step_by(ROUND as usize) {
-            let mut group = self.ask();
-            for (role, offset, len) in Spans::of(&self.geometry, offset + at, ROUND.min(len - at)).0 {
-                if let Some(device) = self.members.writable(role) {
-                    group.discard(device, offset, len);
-                }
-            }
-            let _hint = group.submit().await;
-        }
-        Ok(())
-    }
-
+impl Core {
     /// Whether every member in use can make zeroes without being sent them.
     pub(crate) fn zeroes_fast(&self) -> bool {
         let devices = (0..self.members.len()).filter_map(|role| self.members.writable(role));
@@ -86,37 +36,66 @@ impl Inner {
         infos.all(|info| info.write_zeroes)
     }
 
-    pub(crate) async fn zero_data(
-        &self,
+    /// Refuses zeroes that would have to be sent where that is not wanted.
+    pub(crate) fn check_zeroes(&self, options: ZeroOptions) -> Result<(), VolumeError> {
+        if options.fast_only && !self.zeroes_fast() { Err(VolumeError::Unsupported) } else { Ok(()) }
+    }
+
+    /// Zeroes to be written; made when first asked for, and kept.
+    pub(crate) fn zeroes(&self) -> &Slice {
+        self.zeroes.get_or_init(|| {
+            // A pool of its own: a step that holds scratch must not wait for more.
+            let pool = self.io.pool(ZEROES);
+            let buf = pool.try_alloc(ZEROES).unwrap_or_else(|| unreachable!("a new pool has room"));
+            buf.bytes_mut().fill(0);
+            buf.all()
+        })
+    }
+}
+
+impl Door<'_> {
+    /// Discards a range round by round; `spans` tells where a part of it lies. Discards are hints: a member that can't,
+    /// does not.
+    pub(crate) async fn discard_rounds(self, offset: u64, len: u64, spans: impl Fn(u64, u64) -> Spans) {
+        for at in (0..len).step_by(ROUND as usize) {
+            let mut group = self.ask();
+            for (role, offset, len) in spans(offset + at, ROUND.min(len - at)).0 {
+                if let Some(device) = self.core.members.writable(role) {
+                    group.discard(device, offset, len);
+                }
+            }
+            let _hint = group.submit().await;
+        }
+    }
+
+    /// Zeroes a range round by round; `spans` tells where a part of it lies.
+    pub(crate) async fn zero_rounds(
+        self,
         offset: u64,
         len: u64,
         options: ZeroOptions,
+        spans: impl Fn(u64, u64) -> Spans,
     ) -> Result<(), VolumeError> {
-        if options.fast_only && !self.zeroes_fast() {
-            return Err(VolumeError::Unsupported);
-        }
-        let _writing = Writing::begin(&self.keeper).await?;
-        let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
         for at in (0..len).step_by(ROUND as usize) {
-            let spans = Spans::of(&self.geometry, offset + at, ROUND.min(len - at));
-            let range = offset + at..offset + at + ROUND.min(len - at);
-            self.zero_spans(&spans.0, options, range).await?;
+            let round = ROUND.min(len - at);
+            let range = offset + at..offset + at + round;
+            self.zero_spans(&spans(range.start, round).0, options, range).await?;
         }
-        if options.fua { self.flush_members().await } else { Ok(()) }
+        if options.fua { self.core.flush_members().await } else { Ok(()) }
     }
 
     /// Zeroes ranges of members (role, offset in the data area, bytes); sends zeroes where a member must be sent
     /// them. The caller holds the ranges, which are `doubtful`, as a resync counts, if a member has no room for zeroes.
     pub(crate) async fn zero_spans(
-        &self,
+        self,
         spans: &[(u16, u64, u64)],
         options: ZeroOptions,
         doubtful: Range<u64>,
     ) -> Result<(), VolumeError> {
-        let redundant = self.geometry.level().is_redundant();
+        let redundant = self.core.ties.redundant;
         let mut group = self.ask();
         for &(role, offset, len) in spans {
-            match self.members.writable(role) {
+            match self.core.members.writable(role) {
                 Some(device) => {
                     group.write_zeroes(device, offset, len, !options.keep_allocated);
                 }
@@ -126,23 +105,22 @@ impl Inner {
         }
         let outcome = group.submit().await;
         if outcome.is_ok() {
-            return self.settle_writes(&outcome, redundant).await;
+            return self.core.settle_writes(&outcome, redundant).await;
         }
         // Members that were left out have to be recorded as failed here too.
-        let mut result = self.keeper.failures_recorded().await;
+        let mut result = self.core.keeper.failures_recorded().await;
         for refused in outcome.refused() {
             let mut done = Err(refused.error);
             if refused.error == OpError::Unsupported {
                 done = self.send_zeroes(refused).await;
             }
             let Err(error) = done else { continue };
-            let failed = if self.is_kept(refused.role, error) {
+            let failed = if self.core.is_kept(refused.role, error) {
                 let why = Cause { error: Some(error), ..refused.into() };
-                self.no_room(doubtful.clone(), &[(refused.role, why)]);
+                self.core.no_room(doubtful.clone(), &[(refused.role, why)]);
                 Err(VolumeError::Member(error))
             } else if redundant {
-                let parity = matches!(self.geometry.family(), Family::Parity(_));
-                self.fail_member(refused.role, error, parity).await
+                self.core.fail_member(refused.role, error, self.core.ties.coupled).await
             } else {
                 Err(VolumeError::Member(error))
             };
@@ -152,10 +130,10 @@ impl Inner {
     }
 
     /// Writes zeroes to a member that makes none by itself.
-    async fn send_zeroes(&self, asked: &Refused) -> Result<(), OpError> {
+    async fn send_zeroes(self, asked: &Refused) -> Result<(), OpError> {
         let Refused { role, offset, len, .. } = *asked;
-        let Some(member) = self.members.writable(role) else { return Err(OpError::Gone) };
-        let zeroes = self.zeroes();
+        let Some(member) = self.core.members.writable(role) else { return Err(OpError::Gone) };
+        let zeroes = self.core.zeroes();
         let mut at = 0;
         while at < len {
             let mut group = self.ask();
@@ -169,16 +147,5 @@ impl Inner {
             group.submit().await.ok()?;
         }
         Ok(())
-    }
-
-    /// Zeroes to be written; made when first asked for, and kept.
-    pub(crate) fn zeroes(&self) -> &Slice {
-        self.zeroes.get_or_init(|| {
-            // A pool of its own: a step that holds scratch must not wait for more.
-            let pool = self.io.pool(ZEROES);
-            let buf = pool.try_alloc(ZEROES).unwrap_or_else(|| unreachable!("a new pool has room"));
-            buf.bytes_mut().fill(0);
-            buf.all()
-        })
     }
 }

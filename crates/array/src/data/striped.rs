@@ -1,34 +1,52 @@
 //! Linear and RAID 0: each byte on one member.
 
+use std::rc::Rc;
+
 use brindle_io::Slice;
 use brindle_layout::Striped;
 
+use super::spans::Spans;
 use super::{Writing, is_lost};
-use crate::array::Inner;
-use crate::door::Done;
-use crate::volume::VolumeError;
+use crate::core::Core;
+use crate::door::{Done, MemberOps, Moved};
+use crate::volume::{VolumeError, ZeroOptions};
 
-impl Inner {
+/// An array in which each byte is on one member.
+pub(crate) struct Stripes {
+    core: Rc<Core>,
+    map: Striped,
+    moved: Option<Moved>,
+}
+
+impl Stripes {
+    /// Bytes of scratch that such an array gets.
+    pub(crate) const SCRATCH: usize = 1 << 20;
+
+    pub(crate) fn new(core: &Rc<Core>, map: &Striped, moved: Option<Moved>) -> Self {
+        Self { core: Rc::clone(core), map: map.clone(), moved }
+    }
+
+    #[inline]
+    fn ask(&self) -> MemberOps<'_> {
+        self.core.door(self.moved.as_ref()).ask()
+    }
+
     /// One operation per member: the group joins what is contiguous there.
     #[inline]
-    pub(crate) async fn read_striped(
-        &self,
-        map: &Striped,
-        offset: u64,
-        into: &Slice,
-    ) -> Result<(), VolumeError> {
-        let first = map.locate(offset);
+    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        let first = self.map.locate(offset);
         let mut group = self.ask();
         if first.len >= into.len() as u64 {
-            let device = self.members.readable(first.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
+            let device =
+                self.core.members.readable(first.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
             group.read(device, first.offset, into);
         } else {
             let mut at = 0;
             while at < into.len() {
-                let extent = map.locate(offset + at as u64);
+                let extent = self.map.locate(offset + at as u64);
                 let len = (into.len() - at).min(extent.len as usize);
                 let device =
-                    self.members.readable(extent.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
+                    self.core.members.readable(extent.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
                 group.read(device, extent.offset, &into.slice(at..at + len));
                 at += len;
             }
@@ -44,31 +62,26 @@ impl Inner {
     #[cold]
     async fn unread(&self, into: &Slice, done: &Done) -> VolumeError {
         self.settle_lost(done).await;
-        self.lent(into, done)
+        self.core
+            .lent(into, done)
             .or_else(|| done.ok().err().map(VolumeError::Member))
             .unwrap_or(VolumeError::TooManyLost)
     }
 
     #[inline]
-    pub(crate) async fn write_striped(
-        &self,
-        map: &Striped,
-        offset: u64,
-        from: &Slice,
-        fua: bool,
-    ) -> Result<(), VolumeError> {
-        let _writing = Writing::begin(&self.keeper).await?;
-        let first = map.locate(offset);
+    pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
+        let _writing = Writing::begin(&self.core.keeper).await?;
+        let first = self.map.locate(offset);
         let mut group = self.ask();
         if first.len >= from.len() as u64 {
-            let device = self.members.writable(first.member).ok_or(VolumeError::TooManyLost)?;
+            let device = self.core.members.writable(first.member).ok_or(VolumeError::TooManyLost)?;
             group.write(device, first.offset, from, fua);
         } else {
             let mut at = 0;
             while at < from.len() {
-                let extent = map.locate(offset + at as u64);
+                let extent = self.map.locate(offset + at as u64);
                 let len = (from.len() - at).min(extent.len as usize);
-                let device = self.members.writable(extent.member).ok_or(VolumeError::TooManyLost)?;
+                let device = self.core.members.writable(extent.member).ok_or(VolumeError::TooManyLost)?;
                 group.write(device, extent.offset, &from.slice(at..at + len), fua);
                 at += len;
             }
@@ -85,7 +98,41 @@ impl Inner {
     async fn settle_lost(&self, done: &Done) {
         for refused in done.refused().iter().filter(|refused| is_lost(refused.error)) {
             // The reader has its error either way.
-            let _recorded = self.fail_member(refused.role, refused, true).await;
+            let _recorded = self.core.fail_member(refused.role, refused, true).await;
         }
+    }
+
+    pub(crate) async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if !self.core.limits.discard {
+            return Ok(());
+        }
+        let _writing = Writing::begin(&self.core.keeper).await?;
+        self.core.door(self.moved.as_ref()).discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
+        Ok(())
+    }
+
+    pub(crate) async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        options: ZeroOptions,
+    ) -> Result<(), VolumeError> {
+        self.core.check_zeroes(options)?;
+        let _writing = Writing::begin(&self.core.keeper).await?;
+        let door = self.core.door(self.moved.as_ref());
+        door.zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
+    }
+
+    /// Where a range lies.
+    fn spans(&self, offset: u64, len: u64) -> Spans {
+        let mut spans = Spans::default();
+        let mut at = 0;
+        while at < len {
+            let extent = self.map.locate(offset + at);
+            let step = extent.len.min(len - at);
+            spans.add(extent.member, extent.offset, step);
+            at += step;
+        }
+        spans
     }
 }

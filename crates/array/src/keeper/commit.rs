@@ -5,7 +5,7 @@ use brindle_io::{Duration, MemberId, OpError};
 use super::change::Changing;
 use super::record::refusals;
 use super::{Closed, Keeper, Record, StateChange};
-use crate::array::OnFull;
+use crate::config::OnFull;
 use crate::events::{Cause, EventKind, Note, Operation};
 use crate::volume::VolumeError;
 

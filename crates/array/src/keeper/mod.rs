@@ -25,7 +25,7 @@ use flushes::Flushes;
 pub use record::Failed;
 pub(crate) use record::{Keeping, Kept, Record};
 use room::Cramped;
-pub(crate) use truth::Truth;
+pub(crate) use truth::{Truth, sync_len};
 
 /// Whether every byte survives the loss of these roles.
 pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;

@@ -22,8 +22,8 @@ use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock, Uuid, Version
 use brindle_io::sync::Event;
 use brindle_io::{Buf, Duration, Failure, Instant, Io, MemberId, OpError, Pending, Pool};
 
-use crate::array::OnFull;
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
+use crate::config::OnFull;
 use crate::events::Cause;
 use crate::patience::Patience;
 

@@ -4,9 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use brindle_layout::Geometry;
-
-use crate::data::sync::{sync_len, sync_unit};
+use brindle_layout::{Family, Geometry};
 
 /// True ranges that are remembered at most: some 16 MiB of memory.
 const MOST: usize = 1 << 19;
@@ -113,6 +111,24 @@ impl Truth {
         } else if beyond.len() < before || before < if needed { self.most } else { self.most / 2 } {
             beyond.insert(start, end);
         }
+    }
+}
+
+/// Bytes over which a resync goes, as redundancy is counted: of each member for parity levels, of the array for mirrors,
+/// 0 where there is none.
+pub(crate) fn sync_len(geometry: &Geometry) -> u64 {
+    match geometry.family() {
+        Family::Striped(_) => 0,
+        Family::Mirrored(_) => geometry.size(),
+        Family::Parity(map) => map.row_offset(map.rows()),
+    }
+}
+
+/// Positions of a resync are multiples of this: whole rows.
+fn sync_unit(geometry: &Geometry) -> u64 {
+    match geometry.family() {
+        Family::Striped(_) | Family::Mirrored(_) => 1,
+        Family::Parity(map) => map.chunk(),
     }
 }
 

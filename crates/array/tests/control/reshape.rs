@@ -1,7 +1,7 @@
 //! Arrays in the middle of a reshape: what their superblocks make of them, and which byte comes from where.
 
 use brindle_array::assembly::{AssembleOptions, AssemblyError, Limitation, ReshapeError, assemble};
-use brindle_array::{Access, Array, Config, Device, OpenConfig, OpenError, SyncMode, VolumeError};
+use brindle_array::{Access, Array, Config, Device, OpenConfig, OpenError, RoleState, SyncMode, VolumeError};
 use brindle_format::md::{DeviceRole, Features, Reshape, Superblock, Version};
 use brindle_layout::{Geometry, Level};
 
@@ -238,5 +238,33 @@ fn each_side_of_the_border_is_read_where_it_is() {
         let after: Vec<_> = (0..case.members()).map(|n| whole.image(n)).collect();
         assert!(before == after, "nothing is written");
         assert!(whole.without(&[0, 1]).assembly_with(options).is_err(), "one member too many");
+    }
+}
+
+#[test]
+fn a_member_that_fails_on_one_side_of_the_border_has_failed_on_both() {
+    for case in [GROW, SHRINK, CHUNKS, BACK] {
+        let whole = World::create(&spec(Level::Raid5, case.members(), Version::V1_2));
+        let options = AssembleOptions { force: case.from == case.to };
+        let content = pattern(7, case.assemble(options.force).unwrap().size() as usize);
+        lay_out(&whole, case, &content);
+        let border = case.position as usize;
+        let sides = [0..border, border..content.len()];
+        for (hit, other) in [(&sides[0], &sides[1]), (&sides[1], &sides[0])] {
+            let world = whole.reboot();
+            let config = OpenConfig::new(Access::ReadOnly, || NOW);
+            let array = world.try_open(world.assembly_with(options).unwrap(), config).unwrap();
+            let check = |side: &std::ops::Range<usize>| {
+                for at in side.clone().step_by(MIB as usize) {
+                    let end = (at + MIB as usize).min(side.end);
+                    assert!(world.read(&array, at as u64, end - at).unwrap() == content[at..end], "{side:?}");
+                }
+            };
+            world.bench.kill(world.ids[0]);
+            check(hit);
+            assert_eq!(array.state(0), RoleState::Failed, "{hit:?}");
+            check(other);
+            assert_eq!((array.detail().degraded, array.events_since(0).len()), (1, 1), "told once");
+        }
     }
 }

@@ -3,11 +3,9 @@
 use core::ops::Range;
 
 use brindle_io::{OpError, Slice};
-use brindle_layout::Mirrored;
 use smallvec::SmallVec;
 
-use super::Readable;
-use crate::array::Inner;
+use super::{Mirror, Readable};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::door::Done;
@@ -33,11 +31,10 @@ struct Piece {
     spare: Slice,
 }
 
-impl Inner {
+impl Mirror {
     /// Reads piece by piece, from whichever copy gives it, and mends those that did not.
     pub(super) async fn read_carefully(
         &self,
-        map: &Mirrored,
         offset: u64,
         into: &Slice,
         suspects: &Suspects,
@@ -45,15 +42,15 @@ impl Inner {
         let mut at = 0;
         while at < into.len() {
             let here = offset + at as u64;
-            let len = STEP.min(into.len() - at).min(map.locate(here, 0).len as usize);
+            let len = STEP.min(into.len() - at).min(self.map.locate(here, 0).len as usize);
             // Nobody may write between the read of a good copy and the mending of a bad one.
             let _held = self.locks.acquire(here..here + len as u64, Hold::Exclusive).await;
             // Bad copies are written from memory of the array's own: other reads may be filling the rest of the
             // caller's buffer, which no device may read from meanwhile.
             let good = loop {
-                let buf = self.scratch.alloc(2 * len).await;
+                let buf = self.core.scratch.alloc(2 * len).await;
                 let (good, spare) = (buf.slice(0..len), buf.slice(len..2 * len));
-                match self.read_carefully_held(map, here, &good, &spare, suspects).await {
+                match self.read_carefully_held(here, &good, &spare, suspects).await {
                     Ok(()) | Err(VolumeError::Again) if buf.is_lent() => {}
                     read => break read.map(|()| good)?,
                 }
@@ -67,7 +64,6 @@ impl Inner {
     /// The same for a range within one extent that the caller holds alone. `spare` is as long, or at least [`STEP`].
     pub(super) async fn read_carefully_held(
         &self,
-        map: &Mirrored,
         offset: u64,
         into: &Slice,
         spare: &Slice,
@@ -81,18 +77,18 @@ impl Inner {
         for start in (0..into.len()).step_by(STEP) {
             let end = (start + STEP).min(into.len());
             let mut ailing = Ailing::default();
-            let mut result = self.read_piece(map, &piece(start..end), suspects, &mut ailing).await;
+            let mut result = self.read_piece(&piece(start..end), suspects, &mut ailing).await;
             if result.is_err() && !into.is_lent() {
                 ailing.forget_lost();
                 result = Ok(());
-                let block = self.limits.block as usize;
+                let block = self.core.limits.block as usize;
                 for start in (start..end).step_by(block) {
                     let piece = piece(start..(start + block).min(end));
-                    result = result.and(self.read_piece(map, &piece, suspects, &mut ailing).await);
+                    result = result.and(self.read_piece(&piece, suspects, &mut ailing).await);
                 }
             }
             // Whatever becomes of the members now, what has been read is the answer.
-            self.judge(ailing).await;
+            self.door().judge(ailing).await;
             result?;
         }
         Ok(())
@@ -102,37 +98,36 @@ impl Inner {
     /// only when it has answered what it was asked before: each time it would keep the memory that it is given.
     async fn read_piece(
         &self,
-        map: &Mirrored,
         piece: &Piece,
         suspects: &Suspects,
         ailing: &mut Ailing,
     ) -> Result<(), VolumeError> {
         let len = piece.into.len() as u64;
-        let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(map, piece.offset, len).collect();
-        let (slow, suspect) = (|role| self.members.is_slow(role), |role: u16| suspects.contains(&role));
+        let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(piece.offset, len).collect();
+        let (slow, suspect) = (|role| self.core.members.is_slow(role), |role: u16| suspects.contains(&role));
         if !self.is_pinned(piece.offset, len) {
             copies.sort_by_key(|copy| (slow(copy.extent.member), !suspect(copy.extent.member)));
         }
         let mut bad: SmallVec<[(Readable, OpError); 4]> = SmallVec::new();
         for copy in copies {
             if slow(copy.extent.member) {
-                self.answered(copy.extent.member).await?;
+                self.core.answered(copy.extent.member).await?;
             }
             let mut group = self.ask();
             group.read(copy.device, copy.extent.offset, &piece.into);
             let done = group.submit().await;
-            if let Some(error) = self.lent(&piece.into, &done) {
+            if let Some(error) = self.core.lent(&piece.into, &done) {
                 return Err(error);
             }
             match done.ok() {
                 Ok(()) => {
                     for (Readable { extent, device, .. }, why) in bad {
                         let (role, offset) = (extent.member, extent.offset);
-                        if self.members.device(role).is_none_or(|there| there.id != device.id) {
+                        if self.core.members.device(role).is_none_or(|there| there.id != device.id) {
                             // Another device has taken over meanwhile, of which this error says nothing.
                             continue;
                         }
-                        self.mend_place(role, offset, why, &piece.into, &piece.spare, ailing).await;
+                        self.door().mend_place(role, offset, why, &piece.into, &piece.spare, ailing).await;
                     }
                     return Ok(());
                 }
@@ -141,7 +136,7 @@ impl Inner {
         }
         for (Readable { extent, .. }, error) in &bad {
             let place = extent.offset..extent.offset + len;
-            self.note_unread(ailing, extent.member, *error, place);
+            self.core.note_unread(ailing, extent.member, *error, place);
         }
         Err(bad.first().map_or(VolumeError::TooManyLost, |&(_, error)| VolumeError::Member(error)))
     }

@@ -1,13 +1,12 @@
 //! Places of a window that copies can't give: mended from others, or left out of the comparison.
 
 use brindle_io::OpError;
-use brindle_layout::Mirrored;
 use smallvec::SmallVec;
 
-use super::scrub::Window;
-use crate::array::Inner;
+use super::Mirror;
+use super::window::Window;
 use crate::data::mend::Ailing;
-use crate::data::sync::{BadPlace, SyncReport};
+use crate::data::report::{BadPlace, SyncReport};
 use crate::volume::VolumeError;
 
 /// A place of the array that a copy can't give.
@@ -39,34 +38,32 @@ impl Holes {
 
 /// What is found out about a window.
 struct Search<'a> {
-    map: &'a Mirrored,
     window: &'a Window,
     ailing: Ailing,
     holes: Holes,
     report: &'a mut SyncReport,
 }
 
-impl Inner {
+impl Mirror {
     /// Reads a window block by block, and mends what copies can't give from others that can; gives what stays so.
     ///
     /// # Errors
     /// If a member is gone that the array can't do without.
     pub(super) async fn find_holes(
         &self,
-        map: &Mirrored,
         window: &Window,
         report: &mut SyncReport,
     ) -> Result<Holes, VolumeError> {
-        let mut search = Search { map, window, ailing: Ailing::default(), holes: Holes::default(), report };
+        let mut search = Search { window, ailing: Ailing::default(), holes: Holes::default(), report };
         let mut gone = None;
-        for (at, len) in window.blocks(map) {
+        for (at, len) in window.blocks(&self.map) {
             let mut bad: SmallVec<[u16; 4]> = SmallVec::new();
-            for copy in 0..map.copies() {
-                match self.read_copy(map, window, copy, (at, len)).await {
+            for copy in 0..self.map.copies() {
+                match self.read_copy(window, copy, (at, len)).await {
                     Some(Err(OpError::Gone)) => {
-                        let extent = map.locate(at, copy);
+                        let extent = self.map.locate(at, copy);
                         let place = extent.offset..extent.offset + len;
-                        self.note_unread(&mut search.ailing, extent.member, OpError::Gone, place);
+                        self.core.note_unread(&mut search.ailing, extent.member, OpError::Gone, place);
                         gone = Some(extent.member);
                         search.holes.0.push(Hole { copy, at, len });
                     }
@@ -74,14 +71,16 @@ impl Inner {
                     _ => {}
                 }
             }
-            let block = if bad.is_empty() { len } else { u64::from(self.limits.block) };
+            let block = if bad.is_empty() { len } else { u64::from(self.core.limits.block) };
             for start in (at..at + len).step_by(block as usize).filter(|_| !bad.is_empty()) {
                 self.mend_copies(&mut search, (start, block.min(at + len - start)), &bad).await;
             }
         }
-        self.judge(search.ailing).await;
+        self.door().judge(search.ailing).await;
         match gone {
-            Some(role) if self.members.writable(role).is_some() => Err(VolumeError::Member(OpError::Gone)),
+            Some(role) if self.core.members.writable(role).is_some() => {
+                Err(VolumeError::Member(OpError::Gone))
+            }
             _ => Ok(search.holes),
         }
     }
@@ -89,12 +88,11 @@ impl Inner {
     /// Reads a range of a copy into its place; `None` if the copy is not there to be read.
     async fn read_copy(
         &self,
-        map: &Mirrored,
         window: &Window,
         copy: u16,
         (at, len): (u64, u64),
     ) -> Option<Result<(), OpError>> {
-        let copy = self.readable_copies(map, at, len).find(|there| there.copy == copy)?;
+        let copy = self.readable_copies(at, len).find(|there| there.copy == copy)?;
         let mut group = self.ask();
         group.read(copy.device, copy.extent.offset, &window.slice(copy.copy, at, len));
         Some(group.submit().await.ok())
@@ -102,28 +100,29 @@ impl Inner {
 
     /// Reads those copies of a block that are `bad` somewhere near it, and mends them from the first that can be read.
     async fn mend_copies(&self, search: &mut Search<'_>, range: (u64, u64), bad: &[u16]) {
-        let (map, window, (at, len)) = (search.map, search.window, range);
+        let (window, (at, len)) = (search.window, range);
         let mut unread: SmallVec<[(u16, OpError); 4]> = SmallVec::new();
         for &copy in bad {
-            if let Some(Err(error)) = self.read_copy(map, window, copy, range).await {
+            if let Some(Err(error)) = self.read_copy(window, copy, range).await {
                 unread.push((copy, error));
             }
         }
         let is_there =
             |copy: u16| !search.holes.has(copy, at, len) && unread.iter().all(|(unread, _)| *unread != copy);
-        let good = self.readable_copies(map, at, len).find(|copy| is_there(copy.copy));
+        let good = self.readable_copies(at, len).find(|copy| is_there(copy.copy));
         for (copy, why) in unread {
-            let extent = map.locate(at, copy);
+            let extent = self.map.locate(at, copy);
             let place = window.slice(copy, at, len);
             let mended = match &good {
                 Some(good) => {
                     let good = window.slice(good.copy, at, len);
-                    self.mend_place(extent.member, extent.offset, why, &good, &place, &mut search.ailing)
+                    self.door()
+                        .mend_place(extent.member, extent.offset, why, &good, &place, &mut search.ailing)
                         .await
                 }
                 None => {
                     let place = extent.offset..extent.offset + len;
-                    self.note_unread(&mut search.ailing, extent.member, why, place);
+                    self.core.note_unread(&mut search.ailing, extent.member, why, place);
                     false
                 }
             };

@@ -6,14 +6,19 @@ mod pace;
 mod read;
 mod scrub;
 mod split;
+mod window;
 mod write;
 
-use brindle_layout::{Extent, Mirrored};
+use core::cell::Cell;
+use std::rc::Rc;
 
-pub(crate) use pace::Paces;
-pub(crate) use scrub::block;
+use brindle_layout::{Extent, Geometry, Mirrored};
 
-use crate::array::Inner;
+use pace::Paces;
+
+use crate::core::Core;
+use crate::data::lock::RangeLock;
+use crate::door::{Door, MemberOps, Moved};
 use crate::members::Device;
 
 /// A copy that can answer: its number, where it is, and the member that has it.
@@ -24,28 +29,76 @@ struct Readable {
     device: Device,
 }
 
-impl Inner {
+/// An array that has each byte several times.
+pub(crate) struct Mirror {
+    core: Rc<Core>,
+    geometry: Geometry,
+    map: Mirrored,
+    moved: Option<Moved>,
+    /// Bytes of the array.
+    locks: RangeLock,
+    /// Work in flight by role, in bytes: copies are chosen by it.
+    load: Vec<Cell<u64>>,
+    /// How fast the members answer reads.
+    paces: Paces,
+    /// Breaks ties between copies.
+    turn: Cell<u16>,
+}
+
+impl Mirror {
+    /// `map` is that of the geometry.
+    pub(crate) fn new(core: &Rc<Core>, geometry: &Geometry, map: &Mirrored, moved: Option<Moved>) -> Self {
+        let members = core.members.len();
+        Self {
+            core: Rc::clone(core),
+            geometry: geometry.clone(),
+            map: map.clone(),
+            moved,
+            locks: RangeLock::new(&core.io),
+            load: (0..members).map(|_| Cell::new(0)).collect(),
+            paces: Paces::new(members),
+            turn: Cell::new(0),
+        }
+    }
+
+    /// How much scratch an array gets that asks for `wanted` bytes, for mending and comparing: the widest step holds a
+    /// block of each copy. Buffers are powers of two.
+    pub(crate) fn scratch_bytes(map: &Mirrored, wanted: usize) -> usize {
+        let step = (usize::from(map.copies()) * window::block(map) as usize).next_power_of_two();
+        wanted.clamp(step.max(1 << 20), step.max(4 << 20))
+    }
+
+    /// Another device has taken the role.
+    pub(crate) fn forget_pace(&self, role: u16) {
+        self.paces.forget(role);
+    }
+
+    #[inline]
+    fn door(&self) -> Door<'_> {
+        self.core.door(self.moved.as_ref())
+    }
+
+    #[inline]
+    fn ask(&self) -> MemberOps<'_> {
+        self.door().ask()
+    }
+
     /// The copies of `len` bytes at `offset` (within one extent) that can be read, in the order of their numbers.
-    fn readable_copies<'a>(
-        &'a self,
-        map: &'a Mirrored,
-        offset: u64,
-        len: u64,
-    ) -> impl Iterator<Item = Readable> + 'a {
-        (0..map.copies()).filter_map(move |copy| self.readable_copy(map, offset, len, copy))
+    fn readable_copies<'a>(&'a self, offset: u64, len: u64) -> impl Iterator<Item = Readable> + 'a {
+        (0..self.map.copies()).filter_map(move |copy| self.readable_copy(offset, len, copy))
     }
 
     /// One of them by its number.
     #[inline]
-    fn readable_copy(&self, map: &Mirrored, offset: u64, len: u64, copy: u16) -> Option<Readable> {
-        let extent = map.locate(offset, copy);
-        let device = self.members.readable(extent.member, extent.offset + len)?;
+    fn readable_copy(&self, offset: u64, len: u64, copy: u16) -> Option<Readable> {
+        let extent = self.map.locate(offset, copy);
+        let device = self.core.members.readable(extent.member, extent.offset + len)?;
         Some(Readable { copy, extent, device })
     }
 
     /// All members are in sync and about as fast as each other: any copy may answer.
     #[inline]
     fn any_copy_answers(&self) -> bool {
-        self.members.all_answer() && self.paces.are_even()
+        self.core.members.all_answer() && self.paces.are_even()
     }
 }

@@ -1,11 +1,10 @@
 //! Reads spread over the copies.
 
 use brindle_io::{Duration, Instant, Slice};
-use brindle_layout::Mirrored;
 
-use super::Readable;
 use super::careful::{Suspects, suspects};
-use crate::array::{Inner, ReadPolicy};
+use super::{Mirror, Readable};
+use crate::config::ReadPolicy;
 use crate::volume::VolumeError;
 
 /// Reads of at least twice this are split over copies, into parts of at least this. Bytes.
@@ -13,27 +12,22 @@ pub(super) const PART: usize = 64 << 10;
 /// What an operation costs a member besides its bytes, in bytes: what a fast device moves in the time of its latency.
 pub(super) const OPERATION: u64 = 32 << 10;
 
-impl Inner {
+impl Mirror {
     #[inline]
-    pub(crate) async fn read_mirrored(
-        &self,
-        map: &Mirrored,
-        offset: u64,
-        into: &Slice,
-    ) -> Result<(), VolumeError> {
-        let first = map.locate(offset, 0);
+    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        let first = self.map.locate(offset, 0);
         if into.len() >= 2 * PART || first.len < into.len() as u64 {
-            return self.read_split(map, offset, into).await;
+            return self.read_split(offset, into).await;
         }
-        let Some(copy) = self.choose(map, offset, into.len()) else { return Err(VolumeError::TooManyLost) };
+        let Some(copy) = self.choose(offset, into.len()) else { return Err(VolumeError::TooManyLost) };
         let (role, cost) = (copy.extent.member, into.len() as u64 + OPERATION);
-        if self.members.is_slow(role) {
+        if self.core.members.is_slow(role) {
             // It would keep the memory: there is no other copy, or none that may be read.
-            return Box::pin(self.read_carefully(map, offset, into, &Suspects::new())).await;
+            return Box::pin(self.read_carefully(offset, into, &Suspects::new())).await;
         }
         let load = &self.load[usize::from(role)];
         load.set(load.get() + cost);
-        let began = self.paces.is_due(role).then(|| self.io.moment());
+        let began = self.paces.is_due(role).then(|| self.core.io.moment());
         let mut group = self.ask();
         group.read(copy.device, copy.extent.offset, into);
         let outcome = group.submit().await;
@@ -44,98 +38,91 @@ impl Inner {
         if outcome.is_ok() {
             return Ok(());
         }
-        if let Some(error) = self.lent(into, &outcome) {
+        if let Some(error) = self.core.lent(into, &outcome) {
             return Err(error);
         }
-        Box::pin(self.read_carefully(map, offset, into, &suspects(&outcome))).await
+        Box::pin(self.read_carefully(offset, into, &suspects(&outcome))).await
     }
 
     /// Whether only the first readable copy may answer: the others are not known to be the same.
     #[inline]
     pub(super) fn is_pinned(&self, offset: u64, len: u64) -> bool {
         let end = offset + len;
-        end > self.keeper.synced_to() && !self.keeper.is_true(&(offset..end))
+        end > self.core.keeper.synced_to() && !self.core.keeper.is_true(&(offset..end))
     }
 
     /// The copy that is to answer a read within one extent.
     #[inline]
-    pub(super) fn choose(&self, map: &Mirrored, offset: u64, len: usize) -> Option<Readable> {
-        let mut copies = self.readable_copies(map, offset, len as u64);
-        if self.config.read_policy == ReadPolicy::First || self.is_pinned(offset, len as u64) {
+    pub(super) fn choose(&self, offset: u64, len: usize) -> Option<Readable> {
+        let mut copies = self.readable_copies(offset, len as u64);
+        if self.core.config.read_policy == ReadPolicy::First || self.is_pinned(offset, len as u64) {
             return copies.next();
         }
-        let count = map.copies();
+        let count = self.map.copies();
         let turn = (self.turn.get() + 1) % count;
         self.turn.set(turn);
         let rank = |copy: &Readable| (copy.copy + count - turn) % count;
-        if self.config.read_policy == ReadPolicy::RoundRobin {
-            return copies.min_by_key(|copy| (self.members.is_slow(copy.extent.member), rank(copy)));
+        if self.core.config.read_policy == ReadPolicy::RoundRobin {
+            return copies.min_by_key(|copy| (self.core.members.is_slow(copy.extent.member), rank(copy)));
         }
         if !self.paces.are_even() {
             drop(copies);
-            return self.choose_by_pace(map, offset, len, rank);
+            return self.choose_by_pace(offset, len, rank);
         }
         copies.min_by_key(|copy| {
             let role = copy.extent.member;
-            (self.members.is_slow(role), self.load[usize::from(role)].get(), rank(copy))
+            (self.core.members.is_slow(role), self.load[usize::from(role)].get(), rank(copy))
         })
     }
 
-    /// [`Inner::choose`] where members are slow: work in flight counts as many times as they take longer, and each is
+    /// [`Mirror::choose`] where members are slow: work in flight counts as many times as they take longer, and each is
     /// asked again now and then.
     #[cold]
-    fn choose_by_pace(
-        &self,
-        map: &Mirrored,
-        offset: u64,
-        len: usize,
-        rank: impl Fn(&Readable) -> u16,
-    ) -> Option<Readable> {
-        if let Some(again) = self.copy_to_ask_again(map, offset, len) {
+    fn choose_by_pace(&self, offset: u64, len: usize, rank: impl Fn(&Readable) -> u16) -> Option<Readable> {
+        if let Some(again) = self.copy_to_ask_again(offset, len) {
             return Some(again);
         }
-        let least = self.least_latency(map, offset, len as u64);
+        let least = self.least_latency(offset, len as u64);
         let cost = |copy: &Readable| {
             let role = copy.extent.member;
             let work = self.load[usize::from(role)].get() + len as u64 + OPERATION;
             work.saturating_mul(self.paces.weight(role, least))
         };
-        let slow = |copy: &Readable| self.members.is_slow(copy.extent.member);
-        let copies = self.readable_copies(map, offset, len as u64);
+        let slow = |copy: &Readable| self.core.members.is_slow(copy.extent.member);
+        let copies = self.readable_copies(offset, len as u64);
         copies.min_by_key(|copy| (slow(copy), cost(copy), rank(copy)))
     }
 
     /// A copy on a slow member that has not been asked for long: it may have recovered.
-    pub(super) fn copy_to_ask_again(&self, map: &Mirrored, offset: u64, len: usize) -> Option<Readable> {
-        let (least, now) = (self.least_latency(map, offset, len as u64), self.io.moment());
+    pub(super) fn copy_to_ask_again(&self, offset: u64, len: usize) -> Option<Readable> {
+        let (least, now) = (self.least_latency(offset, len as u64), self.core.io.moment());
         let due = |copy: &Readable| {
             let role = copy.extent.member;
             self.paces.weight(role, least) > 1
-                && !self.members.is_slow(role)
+                && !self.core.members.is_slow(role)
                 && self.paces.ask_again(role, now)
         };
-        self.readable_copies(map, offset, len as u64).find(due)
+        self.readable_copies(offset, len as u64).find(due)
     }
 
     /// The shortest latency that is known of the copies of a range; 0 if none is.
-    pub(super) fn least_latency(&self, map: &Mirrored, offset: u64, len: u64) -> u64 {
-        let latencies =
-            self.readable_copies(map, offset, len).map(|copy| self.paces.latency(copy.extent.member));
+    pub(super) fn least_latency(&self, offset: u64, len: u64) -> u64 {
+        let latencies = self.readable_copies(offset, len).map(|copy| self.paces.latency(copy.extent.member));
         latencies.filter(|&latency| latency > 0).min().unwrap_or(0)
     }
 
     /// A measured read has been answered.
     #[cold]
     pub(super) fn note_pace(&self, role: u16, len: usize, began: Instant) {
-        self.paces.answered(role, len, began, self.io.moment(), |role| self.is_asked(role));
+        self.paces.answered(role, len, began, self.core.io.moment(), |role| self.is_asked(role));
     }
 
     /// Reads of a role's member were given up, the oldest of which had waited for `age`.
     pub(crate) fn note_given_up(&self, role: u16, age: Duration) {
-        self.paces.given_up(role, age, self.io.moment(), |role| self.is_asked(role));
+        self.paces.given_up(role, age, self.core.io.moment(), |role| self.is_asked(role));
     }
 
     fn is_asked(&self, role: u16) -> bool {
-        self.members.readable(role, 0).is_some()
+        self.core.members.readable(role, 0).is_some()
     }
 }

@@ -2,73 +2,37 @@
 
 use core::ops::Range;
 
-use brindle_io::{Buf, OpError, PAGE, Slice};
-use brindle_layout::{Mirrored, Place};
+use brindle_io::{OpError, PAGE};
+use brindle_layout::Place;
 use smallvec::SmallVec;
 
+use super::Mirror;
 use super::careful::{STEP, Suspects};
 use super::holes::Holes;
-use crate::array::Inner;
+use super::window::{Window, block};
 use crate::data::lock::Hold;
-use crate::data::sync::{Mismatch, MismatchKind, SyncMode, SyncReport};
+use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
 use crate::volume::VolumeError;
 
-/// Bytes that are compared as one, as md does; less where a chunk ends.
-const BLOCK: u64 = 64 << 10;
-
-/// Bytes for all copies of a block. The number of copies is what a superblock says, and most may be missing.
-const ALL_COPIES: u64 = 4 << 20;
-
-/// [`BLOCK`], or less where there are very many copies.
-pub(crate) fn block(map: &Mirrored) -> u64 {
-    let fits = (ALL_COPIES / u64::from(map.copies())).max(PAGE as u64);
-    BLOCK.min(1 << fits.ilog2())
-}
-
-/// Some bytes of the array with all their copies in memory.
-pub(super) struct Window {
-    offset: u64,
-    len: u64,
-    buf: Buf,
-}
-
-impl Window {
-    pub(super) fn slice(&self, copy: u16, offset: u64, len: u64) -> Slice {
-        let start = (u64::from(copy) * self.len + offset - self.offset) as usize;
-        self.buf.slice(start..start + len as usize)
-    }
-
-    /// Offsets and lengths of the blocks that are compared.
-    pub(super) fn blocks<'a>(&'a self, map: &'a Mirrored) -> impl Iterator<Item = (u64, u64)> + 'a {
-        let (mut at, block) = (self.offset, block(map));
-        core::iter::from_fn(move || {
-            let left = self.offset + self.len - at;
-            let len = left.min(block - at % block).min(map.locate(at.min(self.offset + self.len - 1), 0).len);
-            at += len;
-            (len > 0).then_some((at - len, len))
-        })
-    }
-}
-
-impl Inner {
-    pub(crate) async fn sync_mirrored(
+impl Mirror {
+    pub(crate) async fn sync(
         &self,
-        map: &Mirrored,
         pos: u64,
         len: u64,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         let end = (pos + len).min(self.geometry.size());
-        let (copies, block) = (u64::from(map.copies()), block(map));
-        let step = (self.scratch.capacity() as u64 / 4 / copies / block).max(1) * block;
+        let (copies, block) = (u64::from(self.map.copies()), block(&self.map));
+        let step = (self.core.scratch.capacity() as u64 / 4 / copies / block).max(1) * block;
         for offset in (pos..end).step_by(step as usize) {
             let len = step.min(end - offset);
             let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
             let (window, holes) = loop {
-                let window = Window { offset, len, buf: self.scratch.alloc((copies * len) as usize).await };
-                let read = self.read_copies(map, &window, report).await;
+                let window =
+                    Window { offset, len, buf: self.core.scratch.alloc((copies * len) as usize).await };
+                let read = self.read_copies(&window, report).await;
                 if !window.buf.is_lent() {
                     break (window, read?);
                 }
@@ -77,25 +41,20 @@ impl Inner {
                 read.or_else(
                     |error| if error == VolumeError::Again { Ok(Holes::default()) } else { Err(error) },
                 )?;
-                for role in (0..self.members.len()).filter(|&role| self.members.is_slow(role)) {
-                    self.answered(role).await?;
+                for role in (0..self.core.members.len()).filter(|&role| self.core.members.is_slow(role)) {
+                    self.core.answered(role).await?;
                 }
             };
-            self.compare_copies(map, &window, &holes, mode, report).await?;
+            self.compare_copies(&window, &holes, mode, report).await?;
         }
         Ok(())
     }
 
     /// Reads all copies of a window; gives the places that they can't give.
-    async fn read_copies(
-        &self,
-        map: &Mirrored,
-        window: &Window,
-        report: &mut SyncReport,
-    ) -> Result<Holes, VolumeError> {
+    async fn read_copies(&self, window: &Window, report: &mut SyncReport) -> Result<Holes, VolumeError> {
         let mut group = self.ask();
-        for (at, len) in window.blocks(map) {
-            for copy in self.readable_copies(map, at, len) {
+        for (at, len) in window.blocks(&self.map) {
+            for copy in self.readable_copies(at, len) {
                 group.read(copy.device, copy.extent.offset, &window.slice(copy.copy, at, len));
             }
         }
@@ -103,15 +62,14 @@ impl Inner {
         if done.is_ok() {
             return Ok(Holes::default());
         }
-        match self.lent(&window.buf.all(), &done) {
+        match self.core.lent(&window.buf.all(), &done) {
             Some(error) => Err(error),
-            None => self.find_holes(map, window, report).await,
+            None => self.find_holes(window, report).await,
         }
     }
 
     async fn compare_copies(
         &self,
-        map: &Mirrored,
         window: &Window,
         holes: &Holes,
         mode: SyncMode,
@@ -119,12 +77,12 @@ impl Inner {
     ) -> Result<(), VolumeError> {
         let mut group = self.ask();
         let mut whole: SmallVec<[Range<u64>; 4]> = SmallVec::new();
-        for (at, len) in window.blocks(map) {
-            let unit = if holes.is_whole(at, len) { len } else { u64::from(self.limits.block) };
+        for (at, len) in window.blocks(&self.map) {
+            let unit = if holes.is_whole(at, len) { len } else { u64::from(self.core.limits.block) };
             for start in (at..at + len).step_by(unit as usize) {
                 let (at, len) = (start, unit.min(at + len - start));
-                self.compare_block(map, window, (at, len), holes, &mut group, report)?;
-                if self.readable_copies(map, at, len).any(|copy| holes.has(copy.copy, at, len)) {
+                self.compare_block(window, (at, len), holes, &mut group, report)?;
+                if self.readable_copies(at, len).any(|copy| holes.has(copy.copy, at, len)) {
                     continue;
                 }
                 match whole.last_mut() {
@@ -139,7 +97,7 @@ impl Inner {
         if !group.is_empty() {
             let outcome = group.submit().await;
             let range = window.offset..window.offset + window.len;
-            match self.settle_range(&outcome, false, range).await {
+            match self.core.settle_range(&outcome, false, range).await {
                 // It is made true once there is room.
                 Err(VolumeError::Member(OpError::NoSpace)) => {
                     report.unverified += window.len;
@@ -148,7 +106,7 @@ impl Inner {
                 settled => settled?,
             }
         }
-        whole.into_iter().for_each(|range| self.keeper.made_true(range, false));
+        whole.into_iter().for_each(|range| self.core.keeper.made_true(range, false));
         Ok(())
     }
 
@@ -156,14 +114,13 @@ impl Inner {
     /// same.
     fn compare_block(
         &self,
-        map: &Mirrored,
         window: &Window,
         (at, len): (u64, u64),
         holes: &Holes,
         repairs: &mut MemberOps<'_>,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
-        let mut copies = self.readable_copies(map, at, len).filter(|copy| !holes.has(copy.copy, at, len));
+        let mut copies = self.readable_copies(at, len).filter(|copy| !holes.has(copy.copy, at, len));
         let Some(first) = copies.next() else {
             report.unverified += len;
             return if holes.is_whole(at, len) { Err(VolumeError::TooManyLost) } else { Ok(()) };
@@ -180,25 +137,19 @@ impl Inner {
             report.note(Mismatch { role: copy.extent.member, offset, kind: MismatchKind::Copy });
             repairs.write(copy.device, offset, &good, false);
         }
-        report.unverified += if compared < map.copies() { len } else { 0 };
+        report.unverified += if compared < self.map.copies() { len } else { 0 };
         Ok(())
     }
 
-    pub(crate) async fn recover_mirrored(
-        &self,
-        map: &Mirrored,
-        role: u16,
-        pos: u64,
-        len: u64,
-    ) -> Result<(), VolumeError> {
-        let step = ((self.scratch.capacity() / 4) & !(PAGE - 1)) as u64;
+    pub(crate) async fn recover(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
+        let step = ((self.core.scratch.capacity() / 4) & !(PAGE - 1)) as u64;
         for from in (pos..pos + len).step_by(step as usize) {
-            self.recover_step(map, role, from, step.min(pos + len - from)).await?;
+            self.recover_step(role, from, step.min(pos + len - from)).await?;
         }
         Ok(())
     }
 
-    async fn recover_step(&self, map: &Mirrored, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
+    async fn recover_step(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
         // Extents of the array that the member's range holds, with where each begins in it.
         let mut extents: Vec<(u64, u64, u64)> = Vec::new();
         let mut at = 0;
@@ -209,7 +160,7 @@ impl Inner {
                 at += chunk - (pos + at) % chunk;
                 continue;
             };
-            let step = map.locate(array_offset, copy).len.min(len - at);
+            let step = self.map.locate(array_offset, copy).len.min(len - at);
             extents.push((array_offset, step, at));
             at += step;
         }
@@ -220,11 +171,11 @@ impl Inner {
         for held in &held {
             held.granted().await;
         }
-        let buf = self.scratch.alloc(len as usize + STEP).await;
+        let buf = self.core.scratch.alloc(len as usize + STEP).await;
         let memory = |start: u64, len: u64| buf.slice(start as usize..(start + len) as usize);
         let mut group = self.ask();
         for &(offset, len, start) in &extents {
-            let copy = self.readable_copies(map, offset, len).find(|copy| copy.extent.member != role);
+            let copy = self.readable_copies(offset, len).find(|copy| copy.extent.member != role);
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
             group.read(copy.device, copy.extent.offset, &memory(start, len));
         }
@@ -232,16 +183,16 @@ impl Inner {
             for &(offset, len, start) in &extents {
                 let spare = buf.slice(buf.len() - STEP..buf.len());
                 let into = memory(start, len);
-                self.read_carefully_held(map, offset, &into, &spare, &Suspects::new()).await?;
+                self.read_carefully_held(offset, &into, &spare, &Suspects::new()).await?;
             }
         }
-        let device = self.members.writable(role).ok_or(VolumeError::TooManyLost)?;
+        let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
         for &(_, len, start) in &extents {
             group.write(device, pos + start, &memory(start, len), false);
         }
         let outcome = group.submit().await;
-        self.settle_writes(&outcome, false).await?;
+        self.core.settle_writes(&outcome, false).await?;
         Ok(outcome.ok()?)
     }
 }

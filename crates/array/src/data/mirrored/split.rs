@@ -2,19 +2,19 @@
 
 use brindle_io::Slice;
 use brindle_io::sync::join_all;
-use brindle_layout::{Layout, Mirrored};
+use brindle_layout::Layout;
 use smallvec::{SmallVec, smallvec};
 
-use super::Readable;
 use super::careful::{Suspects, suspects};
 use super::read::{OPERATION, PART};
-use crate::array::{Inner, ReadPolicy};
+use super::{Mirror, Readable};
+use crate::config::ReadPolicy;
 use crate::door::{Done, MemberOps};
 use crate::volume::VolumeError;
 
 /// A split read that is being put together.
 struct Split<'a> {
-    inner: &'a Inner,
+    mirror: &'a Mirror,
     asked: Asked<'a>,
     loaded: Loaded<'a>,
 }
@@ -27,24 +27,24 @@ enum Asked<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn new(inner: &'a Inner) -> Self {
-        let apart = inner.paces.is_split_due();
-        let asked = if apart { Asked::Apart(Vec::new()) } else { Asked::Together(inner.ask()) };
-        let loaded = Loaded { inner, costs: smallvec![0; inner.load.len()] };
-        Self { inner, asked, loaded }
+    fn new(mirror: &'a Mirror) -> Self {
+        let apart = mirror.paces.is_split_due();
+        let asked = if apart { Asked::Apart(Vec::new()) } else { Asked::Together(mirror.ask()) };
+        let loaded = Loaded { mirror, costs: smallvec![0; mirror.load.len()] };
+        Self { mirror, asked, loaded }
     }
 
     fn read(&mut self, copy: &Readable, into: &Slice) {
         let role = copy.extent.member;
         let cost = into.len() as u64 + OPERATION;
         self.loaded.costs[usize::from(role)] += cost;
-        let load = &self.inner.load[usize::from(role)];
+        let load = &self.mirror.load[usize::from(role)];
         load.set(load.get() + cost);
         let group = match &mut self.asked {
             Asked::Together(group) => group,
             Asked::Apart(groups) => {
                 let at = groups.iter().position(|(of, ..)| *of == role).unwrap_or_else(|| {
-                    groups.push((role, 0, self.inner.ask()));
+                    groups.push((role, 0, self.mirror.ask()));
                     groups.len() - 1
                 });
                 groups[at].1 += into.len();
@@ -57,35 +57,30 @@ impl<'a> Split<'a> {
 
 /// What is added to the load of each role while the operations are in flight.
 struct Loaded<'a> {
-    inner: &'a Inner,
+    mirror: &'a Mirror,
     costs: SmallVec<[u64; 4]>,
 }
 
 impl Drop for Loaded<'_> {
     fn drop(&mut self) {
-        for (load, cost) in self.inner.load.iter().zip(&self.costs) {
+        for (load, cost) in self.mirror.load.iter().zip(&self.costs) {
             load.set(load.get() - cost);
         }
     }
 }
 
-impl Inner {
+impl Mirror {
     /// Reads parts of a range from several copies. What is rare here is in boxes of its own: the rest is small, and needs
     /// no memory but the request's.
-    pub(super) async fn read_split(
-        &self,
-        map: &Mirrored,
-        offset: u64,
-        into: &Slice,
-    ) -> Result<(), VolumeError> {
-        let Some(Split { asked, loaded, .. }) = self.split(map, offset, into)? else {
-            return Box::pin(self.read_carefully(map, offset, into, &Suspects::new())).await;
+    pub(super) async fn read_split(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        let Some(Split { asked, loaded, .. }) = self.split(offset, into)? else {
+            return Box::pin(self.read_carefully(offset, into, &Suspects::new())).await;
         };
         let done = match asked {
             Asked::Together(group) => {
-                let began = self.io.moment();
+                let began = self.core.io.moment();
                 let done = group.submit().await;
-                self.paces.all_answered(into.len(), began, self.io.moment());
+                self.paces.all_answered(into.len(), began, self.core.io.moment());
                 done
             }
             Asked::Apart(groups) => Box::pin(self.submit_apart(groups)).await,
@@ -94,15 +89,15 @@ impl Inner {
         if done.is_ok() {
             return Ok(());
         }
-        match self.lent(into, &done) {
+        match self.core.lent(into, &done) {
             Some(error) => Err(error),
-            None => Box::pin(self.read_carefully(map, offset, into, &suspects(&done))).await,
+            None => Box::pin(self.read_carefully(offset, into, &suspects(&done))).await,
         }
     }
 
     /// Sends the operations of each role, measures it, and waits for the last.
     async fn submit_apart(&self, groups: Vec<(u16, usize, MemberOps<'_>)>) -> Done {
-        let began = self.io.moment();
+        let began = self.core.io.moment();
         let each = groups.into_iter().map(|(role, len, group)| async move {
             let done = group.submit().await;
             if done.is_ok() {
@@ -118,13 +113,14 @@ impl Inner {
     /// help, since the first of them is spread over all members already. Slow members get no part.
     ///
     /// `None` if a member that was given up would keep the memory: there is no other copy, or none that may be read.
-    fn split(&self, map: &Mirrored, offset: u64, into: &Slice) -> Result<Option<Split<'_>>, VolumeError> {
+    fn split(&self, offset: u64, into: &Slice) -> Result<Option<Split<'_>>, VolumeError> {
         let pinned =
-            self.config.read_policy == ReadPolicy::First || self.is_pinned(offset, into.len() as u64);
-        let parts = if pinned { 1 } else { self.parts(map, offset, into.len()) };
+            self.core.config.read_policy == ReadPolicy::First || self.is_pinned(offset, into.len() as u64);
+        let parts = if pinned { 1 } else { self.parts(offset, into.len()) };
         let turn = self.turn.get();
-        self.turn.set((turn + 1) % map.copies());
-        let unit = if map.locate(offset, 0).len < into.len() as u64 { self.geometry.chunk() } else { 4096 };
+        self.turn.set((turn + 1) % self.map.copies());
+        let unit =
+            if self.map.locate(offset, 0).len < into.len() as u64 { self.geometry.chunk() } else { 4096 };
         let part = (into.len() as u64).div_ceil(parts.into()).next_multiple_of(unit);
 
         let mut split = Split::new(self);
@@ -133,11 +129,11 @@ impl Inner {
             let here = offset + at as u64;
             let number = at as u64 / part;
             let left = (part * (number + 1) - at as u64).min((into.len() - at) as u64);
-            let len = map.locate(here, 0).len.min(left) as usize;
+            let len = self.map.locate(here, 0).len.min(left) as usize;
             let preferred = if pinned { None } else { Some((number as u16 + turn) % parts) };
-            let copy = self.copy_for_part(map, here, len, preferred, parts);
+            let copy = self.copy_for_part(here, len, preferred, parts);
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
-            if self.members.is_slow(copy.extent.member) {
+            if self.core.members.is_slow(copy.extent.member) {
                 return Ok(None);
             }
             split.read(&copy, &into.slice(at..at + len));
@@ -147,57 +143,45 @@ impl Inner {
     }
 
     /// The readable copies of a range that are not slow.
-    fn quick_copies<'a>(
-        &'a self,
-        map: &'a Mirrored,
-        offset: u64,
-        len: u64,
-    ) -> impl Iterator<Item = Readable> + 'a {
-        let least = if self.paces.are_even() { 0 } else { self.least_latency(map, offset, len) };
+    fn quick_copies<'a>(&'a self, offset: u64, len: u64) -> impl Iterator<Item = Readable> + 'a {
+        let least = if self.paces.are_even() { 0 } else { self.least_latency(offset, len) };
         let quick = move |copy: &Readable| {
             let role = copy.extent.member;
-            !self.members.is_slow(role) && (least == 0 || self.paces.weight(role, least) == 1)
+            !self.core.members.is_slow(role) && (least == 0 || self.paces.weight(role, least) == 1)
         };
-        self.readable_copies(map, offset, len).filter(quick)
+        self.readable_copies(offset, len).filter(quick)
     }
 
     /// Into how many parts a read is split: as many as there are near copies to read.
-    fn parts(&self, map: &Mirrored, offset: u64, len: usize) -> u16 {
+    fn parts(&self, offset: u64, len: usize) -> u16 {
         let near = match self.geometry.layout() {
             Layout::Raid10(layout) => u16::from(layout.near),
-            _ if self.any_copy_answers() => map.copies(),
-            _ => self.quick_copies(map, offset, len as u64).count() as u16,
+            _ if self.any_copy_answers() => self.map.copies(),
+            _ => self.quick_copies(offset, len as u64).count() as u16,
         };
         near.min((len / PART).min(usize::from(u16::MAX)) as u16).max(1)
     }
 
     /// The readable copy of the preferred rank; where that one is lost or slow, the least busy.
-    fn copy_for_part(
-        &self,
-        map: &Mirrored,
-        offset: u64,
-        len: usize,
-        preferred: Option<u16>,
-        parts: u16,
-    ) -> Option<Readable> {
-        let Some(preferred) = preferred else { return self.readable_copies(map, offset, len as u64).next() };
+    fn copy_for_part(&self, offset: u64, len: usize, preferred: Option<u16>, parts: u16) -> Option<Readable> {
+        let Some(preferred) = preferred else { return self.readable_copies(offset, len as u64).next() };
         if self.any_copy_answers() {
-            let copy = self.copy_of_rank(preferred, parts, map.copies());
-            return self.readable_copy(map, offset, len as u64, copy);
+            let copy = self.copy_of_rank(preferred, parts, self.map.copies());
+            return self.readable_copy(offset, len as u64, copy);
         }
         if !self.paces.are_even()
-            && let Some(again) = self.copy_to_ask_again(map, offset, len)
+            && let Some(again) = self.copy_to_ask_again(offset, len)
         {
             return Some(again);
         }
-        let mut copies = self.quick_copies(map, offset, len as u64);
-        let count = self.quick_copies(map, offset, len as u64).count().max(1);
+        let mut copies = self.quick_copies(offset, len as u64);
+        let count = self.quick_copies(offset, len as u64).count().max(1);
         let rank = self.copy_of_rank(preferred, parts, count as u16);
         let copy = match self.geometry.layout() {
             Layout::Raid10(_) => copies.find(|copy| copy.copy == rank),
             _ => copies.nth(rank.into()),
         };
-        copy.or_else(|| self.choose(map, offset, len))
+        copy.or_else(|| self.choose(offset, len))
     }
 
     /// The copy of a preferred rank: its number in RAID 10, else its place among the `count` that can answer.

@@ -1,35 +1,29 @@
 //! Writes to all copies.
 
 use brindle_io::Slice;
-use brindle_layout::Mirrored;
 
-use crate::array::Inner;
+use super::Mirror;
 use crate::data::Writing;
 use crate::data::lock::Hold;
-use crate::volume::VolumeError;
+use crate::data::spans::Spans;
+use crate::volume::{VolumeError, ZeroOptions};
 
-impl Inner {
+impl Mirror {
     #[inline]
-    pub(crate) async fn write_mirrored(
-        &self,
-        map: &Mirrored,
-        offset: u64,
-        from: &Slice,
-        fua: bool,
-    ) -> Result<(), VolumeError> {
-        let _writing = Writing::begin(&self.keeper).await?;
+    pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
+        let _writing = Writing::begin(&self.core.keeper).await?;
         // Overlapping writes go one after the other, or copies could keep different ones.
         let _held = self.locks.acquire(offset..offset + from.len() as u64, Hold::Exclusive).await;
         let mut group = self.ask();
         let mut at = 0;
         while at < from.len() {
             let here = offset + at as u64;
-            let len = map.locate(here, 0).len.min((from.len() - at) as u64) as usize;
+            let len = self.map.locate(here, 0).len.min((from.len() - at) as u64) as usize;
             let piece = from.slice(at..at + len);
             let mut written = false;
-            for copy in 0..map.copies() {
-                let extent = map.locate(here, copy);
-                if let Some(device) = self.members.writable(extent.member) {
+            for copy in 0..self.map.copies() {
+                let extent = self.map.locate(here, copy);
+                if let Some(device) = self.core.members.writable(extent.member) {
                     group.write(device, extent.offset, &piece, fua);
                     written = true;
                 }
@@ -42,10 +36,48 @@ impl Inner {
         let outcome = group.submit().await;
         // The last copy stays in use: what it has is old or new, and an answer from it is better than none.
         let end = offset + from.len() as u64;
-        self.settle_range(&outcome, false, offset..end).await?;
-        if end > self.keeper.synced_to() {
-            self.keeper.made_true(offset..end, false);
+        self.core.settle_range(&outcome, false, offset..end).await?;
+        if end > self.core.keeper.synced_to() {
+            self.core.keeper.made_true(offset..end, false);
         }
         Ok(())
+    }
+
+    pub(crate) async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if !self.core.limits.discard {
+            return Ok(());
+        }
+        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
+        self.door().discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
+        Ok(())
+    }
+
+    pub(crate) async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        options: ZeroOptions,
+    ) -> Result<(), VolumeError> {
+        self.core.check_zeroes(options)?;
+        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
+        self.door().zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
+    }
+
+    /// Where every copy of a range lies.
+    fn spans(&self, offset: u64, len: u64) -> Spans {
+        let mut spans = Spans::default();
+        let mut at = 0;
+        while at < len {
+            let here = offset + at;
+            let step = self.map.locate(here, 0).len.min(len - at);
+            for copy in 0..self.map.copies() {
+                let extent = self.map.locate(here, copy);
+                spans.add(extent.member, extent.offset, step);
+            }
+            at += step;
+        }
+        spans
     }
 }

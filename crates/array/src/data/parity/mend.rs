@@ -3,13 +3,12 @@
 use core::ops::Range;
 
 use brindle_io::OpError;
-use brindle_layout::{ParityRows, Row};
+use brindle_layout::Row;
 use smallvec::SmallVec;
 
-use super::PAGE;
 use super::rebuild::LoadError;
 use super::window::{Planes, Window};
-use crate::array::Inner;
+use super::{PAGE, Parity};
 use crate::data::mend::Ailing;
 use crate::door::Done;
 use crate::volume::VolumeError;
@@ -69,21 +68,20 @@ impl Bad {
     }
 }
 
-impl Inner {
+impl Parity {
     /// Bytes of each member that are mended at a time: what of all members fits in a step's scratch.
     pub(super) fn mend_step(&self) -> u64 {
-        ((self.budget() / u64::from(self.members.len() + 1)) & !(PAGE - 1)).clamp(PAGE, STEP)
+        ((self.budget() / u64::from(self.width() + 1)) & !(PAGE - 1)).clamp(PAGE, STEP)
     }
 
     /// The block of `role` in a window of one row, with all the means there are: members that fail to give their bytes
     /// (or are `bad` already) are left out, and what they should have given is written over theirs. The caller holds
-    /// the row alone, and [judges](Inner::judge) who is ailing afterwards.
+    /// the row alone, and [judges](Parity::judge) who is ailing afterwards.
     ///
     /// # Errors
     /// If too little is left: what the first member said that could not read.
     pub(super) async fn load_carefully(
         &self,
-        map: &ParityRows,
         window: &Window,
         role: u16,
         bad: Bad,
@@ -92,7 +90,7 @@ impl Inner {
         let mut bad = bad;
         let result = loop {
             let wanted = |_: &Row, wanted: u16| wanted == role || bad.has(wanted);
-            match self.load(map, window, 1, wanted, &bad).await {
+            match self.load(window, 1, wanted, &bad).await {
                 Ok(planes) => break Ok(planes),
                 Err(LoadError::Volume(error)) => break Err(bad.error().unwrap_or(error)),
                 Err(LoadError::Members(outcome)) if bad.add_all(&outcome) => {}
@@ -101,43 +99,36 @@ impl Inner {
         };
         match &result {
             Ok(planes) => {
-                let _left = self.mend(map, window, planes, &bad, ailing).await;
+                let _left = self.mend(window, planes, &bad, ailing).await;
                 if planes.are_lent() {
                     return Err(VolumeError::Member(OpError::TimedOut));
                 }
             }
-            Err(_) => self.note_window(map, window, &bad, ailing),
+            Err(_) => self.note_window(window, &bad, ailing),
         }
         result
     }
 
     /// A window of one row can't be rebuilt, since these members can't read it.
-    pub(super) fn note_window(&self, map: &ParityRows, window: &Window, bad: &Bad, ailing: &mut Ailing) {
-        let offset = window.offset(map, window.rows.start);
+    pub(super) fn note_window(&self, window: &Window, bad: &Bad, ailing: &mut Ailing) {
+        let offset = window.offset(&self.map, window.rows.start);
         for (role, error) in bad.iter() {
-            self.note_unread(ailing, role, error, offset..offset + window.width());
+            self.core.note_unread(ailing, role, error, offset..offset + window.width());
         }
     }
 
     /// Writes rebuilt bytes of a window of one row over those that could not be read, and reads them back into the
     /// plane behind the members'. Gives the members that still can't read theirs.
-    pub(super) async fn mend(
-        &self,
-        map: &ParityRows,
-        window: &Window,
-        planes: &Planes,
-        bad: &Bad,
-        ailing: &mut Ailing,
-    ) -> Bad {
+    pub(super) async fn mend(&self, window: &Window, planes: &Planes, bad: &Bad, ailing: &mut Ailing) -> Bad {
         let mut left = Bad::default();
-        let offset = window.offset(map, window.rows.start);
+        let offset = window.offset(&self.map, window.rows.start);
         for (role, why) in bad.iter() {
             if planes.are_lent() {
                 left.add(role, OpError::TimedOut);
                 continue;
             }
-            let (good, spare) = (planes.all(role), planes.all(self.members.len()));
-            if !self.mend_place(role, offset, why, &good, &spare, ailing).await {
+            let (good, spare) = (planes.all(role), planes.all(self.width()));
+            if !self.door().mend_place(role, offset, why, &good, &spare, ailing).await {
                 left.add(role, why);
             }
         }
@@ -149,24 +140,18 @@ impl Inner {
     ///
     /// # Errors
     /// The member's, if redundancy does not make up for it everywhere.
-    pub(super) async fn mend_block(
-        &self,
-        map: &ParityRows,
-        row: u64,
-        cols: Range<u64>,
-        role: u16,
-    ) -> Result<(), VolumeError> {
+    pub(super) async fn mend_block(&self, row: u64, cols: Range<u64>, role: u16) -> Result<(), VolumeError> {
         let mut result = Ok(());
         for step in Window::of_row(row, cols).cut(self.mend_step()) {
             let mut ailing = Ailing::default();
-            if self.load_carefully(map, &step, role, Bad::default(), &mut ailing).await.is_err() {
+            if self.load_carefully(&step, role, Bad::default(), &mut ailing).await.is_err() {
                 ailing.forget_lost();
-                for block in step.cut(u64::from(self.limits.block)) {
-                    let loaded = self.load_carefully(map, &block, role, Bad::default(), &mut ailing).await;
+                for block in step.cut(u64::from(self.core.limits.block)) {
+                    let loaded = self.load_carefully(&block, role, Bad::default(), &mut ailing).await;
                     result = result.and(loaded.map(|_| ()));
                 }
             }
-            self.judge(ailing).await;
+            self.door().judge(ailing).await;
         }
         result
     }

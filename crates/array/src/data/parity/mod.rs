@@ -16,15 +16,22 @@ mod truth;
 mod undo;
 mod window;
 mod write;
+mod writers;
 mod zero;
 
+use std::rc::Rc;
+
+use brindle_io::PAGE as IO_PAGE;
 use brindle_layout::{ParityRows, Row};
+use brindle_parity::Kernel;
 use smallvec::SmallVec;
 
-pub(crate) use batch::Batches;
-pub(crate) use write::Writers;
+use batch::Batches;
+use writers::Writers;
 
-use crate::array::Inner;
+use crate::core::Core;
+use crate::data::lock::RangeLock;
+use crate::door::{Door, MemberOps, Moved};
 use crate::members::Device;
 
 /// Columns are cut at multiples of this: no member has larger blocks.
@@ -33,18 +40,68 @@ const PAGE: u64 = 4096;
 /// One block per term of a parity; an empty one stands for zeroes.
 type Slots<'a> = SmallVec<[&'a [u8]; 32]>;
 
-impl Inner {
+/// An array of rows of data with parity.
+pub(crate) struct Parity {
+    core: Rc<Core>,
+    map: ParityRows,
+    moved: Option<Moved>,
+    kernel: &'static Kernel,
+    /// Rows.
+    locks: RangeLock,
+    /// Writes to rows that can be joined.
+    batches: Batches,
+    /// Writes in progress.
+    writers: Writers,
+}
+
+impl Parity {
+    pub(crate) fn new(core: &Rc<Core>, map: &ParityRows, moved: Option<Moved>) -> Self {
+        Self {
+            core: Rc::clone(core),
+            map: map.clone(),
+            moved,
+            kernel: brindle_parity::kernel(),
+            locks: RangeLock::new(&core.io),
+            batches: Batches::default(),
+            writers: Writers::default(),
+        }
+    }
+
+    /// How much scratch an array gets that asks for `wanted` bytes: the widest step holds a page of each member and as
+    /// much again. Buffers are powers of two.
+    pub(crate) fn scratch_bytes(map: &ParityRows, wanted: usize) -> usize {
+        let members = usize::from(map.data_members() + map.parity_members());
+        let step = ((members + 4) * 2 * IO_PAGE).next_power_of_two();
+        wanted.max(4 * step.max(256 << 10))
+    }
+
+    #[inline]
+    fn door(&self) -> Door<'_> {
+        self.core.door(self.moved.as_ref())
+    }
+
+    #[inline]
+    fn ask(&self) -> MemberOps<'_> {
+        self.door().ask()
+    }
+
+    /// Blocks of a row, and so the roles that have some.
+    #[inline]
+    fn width(&self) -> u16 {
+        self.map.data_members() + self.map.parity_members()
+    }
+
     /// Bytes of scratch that one step may take: several steps can run side by side.
     fn budget(&self) -> u64 {
-        self.scratch.capacity().min(64 << 20) as u64 / 8
+        self.core.scratch.capacity().min(64 << 20) as u64 / 8
     }
 
     /// The member of `role` if its bytes in row `row` can be trusted.
     ///
     /// Recovery advances by whole rows, so that a row is either rebuilt or not.
     #[inline]
-    fn readable_in(&self, map: &ParityRows, row: u64, role: u16) -> Option<Device> {
-        self.members.readable(role, map.row_offset(row + 1))
+    fn readable_in(&self, row: u64, role: u16) -> Option<Device> {
+        self.core.members.readable(role, self.map.row_offset(row + 1))
     }
 }
 

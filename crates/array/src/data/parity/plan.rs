@@ -3,12 +3,12 @@
 use core::ops::Range;
 
 use brindle_io::Slice;
-use brindle_layout::{ParityRows, Row};
+use brindle_layout::Row;
 use smallvec::SmallVec;
 
+use super::Parity;
 use super::mend::Bad;
 use super::solve::LostData;
-use crate::array::Inner;
 use crate::volume::VolumeError;
 
 /// New bytes of one data block. Columns are bytes within the chunk.
@@ -88,7 +88,7 @@ impl Health {
     }
 }
 
-impl Inner {
+impl Parity {
     /// What is left of a row, some columns of which are to be written. Roles whose bytes there are `unreadable` count as
     /// lost.
     ///
@@ -96,22 +96,21 @@ impl Inner {
     /// [`VolumeError::TooManyLost`] if something of it is lost for good.
     pub(super) fn health(
         &self,
-        map: &ParityRows,
         number: u64,
         row: &Row,
         cols: &Range<u64>,
         unreadable: &Bad,
     ) -> Result<Health, VolumeError> {
-        let known = self.is_true(map, number, cols);
+        let known = self.is_true(number, cols);
         let has_q = row.q().is_some();
-        if self.members.all_in_sync() && unreadable.is_empty() {
+        if self.core.members.all_in_sync() && unreadable.is_empty() {
             let parity = [true, has_q];
             return Ok(Health { readable: parity, writable: parity, lost: LostData::new(), known });
         }
-        self.check_row(map, number)?;
-        let there = |role: u16| !unreadable.has(role) && self.readable_in(map, number, role).is_some();
+        self.check_row(number)?;
+        let there = |role: u16| !unreadable.has(role) && self.readable_in(number, role).is_some();
         let lost = super::solve::lost_data(row, there).map_err(|_| VolumeError::TooManyLost)?;
-        let takes = |role: u16| self.members.writable(role).is_some();
+        let takes = |role: u16| self.core.members.writable(role).is_some();
         Ok(Health {
             readable: [there(row.p()), row.q().is_some_and(there)],
             writable: [takes(row.p()), row.q().is_some_and(takes)],

@@ -5,10 +5,10 @@ use core::ops::Range;
 use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
 
+use super::Parity;
 use super::mend::Bad;
 use super::rebuild::LoadError;
 use super::window::{Planes, Window};
-use crate::array::Inner;
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::volume::VolumeError;
@@ -40,25 +40,20 @@ impl Piece {
     }
 }
 
-impl Inner {
+impl Parity {
     #[inline]
-    pub(crate) async fn read_parity(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        into: &Slice,
-    ) -> Result<(), VolumeError> {
-        if !self.members.all_answer() {
-            return Box::pin(self.read_degraded(map, offset, into)).await;
+    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        if !self.core.members.all_answer() {
+            return Box::pin(self.read_degraded(offset, into)).await;
         }
         let mut group = self.ask();
         let mut at = 0;
         while at < into.len() {
-            let position = map.position(offset + at as u64);
-            let len = (map.chunk() - position.column).min((into.len() - at) as u64) as usize;
-            let role = map.row(position.row).data_member(position.data_index);
-            let device = self.members.device(role).ok_or(VolumeError::TooManyLost)?;
-            let from = map.row_offset(position.row) + position.column;
+            let position = self.map.position(offset + at as u64);
+            let len = (self.map.chunk() - position.column).min((into.len() - at) as u64) as usize;
+            let role = self.map.row(position.row).data_member(position.data_index);
+            let device = self.core.members.device(role).ok_or(VolumeError::TooManyLost)?;
+            let from = self.map.row_offset(position.row) + position.column;
             if len == into.len() {
                 group.read(device, from, into);
             } else {
@@ -70,49 +65,49 @@ impl Inner {
         if done.is_ok() {
             return Ok(());
         }
-        if let Some(error) = self.lent(into, &done) {
+        if let Some(error) = self.core.lent(into, &done) {
             return Err(error);
         }
-        Box::pin(self.read_carefully_parity(map, offset, into)).await
+        Box::pin(self.read_carefully(offset, into)).await
     }
 
     /// Reads what is there straight, and rows of which something wanted is lost window by window.
-    async fn read_degraded(&self, map: &ParityRows, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+    async fn read_degraded(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let len = into.len() as u64;
-        let rows = map.position(offset).row..map.position(offset + len - 1).row + 1;
+        let rows = self.map.position(offset).row..self.map.position(offset + len - 1).row + 1;
         let mut hit: Vec<(u64, Range<u64>)> = Vec::new();
         let mut group = self.ask();
         for row in rows {
             let lost = |piece: &Piece| {
-                self.members.is_slow(piece.role) || self.readable_in(map, row, piece.role).is_none()
+                self.core.members.is_slow(piece.role) || self.readable_in(row, piece.role).is_none()
             };
-            if pieces(map, row, offset, len).any(|piece| lost(&piece)) {
-                let lo = pieces(map, row, offset, len).map(|piece| piece.cols.start).min();
-                let hi = pieces(map, row, offset, len).map(|piece| piece.cols.end).max();
-                hit.push((row, lo.unwrap_or(0)..hi.unwrap_or(map.chunk())));
+            if pieces(&self.map, row, offset, len).any(|piece| lost(&piece)) {
+                let lo = pieces(&self.map, row, offset, len).map(|piece| piece.cols.start).min();
+                let hi = pieces(&self.map, row, offset, len).map(|piece| piece.cols.end).max();
+                hit.push((row, lo.unwrap_or(0)..hi.unwrap_or(self.map.chunk())));
                 continue;
             }
-            for piece in pieces(map, row, offset, len) {
-                if let Some(device) = self.members.device(piece.role) {
-                    let from = map.row_offset(row) + piece.cols.start;
+            for piece in pieces(&self.map, row, offset, len) {
+                if let Some(device) = self.core.members.device(piece.role) {
+                    let from = self.map.row_offset(row) + piece.cols.start;
                     group.read(device, from, &piece.memory(into));
                 }
             }
         }
         if !group.is_empty() {
             let done = group.submit().await;
-            if let Some(error) = self.lent(into, &done) {
+            if let Some(error) = self.core.lent(into, &done) {
                 return Err(error);
             }
             if !done.is_ok() {
-                return self.read_carefully_parity(map, offset, into).await;
+                return self.read_carefully(offset, into).await;
             }
         }
-        for run in hit.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..map.chunk())) {
+        for run in hit.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..self.map.chunk())) {
             let rows = run[0].0..run[run.len() - 1].0 + 1;
             for window in self.windows(rows, run[0].1.clone(), 0, self.budget()) {
-                if !self.read_window(map, &window, offset, into).await? {
-                    return self.read_carefully_parity(map, offset, into).await;
+                if !self.read_window(&window, offset, into).await? {
+                    return self.read_carefully(offset, into).await;
                 }
             }
         }
@@ -120,19 +115,13 @@ impl Inner {
     }
 
     /// Rebuilds a window and copies what is wanted of it; `false` if that failed for some of it.
-    async fn read_window(
-        &self,
-        map: &ParityRows,
-        window: &Window,
-        offset: u64,
-        into: &Slice,
-    ) -> Result<bool, VolumeError> {
+    async fn read_window(&self, window: &Window, offset: u64, into: &Slice) -> Result<bool, VolumeError> {
         let _held = self.locks.acquire(window.rows.clone(), Hold::Shared).await;
         let len = into.len() as u64;
         let touched =
             |piece: &Piece| piece.cols.start < window.cols.end && window.cols.start < piece.cols.end;
         let wanted =
-            |row: u64, role: u16| pieces(map, row, offset, len).any(|p| p.role == role && touched(&p));
+            |row: u64, role: u16| pieces(&self.map, row, offset, len).any(|p| p.role == role && touched(&p));
         // Rows of a window of several are wanted whole; one row is wanted as its pieces are.
         let (many, first) = (window.rows.end - window.rows.start > 1, window.rows.start);
         let role_wanted = |row: &brindle_layout::Row, role: u16| {
@@ -140,13 +129,13 @@ impl Inner {
         };
         let slow = self.slow_members();
         self.spend_for(&slow);
-        let planes = match self.load(map, window, 0, role_wanted, &slow).await {
+        let planes = match self.load(window, 0, role_wanted, &slow).await {
             Ok(planes) => planes,
             // What can't be rebuilt need not be what is wanted: the window is as wide as both ends ask for.
             Err(LoadError::Volume(_) | LoadError::Members(_)) => return Ok(false),
         };
         for row in window.rows.clone() {
-            for piece in pieces(map, row, offset, len).filter(touched) {
+            for piece in pieces(&self.map, row, offset, len).filter(touched) {
                 let lo = piece.cols.start.max(window.cols.start);
                 let hi = piece.cols.end.min(window.cols.end);
                 let block = planes.block(piece.role, row);
@@ -160,8 +149,8 @@ impl Inner {
     /// The members that others are to answer for.
     fn slow_members(&self) -> Bad {
         let mut slow = Bad::default();
-        if !self.members.all_answer() {
-            let roles = (0..self.members.len()).filter(|&role| self.members.is_slow(role));
+        if !self.core.members.all_answer() {
+            let roles = (0..self.width()).filter(|&role| self.core.members.is_slow(role));
             roles.for_each(|role| slow.add(role, OpError::TimedOut));
         }
         slow
@@ -170,24 +159,20 @@ impl Inner {
     /// Others are read in place of these, if there are any.
     fn spend_for(&self, slow: &Bad) {
         if !slow.is_empty() {
-            self.ration.spent(u64::from(self.members.len()) - 2);
+            self.core.ration.spent(u64::from(self.width()) - 2);
         }
     }
 
     /// Reads step by step; what a member fails to give is rebuilt and written over its bad bytes.
-    async fn read_carefully_parity(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        into: &Slice,
-    ) -> Result<(), VolumeError> {
+    async fn read_carefully(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let step = self.mend_step();
         let mut at = 0;
         while at < into.len() {
-            let position = map.position(offset + at as u64);
+            let position = self.map.position(offset + at as u64);
             let in_step = step - position.column % step;
-            let len = (map.chunk() - position.column).min(in_step).min((into.len() - at) as u64) as usize;
-            self.read_step(map, offset + at as u64, &into.slice(at..at + len)).await?;
+            let len =
+                (self.map.chunk() - position.column).min(in_step).min((into.len() - at) as u64) as usize;
+            self.read_step(offset + at as u64, &into.slice(at..at + len)).await?;
             at += len;
         }
         Ok(())
@@ -195,19 +180,19 @@ impl Inner {
 
     /// Reads a stretch of one block. A slow member is asked only for what the others can't make up for, and only when it
     /// has answered what it was asked before: each time it would keep the memory that it is given.
-    async fn read_step(&self, map: &ParityRows, offset: u64, into: &Slice) -> Result<(), VolumeError> {
-        let position = map.position(offset);
+    async fn read_step(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        let position = self.map.position(offset);
         let (row, start) = (position.row, position.column);
-        let role = map.row(row).data_member(position.data_index);
+        let role = self.map.row(row).data_member(position.data_index);
         let _held = self.locks.acquire(row..row + 1, Hold::Exclusive).await;
         loop {
             let mut bad = self.slow_members();
             let slow = bad.silent();
-            if let Some(device) = self.readable_in(map, row, role).filter(|_| !bad.has(role)) {
+            if let Some(device) = self.readable_in(row, role).filter(|_| !bad.has(role)) {
                 let mut group = self.ask();
-                group.read(device, map.row_offset(row) + start, into);
+                group.read(device, self.map.row_offset(row) + start, into);
                 let done = group.submit().await;
-                if let Some(error) = self.lent(into, &done) {
+                if let Some(error) = self.core.lent(into, &done) {
                     return Err(error);
                 }
                 match done.ok() {
@@ -216,8 +201,8 @@ impl Inner {
                 }
             }
             self.spend_for(&bad.only_silent());
-            match (self.rebuild_into(map, row, role, start, into, bad).await, slow) {
-                (Err(_), Some(slow)) => self.answered(slow).await?,
+            match (self.rebuild_into(row, role, start, into, bad).await, slow) {
+                (Err(_), Some(slow)) => self.core.answered(slow).await?,
                 (rebuilt, _) => return rebuilt,
             }
         }
@@ -227,7 +212,6 @@ impl Inner {
     /// block by block: each may be unreadable elsewhere.
     async fn rebuild_into(
         &self,
-        map: &ParityRows,
         row: u64,
         role: u16,
         start: u64,
@@ -241,18 +225,18 @@ impl Inner {
         let mut ailing = Ailing::default();
         let mut result = Ok(());
         let silent = bad.only_silent();
-        match self.load_carefully(map, &whole, role, bad, &mut ailing).await {
+        match self.load_carefully(&whole, role, bad, &mut ailing).await {
             Ok(planes) => put(&whole, &planes),
             Err(_) => {
                 ailing.forget_lost();
-                for block in whole.cut(u64::from(self.limits.block)) {
-                    let loaded = self.load_carefully(map, &block, role, silent.clone(), &mut ailing).await;
+                for block in whole.cut(u64::from(self.core.limits.block)) {
+                    let loaded = self.load_carefully(&block, role, silent.clone(), &mut ailing).await;
                     result = result.and(loaded.map(|planes| put(&block, &planes)));
                 }
             }
         }
         // Whatever becomes of the members now, what has been rebuilt is the answer.
-        self.judge(ailing).await;
+        self.door().judge(ailing).await;
         result
     }
 }

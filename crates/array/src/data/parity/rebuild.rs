@@ -1,12 +1,12 @@
 //! Windows filled from members, with what is lost rebuilt.
 
-use brindle_layout::{ParityRows, Row};
+use brindle_layout::Row;
 use smallvec::SmallVec;
 
+use super::Parity;
 use super::mend::Bad;
 use super::solve::{self, Unsolvable};
 use super::window::{Planes, Window};
-use crate::array::Inner;
 use crate::door::Done;
 use crate::volume::VolumeError;
 
@@ -23,43 +23,43 @@ impl From<Unsolvable> for LoadError {
     }
 }
 
-impl Inner {
+impl Parity {
     /// Fills the planes of the `wanted` roles of each row, rebuilding those that can't be read (or are in `bad`).
     /// Planes of other roles may be filled too. The caller holds the rows.
     pub(super) async fn load(
         &self,
-        map: &ParityRows,
         window: &Window,
         more: u16,
         wanted: impl Fn(&Row, u16) -> bool,
         bad: &Bad,
     ) -> Result<Planes, LoadError> {
         let planes = self.planes(window, more).await;
-        let there = |row: u64, role: u16| self.readable_in(map, row, role).is_some() && !bad.has(role);
+        let there = |row: u64, role: u16| self.readable_in(row, role).is_some() && !bad.has(role);
         // Members may have failed while this task waited for memory: from here to the reads nothing waits.
         let mut computed = false;
         let mut group = self.ask();
         for row in window.rows.clone() {
-            let roles = map.row(row);
-            let known = self.is_true(map, row, &window.cols);
+            let roles = self.map.row(row);
+            let known = self.is_true(row, &window.cols);
             let needs = solve::needs(&roles, |role| there(row, role), |role| wanted(&roles, role), known)?;
             computed |= needs.data;
-            for role in 0..self.members.len() {
+            for role in 0..self.width() {
                 let needed = match role {
                     _ if wanted(&roles, role) => true,
                     role if role == roles.p() => needs.p,
                     role if Some(role) == roles.q() => needs.q,
                     _ => needs.data,
                 };
-                if let (true, true, Some(device)) = (needed, there(row, role), self.members.device(role)) {
-                    let offset = window.offset(map, row);
+                if let (true, true, Some(device)) = (needed, there(row, role), self.core.members.device(role))
+                {
+                    let offset = window.offset(&self.map, row);
                     group.read(device, offset, &planes.block(role, row));
                 }
             }
         }
         let lost: SmallVec<[(u64, solve::LostData); 8]> = if computed {
             let lost = window.rows.clone().map(|row| {
-                Ok((row, solve::lost_data(&map.row(row), |role| there(row, role)).unwrap_or_default()))
+                Ok((row, solve::lost_data(&self.map.row(row), |role| there(row, role)).unwrap_or_default()))
             });
             lost.collect::<Result<_, LoadError>>()?
         } else {
@@ -68,7 +68,7 @@ impl Inner {
         let parity_there: SmallVec<[(bool, bool); 8]> = lost
             .iter()
             .map(|&(row, _)| {
-                let roles = map.row(row);
+                let roles = self.map.row(row);
                 (there(row, roles.p()), roles.q().is_some_and(|q| there(row, q)))
             })
             .collect();
@@ -79,7 +79,7 @@ impl Inner {
         if computed {
             let mut bytes = planes.bytes_mut();
             for ((row, lost), (p, q)) in lost.iter().zip(parity_there) {
-                let roles = map.row(*row);
+                let roles = self.map.row(*row);
                 let missing = |role: u16, there: bool| (wanted(&roles, role) && !there).then_some(role);
                 let parity = (missing(roles.p(), p), roles.q().and_then(|role| missing(role, q)));
                 let data_wanted = lost.iter().any(|&index| wanted(&roles, roles.data_member(index)));

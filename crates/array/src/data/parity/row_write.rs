@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use brindle_io::{Buf, OpError, Slice};
-use brindle_layout::{ParityRows, Row};
+use brindle_layout::Row;
 use smallvec::SmallVec;
 
 use super::batch::Batch;
@@ -15,8 +15,7 @@ use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_dat
 use super::rebuild::LoadError;
 use super::solve::{SmallSlots, generate};
 use super::window::{Planes, Window};
-use super::{PAGE, parity_roles};
-use crate::array::Inner;
+use super::{PAGE, Parity, parity_roles};
 use crate::data::is_lost;
 use crate::door::{Done, MemberOps, Refused};
 use crate::volume::VolumeError;
@@ -26,7 +25,6 @@ const ATTEMPTS: usize = 8;
 
 /// The work on some columns of a row.
 pub(super) struct Job<'a> {
-    pub(super) map: &'a ParityRows,
     pub(super) number: u64,
     pub(super) row: Row,
     pub(super) pieces: &'a [Piece],
@@ -73,26 +71,21 @@ impl Blocks {
     }
 }
 
-impl Inner {
+impl Parity {
     /// Carries out what has gathered for a row. The caller holds the row alone.
-    pub(super) async fn write_batch(
-        &self,
-        map: &ParityRows,
-        number: u64,
-        batch: &Batch,
-    ) -> Result<(), VolumeError> {
+    pub(super) async fn write_batch(&self, number: u64, batch: &Batch) -> Result<(), VolumeError> {
         let mut pieces = Pieces::new();
         for part in &batch.parts {
-            cut_part(map.chunk(), part.start, &part.memory, &mut pieces);
+            cut_part(self.map.chunk(), part.start, &part.memory, &mut pieces);
         }
         if pieces.len() > 1 {
             pieces.sort_unstable_by_key(|piece| (piece.index, piece.lo));
         }
         let lo = pieces.iter().map(|piece| piece.lo).min().unwrap_or(0);
         let hi = pieces.iter().map(|piece| piece.hi).max().unwrap_or(0);
-        let (row, unreadable) = (map.row(number), Bad::default());
-        let width = self.budget() / u64::from(self.members.len() + 2);
-        let job = Job { map, number, row, pieces: &pieces, fua: batch.fua, unreadable: &unreadable };
+        let (row, unreadable) = (self.map.row(number), Bad::default());
+        let width = self.budget() / u64::from(self.width() + 2);
+        let job = Job { number, row, pieces: &pieces, fua: batch.fua, unreadable: &unreadable };
         if hi - lo <= width {
             return self.write_columns(&job, lo..hi).await;
         }
@@ -115,14 +108,14 @@ impl Inner {
     /// Whether the columns have to be written piecemeal: blocks are lost, and parity stands for some columns of theirs
     /// and not for others.
     fn is_mixed(&self, job: &Job<'_>, health: &Health, cols: &Range<u64>) -> bool {
-        !health.lost.is_empty() && self.true_run(job.map, job.number, cols) < cols.end
+        !health.lost.is_empty() && self.true_run(job.number, cols) < cols.end
     }
 
-    /// Writes columns that are [mixed](Inner::is_mixed) run by run.
+    /// Writes columns that are [mixed](Parity::is_mixed) run by run.
     async fn write_runs(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut from = cols.start;
         while from < cols.end {
-            let to = self.true_run(job.map, job.number, &(from..cols.end));
+            let to = self.true_run(job.number, &(from..cols.end));
             self.write_within(job, from..to).await?;
             from = to;
         }
@@ -134,7 +127,7 @@ impl Inner {
         let mut last = VolumeError::TooManyLost;
         let mut mended = Bad::default();
         for _ in 0..ATTEMPTS {
-            let health = self.health(job.map, job.number, &job.row, &cols, job.unreadable)?;
+            let health = self.health(job.number, &job.row, &cols, job.unreadable)?;
             if self.is_mixed(job, &health, &cols) {
                 return Box::pin(self.write_runs(job, cols)).await;
             }
@@ -168,7 +161,7 @@ impl Inner {
     /// Writes columns in which blocks can't be read, nor made readable (parity is not known true, or the medium is worn):
     /// device block by device block, and in those that can't be read as if their members were lost.
     async fn write_beside(&self, job: &Job<'_>, cols: Range<u64>, failed: &Done) -> Result<(), VolumeError> {
-        let block = u64::from(self.limits.block);
+        let block = u64::from(self.core.limits.block);
         if cols.end - cols.start > block {
             for from in cols.step_by(block as usize) {
                 self.write_within(job, from..from + block).await?;
@@ -186,13 +179,13 @@ impl Inner {
     async fn mend_reads(&self, job: &Job<'_>, cols: &Range<u64>, failed: &Done) -> Result<(), VolumeError> {
         for &Refused { role, error, .. } in failed.refused() {
             if error == OpError::TimedOut {
-                self.answered(role).await?;
+                self.core.answered(role).await?;
                 continue;
             }
             if is_lost(error) {
-                self.fail_member(role, error, error == OpError::Truncated).await?;
+                self.core.fail_member(role, error, error == OpError::Truncated).await?;
             } else {
-                self.mend_block(job.map, job.number, cols.clone(), role).await?;
+                self.mend_block(job.number, cols.clone(), role).await?;
             }
         }
         Ok(())
@@ -210,13 +203,13 @@ impl Inner {
         let (mut data, count) = assign(&job.row, &health, job.pieces, &bands);
         let width = cols.end - cols.start;
         let bytes = (u64::from(count) * width) as usize;
-        let buf = match self.scratch.try_alloc(bytes) {
+        let buf = match self.core.scratch.try_alloc(bytes) {
             Some(buf) => buf,
             None => {
                 // Members may fail while this task waits: take what any plan may need and plan again.
                 let most = (u64::from(job.row.data_members() + 2) * width) as usize;
-                let buf = self.scratch.alloc(most).await;
-                health = self.health(job.map, job.number, &job.row, cols, job.unreadable)?;
+                let buf = self.core.scratch.alloc(most).await;
+                health = self.health(job.number, &job.row, cols, job.unreadable)?;
                 if self.is_mixed(job, &health, cols) {
                     return Ok(Tried::Replan);
                 }
@@ -244,9 +237,9 @@ impl Inner {
         let mut group = self.ask();
         self.write_data(job, &mut group);
         for (kind, role) in parity_blocks(&job.row) {
-            let Some(device) = self.members.writable(role) else { continue };
+            let Some(device) = self.core.members.writable(role) else { continue };
             for band in bands.iter().filter(|band| health.makes(band, kind)) {
-                let offset = job.map.row_offset(job.number) + band.lo;
+                let offset = self.map.row_offset(job.number) + band.lo;
                 group.write(device, offset, &blocks.slice(kind, band), job.fua);
             }
         }
@@ -255,7 +248,7 @@ impl Inner {
             return Box::pin(self.undo_bands(job, &health, &bands, &blocks, &outcome)).await;
         }
         let window = Window::of_row(job.number, cols.clone());
-        self.settle_range(&outcome, true, window.range(job.map)).await?;
+        self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
         self.settle_bands(job, &bands)
     }
 
@@ -264,29 +257,29 @@ impl Inner {
         for band in bands {
             let window = Window::of_row(job.number, band.lo..band.hi);
             if band.way == Way::Reconstruct {
-                self.note_true(job.map, &window, !self.members.all_in_sync());
+                self.note_true(&window, !self.core.members.all_in_sync());
             }
             let written = |index| job.pieces.iter().any(|piece| piece.index == index && piece.covers(band));
-            self.check_written(job.map, job.number, &window.cols, written)?;
+            self.check_written(job.number, &window.cols, written)?;
         }
         Ok(Tried::Done)
     }
 
     fn read_old(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> MemberOps<'_> {
         let mut group = self.ask();
-        let start = job.map.row_offset(job.number);
+        let start = self.map.row_offset(job.number);
         for index in 0..job.row.data_members() {
             let block = blocks.data[usize::from(index)];
             if block == 0 {
                 continue;
             }
-            let Some(device) = self.members.device(job.row.data_member(index)) else { continue };
+            let Some(device) = self.core.members.device(job.row.data_member(index)) else { continue };
             for band in bands.iter().filter(|band| reads_data(health, job.pieces, band, index)) {
                 group.read(device, start + band.lo, &blocks.slice(block, band));
             }
         }
         for (kind, role) in parity_blocks(&job.row) {
-            let Some(device) = self.members.device(role) else { continue };
+            let Some(device) = self.core.members.device(role) else { continue };
             let modified = |band: &&Band| band.way == Way::Modify && health.readable[usize::from(kind)];
             for band in bands.iter().filter(modified) {
                 group.read(device, start + band.lo, &blocks.slice(kind, band));
@@ -296,9 +289,9 @@ impl Inner {
     }
 
     fn write_data(&self, job: &Job<'_>, group: &mut MemberOps<'_>) {
-        let start = job.map.row_offset(job.number);
+        let start = self.map.row_offset(job.number);
         for piece in job.pieces {
-            if let Some(device) = self.members.writable(job.row.data_member(piece.index)) {
+            if let Some(device) = self.core.members.writable(job.row.data_member(piece.index)) {
                 group.write(device, start + piece.lo, &piece.memory, job.fua);
             }
         }
@@ -359,7 +352,7 @@ impl Inner {
     ) -> Result<Tried, VolumeError> {
         let window = Window::of_row(job.number, cols.clone());
         let wanted = |row: &Row, role: u16| role != row.p() && Some(role) != row.q();
-        let planes = match self.load(job.map, &window, 0, wanted, job.unreadable).await {
+        let planes = match self.load(&window, 0, wanted, job.unreadable).await {
             Ok(planes) => planes,
             Err(LoadError::Volume(error)) => return Err(error),
             Err(LoadError::Members(outcome)) => return Ok(Tried::Unread(outcome)),
@@ -368,10 +361,10 @@ impl Inner {
         let mut group = self.ask();
         self.write_data(job, &mut group);
         for (_, role) in parity_blocks(&job.row).filter(|(kind, _)| health.writable[usize::from(*kind)]) {
-            let Some(device) = self.members.writable(role) else { continue };
+            let Some(device) = self.core.members.writable(role) else { continue };
             let block = planes.block(role, job.number);
             for band in bands {
-                let offset = job.map.row_offset(job.number) + band.lo;
+                let offset = self.map.row_offset(job.number) + band.lo;
                 let part = block.slice((band.lo - cols.start) as usize..(band.hi - cols.start) as usize);
                 group.write(device, offset, &part, job.fua);
             }
@@ -381,7 +374,7 @@ impl Inner {
             return Box::pin(self.undo_rebuilt(job, cols, health, bands, &planes, &outcome)).await;
         }
         let window = Window::of_row(job.number, cols.clone());
-        self.settle_range(&outcome, true, window.range(job.map)).await?;
+        self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
         self.settle_bands(job, bands)
     }
 

@@ -10,37 +10,35 @@ use super::mend::Bad;
 use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, Window};
-use super::{PAGE, data_roles};
-use crate::array::Inner;
+use super::{PAGE, Parity, data_roles};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
-use crate::data::sync::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
+use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
 use crate::volume::VolumeError;
 
-impl Inner {
+impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
     fn scrub_budget(&self) -> u64 {
         self.budget() * 2
     }
 
-    pub(crate) async fn sync_parity(
+    pub(crate) async fn sync(
         &self,
-        map: &ParityRows,
         pos: u64,
         len: u64,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
-        let chunk = map.chunk();
-        let rows = pos / chunk..(pos + len).div_ceil(chunk).min(map.rows());
+        let chunk = self.map.chunk();
+        let rows = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
             let first = window.rows.start;
-            let wanted = |_: &Row, role: u16| self.readable_in(map, first, role).is_some();
-            match self.load(map, &window, 2, wanted, &Bad::default()).await {
-                Ok(planes) => self.sync_planes(map, &window, &planes, mode, report).await?,
-                Err(LoadError::Members(_)) => self.sync_steps(map, &window, mode, report).await?,
+            let wanted = |_: &Row, role: u16| self.readable_in(first, role).is_some();
+            match self.load(&window, 2, wanted, &Bad::default()).await {
+                Ok(planes) => self.sync_planes(&window, &planes, mode, report).await?,
+                Err(LoadError::Members(_)) => self.sync_steps(&window, mode, report).await?,
                 Err(LoadError::Volume(error)) => return Err(error),
             }
         }
@@ -50,17 +48,16 @@ impl Inner {
     /// Compares a window that is in memory, and makes it true.
     async fn sync_planes(
         &self,
-        map: &ParityRows,
         window: &Window,
         planes: &Planes,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         let mut whole: SmallVec<[u64; 8]> = SmallVec::new();
-        let repairs = self.compare(map, window, planes, mode, report, &mut whole);
+        let repairs = self.compare(window, planes, mode, report, &mut whole);
         if !repairs.is_empty() {
             let outcome = repairs.submit().await;
-            match self.settle_range(&outcome, true, window.range(map)).await {
+            match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
                 // It is made true once there is room.
                 Err(VolumeError::Member(OpError::NoSpace)) => {
                     report.unverified += window.plane();
@@ -70,7 +67,7 @@ impl Inner {
             }
         }
         if mode == SyncMode::Repair {
-            let note = |&row: &u64| self.note_true(map, &Window::of_row(row, window.cols.clone()), false);
+            let note = |&row: &u64| self.note_true(&Window::of_row(row, window.cols.clone()), false);
             whole.iter().for_each(note);
         }
         Ok(())
@@ -80,44 +77,42 @@ impl Inner {
     /// be neither read nor rebuilt. Such blocks are counted and named, and left to whoever writes them anew.
     async fn sync_steps(
         &self,
-        map: &ParityRows,
         window: &Window,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         for step in window.cut(self.mend_step()) {
-            let left = self.sync_step_judged(map, &step, mode, report).await?;
+            let left = self.sync_step_judged(&step, mode, report).await?;
             if left.is_empty() {
                 continue;
             }
             let mut ailing = Ailing::default();
-            for block in step.cut(u64::from(self.limits.block)) {
-                let left = self.sync_step(map, &block, mode, report, &mut ailing).await?;
-                note_unreadable(map, &block, &left, report);
+            for block in step.cut(u64::from(self.core.limits.block)) {
+                let left = self.sync_step(&block, mode, report, &mut ailing).await?;
+                note_unreadable(&self.map, &block, &left, report);
             }
-            self.judge(ailing).await;
+            self.door().judge(ailing).await;
         }
         Ok(())
     }
 
-    /// [`Inner::sync_step`]; once more if a member has been failed for what it could not read.
+    /// [`Parity::sync_step`]; once more if a member has been failed for what it could not read.
     async fn sync_step_judged(
         &self,
-        map: &ParityRows,
         step: &Window,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<Bad, VolumeError> {
         loop {
-            let (lost, mut ailing) = (self.members.lost(), Ailing::default());
-            let left = self.sync_step(map, step, mode, report, &mut ailing).await?;
+            let (lost, mut ailing) = (self.core.members.lost(), Ailing::default());
+            let left = self.sync_step(step, mode, report, &mut ailing).await?;
             ailing.forget_lost();
-            self.judge(ailing).await;
-            if let Some(role) = left.silent().filter(|&role| self.members.is_slow(role)) {
-                self.answered(role).await?;
+            self.door().judge(ailing).await;
+            if let Some(role) = left.silent().filter(|&role| self.core.members.is_slow(role)) {
+                self.core.answered(role).await?;
                 continue;
             }
-            if left.is_empty() || self.members.lost() <= lost {
+            if left.is_empty() || self.core.members.lost() <= lost {
                 return left.absent().map_or(Ok(left), Err);
             }
         }
@@ -127,7 +122,6 @@ impl Inner {
     /// true. Gives the members that hinder that: they can't read their bytes, nor be given them anew.
     async fn sync_step(
         &self,
-        map: &ParityRows,
         window: &Window,
         mode: SyncMode,
         report: &mut SyncReport,
@@ -136,8 +130,8 @@ impl Inner {
         let row = window.rows.start;
         let mut bad = Bad::default();
         let planes = loop {
-            let wanted = |_: &Row, role: u16| self.readable_in(map, row, role).is_some();
-            match self.load(map, window, 2, wanted, &bad).await {
+            let wanted = |_: &Row, role: u16| self.readable_in(row, role).is_some();
+            match self.load(window, 2, wanted, &bad).await {
                 Ok(planes) => break planes,
                 Err(LoadError::Members(outcome)) if bad.add_all(&outcome) => {}
                 Err(LoadError::Members(outcome)) => {
@@ -145,16 +139,16 @@ impl Inner {
                 }
                 Err(LoadError::Volume(error)) if bad.is_empty() => return Err(error),
                 Err(LoadError::Volume(_)) => {
-                    self.note_window(map, window, &bad, ailing);
+                    self.note_window(window, &bad, ailing);
                     return Ok(bad);
                 }
             }
         };
-        let left = self.mend(map, window, &planes, &bad, ailing).await;
+        let left = self.mend(window, &planes, &bad, ailing).await;
         for (role, _) in bad.iter().filter(|(role, _)| !left.has(*role)) {
             report.note_bad(BadPlace {
                 role,
-                offset: window.offset(map, row),
+                offset: window.offset(&self.map, row),
                 len: window.width(),
                 mended: true,
             });
@@ -163,7 +157,7 @@ impl Inner {
             return Err(VolumeError::Member(OpError::TimedOut));
         }
         if left.is_empty() {
-            self.sync_planes(map, window, &planes, mode, report).await?;
+            self.sync_planes(window, &planes, mode, report).await?;
         }
         Ok(left)
     }
@@ -172,19 +166,18 @@ impl Inner {
     /// that are true then to `whole`.
     fn compare(
         &self,
-        map: &ParityRows,
         window: &Window,
         planes: &Planes,
         mode: SyncMode,
         report: &mut SyncReport,
         whole: &mut SmallVec<[u64; 8]>,
     ) -> MemberOps<'_> {
-        let computed = (self.members.len(), self.members.len() + 1);
+        let computed = (self.width(), self.width() + 1);
         let mut group = self.ask();
         let mut bytes = planes.bytes_mut();
         for row in window.rows.clone() {
-            let roles = map.row(row);
-            let there = |role: u16| self.readable_in(map, row, role).is_some();
+            let roles = self.map.row(row);
+            let there = |role: u16| self.readable_in(row, role).is_some();
             if !data_roles(&roles).all(there) {
                 report.unverified += window.width();
                 continue;
@@ -210,9 +203,9 @@ impl Inner {
                 report.mismatch_sectors += sectors * u64::from(bad.iter().any(|(role, ..)| role.is_some()));
                 for (role, computed, kind) in bad {
                     let Some(role) = role else { continue };
-                    let offset = window.offset(map, row) + at;
+                    let offset = window.offset(&self.map, row) + at;
                     report.note(Mismatch { role, offset, kind });
-                    if let (SyncMode::Repair, Some(device)) = (mode, self.members.writable(role)) {
+                    if let (SyncMode::Repair, Some(device)) = (mode, self.core.members.writable(role)) {
                         let good = planes.block(computed, row).slice(page.clone());
                         group.write(device, offset, &good, false);
                     }
@@ -222,20 +215,14 @@ impl Inner {
         group
     }
 
-    pub(crate) async fn recover_parity(
-        &self,
-        map: &ParityRows,
-        role: u16,
-        pos: u64,
-        len: u64,
-    ) -> Result<(), VolumeError> {
-        let chunk = map.chunk();
-        let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(map.rows());
+    pub(crate) async fn recover(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
+        let chunk = self.map.chunk();
+        let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            match self.load(map, &window, 0, |_, wanted| wanted == role, &Bad::default()).await {
-                Ok(planes) => self.write_plane(map, &window, &planes, role).await?,
-                Err(LoadError::Members(_)) => self.recover_steps(map, &window, role).await?,
+            match self.load(&window, 0, |_, wanted| wanted == role, &Bad::default()).await {
+                Ok(planes) => self.write_plane(&window, &planes, role).await?,
+                Err(LoadError::Members(_)) => self.recover_steps(&window, role).await?,
                 Err(LoadError::Volume(error)) => return Err(error),
             }
         }
@@ -243,43 +230,37 @@ impl Inner {
     }
 
     /// Rebuilds a role's part of a window, not all of which can be read, and mends that.
-    async fn recover_steps(&self, map: &ParityRows, window: &Window, role: u16) -> Result<(), VolumeError> {
+    async fn recover_steps(&self, window: &Window, role: u16) -> Result<(), VolumeError> {
         for step in window.cut(self.mend_step()) {
             let mut ailing = Ailing::default();
-            let mut result = match self.load_carefully(map, &step, role, Bad::default(), &mut ailing).await {
-                Ok(planes) => self.write_plane(map, &step, &planes, role).await.map(|()| true),
+            let mut result = match self.load_carefully(&step, role, Bad::default(), &mut ailing).await {
+                Ok(planes) => self.write_plane(&step, &planes, role).await.map(|()| true),
                 Err(_) => Ok(false),
             };
             if result == Ok(false) {
                 ailing.forget_lost();
-                for block in step.cut(u64::from(self.limits.block)) {
-                    let loaded = self.load_carefully(map, &block, role, Bad::default(), &mut ailing).await;
+                for block in step.cut(u64::from(self.core.limits.block)) {
+                    let loaded = self.load_carefully(&block, role, Bad::default(), &mut ailing).await;
                     let written = match loaded {
-                        Ok(planes) => self.write_plane(map, &block, &planes, role).await,
+                        Ok(planes) => self.write_plane(&block, &planes, role).await,
                         Err(error) => Err(error),
                     };
                     result = result.and(written.map(|()| true));
                 }
             }
-            self.judge(ailing).await;
+            self.door().judge(ailing).await;
             result?;
         }
         Ok(())
     }
 
     /// Writes what a window holds of a role.
-    async fn write_plane(
-        &self,
-        map: &ParityRows,
-        window: &Window,
-        planes: &Planes,
-        role: u16,
-    ) -> Result<(), VolumeError> {
-        let device = self.members.writable(role).ok_or(VolumeError::TooManyLost)?;
+    async fn write_plane(&self, window: &Window, planes: &Planes, role: u16) -> Result<(), VolumeError> {
+        let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
-        group.write(device, window.offset(map, window.rows.start), &planes.all(role), false);
+        group.write(device, window.offset(&self.map, window.rows.start), &planes.all(role), false);
         let outcome = group.submit().await;
-        self.settle_writes(&outcome, true).await?;
+        self.core.settle_writes(&outcome, true).await?;
         Ok(outcome.ok()?)
     }
 }

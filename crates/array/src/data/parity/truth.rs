@@ -22,40 +22,37 @@
 
 use core::ops::Range;
 
-use brindle_layout::ParityRows;
-
 use super::window::Window;
-use super::{data_roles, parity_roles};
-use crate::array::Inner;
+use super::{Parity, data_roles, parity_roles};
 use crate::volume::VolumeError;
 
-impl Inner {
+impl Parity {
     /// Whether parity is known to agree with the data in columns of a row.
     #[inline]
-    pub(super) fn is_true(&self, map: &ParityRows, row: u64, cols: &Range<u64>) -> bool {
-        let start = map.row_offset(row);
-        self.keeper.is_true(&(start + cols.start..start + cols.end))
+    pub(super) fn is_true(&self, row: u64, cols: &Range<u64>) -> bool {
+        let start = self.map.row_offset(row);
+        self.core.keeper.is_true(&(start + cols.start..start + cols.end))
     }
 
     /// Where within columns of a row, which begin known true or not, that changes.
-    pub(super) fn true_run(&self, map: &ParityRows, row: u64, cols: &Range<u64>) -> u64 {
-        let start = map.row_offset(row);
-        self.keeper.true_run(&(start + cols.start..start + cols.end)).1 - start
+    pub(super) fn true_run(&self, row: u64, cols: &Range<u64>) -> u64 {
+        let start = self.map.row_offset(row);
+        self.core.keeper.true_run(&(start + cols.start..start + cols.end)).1 - start
     }
 
     /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
     #[inline]
-    pub(super) fn note_true(&self, map: &ParityRows, window: &Window, needed: bool) {
-        self.keeper.made_true(window.range(map), needed);
+    pub(super) fn note_true(&self, window: &Window, needed: bool) {
+        self.core.keeper.made_true(window.range(&self.map), needed);
     }
 
     /// Refuses to change a row of which more is lost than its parity can replace.
-    pub(super) fn check_row(&self, map: &ParityRows, row: u64) -> Result<(), VolumeError> {
-        if self.members.all_in_sync() {
+    pub(super) fn check_row(&self, row: u64) -> Result<(), VolumeError> {
+        if self.core.members.all_in_sync() {
             return Ok(());
         }
-        let roles = map.row(row);
-        let lost = |role: &u16| self.readable_in(map, row, *role).is_none();
+        let roles = self.map.row(row);
+        let lost = |role: &u16| self.readable_in(row, *role).is_none();
         let data = data_roles(&roles).filter(lost).count();
         let parity = parity_roles(&roles).filter(|role| !lost(role)).count();
         if data > parity { Err(VolumeError::TooManyLost) } else { Ok(()) }
@@ -66,23 +63,23 @@ impl Inner {
     #[inline]
     pub(super) fn check_written(
         &self,
-        map: &ParityRows,
         row: u64,
         cols: &Range<u64>,
         written: impl Fn(u16) -> bool,
     ) -> Result<(), VolumeError> {
-        if self.members.all_in_sync() {
+        if self.core.members.all_in_sync() {
             return Ok(());
         }
-        self.check_row(map, row)?;
-        let lost = |&(_, role): &(u16, u16)| self.readable_in(map, row, role).is_none();
-        let in_parity = (0..).zip(data_roles(&map.row(row))).filter(lost).any(|(index, _)| written(index));
-        if in_parity && !self.is_true(map, row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
+        self.check_row(row)?;
+        let lost = |&(_, role): &(u16, u16)| self.readable_in(row, role).is_none();
+        let in_parity =
+            (0..).zip(data_roles(&self.map.row(row))).filter(lost).any(|(index, _)| written(index));
+        if in_parity && !self.is_true(row, cols) { Err(VolumeError::TooManyLost) } else { Ok(()) }
     }
 
-    /// [`Inner::check_written`] of a window that was written whole, after noting that its parity is true.
-    pub(super) fn settle_window(&self, map: &ParityRows, window: &Window) -> Result<(), VolumeError> {
-        self.note_true(map, window, !self.members.all_in_sync());
-        window.rows.clone().try_for_each(|row| self.check_written(map, row, &window.cols, |_| true))
+    /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is true.
+    pub(super) fn settle_window(&self, window: &Window) -> Result<(), VolumeError> {
+        self.note_true(window, !self.core.members.all_in_sync());
+        window.rows.clone().try_for_each(|row| self.check_written(row, &window.cols, |_| true))
     }
 }

@@ -9,11 +9,10 @@ use core::ops::Range;
 
 use brindle_io::Slice;
 
-use super::parity_roles;
 use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, Job, Tried, parity_blocks};
 use super::window::{Planes, Window};
-use crate::array::Inner;
+use super::{Parity, parity_roles};
 use crate::door::{Done, Refused};
 use crate::events::Cause;
 use crate::volume::VolumeError;
@@ -25,12 +24,12 @@ struct Before {
     memory: Slice,
 }
 
-impl Inner {
+impl Parity {
     /// A write to a row with lost blocks, or without parity, was not carried out for want of room, and for no other
     /// reason.
     pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
         let spoilt = || (!health.lost.is_empty() && health.known) || health.writable == [false, false];
-        let cramped = || outcome.refused().iter().all(|refused| self.waits_for_room(refused.error));
+        let cramped = || outcome.refused().iter().all(|refused| self.core.waits_for_room(refused.error));
         !outcome.is_ok() && spoilt() && cramped()
     }
 
@@ -49,7 +48,7 @@ impl Inner {
         let (back, forth): (Bands, Bands) = bands.iter().copied().partition(|band| band.way == Way::Modify);
         // Adding the same change once more gives what parity was.
         self.compute(job, health, &back, blocks);
-        let start = job.map.row_offset(job.number);
+        let start = self.map.row_offset(job.number);
         let mut before = Vec::new();
         for band in &back {
             let mut add = |role, block| {
@@ -81,7 +80,7 @@ impl Inner {
     ) -> Result<Tried, VolumeError> {
         // Without new data, parity comes out as it was.
         self.compute_rebuilt(&Job { pieces: &[], ..*job }, cols.start, health, bands, planes);
-        let start = job.map.row_offset(job.number);
+        let start = self.map.row_offset(job.number);
         let mut before = Vec::new();
         let mut add = |role, lo: u64, hi: u64| {
             let part = (lo - cols.start) as usize..(hi - cols.start) as usize;
@@ -108,12 +107,12 @@ impl Inner {
         let cramped = |role: u16| outcome.refused().iter().any(|refused| refused.role == role);
         let mut group = self.ask();
         for Before { role, offset, memory } in before {
-            if let Some(device) = self.members.writable(*role) {
+            if let Some(device) = self.core.members.writable(*role) {
                 group.write(device, *offset, memory, false);
             }
         }
         let written = group.submit().await;
-        let expected = |refused: &Refused| self.waits_for_room(refused.error) && cramped(refused.role);
+        let expected = |refused: &Refused| self.core.waits_for_room(refused.error) && cramped(refused.role);
         written.refused().iter().all(expected) && self.hold(before.iter().filter(|b| cramped(b.role))).await
     }
 
@@ -121,12 +120,12 @@ impl Inner {
     async fn hold(&self, expected: impl Iterator<Item = &Before>) -> bool {
         let expected: Vec<&Before> = expected.collect();
         let len = expected.iter().map(|before| before.memory.len()).sum();
-        let Some(found) = self.scratch.try_alloc(len) else { return false };
+        let Some(found) = self.core.scratch.try_alloc(len) else { return false };
         let (mut group, mut at, mut parts) = (self.ask(), 0, Vec::new());
         for before in &expected {
             let part = found.slice(at..at + before.memory.len());
             at += part.len();
-            if let Some(device) = self.members.writable(before.role) {
+            if let Some(device) = self.core.members.writable(before.role) {
                 group.read(device, before.offset, &part);
                 parts.push((before, part));
             }
@@ -145,18 +144,18 @@ impl Inner {
         for band in bands {
             let data = job.pieces.iter().filter(|piece| piece.covers(band));
             let data = data.map(|piece| job.row.data_member(piece.index));
-            let written = |role: &u16| self.members.writable(*role).is_some();
+            let written = |role: &u16| self.core.members.writable(*role).is_some();
             let parity = parity_roles(&job.row).filter(written).count();
             if parity > 0 && parity + data.filter(written).count() > 1 {
                 let window = Window::of_row(job.number, band.lo..band.hi);
-                self.no_room(window.range(job.map), &cramped);
+                self.core.no_room(window.range(&self.map), &cramped);
             }
         }
     }
 
     async fn end_without_room(&self, outcome: &Done) -> Result<Tried, VolumeError> {
-        self.tell_full(outcome);
-        self.settle_writes(outcome, true).await?;
+        self.core.tell_full(outcome);
+        self.core.settle_writes(outcome, true).await?;
         Ok(Tried::Replan)
     }
 }

@@ -6,8 +6,7 @@ use brindle_io::{Buf, BytesMut, Slice};
 use brindle_layout::ParityRows;
 use smallvec::SmallVec;
 
-use super::PAGE;
-use crate::array::Inner;
+use super::{PAGE, Parity};
 
 /// Some rows with all their columns, or one row with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,11 +97,11 @@ impl Planes {
     }
 }
 
-impl Inner {
+impl Parity {
     /// Scratch for a window: a plane per member and `more`.
     pub(super) async fn planes(&self, window: &Window, more: u16) -> Planes {
-        let planes = u64::from(self.members.len() + more);
-        let buf = self.scratch.alloc((planes * window.plane()) as usize).await;
+        let planes = u64::from(self.width() + more);
+        let buf = self.core.scratch.alloc((planes * window.plane()) as usize).await;
         Planes { window: window.clone(), buf }
     }
 
@@ -114,7 +113,7 @@ impl Inner {
         more: u16,
         budget: u64,
     ) -> impl Iterator<Item = Window> + use<> {
-        let plane = budget / u64::from(self.members.len() + more);
+        let plane = budget / u64::from(self.width() + more);
         let width = cols.end - cols.start;
         let (row_step, col_step) =
             if plane >= width { (plane / width, width) } else { (1, (plane & !(PAGE - 1)).max(PAGE)) };

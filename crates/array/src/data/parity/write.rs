@@ -1,6 +1,5 @@
 //! Writes of parity arrays, cut into parts of rows and runs of full rows.
 
-use core::cell::Cell;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
@@ -8,8 +7,8 @@ use core::task::Poll;
 use brindle_io::Slice;
 use brindle_layout::ParityRows;
 
+use super::Parity;
 use super::batch::Part;
-use crate::array::Inner;
 use crate::data::Writing;
 use crate::data::lock::Hold;
 use crate::volume::VolumeError;
@@ -35,129 +34,67 @@ impl Cuts {
 
 /// How many turns of the executor a write waits for others to join, as long as they do.
 const MOST_TURNS: usize = 8;
-/// How many writes in a row must be alone before the next is taken to stay alone.
-const ALONE: u32 = 8;
-
-/// The writes in progress, and whether they tend to come together.
-#[derive(Default)]
-pub(crate) struct Writers {
-    now: Cell<u32>,
-    /// Above 0: a write had company not long ago.
-    company: Cell<u32>,
-}
-
-/// A write's stay among those in progress.
-struct Counted<'a>(&'a Writers);
-
-impl Writers {
+impl Parity {
     #[inline]
-    fn enter(&self) -> Counted<'_> {
-        self.now.set(self.now.get() + 1);
-        let alone = self.now.get() == 1;
-        self.company.set(if alone { self.company.get().saturating_sub(1) } else { ALONE });
-        Counted(self)
-    }
-
-    /// Others are likely to follow at once.
-    #[inline]
-    fn expects_company(&self) -> bool {
-        self.company.get() > 0
-    }
-}
-
-impl Drop for Counted<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.now.set(self.0.now.get() - 1);
-    }
-}
-
-impl Inner {
-    #[inline]
-    pub(crate) async fn write_parity(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        from: &Slice,
-        fua: bool,
-    ) -> Result<(), VolumeError> {
-        let _writing = Writing::begin(&self.keeper).await?;
+    pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
+        let _writing = Writing::begin(&self.core.keeper).await?;
         let _counted = self.writers.enter();
-        let cuts = Cuts::of(map, offset, from.len() as u64);
+        let cuts = Cuts::of(&self.map, offset, from.len() as u64);
         if cuts.full + cuts.tail == 0 {
-            return self.write_part(map, offset, from, fua).await;
+            return self.write_part(offset, from, fua).await;
         }
         if cuts.head + cuts.tail == 0 {
-            return self.write_full_rows(map, offset / map.row_data_bytes(), from, fua).await;
+            return self.write_full_rows(offset / self.map.row_data_bytes(), from, fua).await;
         }
-        Box::pin(self.write_cuts(map, offset, from, fua, &cuts)).await
+        Box::pin(self.write_cuts(offset, from, fua, &cuts)).await
     }
 
     /// Writes both edges and the full rows between them side by side.
-    async fn write_cuts(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        from: &Slice,
-        fua: bool,
-        cuts: &Cuts,
-    ) -> Result<(), VolumeError> {
+    async fn write_cuts(&self, offset: u64, from: &Slice, fua: bool, cuts: &Cuts) -> Result<(), VolumeError> {
         let (head, full) = (cuts.head as usize, (cuts.head + cuts.full) as usize);
-        let write_head = self.write_edge(map, offset, from.slice(0..head), fua);
+        let write_head = self.write_edge(offset, from.slice(0..head), fua);
         let write_full = async {
-            let row = (offset + cuts.head) / map.row_data_bytes();
+            let row = (offset + cuts.head) / self.map.row_data_bytes();
             if cuts.full == 0 {
                 return Ok(());
             }
-            self.write_full_rows(map, row, &from.slice(head..full), fua).await
+            self.write_full_rows(row, &from.slice(head..full), fua).await
         };
-        let write_tail = self.write_edge(map, offset + full as u64, from.slice(full..from.len()), fua);
+        let write_tail = self.write_edge(offset + full as u64, from.slice(full..from.len()), fua);
         all(write_head, write_full, write_tail).await
     }
 
-    async fn write_edge(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        from: Slice,
-        fua: bool,
-    ) -> Result<(), VolumeError> {
+    async fn write_edge(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
         if from.is_empty() {
             return Ok(());
         }
-        self.write_part(map, offset, &from, fua).await
+        self.write_part(offset, &from, fua).await
     }
 
     /// Writes a part of one row, together with others that come for that row before its turn.
-    pub(super) async fn write_part(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        from: &Slice,
-        fua: bool,
-    ) -> Result<(), VolumeError> {
-        let (row, start) = (offset / map.row_data_bytes(), offset % map.row_data_bytes());
+    pub(super) async fn write_part(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
+        let (row, start) = (offset / self.map.row_data_bytes(), offset % self.map.row_data_bytes());
         let part = Part { start, memory: from.clone() };
         if let Some(ticket) = self.locks.last_over(&(row..row + 1))
-            && let Some(result) = self.batches.join(&self.io, ticket, &part, fua).await
+            && let Some(result) = self.batches.join(&self.core.io, ticket, &part, fua).await
         {
             return result;
         }
         let held = self.locks.enter(row..row + 1, Hold::Exclusive);
-        let open = self.batches.open(&self.io, held.ticket(), part, fua);
+        let open = self.batches.open(&self.core.io, held.ticket(), part, fua);
         if self.writers.expects_company() {
             // Those that are about to write to this row get their chance to join; and again while they come.
             for _ in 0..MOST_TURNS {
                 let before = open.bytes();
-                self.io.yield_now().await;
-                if open.bytes() == before || open.bytes() == map.row_data_bytes() {
+                self.core.io.yield_now().await;
+                if open.bytes() == before || open.bytes() == self.map.row_data_bytes() {
                     break;
                 }
             }
         }
         held.granted().await;
         let Some(batch) = open.close() else { return Err(VolumeError::Stopping) };
-        let result = self.write_batch(map, row, &batch).await;
+        let result = self.write_batch(row, &batch).await;
         batch.finish(result);
         result
     }

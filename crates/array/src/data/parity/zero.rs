@@ -1,10 +1,8 @@
 //! Zeroes in parity arrays: zero data has zero parity, so full rows are zeroed member by member.
 
-use brindle_layout::ParityRows;
-
+use super::Parity;
 use super::window::Window;
 use super::write::Cuts;
-use crate::array::Inner;
 use crate::data::Writing;
 use crate::data::lock::Hold;
 use crate::volume::{VolumeError, ZeroOptions};
@@ -12,75 +10,57 @@ use crate::volume::{VolumeError, ZeroOptions};
 /// Bytes of each member that are zeroed at a time, about.
 const STEP: u64 = 256 << 20;
 
-impl Inner {
-    pub(crate) async fn zero_parity(
+impl Parity {
+    pub(crate) async fn write_zeroes(
         &self,
-        map: &ParityRows,
         offset: u64,
         len: u64,
         options: ZeroOptions,
     ) -> Result<(), VolumeError> {
-        let cuts = Cuts::of(map, offset, len);
-        if options.fast_only && (cuts.head + cuts.tail > 0 || !self.zeroes_fast()) {
+        let cuts = Cuts::of(&self.map, offset, len);
+        if options.fast_only && (cuts.head + cuts.tail > 0 || !self.core.zeroes_fast()) {
             return Err(VolumeError::Unsupported);
         }
-        let _writing = Writing::begin(&self.keeper).await?;
-        self.write_zero_part(map, offset, cuts.head, options.fua).await?;
-        self.zero_full_rows(map, offset + cuts.head, cuts.full, options).await?;
-        self.write_zero_part(map, offset + cuts.head + cuts.full, cuts.tail, options.fua).await?;
-        if options.fua && cuts.full > 0 { self.flush_members().await } else { Ok(()) }
+        let _writing = Writing::begin(&self.core.keeper).await?;
+        self.write_zero_part(offset, cuts.head, options.fua).await?;
+        self.zero_full_rows(offset + cuts.head, cuts.full, options).await?;
+        self.write_zero_part(offset + cuts.head + cuts.full, cuts.tail, options.fua).await?;
+        if options.fua && cuts.full > 0 { self.core.flush_members().await } else { Ok(()) }
     }
 
     /// Full rows are zeroed where that frees space on every member; the rest stays as it is.
-    pub(crate) async fn discard_parity(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        len: u64,
-    ) -> Result<(), VolumeError> {
-        let cuts = Cuts::of(map, offset, len);
-        if cuts.full == 0 || !self.limits.discard || !self.zeroes_fast() {
+    pub(crate) async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let cuts = Cuts::of(&self.map, offset, len);
+        if cuts.full == 0 || !self.core.limits.discard || !self.core.zeroes_fast() {
             return Ok(());
         }
-        let _writing = Writing::begin(&self.keeper).await?;
-        self.zero_full_rows(map, offset + cuts.head, cuts.full, ZeroOptions::default()).await
+        let _writing = Writing::begin(&self.core.keeper).await?;
+        self.zero_full_rows(offset + cuts.head, cuts.full, ZeroOptions::default()).await
     }
 
-    async fn zero_full_rows(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        len: u64,
-        options: ZeroOptions,
-    ) -> Result<(), VolumeError> {
-        let first = offset / map.row_data_bytes();
-        let end = first + len / map.row_data_bytes();
-        let step = (STEP / map.chunk()).max(1);
+    async fn zero_full_rows(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        let first = offset / self.map.row_data_bytes();
+        let end = first + len / self.map.row_data_bytes();
+        let step = (STEP / self.map.chunk()).max(1);
         for row in (first..end).step_by(step as usize) {
             let rows = row..(row + step).min(end);
             let _held = self.locks.acquire(rows.clone(), Hold::Exclusive).await;
-            rows.clone().try_for_each(|row| self.check_row(map, row))?;
-            let (from, bytes) = (map.row_offset(rows.start), map.row_offset(rows.end - rows.start));
-            let spans: Vec<_> = (0..self.members.len()).map(|role| (role, from, bytes)).collect();
-            let window = Window { rows, cols: 0..map.chunk() };
-            self.zero_spans(&spans, options, window.range(map)).await?;
-            self.settle_window(map, &window)?;
+            rows.clone().try_for_each(|row| self.check_row(row))?;
+            let (from, bytes) = (self.map.row_offset(rows.start), self.map.row_offset(rows.end - rows.start));
+            let spans: Vec<_> = (0..self.width()).map(|role| (role, from, bytes)).collect();
+            let window = Window { rows, cols: 0..self.map.chunk() };
+            self.door().zero_spans(&spans, options, window.range(&self.map)).await?;
+            self.settle_window(&window)?;
         }
         Ok(())
     }
 
     /// Writes zeroes to a part of a row.
-    async fn write_zero_part(
-        &self,
-        map: &ParityRows,
-        offset: u64,
-        len: u64,
-        fua: bool,
-    ) -> Result<(), VolumeError> {
-        let zeroes = self.zeroes();
+    async fn write_zero_part(&self, offset: u64, len: u64, fua: bool) -> Result<(), VolumeError> {
+        let zeroes = self.core.zeroes();
         for at in (0..len).step_by(zeroes.len()) {
             let step = (len - at).min(zeroes.len() as u64) as usize;
-            self.write_part(map, offset + at, &zeroes.slice(0..step), fua).await?;
+            self.write_part(offset + at, &zeroes.slice(0..step), fua).await?;
         }
         Ok(())
     }

@@ -1,9 +1,4 @@
-//! Redundancy compared, made true, and rebuilt, window by window. Who drives the windows decides pace and order.
-
-use brindle_layout::{Family, Geometry};
-
-use crate::array::{Array, Inner};
-use crate::volume::VolumeError;
+//! What comes of comparing redundancy, and making it true, window by window.
 
 /// What is done about redundancy that disagrees with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,67 +100,5 @@ impl SyncReport {
         self.mended += next.mended;
         next.bad_places.iter().for_each(|&place| self.name_bad(place));
         next.places.iter().for_each(|&place| self.note(place));
-    }
-}
-
-/// See [`Array::sync_len`].
-pub(crate) fn sync_len(geometry: &Geometry) -> u64 {
-    match geometry.family() {
-        Family::Striped(_) => 0,
-        Family::Mirrored(_) => geometry.size(),
-        Family::Parity(map) => map.row_offset(map.rows()),
-    }
-}
-
-/// Positions of a resync are multiples of this: whole rows.
-pub(crate) fn sync_unit(geometry: &Geometry) -> u64 {
-    match geometry.family() {
-        Family::Striped(_) | Family::Mirrored(_) => 1,
-        Family::Parity(map) => map.chunk(),
-    }
-}
-
-impl Array {
-    /// Bytes over which [`Array::sync_window`] goes: of each member for parity levels, of the array for mirrors, 0
-    /// where there is no redundancy.
-    pub fn sync_len(&self) -> u64 {
-        sync_len(&self.0.geometry)
-    }
-
-    /// Compares the redundancy of `len` bytes at `pos` (see [`Array::sync_len`]; both multiples of 64 KiB and, for
-    /// parity, of the chunk, but for the end). Requests to that range wait meanwhile. Places that can't be read are
-    /// mended on the way, unless the array is read-only; what can't be mended is named, and ends nothing. Redundancy that
-    /// is true after [`SyncMode::Repair`] is known to be from then on.
-    ///
-    /// # Errors
-    /// [`VolumeError::TooManyLost`] or a member's, if one is gone that the array can't do without;
-    /// [`VolumeError::Reshaping`].
-    pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
-        let inner: &Inner = &self.0;
-        if inner.border.is_some() {
-            return Err(VolumeError::Reshaping);
-        }
-        let mut report = SyncReport::default();
-        match inner.geometry.family() {
-            Family::Striped(_) => {}
-            Family::Mirrored(map) => inner.sync_mirrored(map, pos, len, mode, &mut report).await?,
-            Family::Parity(map) => inner.sync_parity(map, pos, len, mode, &mut report).await?,
-        }
-        Ok(report)
-    }
-
-    /// Rebuilds `len` bytes at `pos` of the data area of `role`, which is recovering, from the others. For parity both
-    /// are multiples of the chunk, so that the border of what is good never cuts a row.
-    ///
-    /// # Errors
-    /// [`VolumeError::TooManyLost`] or a member's, if it can't be rebuilt; [`VolumeError::Member`] if the recovering
-    /// member refuses it.
-    pub async fn recover_window(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
-        let inner: &Inner = &self.0;
-        match inner.geometry.family() {
-            Family::Striped(_) => Err(VolumeError::TooManyLost),
-            Family::Mirrored(map) => inner.recover_mirrored(map, role, pos, len).await,
-            Family::Parity(map) => inner.recover_parity(map, role, pos, len).await,
-        }
     }
 }

@@ -1,0 +1,99 @@
+//! What every array has, whatever its level: members, the keeper of its state, memory, and the limits of requests.
+//!
+//! The families of levels (`data`) stand on it; it knows none of them, nor where a byte lives.
+
+use core::cell::{Cell, OnceCell};
+use std::rc::{Rc, Weak};
+
+use brindle_io::{Io, Slice};
+
+use crate::config::Config;
+use crate::keeper::Keeper;
+use crate::members::Members;
+use crate::patience::Ration;
+use crate::scratch::Scratch;
+use crate::volume::{Limits, VolumeError};
+
+/// What the members' bytes are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ties {
+    /// Others make up for a member that is lost.
+    pub(crate) redundant: bool,
+    /// A member's bytes have a meaning only with those of others, as data and parity do: one that did not take what it
+    /// was given makes what others hold false.
+    pub(crate) coupled: bool,
+}
+
+/// The part of a running array that knows no level.
+pub(crate) struct Core {
+    pub(crate) io: Io,
+    pub(crate) members: Rc<Members>,
+    pub(crate) keeper: Rc<Keeper>,
+    pub(crate) config: Config,
+    pub(crate) limits: Limits,
+    pub(crate) ties: Ties,
+    pub(crate) scratch: Scratch,
+    /// Stopped: nobody looks at the members any more.
+    pub(crate) ended: Cell<bool>,
+    /// What answering reads early may still cost.
+    pub(crate) ration: Ration,
+    /// Zeroes to be written, once there was need of them.
+    pub(crate) zeroes: OnceCell<Slice>,
+    /// What is done as soon as something is to be made true for which there was no room.
+    pub(crate) when_cramped: OnceCell<Box<dyn Fn()>>,
+    /// For tasks that must not keep the array alive.
+    pub(crate) me: Weak<Self>,
+}
+
+impl Core {
+    /// Of an array whose state `keeper` keeps, with `scratch` bytes of memory for parity and reconstruction.
+    pub(crate) fn new(
+        io: &Io,
+        members: Rc<Members>,
+        keeper: Rc<Keeper>,
+        config: Config,
+        limits: Limits,
+        ties: Ties,
+        scratch: usize,
+    ) -> Rc<Self> {
+        Rc::new_cyclic(|me| Self {
+            io: io.clone(),
+            scratch: Scratch::new(io, scratch, members.len()),
+            ended: Cell::new(false),
+            ration: Ration::default(),
+            zeroes: OnceCell::new(),
+            when_cramped: OnceCell::new(),
+            me: me.clone(),
+            members,
+            keeper,
+            config,
+            limits,
+            ties,
+        })
+    }
+
+    /// Refuses what no member could do.
+    #[inline]
+    pub(crate) fn check(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if self.keeper.is_stopping() {
+            return Err(VolumeError::Stopping);
+        }
+        let mask = u64::from(self.limits.block) - 1;
+        if (offset | len) & mask != 0 {
+            return Err(VolumeError::Unaligned);
+        }
+        match offset.checked_add(len) {
+            Some(end) if end <= self.limits.size => Ok(()),
+            _ => Err(VolumeError::OutOfRange),
+        }
+    }
+
+    /// The same of what changes bytes.
+    #[inline]
+    pub(crate) fn check_change(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if self.config.read_only {
+            return Err(VolumeError::ReadOnly);
+        }
+        self.check(offset, len)
+    }
+}

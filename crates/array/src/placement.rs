@@ -1,0 +1,132 @@
+//! Where the bytes of an array live: with one family of levels, or with two on either side of a border.
+
+use std::rc::Rc;
+
+use brindle_io::Slice;
+use brindle_layout::{Family as Map, Geometry};
+
+use crate::core::Core;
+use crate::data::mirrored::Mirror;
+use crate::data::parity::Parity;
+use crate::data::report::{SyncMode, SyncReport};
+use crate::data::striped::Stripes;
+use crate::door::Moved;
+use crate::volume::VolumeError;
+
+/// What a family of levels does with an array's bytes.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one or two of it in an array, which lives on the heap"
+)]
+pub(crate) enum Family {
+    /// Linear and RAID 0.
+    Stripes(Stripes),
+    /// RAID 1 and RAID 10.
+    Mirror(Mirror),
+    /// RAID 4, 5 and 6.
+    Parity(Parity),
+}
+
+impl Family {
+    /// The family of a geometry; `moved` says where members have its data, if that is not where they say.
+    pub(crate) fn new(core: &Rc<Core>, geometry: &Geometry, moved: Option<Moved>) -> Self {
+        match geometry.family() {
+            Map::Striped(map) => Self::Stripes(Stripes::new(core, map, moved)),
+            Map::Mirrored(map) => Self::Mirror(Mirror::new(core, geometry, map, moved)),
+            Map::Parity(map) => Self::Parity(Parity::new(core, map, moved)),
+        }
+    }
+
+    /// How much scratch an array of this geometry gets that asks for `wanted` bytes.
+    pub(crate) fn scratch_bytes(geometry: &Geometry, wanted: usize) -> usize {
+        match geometry.family() {
+            Map::Striped(_) => Stripes::SCRATCH,
+            Map::Mirrored(map) => Mirror::scratch_bytes(map, wanted),
+            Map::Parity(map) => Parity::scratch_bytes(map, wanted),
+        }
+    }
+
+    async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        match self {
+            Self::Stripes(stripes) => stripes.read(offset, into).await,
+            Self::Mirror(mirror) => mirror.read(offset, into).await,
+            Self::Parity(parity) => parity.read(offset, into).await,
+        }
+    }
+}
+
+/// Where the bytes of an array live.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an array has one, on the heap; the family is reached without a further step"
+)]
+pub(crate) enum Placement {
+    One(Family),
+    Split(Box<Split>),
+}
+
+/// An array that is being reshaped: what has moved lives with one family, the rest with the other. Both stand on the same
+/// core, and so on the same members and one keeper.
+pub(crate) struct Split {
+    /// Byte of the array at which the border stands. The array is read only, so it does not move.
+    pub(crate) border: u64,
+    pub(crate) below: Family,
+    pub(crate) above: Family,
+}
+
+impl Split {
+    /// Reads a range that is not empty, each side of the border by its family.
+    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        let cut = self.border.saturating_sub(offset).min(into.len() as u64);
+        let (below, above) = (into.slice(0..cut as usize), into.slice(cut as usize..into.len()));
+        if !below.is_empty() {
+            self.below.read(offset, &below).await?;
+        }
+        if !above.is_empty() {
+            self.above.read(offset + cut, &above).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Placement {
+    /// The one family; nothing changes bytes, or compares them, while there are two.
+    ///
+    /// # Errors
+    /// [`VolumeError::Reshaping`].
+    #[inline]
+    pub(crate) fn one(&self) -> Result<&Family, VolumeError> {
+        match self {
+            Self::One(family) => Ok(family),
+            Self::Split(_) => Err(VolumeError::Reshaping),
+        }
+    }
+
+    /// Compares redundancy in a window, and makes it true if that is asked for.
+    pub(crate) async fn sync_window(
+        &self,
+        pos: u64,
+        len: u64,
+        mode: SyncMode,
+    ) -> Result<SyncReport, VolumeError> {
+        let mut report = SyncReport::default();
+        match self.one()? {
+            Family::Stripes(_) => {}
+            Family::Mirror(mirror) => mirror.sync(pos, len, mode, &mut report).await?,
+            Family::Parity(parity) => parity.sync(pos, len, mode, &mut report).await?,
+        }
+        Ok(report)
+    }
+
+    /// The mirrors, if the array has some: they choose by how fast members answer.
+    pub(crate) fn mirrors(&self) -> impl Iterator<Item = &Mirror> {
+        let families = match self {
+            Self::One(family) => [Some(family), None],
+            Self::Split(split) => [Some(&split.below), Some(&split.above)],
+        };
+        families.into_iter().flatten().filter_map(|family| match family {
+            Family::Mirror(mirror) => Some(mirror),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! What found no room where a member lives is made true once there is room.
+
+use std::rc::{Rc, Weak};
+
+use brindle_io::{Duration, Io};
+use brindle_layout::Family;
+
+use crate::array::{Array, Running};
+use crate::data::report::SyncMode;
+use crate::keeper::sync_len;
+use crate::volume::VolumeError;
+
+/// How long to wait before what found no room is tried again; doubled each time, up to the most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Bytes that are made true at a time, or the chunk where that is more; whole windows as a resync takes them.
+const WINDOW: u64 = 4 << 20;
+/// Windows begin at multiples of this, if not of the chunk.
+const ALIGNMENT: u64 = 64 << 10;
+
+impl Array {
+    /// From now on, what finds no room is tried again.
+    pub(crate) fn tried_again(self) -> Self {
+        let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
+        let begin = move || drop(io.spawn(make_true(me.clone(), io.clone())));
+        self.0.core.when_cramped.get_or_init(|| Box::new(begin));
+        self
+    }
+}
+
+impl Running {
+    /// Makes true what found no room. False if there is something left of it.
+    async fn try_for_room(&self) -> Result<bool, VolumeError> {
+        let unit = match self.geometry.family() {
+            Family::Parity(map) => map.chunk().max(ALIGNMENT),
+            _ => ALIGNMENT,
+        };
+        let (keeper, window, end) = (&self.core.keeper, WINDOW.max(unit), sync_len(&self.geometry));
+        for range in keeper.cramped() {
+            let mut at = range.start - range.start % unit;
+            while at < range.end {
+                let len = window.min(range.end.next_multiple_of(unit) - at).min(end - at);
+                let _syncing = keeper.sync_begins()?;
+                self.placement.sync_window(at, len, SyncMode::Repair).await?;
+                if !keeper.is_true(&(at.max(range.start)..(at + len).min(range.end))) {
+                    return Ok(false);
+                }
+                at += len;
+            }
+        }
+        Ok(keeper.cramped().is_empty())
+    }
+}
+
+/// Tries now and then to make true what found no room, until all of it is or the array ends.
+async fn make_true(array: Weak<Running>, io: Io) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        io.sleep(pause).await;
+        let Some(array) = array.upgrade() else { return };
+        match array.try_for_room().await {
+            Ok(true) => {
+                array.core.keeper.room_ends(true);
+                let _recorded = array.core.keeper.save_position().await;
+                return;
+            }
+            Err(VolumeError::Stopping | VolumeError::TooManyLost) => {
+                return array.core.keeper.room_ends(false);
+            }
+            // No room yet, or something that the next attempt may not meet.
+            Ok(false) | Err(_) => pause = (pause * 2).min(LONGEST_PAUSE),
+        }
+    }
+}

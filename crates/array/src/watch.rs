@@ -1,0 +1,202 @@
+//! Patience with members: who does not answer is given up, so that whoever waits for it goes on.
+//!
+//! One task per array looks at what is in flight on each member, some times a second. No operation pays for it. Three
+//! things come of it:
+//!
+//! - A member that has let something wait beyond its patience is failed, if the array can do without it.
+//! - Members that stopped answering together, more than the array can lose, are judged together: none is failed. What
+//!   waits for them ends with an error, and the array stays as it is.
+//! - A read is answered from redundancy after a shorter patience, if the other members are faster. That costs reads of
+//!   theirs, so it is rationed.
+//!
+//! Time in which the executor itself was not run (the process was stopped, or the thread was held) does not count.
+
+use std::rc::{Rc, Weak};
+
+use brindle_io::{Duration, Instant, Io, MemberId, OpClass, OpError};
+
+use crate::array::{Array, Running};
+use crate::core::Core;
+use crate::events::{Cause, EventKind, Operation};
+use crate::patience::Patience;
+use crate::presence;
+
+const CLASSES: [OpClass; 4] = [OpClass::Read, OpClass::Write, OpClass::Slow, OpClass::Probe];
+
+impl Array {
+    /// Members that don't answer are given up from now on.
+    pub(crate) fn watched(self) -> Self {
+        let (io, patience) = (&self.0.core.io, self.0.core.config.patience);
+        drop(io.spawn(watch(Rc::downgrade(&self.0), io.clone(), patience)));
+        self
+    }
+}
+
+/// Looks at the members of an array until its run has ended.
+async fn watch(array: Weak<Running>, io: Io, patience: Patience) {
+    let mut watch = Watch { asked: patience, look_at: io.ran().after(presence::EVERY), patience };
+    loop {
+        io.sleep(patience.tick()).await;
+        let Some(array) = array.upgrade() else { return };
+        if array.core.ended.get() {
+            return;
+        }
+        watch.look(&array, io.ran());
+    }
+}
+
+struct Watch {
+    asked: Patience,
+    /// When the members' devices are looked at next.
+    look_at: Instant,
+    /// What holds now; less than what was asked for while the array stops.
+    patience: Patience,
+}
+
+/// What a member lets wait.
+struct Waits {
+    role: u16,
+    /// By [`CLASSES`]: for how long the oldest operation has been under way.
+    age: [Duration; 4],
+    /// Writes to it were given up, and it has not answered since.
+    held: bool,
+}
+
+impl Watch {
+    fn look(&mut self, array: &Rc<Running>, now: Instant) {
+        let core = &array.core;
+        self.patience = if core.keeper.is_stopping() { self.asked.at_stop() } else { self.asked };
+        core.ration.renew(now);
+        if !core.ration.is_left() {
+            (0..core.members.len()).for_each(|role| core.members.set_slow(role, None));
+        }
+        let waits: Vec<Waits> =
+            (0..core.members.len()).filter_map(|role| self.waits(core, role, now)).collect();
+        let beyond = |waits: &Waits, share: u32| {
+            CLASSES.iter().zip(waits.age).any(|(&class, age)| age >= self.patience.of(class) / share)
+        };
+        if waits.iter().any(|waits| beyond(waits, 1)) {
+            let silent: Vec<u16> = waits.iter().filter(|w| w.held || beyond(w, 2)).map(|w| w.role).collect();
+            let overdue = waits.iter().filter(|waits| beyond(waits, 1));
+            let bearable = core.keeper.can_lose(&silent);
+            overdue.for_each(
+                |waits| {
+                    if bearable { fail(core, waits.role) } else { self.give_up(array, waits, now) }
+                },
+            );
+        }
+        self.answer_early(array, &waits, now);
+        core.scratch.renew_if_held();
+        if now >= self.look_at && core.keeper.record().is_some() {
+            self.look_at = now.after(presence::EVERY);
+            waits.iter().for_each(|waits| presence::look(core, waits.role));
+        }
+    }
+
+    /// What a member in use lets wait. An array that is a member deals with its own members itself.
+    fn waits(&self, core: &Core, role: u16, now: Instant) -> Option<Waits> {
+        let device = core.members.writable(role).filter(|device| !core.io.is_served(device.id))?;
+        let age = |class| {
+            // What was given up is waited for still: a member that stays silent is judged again.
+            let given_up = match class {
+                OpClass::Read => core.members.slow_since(role),
+                OpClass::Write => core.members.held_since(role),
+                _ => None,
+            };
+            let oldest = core.io.oldest(device.id, class).into_iter().chain(given_up).min()?;
+            Some(now.since(oldest))
+        };
+        let age = CLASSES.map(|class| age(class).unwrap_or_default());
+        Some(Waits { role, age, held: core.members.is_held(device) })
+    }
+
+    /// Whoever waits beyond patience for this member, which the array can't do without, gets an error.
+    fn give_up(&self, array: &Rc<Running>, waits: &Waits, now: Instant) {
+        let core = &array.core;
+        let Some(device) = core.members.writable(waits.role) else { return };
+        for (&class, age) in CLASSES.iter().zip(waits.age) {
+            let patience = self.patience.of(class);
+            if age < patience {
+                continue;
+            }
+            if core.io.give_up(device.id, class, before(now, patience)) > 0 {
+                let why = Cause::new(operation(class), OpError::TimedOut);
+                core.keeper.note_member(waits.role, EventKind::GivenUp, why, None);
+            }
+            if class == OpClass::Read {
+                core.members.set_slow(waits.role, None);
+                array.placement.mirrors().for_each(|mirror| mirror.note_given_up(waits.role, age));
+            }
+            if matches!(class, OpClass::Write | OpClass::Slow) {
+                hold_writes(core, waits.role, device.id);
+            }
+        }
+    }
+
+    /// Reads that have waited for long enough are given up, if others can answer, and sooner.
+    fn answer_early(&self, array: &Rc<Running>, waits: &[Waits], now: Instant) {
+        let core = &array.core;
+        if !core.ties.redundant || core.keeper.synced_to() != u64::MAX {
+            return;
+        }
+        let reads = |waits: &Waits| waits.age[0];
+        for slow in waits.iter().filter(|waits| reads(waits) >= self.patience.read) {
+            let faster = waits.iter().all(|w| w.role == slow.role || !w.held && reads(w) * 2 < reads(slow));
+            let Some(device) = core.members.readable(slow.role, u64::MAX) else { continue };
+            if !faster || !core.ration.is_left() || !core.keeper.can_lose(&[slow.role]) {
+                continue;
+            }
+            let given_up = core.io.give_up(device.id, OpClass::Read, before(now, self.patience.read));
+            core.ration.spent(given_up as u64);
+            if given_up > 0 {
+                array.placement.mirrors().for_each(|mirror| mirror.note_given_up(slow.role, reads(slow)));
+            }
+            if given_up > 0 && !core.members.is_slow(slow.role) {
+                core.members.set_slow(slow.role, Some(before(now, reads(slow))));
+                let why = Cause::new(Operation::Read, OpError::TimedOut);
+                core.keeper.note_member(slow.role, EventKind::Slow, why, None);
+                when_answered(core, slow.role, device.id, |core, role| core.members.set_slow(role, None));
+            }
+        }
+    }
+}
+
+/// What events call an operation of a class.
+fn operation(class: OpClass) -> Operation {
+    match class {
+        OpClass::Read => Operation::Read,
+        OpClass::Write => Operation::Write,
+        OpClass::Slow => Operation::Flush,
+        OpClass::Probe => Operation::Probe,
+    }
+}
+
+/// The moment a span before this one.
+fn before(now: Instant, span: Duration) -> Instant {
+    Instant::from_nanos(now.as_nanos().saturating_sub(span.as_nanos() as u64))
+}
+
+/// Takes a member out of use; what waits for it goes on at once.
+fn fail(core: &Core, role: u16) {
+    // Whoever waited for the member learns whether that could be recorded.
+    let _recording = core.keeper.begin_failing(role, Cause::from(OpError::TimedOut));
+}
+
+/// Nothing more is written to the member before the end of what was given up is known: it may still land.
+fn hold_writes(core: &Rc<Core>, role: u16, id: MemberId) {
+    if core.io.orphans(id) > 0 && core.members.held_since(role).is_none() {
+        core.members.set_held(role, Some(core.io.ran()));
+        when_answered(core, role, id, |core, role| core.members.set_held(role, None));
+    }
+}
+
+/// Does something once all that was given up on a member has ended.
+fn when_answered(core: &Rc<Core>, role: u16, id: MemberId, then: impl FnOnce(&Core, u16) + 'static) {
+    let (weak, io) = (Rc::downgrade(core), core.io.clone());
+    drop(core.io.spawn(async move {
+        io.orphans_ended(id).await;
+        if let Some(core) = weak.upgrade() {
+            then(&core, role);
+        }
+    }));
+}
