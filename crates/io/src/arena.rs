@@ -6,7 +6,8 @@ use std::alloc::{Layout, handle_alloc_error};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::buf::PAGE;
+/// Buffers start at multiples of this, and their capacity is a power-of-two multiple of it. Bytes.
+pub const PAGE: usize = 4096;
 
 /// Whole pages of zeroes, of which only those cost memory that were touched. The allocator would fill them all with
 /// zeroes by hand, for the sake of their alignment: 64 MiB of that take longer than all else that opening an array does.

@@ -11,11 +11,9 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, PAGE};
 use crate::task::{Scheduler, TaskId};
 
-/// Buffers start at multiples of this, and their capacity is a power-of-two multiple of it. Bytes.
-pub const PAGE: usize = 4096;
 /// log2 of the largest block in pages: 32 MiB.
 const MAX_ORDER: usize = 13;
 /// The largest buffer, in bytes: 32 MiB, the largest request of an NBD client.

@@ -19,6 +19,7 @@ mod group;
 pub mod memory;
 mod op;
 mod patience;
+mod queues;
 mod reactor;
 mod served;
 pub mod sim;
@@ -28,7 +29,8 @@ mod task;
 mod time;
 pub mod uring;
 
-pub use buf::{Buf, Bytes, BytesMut, MAX_BUF, PAGE, Pool, Slice};
+pub use arena::PAGE;
+pub use buf::{Buf, Bytes, BytesMut, MAX_BUF, Pool, Slice};
 pub use exec::{Io, Remote, Sleep, Task};
 pub use group::{Group, Outcome, Pending};
 pub use op::{

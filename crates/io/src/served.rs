@@ -2,67 +2,10 @@
 
 use core::future::poll_fn;
 use core::task::Poll;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::core::Core;
-use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, ServedOp};
-use crate::table::SERVED;
-use crate::task::{Scheduler, TaskId};
-
-struct Queue {
-    info: MemberInfo,
-    waiting: VecDeque<OpKey>,
-    idle: Vec<TaskId>,
-    /// The serving end is gone.
-    closed: bool,
-}
-
-#[derive(Default)]
-pub(crate) struct ServedQueues(Vec<Queue>);
-
-impl ServedQueues {
-    pub(crate) fn add(&mut self, info: MemberInfo) -> MemberId {
-        self.0.push(Queue { info, waiting: VecDeque::new(), idle: Vec::new(), closed: false });
-        MemberId((self.0.len() - 1) as u32 | SERVED)
-    }
-
-    pub(crate) fn info(&self, member: MemberId) -> Option<MemberInfo> {
-        self.0.get((member.0 & !SERVED) as usize).map(|queue| queue.info)
-    }
-
-    /// Takes the requests that no task has taken.
-    pub(crate) fn take_waiting(&mut self) -> Vec<OpKey> {
-        self.0.iter_mut().flat_map(|queue| queue.waiting.drain(..)).collect()
-    }
-
-    /// Gives a request to the serving tasks; false if there are none any more.
-    pub(crate) fn push(&mut self, member: MemberId, key: OpKey, scheduler: &Scheduler) -> bool {
-        let queue = self.0.get_mut((member.0 & !SERVED) as usize);
-        let Some(queue) = queue.filter(|queue| !queue.closed) else { return false };
-        queue.waiting.push_back(key);
-        if let Some(task) = queue.idle.pop() {
-            scheduler.wake(task);
-        }
-        true
-    }
-
-    /// Takes back a request that no task has taken; false if one has.
-    pub(crate) fn take_back(&mut self, key: OpKey) -> bool {
-        let waiting = self.0.iter_mut().map(|queue| &mut queue.waiting);
-        waiting.fold(false, |found, waiting| {
-            let before = waiting.len();
-            waiting.retain(|&other| other != key);
-            found || waiting.len() < before
-        })
-    }
-
-    fn close(&mut self, member: MemberId) -> VecDeque<OpKey> {
-        let queue = &mut self.0[(member.0 & !SERVED) as usize];
-        queue.closed = true;
-        core::mem::take(&mut queue.waiting)
-    }
-}
+use crate::op::{Completion, MemberId, OpError, OpKey, ServedOp};
 
 /// The serving end of a member made by [`crate::Io::serve_member`]. Several tasks may take requests from it. Once it is dropped
 /// the member is gone: what it was asked, and not yet served, fails with [`OpError::Gone`].
@@ -80,18 +23,8 @@ impl Served {
     /// The next request, in the order of their coming.
     pub async fn next(&self) -> ServedRequest {
         let key = poll_fn(|_| {
-            let mut served = self.core.served.borrow_mut();
-            let queue = &mut served.0[(self.member.0 & !SERVED) as usize];
-            match queue.waiting.pop_front() {
-                Some(key) => Poll::Ready(key),
-                None => {
-                    let task = self.core.scheduler.current();
-                    if !queue.idle.contains(&task) {
-                        queue.idle.push(task);
-                    }
-                    Poll::Pending
-                }
-            }
+            let task = self.core.scheduler.current();
+            self.core.served.borrow_mut().pop(self.member, task).map_or(Poll::Pending, Poll::Ready)
         })
         .await;
         let table = self.core.table.borrow();

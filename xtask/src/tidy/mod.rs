@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: one module per family of rules, each a pure function from the workspace to offences.
 
 mod dependencies;
+mod floors;
 mod length;
 mod machine_paths;
 mod manifests;
@@ -18,6 +19,7 @@ use crate::workspace::Workspace;
 /// A source file that cannot be cut into tokens, or a ratchet file that cannot be read.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     let mut offences = dependencies::check(workspace);
+    offences.extend(floors::check(workspace)?);
     offences.extend(manifests::check(workspace)?);
     offences.extend(names::check(workspace)?);
     offences.extend(safety::check(workspace)?);

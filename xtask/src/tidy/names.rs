@@ -139,7 +139,7 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
 }
 
 /// By convention a module that only tests are built with is called `tests`, in a file or a folder.
-fn is_test_module(path: &Path) -> bool {
+pub(super) fn is_test_module(path: &Path) -> bool {
     path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "tests.rs")
 }
 

@@ -19,9 +19,9 @@ use brindle_layout::{Geometry, Layout, Level};
 
 pub use candidate::{Candidate, Claim, Found};
 pub(crate) use error::Roles;
-pub use error::{AssemblyError, ForeignArray};
+pub use error::{AssemblyError, ForeignArray, ReshapeError};
 pub use limits::Limitation;
-pub use reshape::{ReshapeError, Reshaping};
+pub use reshape::Reshaping;
 
 use choose::{Chosen, Picked};
 

@@ -7,7 +7,7 @@
 use brindle_format::md::Superblock;
 use brindle_layout::{Family, Geometry, Layout, Level};
 
-use super::error::AssemblyError;
+use super::error::{AssemblyError, ReshapeError};
 
 /// A reshape under way.
 #[derive(Clone, Debug)]
@@ -18,31 +18,6 @@ pub struct Reshaping {
     pub backwards: bool,
     /// Where the bytes that have moved live.
     pub geometry: Geometry,
-}
-
-/// Why an array in the middle of a reshape can't be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReshapeError {
-    /// md changes the level at once, before or after the reshape; never with it.
-    #[error("from level {from} to level {to}, which md does not do")]
-    OtherLevel {
-        /// The level that the array has, as md counts it.
-        from: i32,
-        /// The level that it shall have.
-        to: i32,
-    },
-    /// md does not reshape such arrays.
-    #[error("and {} is none that md reshapes", level.name())]
-    Level {
-        /// The level.
-        level: Level,
-    },
-    /// Bytes may have been moved over others of which nothing says that they had been moved before.
-    #[error(
-        "so that bytes near the border may be in mdadm's backup only, or further than is recorded: let 'mdadm --assemble --backup-file=FILE' go on with it, or use --force to read what is there"
-    )]
-    InDoubt,
 }
 
 impl Reshaping {

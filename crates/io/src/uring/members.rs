@@ -1,16 +1,22 @@
 //! The members of a ring: open devices, as registered files where the kernel's table has room.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
 use io_uring::squeue;
 
 use super::closer;
-use super::prepare::Target;
 use super::probe::{self, Origin};
 use super::ring::Ring;
 use crate::device::Device;
 use crate::op::{MemberId, MemberInfo, OpError, OpKind};
+
+/// The file of a member.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Open(RawFd),
+    Registered(u32),
+}
 
 /// How long the end of a ring waits for members to be closed.
 const CLOSING: Duration = Duration::from_millis(500);

@@ -10,7 +10,7 @@ use libc::{
 };
 
 use super::errno;
-use super::members::Members;
+use super::members::{Members, Target};
 use super::probe::Look;
 use super::ring::Ring;
 use super::sockets::Sockets;
@@ -23,13 +23,6 @@ const _: () = {
     assert!(core::mem::offset_of!(Segment, base) == core::mem::offset_of!(libc::iovec, iov_base));
     assert!(core::mem::offset_of!(Segment, len) == core::mem::offset_of!(libc::iovec, iov_len));
 };
-
-/// The file of a member.
-#[derive(Clone, Copy)]
-pub(super) enum Target {
-    Open(RawFd),
-    Registered(u32),
-}
 
 /// What the kernel was asked under one key.
 pub(super) struct Running {

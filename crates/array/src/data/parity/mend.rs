@@ -4,69 +4,16 @@ use core::ops::Range;
 
 use brindle_io::OpError;
 use brindle_layout::Row;
-use smallvec::SmallVec;
 
+use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::window::{Planes, Window};
 use super::{PAGE, Parity};
 use crate::data::mend::Ailing;
-use crate::door::Done;
 use crate::volume::VolumeError;
 
 /// Bytes of each member that are mended at a time, at most; where too much of those is bad, block by block.
 const STEP: u64 = 64 << 10;
-
-/// Members whose bytes in a window could not be read, and why.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Bad(SmallVec<[(u16, OpError); 4]>);
-
-impl Bad {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn has(&self, role: u16) -> bool {
-        self.0.iter().any(|(bad, _)| *bad == role)
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, OpError)> + '_ {
-        self.0.iter().copied()
-    }
-
-    /// What ails the first.
-    pub(super) fn error(&self) -> Option<VolumeError> {
-        self.0.first().map(|&(_, error)| VolumeError::Member(error))
-    }
-
-    /// What ails one of them that can't be asked at all: no smaller piece of it can be read either.
-    pub(super) fn absent(&self) -> Option<VolumeError> {
-        let absent = self.iter().find(|(_, error)| !matches!(error, OpError::Medium(_)));
-        absent.map(|(_, error)| VolumeError::Member(error))
-    }
-
-    /// A member that does not answer.
-    pub(super) fn silent(&self) -> Option<u16> {
-        self.iter().find(|(_, error)| *error == OpError::TimedOut).map(|(role, _)| role)
-    }
-
-    /// Only those that do not answer.
-    pub(super) fn only_silent(&self) -> Self {
-        Self(self.iter().filter(|(_, error)| *error == OpError::TimedOut).collect())
-    }
-
-    pub(super) fn add(&mut self, role: u16, error: OpError) {
-        if !self.has(role) {
-            self.0.push((role, error));
-        }
-    }
-
-    /// Adds the members that refused something; false if all of them had been known.
-    pub(super) fn add_all(&mut self, outcome: &Done) -> bool {
-        let before = self.0.len();
-        outcome.refused().iter().for_each(|refused| self.add(refused.role, refused.error));
-        self.0.len() > before
-    }
-}
 
 impl Parity {
     /// Bytes of each member that are mended at a time: what of all members fits in a step's scratch.

@@ -7,7 +7,7 @@ use brindle_layout::Row;
 use smallvec::SmallVec;
 
 use super::Parity;
-use super::mend::Bad;
+use super::bad::Bad;
 use super::solve::LostData;
 use crate::volume::VolumeError;
 

@@ -6,7 +6,7 @@ use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
 
 use super::Parity;
-use super::mend::Bad;
+use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::window::{Planes, Window};
 use crate::data::lock::Hold;

@@ -4,7 +4,7 @@ use brindle_layout::Row;
 use smallvec::SmallVec;
 
 use super::Parity;
-use super::mend::Bad;
+use super::bad::Bad;
 use super::solve::{self, Unsolvable};
 use super::window::{Planes, Window};
 use crate::door::Done;

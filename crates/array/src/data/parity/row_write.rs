@@ -9,8 +9,8 @@ use brindle_io::{Buf, OpError, Slice};
 use brindle_layout::Row;
 use smallvec::SmallVec;
 
+use super::bad::Bad;
 use super::batch::Batch;
-use super::mend::Bad;
 use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
 use super::rebuild::LoadError;
 use super::solve::{SmallSlots, generate};

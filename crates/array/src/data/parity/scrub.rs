@@ -6,7 +6,7 @@ use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
 use smallvec::SmallVec;
 
-use super::mend::Bad;
+use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, Window};

@@ -1,0 +1,262 @@
+//! Arrows between the modules of a crate point down only: each module of the engine and of the reactor has a floor.
+//!
+//! Arrows are what `use` and paths name. A module's own head (`mod.rs`) and its files are one: who implements a part of
+//! a type may name it. Among the files of a module nothing goes round.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::names::is_test_module;
+use super::tokens;
+use crate::Failure;
+use crate::report::Offence;
+use crate::workspace::{File, Workspace};
+
+/// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
+type Building = (&'static str, &'static [&'static [&'static str]]);
+
+const BUILDINGS: [Building; 2] = [("crates/array/src", ARRAY), ("crates/io/src", IO)];
+
+const ARRAY: &[&[&str]] = &[
+    &["errors", "events", "patience", "scratch", "volume"],
+    &["assembly", "config", "members", "nest"],
+    &["create", "keeper", "refusal"],
+    &["core"],
+    &["door", "presence"],
+    &["data", "reshape"],
+    &["data::mirrored", "data::parity", "data::striped"],
+    &["placement"],
+    &["array"],
+    &["detail", "journal", "room", "sync", "watch"],
+    &["open"],
+];
+
+const IO: &[&[&str]] = &[
+    &["arena", "task", "time"],
+    &["buf", "patience"],
+    &["op"],
+    &["device", "reactor", "table"],
+    &["memory", "queues", "uring"],
+    &["core"],
+    &["group", "served"],
+    &["exec"],
+    &["sim", "sync"],
+];
+
+/// Checks that no arrow points up or sideways, or goes round.
+///
+/// # Errors
+/// A file that is not Rust.
+pub(super) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
+    let mut offences = Vec::new();
+    for (root, floors) in BUILDINGS {
+        offences.extend(check_crate(workspace, root, floors)?);
+    }
+    Ok(offences)
+}
+
+/// One module that names another, and where.
+struct Arrow<'a> {
+    file: &'a File,
+    line: usize,
+    from: String,
+    to: String,
+}
+
+fn check_crate(workspace: &Workspace, root: &str, floors: &[&[&str]]) -> Result<Vec<Offence>, Failure> {
+    let sources: Vec<(String, &File)> =
+        workspace.files.iter().filter_map(|file| Some((module(file, root)?, file))).collect();
+    let modules: BTreeSet<&str> = sources.iter().map(|(module, _)| module.as_str()).collect();
+    let mut offences = Vec::new();
+    let mut within = Vec::new();
+    for (from, file) in &sources {
+        let Some((own, floor)) = entry(floors, from) else {
+            offences.push(homeless(file, from));
+            continue;
+        };
+        for arrow in arrows(file, from, &modules)? {
+            match entry(floors, &arrow.to) {
+                Some((other, _)) if other == own => within.push(arrow),
+                Some((_, other)) if other >= floor => offences.push(not_down(&arrow, other > floor)),
+                _ => {}
+            }
+        }
+    }
+    offences.extend(within.iter().filter(|arrow| goes_round(arrow, &within)).map(round));
+    Ok(offences)
+}
+
+/// The module that a file is; none for the root, for tests, and for what is no part of the crate.
+fn module(file: &File, root: &str) -> Option<String> {
+    let path = file.path.strip_prefix(root).ok().filter(|path| file.is_rust() && !is_test_module(path))?;
+    let is_head = path.file_name().is_some_and(|name| name == "mod.rs");
+    let path = if is_head { path.parent()?.to_path_buf() } else { path.with_extension("") };
+    let is_root = path == Path::new("lib") || path == Path::new("main");
+    let names: Vec<_> = path.iter().filter_map(|name| name.to_str()).collect();
+    (!is_root).then(|| names.join("::"))
+}
+
+/// The entry of the table that a module belongs to, and its floor.
+fn entry<'a>(floors: &[&[&'a str]], module: &str) -> Option<(&'a str, usize)> {
+    let named =
+        floors.iter().enumerate().flat_map(|(floor, names)| names.iter().map(move |name| (*name, floor)));
+    named.filter(|(name, _)| is_in(module, name)).max_by_key(|(name, _)| name.len())
+}
+
+/// A module is another, or inside it.
+fn is_in(module: &str, other: &str) -> bool {
+    module.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// What a file names of other modules of its crate, but for the heads of those that it is in.
+fn arrows<'a>(file: &'a File, from: &str, modules: &BTreeSet<&str>) -> Result<Vec<Arrow<'a>>, Failure> {
+    let named = tokens::names(tokens::parse(file)?);
+    let arrow = |name: tokens::Name| {
+        let to = resolve(from, &name.segments, modules)?;
+        (!is_in(from, &to)).then(|| Arrow { file, line: name.line, from: from.to_owned(), to })
+    };
+    Ok(named.into_iter().filter_map(arrow).collect())
+}
+
+/// The module that a path leads to, if it is one of this crate.
+fn resolve(from: &str, segments: &[String], modules: &BTreeSet<&str>) -> Option<String> {
+    let mut at: Vec<&str> = from.split("::").collect();
+    let mut rest = segments.iter().map(String::as_str).peekable();
+    match rest.peek().copied()? {
+        "crate" => {
+            at.clear();
+            rest.next();
+        }
+        "super" => {
+            while rest.next_if_eq(&"super").is_some() {
+                at.pop();
+            }
+        }
+        // A child of this module; a name alone is a declaration, or means something else.
+        child if segments.len() > 1 && modules.contains(format!("{from}::{child}").as_str()) => {}
+        _ => return None,
+    }
+    for segment in rest {
+        at.push(segment);
+        if !modules.contains(at.join("::").as_str()) {
+            at.pop();
+            break;
+        }
+    }
+    Some(at.join("::")).filter(|to| !to.is_empty())
+}
+
+/// Whether what an arrow leads to leads back to where it came from.
+fn goes_round(arrow: &Arrow<'_>, arrows: &[Arrow<'_>]) -> bool {
+    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    arrows.iter().for_each(|arrow| next.entry(&arrow.from).or_default().push(&arrow.to));
+    let (mut seen, mut open) = (BTreeSet::new(), vec![arrow.to.as_str()]);
+    while let Some(module) = open.pop() {
+        if module == arrow.from {
+            return true;
+        }
+        if seen.insert(module) {
+            open.extend(next.get(module).into_iter().flatten());
+        }
+    }
+    false
+}
+
+fn homeless(file: &File, module: &str) -> Offence {
+    Offence {
+        file: file.path.clone(),
+        line: 0,
+        rule: "floor",
+        what: format!("module {module} has no floor"),
+        way_out: "give it its place in xtask/src/tidy/floors.rs: above all that it uses".to_owned(),
+    }
+}
+
+fn not_down(arrow: &Arrow<'_>, up: bool) -> Offence {
+    let stands = if up { "above it" } else { "beside it" };
+    Offence {
+        file: arrow.file.path.clone(),
+        line: arrow.line,
+        rule: "floor",
+        what: format!("{} uses {}, which stands {stands}", arrow.from, arrow.to),
+        way_out:
+            "move what is shared down, or let the module above hand it in (floors: xtask/src/tidy/floors.rs)"
+                .to_owned(),
+    }
+}
+
+fn round(arrow: &Arrow<'_>) -> Offence {
+    Offence {
+        file: arrow.file.path.clone(),
+        line: arrow.line,
+        rule: "circle",
+        what: format!("{} uses {}, which leads back to it", arrow.from, arrow.to),
+        way_out: "move what both use to a file of its own".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::with_files;
+    use super::*;
+
+    const FLOORS: &[&[&str]] = &[&["ground", "cellar"], &["hall", "hall::stair"], &["roof"]];
+
+    fn offences(files: &[(&str, &str)]) -> Vec<(&'static str, String)> {
+        let found = check_crate(&with_files(files), "crates/array/src", FLOORS).expect("Rust");
+        found.into_iter().map(|offence| (offence.rule, offence.what)).collect()
+    }
+
+    /// What is wrong with this text of module `hall`, or its file `door`, where others are empty.
+    fn found(path: &str, text: &str) -> Vec<(&'static str, String)> {
+        let full = format!("crates/array/src/{path}");
+        let others = ["ground.rs", "cellar.rs", "roof.rs", "hall/mod.rs", "hall/door.rs", "hall/stair.rs"];
+        let others: Vec<String> = others.iter().map(|other| format!("crates/array/src/{other}")).collect();
+        let mut files: Vec<(&str, &str)> = vec![(&full, text)];
+        files.extend(others.iter().filter(|other| **other != full).map(|other| (other.as_str(), "")));
+        offences(&files)
+    }
+
+    #[test]
+    fn arrows_down_and_to_the_own_head_are_allowed() {
+        assert!(found("hall/mod.rs", "use crate::ground::A; use door::B; mod door;").is_empty());
+        assert!(
+            found("hall/door.rs", "use super::Hall; use crate::{cellar, hall::C}; use std::fs;").is_empty()
+        );
+        assert!(found("roof.rs", "fn f() { crate::hall::door::open(); self.ground(); }").is_empty());
+        assert!(found("ground.rs", "#[cfg(test)] mod tests { use crate::roof::R; }").is_empty());
+        assert!(found("lib.rs", "pub use roof::R;").is_empty());
+    }
+
+    #[test]
+    fn arrows_up_and_sideways_are_told_with_both_names() {
+        let up = |text| found("ground.rs", text);
+        let expected = vec![("floor", "ground uses roof, which stands above it".to_owned())];
+        assert_eq!(up("use crate::roof::R;"), expected);
+        assert_eq!(up("use crate::{roof::{R, S as T}};")[..1], expected);
+        assert_eq!(up("fn f(x: &super::roof::R) {}"), expected);
+        assert_eq!(up("use crate::cellar;")[0].1, "ground uses cellar, which stands beside it");
+        let out = found("hall/mod.rs", "use stair::S;");
+        assert_eq!(out[0].1, "hall uses hall::stair, which stands beside it");
+    }
+
+    #[test]
+    fn nothing_goes_round_within_a_module() {
+        let files = [
+            ("crates/array/src/hall/a.rs", "use super::b::B;"),
+            ("crates/array/src/hall/b.rs", "use crate::hall::c;"),
+            ("crates/array/src/hall/c.rs", "use super::a::A; use super::d::D;"),
+            ("crates/array/src/hall/d.rs", ""),
+            ("crates/array/src/hall/mod.rs", ""),
+        ];
+        let told: Vec<String> = offences(&files).into_iter().map(|(_, what)| what).collect();
+        let leads = |from, to| format!("hall::{from} uses hall::{to}, which leads back to it");
+        assert_eq!(told, [leads('a', 'b'), leads('b', 'c'), leads('c', 'a')]);
+        assert!(offences(&files[1..]).is_empty());
+    }
+
+    #[test]
+    fn a_module_without_a_floor_is_told() {
+        assert_eq!(found("attic.rs", ""), [("floor", "module attic has no floor".to_owned())]);
+    }
+}
