@@ -13,6 +13,8 @@ use crate::volume::{VolumeError, ZeroOptions};
 const ROUND: u64 = 256 << 20;
 /// Bytes of zeroes that are written at a time where a member has no other way.
 const ZEROES: usize = 256 << 10;
+/// Bytes that are looked at a time for what is not zero.
+const LOOK: u64 = 64 << 10;
 
 /// Contiguous ranges of members, joined as they come.
 #[derive(Default)]
@@ -117,7 +119,11 @@ impl Door<'_> {
             let Err(error) = done else { continue };
             let failed = if self.core.is_kept(refused.role, error) {
                 let why = Cause { error: Some(error), ..refused.into() };
-                self.core.no_room(doubtful.clone(), &[(refused.role, why)]);
+                if error == OpError::NoSpace && self.zero_in_place(refused).await {
+                    self.core.keeper.tell_full(refused.role, why);
+                } else {
+                    self.core.no_room(doubtful.clone(), &[(refused.role, why)]);
+                }
                 Err(VolumeError::Member(error))
             } else if redundant {
                 self.core.fail_member(refused.role, error, self.core.ties.coupled).await
@@ -147,5 +153,32 @@ impl Door<'_> {
             group.submit().await.ok()?;
         }
         Ok(())
+    }
+
+    /// Writes zeroes where a member that has no room holds something else: in place, which takes none. True if it holds
+    /// zeroes everywhere then, as that which was never written does.
+    async fn zero_in_place(self, asked: &Refused) -> bool {
+        let Refused { role, offset, len, .. } = *asked;
+        let Some(member) = self.core.members.writable(role) else { return false };
+        let block = self.core.io.member_info(member.id).map_or(512, |info| info.logical_block as usize);
+        let buf = self.core.scratch.alloc(LOOK as usize).await;
+        for at in (0..len).step_by(LOOK as usize) {
+            let part = buf.slice(0..LOOK.min(len - at) as usize);
+            let mut group = self.ask();
+            group.read(member, offset + at, &part);
+            if !group.submit().await.is_ok() {
+                return false;
+            }
+            let mut group = self.ask();
+            for (place, found) in (offset + at..).step_by(block).zip(part.bytes().chunks(block)) {
+                if found.iter().any(|&byte| byte != 0) {
+                    group.write(member, place, &self.core.zeroes().slice(0..found.len()), false);
+                }
+            }
+            if !group.is_empty() && !group.submit().await.is_ok() {
+                return false;
+            }
+        }
+        true
     }
 }

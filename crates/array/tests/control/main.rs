@@ -2,6 +2,7 @@
 
 mod assembly;
 mod common;
+mod cramped;
 mod crash;
 mod create;
 mod cuts;

@@ -1,11 +1,19 @@
 //! Runs of full rows: parity from the new data alone, one operation per member.
 
-use brindle_io::Slice;
+use core::ops::Range;
 
+use brindle_io::{Buf, Slice};
+use brindle_layout::ParityRows;
+
+use super::apart::Both;
+use super::bad::Bad;
+use super::plan::Pieces;
+use super::row_write::{Job, clip, cut_part};
 use super::solve::{SmallSlots, generate};
 use super::window::Window;
 use super::{Parity, data_roles, parity_roles};
 use crate::data::lock::Hold;
+use crate::door::{Done, MemberOps};
 use crate::volume::VolumeError;
 
 /// Data bytes that are written at a time, about.
@@ -45,52 +53,143 @@ impl Parity {
         from: &Slice,
         fua: bool,
     ) -> Result<(), VolumeError> {
-        let width = window.width() as usize;
         let count = (window.rows.end - window.rows.start) as usize;
         let parity = usize::from(self.map.parity_members());
-        let buf = self.core.scratch.alloc(count * parity * width).await;
+        let buf = self.core.scratch.alloc(count * parity * window.width() as usize).await;
         for row in window.rows.clone() {
             self.check_row(row)?;
         }
-        // Where the window's part of a data block is in the request's memory.
-        let block = |row: u64, index: u16| {
-            let start = (row - first) * self.map.row_data_bytes()
-                + u64::from(index) * self.map.chunk()
-                + window.cols.start;
-            start as usize..start as usize + width
-        };
-        {
-            let data = from.bytes();
-            let mut bytes = buf.bytes_mut();
-            for (row, blocks) in window.rows.clone().zip(bytes.chunks_exact_mut(parity * width)) {
-                let roles = self.map.row(row);
-                let mut slots = SmallSlots::zeroes(&roles);
-                for index in 0..roles.data_members() {
-                    slots[usize::from(roles.data_slot(index))] = &data[block(row, index)];
-                }
-                let (p, q) = blocks.split_at_mut(width);
-                generate(self.kernel, &slots, Some(p), (parity > 1).then_some(q));
-            }
+        let full = Full { map: &self.map, window, first, from, parity: buf, fua };
+        self.compute_full(&full);
+        if !self.core.members.all_in_sync() {
+            return Box::pin(self.write_full_degraded(full)).await;
         }
         let mut group = self.ask();
-        for (at, row) in window.rows.clone().enumerate() {
-            let roles = self.map.row(row);
-            for (index, role) in (0..).zip(data_roles(&roles)) {
-                if let Some(device) = self.core.members.writable(role) {
-                    let offset = window.offset(&self.map, row);
-                    group.write(device, offset, &from.slice(block(row, index)), fua);
-                }
-            }
-            for (which, role) in parity_roles(&roles).enumerate() {
-                if let Some(device) = self.core.members.writable(role) {
-                    let start = (at * parity + which) * width;
-                    let offset = window.offset(&self.map, row);
-                    group.write(device, offset, &buf.slice(start..start + width), fua);
-                }
-            }
+        for row in window.rows.clone() {
+            self.add_full_data(&full, row, &mut group);
+            self.add_full_parity(&full, row, &mut group);
         }
         let outcome = group.submit().await;
+        drop(full);
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
         self.settle_window(window)
     }
+
+    /// Where members are lost parity is written first, lest it stand for nothing if there is no room (`apart.rs`).
+    async fn write_full_degraded(&self, full: Full<'_>) -> Result<(), VolumeError> {
+        let (map, window) = (full.map, full.window);
+        let lost = |row| data_roles(&map.row(row)).filter(|&r| self.readable_in(row, r).is_none()).count();
+        if window.rows.clone().any(|row| lost(row) > 1) {
+            let (first, from, fua) = (full.first, full.from.clone(), full.fua);
+            drop(full);
+            for row in window.rows.clone() {
+                self.write_row(row, &full_pieces(map, window, row - first, &from), fua).await?;
+            }
+            return Ok(());
+        }
+        let mut group = self.ask();
+        window.rows.clone().for_each(|row| self.add_full_parity(&full, row, &mut group));
+        let parity = group.submit().await;
+        let mut rest = Done::default();
+        if !self.is_kept_by_any(&parity) {
+            let mut group = self.ask();
+            window.rows.clone().for_each(|row| self.add_full_data(&full, row, &mut group));
+            rest = group.submit().await;
+        }
+        let both = Both { parity, rest };
+        let Some((sent, outcome)) = self.short_of_room(&both) else {
+            drop(full);
+            self.settle_both(&both, window.range(map)).await?;
+            return self.settle_window(window);
+        };
+        let (first, from, fua) = (full.first, full.from.clone(), full.fua);
+        drop(full);
+        let unreadable = Bad::default();
+        for number in window.rows.clone() {
+            let pieces = full_pieces(map, window, number - first, &from);
+            let job = Job { number, row: map.row(number), pieces: &pieces, fua, unreadable: &unreadable };
+            let mut start = window.cols.start;
+            while start < window.cols.end {
+                let end = self.true_run(number, &(start..window.cols.end));
+                self.agree_or_doubt(&job, &(start..end), sent, outcome).await;
+                start = end;
+            }
+        }
+        Err(self.end_without_room(outcome).await)
+    }
+
+    fn compute_full(&self, full: &Full<'_>) {
+        let width = full.window.width() as usize;
+        let parity = usize::from(full.map.parity_members());
+        let data = full.from.bytes();
+        let mut bytes = full.parity.bytes_mut();
+        for (row, blocks) in full.window.rows.clone().zip(bytes.chunks_exact_mut(parity * width)) {
+            let roles = full.map.row(row);
+            let mut slots = SmallSlots::zeroes(&roles);
+            for index in 0..roles.data_members() {
+                slots[usize::from(roles.data_slot(index))] = &data[full.data(row, index)];
+            }
+            let (p, q) = blocks.split_at_mut(width);
+            generate(self.kernel, &slots, Some(p), (parity > 1).then_some(q));
+        }
+    }
+
+    #[inline]
+    fn add_full_data(&self, full: &Full<'_>, row: u64, group: &mut MemberOps<'_>) {
+        let offset = full.window.offset(full.map, row);
+        for (index, role) in (0..).zip(data_roles(&full.map.row(row))) {
+            if let Some(device) = self.core.members.writable(role) {
+                group.write(device, offset, &full.from.slice(full.data(row, index)), full.fua);
+            }
+        }
+    }
+
+    #[inline]
+    fn add_full_parity(&self, full: &Full<'_>, row: u64, group: &mut MemberOps<'_>) {
+        let offset = full.window.offset(full.map, row);
+        for (which, role) in parity_roles(&full.map.row(row)).enumerate() {
+            if let Some(device) = self.core.members.writable(role) {
+                group.write(device, offset, &full.parity.slice(full.parity_block(row, which)), full.fua);
+            }
+        }
+    }
+}
+
+/// A window whose rows are written whole.
+struct Full<'a> {
+    map: &'a ParityRows,
+    window: &'a Window,
+    /// The row with which `from` begins.
+    first: u64,
+    from: &'a Slice,
+    /// P, then Q, of each row.
+    parity: Buf,
+    fua: bool,
+}
+
+impl Full<'_> {
+    /// Where the window's part of a data block is in the request's memory.
+    #[inline]
+    fn data(&self, row: u64, index: u16) -> Range<usize> {
+        let start = (row - self.first) * self.map.row_data_bytes()
+            + u64::from(index) * self.map.chunk()
+            + self.window.cols.start;
+        start as usize..(start + self.window.width()) as usize
+    }
+
+    #[inline]
+    fn parity_block(&self, row: u64, which: usize) -> Range<usize> {
+        let width = self.window.width() as usize;
+        let at = (row - self.window.rows.start) as usize * usize::from(self.map.parity_members()) + which;
+        at * width..(at + 1) * width
+    }
+}
+
+/// The window's part of the row that comes `nth` in memory, as pieces.
+fn full_pieces(map: &ParityRows, window: &Window, nth: u64, from: &Slice) -> Pieces {
+    let bytes = map.row_data_bytes() as usize;
+    let mut pieces = Pieces::new();
+    let start = nth as usize * bytes;
+    cut_part(map.chunk(), 0, &from.slice(start..start + bytes), &mut pieces);
+    pieces.iter().filter_map(|piece| clip(piece, &window.cols)).collect()
 }

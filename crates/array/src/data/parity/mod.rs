@@ -3,6 +3,7 @@
 //! A row is locked while its parity and data don't agree, and while something is computed from both. A task takes all
 //! the scratch memory that a step needs at once, and never waits for a lock while it holds some.
 
+mod apart;
 mod bad;
 mod batch;
 mod full;

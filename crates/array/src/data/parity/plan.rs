@@ -55,6 +55,13 @@ pub(super) struct Band {
     free: bool,
 }
 
+impl Band {
+    /// Columns whose parity is made from all of the row's data.
+    pub(super) fn made_anew(cols: &Range<u64>) -> Self {
+        Self { lo: cols.start, hi: cols.end, way: Way::Reconstruct, free: false }
+    }
+}
+
 pub(super) type Bands = SmallVec<[Band; 2]>;
 
 /// What to do about the columns of a row.
@@ -73,6 +80,8 @@ pub(super) struct Health {
     pub(super) lost: LostData,
     /// Parity is known true in all the columns that are written.
     pub(super) known: bool,
+    /// The array lacks something, and parity has to stay true in all the columns, or what was written before is lost.
+    pub(super) careful: bool,
 }
 
 impl Health {
@@ -105,7 +114,13 @@ impl Parity {
         let has_q = row.q().is_some();
         if self.core.members.all_in_sync() && unreadable.is_empty() {
             let parity = [true, has_q];
-            return Ok(Health { readable: parity, writable: parity, lost: LostData::new(), known });
+            return Ok(Health {
+                readable: parity,
+                writable: parity,
+                lost: LostData::new(),
+                known,
+                careful: false,
+            });
         }
         self.check_row(number)?;
         let there = |role: u16| !unreadable.has(role) && self.readable_in(number, role).is_some();
@@ -116,6 +131,7 @@ impl Parity {
             writable: [takes(row.p()), row.q().is_some_and(takes)],
             lost,
             known,
+            careful: known,
         })
     }
 }
@@ -132,7 +148,9 @@ pub(super) fn plan(row: &Row, health: &Health, pieces: &[Piece]) -> Result<Plan,
         let count = pieces.iter().filter(|piece| piece.covers(band)).count();
         let lost_written = health.lost.iter().any(|&index| written(index));
         let lost_kept = health.lost.iter().any(|&index| !written(index));
-        rebuild |= health.known && lost_kept && (lost_written || health.recovering());
+        // With two lost, parity that was written in part can be given back only what was there.
+        rebuild |=
+            health.known && (lost_kept && health.recovering() || lost_written && health.lost.len() > 1);
         (band.way, band.free) = match () {
             // No parity is left: there is nothing to compute, and so nothing to read.
             () if health.writable == [false, false] => (Way::Leave, false),

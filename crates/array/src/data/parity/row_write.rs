@@ -1,7 +1,8 @@
 //! A part of one row written: reads what its plan needs, computes parity, writes data and parity at once.
 //!
 //! All members are written in one group, so whichever of them refuse, the others hold what belongs together: data that
-//! a failed member lacks is what parity says it is.
+//! a failed member lacks is what parity says it is. Where something is lost, parity that does not come from what was read
+//! is written first (`apart.rs`).
 
 use core::ops::Range;
 
@@ -81,11 +82,16 @@ impl Parity {
         if pieces.len() > 1 {
             pieces.sort_unstable_by_key(|piece| (piece.index, piece.lo));
         }
+        self.write_row(number, &pieces, batch.fua).await
+    }
+
+    /// Writes pieces of a row. The caller holds the row alone.
+    pub(super) async fn write_row(&self, number: u64, pieces: &Pieces, fua: bool) -> Result<(), VolumeError> {
         let lo = pieces.iter().map(|piece| piece.lo).min().unwrap_or(0);
         let hi = pieces.iter().map(|piece| piece.hi).max().unwrap_or(0);
         let (row, unreadable) = (self.map.row(number), Bad::default());
         let width = self.budget() / u64::from(self.width() + 2);
-        let job = Job { number, row, pieces: &pieces, fua: batch.fua, unreadable: &unreadable };
+        let job = Job { number, row, pieces, fua, unreadable: &unreadable };
         if hi - lo <= width {
             return self.write_columns(&job, lo..hi).await;
         }
@@ -233,16 +239,13 @@ impl Parity {
             drop(group);
         }
         self.compute(job, &health, &bands, &blocks);
+        if health.careful && bands.iter().any(|band| band.way == Way::Reconstruct) {
+            return Box::pin(self.write_apart(job, cols, &health, &bands, blocks)).await;
+        }
 
         let mut group = self.ask();
         self.write_data(job, &mut group);
-        for (kind, role) in parity_blocks(&job.row) {
-            let Some(device) = self.core.members.writable(role) else { continue };
-            for band in bands.iter().filter(|band| health.makes(band, kind)) {
-                let offset = self.map.row_offset(job.number) + band.lo;
-                group.write(device, offset, &blocks.slice(kind, band), job.fua);
-            }
-        }
+        self.write_made(job, &health, &bands, &blocks, &mut group);
         let outcome = group.submit().await;
         if self.lacks_room(&health, &outcome) {
             return Box::pin(self.undo_bands(job, &health, &bands, &blocks, &outcome)).await;
@@ -252,8 +255,27 @@ impl Parity {
         self.settle_bands(job, &bands)
     }
 
+    /// Writes the parity of bands, as it was computed.
+    #[inline]
+    pub(super) fn write_made(
+        &self,
+        job: &Job<'_>,
+        health: &Health,
+        bands: &[Band],
+        blocks: &Blocks,
+        group: &mut MemberOps<'_>,
+    ) {
+        for (kind, role) in parity_blocks(&job.row) {
+            let Some(device) = self.core.members.writable(role) else { continue };
+            for band in bands.iter().filter(|band| health.makes(band, kind)) {
+                let offset = self.map.row_offset(job.number) + band.lo;
+                group.write(device, offset, &blocks.slice(kind, band), job.fua);
+            }
+        }
+    }
+
     /// After the writes: notes what parity is known to stand for now, and checks that what was written can be promised.
-    fn settle_bands(&self, job: &Job<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
+    pub(super) fn settle_bands(&self, job: &Job<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
         for band in bands {
             let window = Window::of_row(job.number, band.lo..band.hi);
             if band.way == Way::Reconstruct {
@@ -288,7 +310,7 @@ impl Parity {
         group
     }
 
-    fn write_data(&self, job: &Job<'_>, group: &mut MemberOps<'_>) {
+    pub(super) fn write_data(&self, job: &Job<'_>, group: &mut MemberOps<'_>) {
         let start = self.map.row_offset(job.number);
         for piece in job.pieces {
             if let Some(device) = self.core.members.writable(job.row.data_member(piece.index)) {
@@ -413,7 +435,7 @@ impl Health {
 }
 
 /// Hands the row's new content in a band to `work`, as terms of parity: pieces where there are, else old blocks.
-fn with_new<'a>(
+pub(super) fn with_new<'a>(
     job: &Job<'_>,
     band: &Band,
     old: impl Fn(u16) -> Option<&'a [u8]>,
@@ -451,7 +473,7 @@ fn assign(row: &Row, health: &Health, pieces: &[Piece], bands: &Bands) -> (Small
 }
 
 /// Cuts a range of a row's data at its chunks.
-fn cut_part(chunk: u64, start: u64, memory: &Slice, pieces: &mut Pieces) {
+pub(super) fn cut_part(chunk: u64, start: u64, memory: &Slice, pieces: &mut Pieces) {
     let mut at = 0;
     while at < memory.len() as u64 {
         let (index, lo) = ((start + at) / chunk, (start + at) % chunk);
@@ -463,7 +485,7 @@ fn cut_part(chunk: u64, start: u64, memory: &Slice, pieces: &mut Pieces) {
 }
 
 /// The piece's part within the columns.
-fn clip(piece: &Piece, cols: &Range<u64>) -> Option<Piece> {
+pub(super) fn clip(piece: &Piece, cols: &Range<u64>) -> Option<Piece> {
     let (lo, hi) = (piece.lo.max(cols.start), piece.hi.min(cols.end));
     (lo < hi).then(|| Piece { index: piece.index, lo, hi, memory: piece.part(lo, hi) })
 }

@@ -1,13 +1,15 @@
 //! Writes to rows with lost blocks that found no room: the row gets back what it held.
 //!
 //! Parity stands for blocks that are lost. A write that reached some members and not others leaves it standing for
-//! nothing, and what was written to the lost blocks before would be gone, though nothing but room is missing. So the old
-//! content is written where the new one was: in place, which takes no room. What the members without room hold is looked
-//! at, since a write of theirs may have landed in part.
+//! nothing, and what was written to the lost blocks before would be gone, though nothing but room is missing. So where the
+//! old content was read, it is written where the new one was: in place, which takes no room. What the members without room
+//! hold is looked at, since a write of theirs may have landed in part. Where it was not read: `apart.rs`.
 
+use core::hash::Hasher;
 use core::ops::Range;
+use std::hash::DefaultHasher;
 
-use brindle_io::Slice;
+use brindle_io::{OpError, Slice};
 
 use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, Job, Tried, parity_blocks};
@@ -25,15 +27,18 @@ struct Before {
 }
 
 impl Parity {
-    /// A write to a row with lost blocks, or without parity, was not carried out for want of room, and for no other
-    /// reason.
+    /// A write to a row that lacks a member was not carried out for want of room, and for no other reason.
     pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
-        let spoilt = || (!health.lost.is_empty() && health.known) || health.writable == [false, false];
-        let cramped = || outcome.refused().iter().all(|refused| self.core.waits_for_room(refused.error));
-        !outcome.is_ok() && spoilt() && cramped()
+        let spoilt = || health.careful || health.writable == [false, false];
+        !outcome.is_ok() && spoilt() && self.is_cramped(outcome)
     }
 
-    /// Ends a write of bands that lacked room. Where old data and parity were read, they are written back.
+    /// Nothing but room is missing.
+    pub(super) fn is_cramped(&self, outcome: &Done) -> bool {
+        !outcome.is_ok() && outcome.refused().iter().all(|refused| self.core.waits_for_room(refused.error))
+    }
+
+    /// Ends a write of bands that lacked room, none of whose parity was made anew: old data and parity are written back.
     ///
     /// # Errors
     /// Always: that there was no room.
@@ -45,7 +50,20 @@ impl Parity {
         blocks: &Blocks,
         outcome: &Done,
     ) -> Result<Tried, VolumeError> {
-        let (back, forth): (Bands, Bands) = bands.iter().copied().partition(|band| band.way == Way::Modify);
+        self.undo_modified(job, health, bands, blocks, outcome).await;
+        Err(self.end_without_room(outcome).await)
+    }
+
+    /// Gives those of the bands whose old data and parity were read what they held; where that fails, they are in doubt.
+    pub(super) async fn undo_modified(
+        &self,
+        job: &Job<'_>,
+        health: &Health,
+        bands: &Bands,
+        blocks: &Blocks,
+        outcome: &Done,
+    ) {
+        let back: Bands = bands.iter().copied().filter(|band| band.way == Way::Modify).collect();
         // Adding the same change once more gives what parity was.
         self.compute(job, health, &back, blocks);
         let start = self.map.row_offset(job.number);
@@ -60,9 +78,9 @@ impl Parity {
             let parity = parity_blocks(&job.row).filter(|(kind, _)| health.makes(band, *kind));
             parity.for_each(|(kind, role)| add(role, kind));
         }
-        let undone = self.undo(&before, outcome).await;
-        self.doubt_bands(job, if undone { &forth } else { bands }, outcome);
-        self.end_without_room(outcome).await
+        if !self.undo(&before, outcome).await {
+            self.doubt_bands(job, &back, outcome);
+        }
     }
 
     /// Ends a write that lacked room, of columns all of whose old content is in `planes`.
@@ -99,7 +117,7 @@ impl Parity {
         if !self.undo(&before, outcome).await {
             self.doubt_bands(job, bands, outcome);
         }
-        self.end_without_room(outcome).await
+        Err(self.end_without_room(outcome).await)
     }
 
     /// Writes back what members held. True if all of them hold it.
@@ -116,24 +134,16 @@ impl Parity {
         written.refused().iter().all(expected) && self.hold(before.iter().filter(|b| cramped(b.role))).await
     }
 
-    /// Whether members hold this. Not if there is no memory to look: a task that has some never waits for more.
+    /// Whether members hold this. They are read into the same memory: a task that has some never waits for more.
     async fn hold(&self, expected: impl Iterator<Item = &Before>) -> bool {
-        let expected: Vec<&Before> = expected.collect();
-        let len = expected.iter().map(|before| before.memory.len()).sum();
-        let Some(found) = self.core.scratch.try_alloc(len) else { return false };
-        let (mut group, mut at, mut parts) = (self.ask(), 0, Vec::new());
-        for before in &expected {
-            let part = found.slice(at..at + before.memory.len());
-            at += part.len();
-            if let Some(device) = self.core.members.writable(before.role) {
-                group.read(device, before.offset, &part);
-                parts.push((before, part));
+        let (mut group, mut due) = (self.ask(), Vec::new());
+        for Before { role, offset, memory } in expected {
+            if let Some(device) = self.core.members.writable(*role) {
+                due.push((memory, digest(memory)));
+                group.read(device, *offset, memory);
             }
         }
-        if !group.submit().await.is_ok() {
-            return false;
-        }
-        parts.iter().all(|(before, part)| *part.bytes() == *before.memory.bytes())
+        group.submit().await.is_ok() && due.iter().all(|(memory, due)| digest(memory) == *due)
     }
 
     /// Nobody knows any more what parity stands for in these bands, unless there is none, or it alone was to be written:
@@ -153,9 +163,17 @@ impl Parity {
         }
     }
 
-    async fn end_without_room(&self, outcome: &Done) -> Result<Tried, VolumeError> {
+    /// Tells who is full; gives what whoever wrote is told.
+    pub(super) async fn end_without_room(&self, outcome: &Done) -> VolumeError {
         self.core.tell_full(outcome);
-        self.core.settle_writes(outcome, true).await?;
-        Ok(Tried::Replan)
+        let settled = self.core.settle_writes(outcome, true).await;
+        settled.err().unwrap_or(VolumeError::Member(OpError::NoSpace))
     }
+}
+
+/// What tells bytes from others, but for chance.
+fn digest(memory: &Slice) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&memory.bytes());
+    hasher.finish()
 }
