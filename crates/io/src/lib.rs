@@ -20,6 +20,7 @@ pub mod memory;
 mod op;
 mod patience;
 mod queues;
+pub mod ranges;
 mod reactor;
 mod served;
 pub mod sim;

@@ -32,7 +32,7 @@ const ARRAY: &[&[&str]] = &[
 ];
 
 const IO: &[&[&str]] = &[
-    &["arena", "task", "time"],
+    &["arena", "ranges", "task", "time"],
     &["buf", "patience"],
     &["op"],
     &["device", "reactor", "table"],

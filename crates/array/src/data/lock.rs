@@ -1,11 +1,13 @@
 //! A lock on ranges of bytes or rows, first come first served.
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::future::poll_fn;
 use core::ops::Range;
 use core::task::Poll;
 
+use brindle_io::ranges::{RangeKey, Ranges};
 use brindle_io::{Io, TaskId};
+use smallvec::SmallVec;
 
 /// Whether others may hold an overlapping range at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,53 +18,124 @@ pub(crate) enum Hold {
     Exclusive,
 }
 
+/// One who holds a range or waits for it.
+#[derive(Clone, Copy)]
 struct Entry {
-    ticket: u64,
-    range: Range<u64>,
     hold: Hold,
-    granted: bool,
     task: TaskId,
-}
-
-impl Entry {
-    fn conflicts(&self, other: &Entry) -> bool {
-        self.range.start < other.range.end
-            && other.range.start < self.range.end
-            && (self.hold == Hold::Exclusive || other.hold == Hold::Exclusive)
-    }
+    /// The last of those that came before and conflict with this one; `None`: the range is held.
+    behind: Option<RangeKey>,
+    /// The first of a list of those behind this one, and the next in the list that this one is in.
+    followers: Option<RangeKey>,
+    next: Option<RangeKey>,
 }
 
 /// Held and waiting ranges in the order of their coming. Nobody overtakes a range that conflicts with his own.
 ///
-/// A plain list: there are as many entries as requests in flight, and a walk over a few hundred of them costs less
-/// than keeping a tree.
+/// Each waits behind one that came before, and looks for another when that one goes: neither coming nor going costs more
+/// the more there are.
+#[derive(Default)]
+struct Queue(Ranges<Entry>);
+
+impl Queue {
+    /// `alone` if nothing is over the range.
+    #[inline]
+    fn enter(&mut self, range: Range<u64>, hold: Hold, task: TaskId, alone: bool) -> RangeKey {
+        let key = self.0.insert(range, Entry { hold, task, behind: None, followers: None, next: None });
+        if !alone {
+            self.line_up(key);
+        }
+        key
+    }
+
+    /// Looks for one to wait behind; says whether there is none.
+    #[cold]
+    fn line_up(&mut self, key: RangeKey) -> bool {
+        let hold = self.0.get(key).hold;
+        let conflicts = |other: &Entry| hold == Hold::Exclusive || other.hold == Hold::Exclusive;
+        let behind = self.0.last_before(key, conflicts);
+        let next = behind.and_then(|behind| self.0.get_mut(behind).followers.replace(key));
+        let entry = self.0.get_mut(key);
+        (entry.behind, entry.next) = (behind, next);
+        behind.is_none()
+    }
+
+    fn is_granted(&self, key: RangeKey) -> bool {
+        self.0.get(key).behind.is_none()
+    }
+
+    /// Takes the entry out and grants those whom only it held up, in the order of their coming.
+    #[inline]
+    fn leave(&mut self, key: RangeKey, granted: impl FnMut(TaskId)) {
+        let left = self.0.remove(key);
+        if let Some(behind) = left.behind {
+            self.fall_out(key, behind, left.next);
+        }
+        if left.followers.is_some() {
+            self.follow(left.followers, granted);
+        }
+    }
+
+    /// Takes one who waits no longer off the list of those behind `behind`.
+    #[cold]
+    fn fall_out(&mut self, key: RangeKey, behind: RangeKey, next: Option<RangeKey>) {
+        let mut place = &mut self.0.get_mut(behind).followers;
+        if *place == Some(key) {
+            *place = next;
+            return;
+        }
+        while let Some(at) = *place {
+            place = &mut self.0.get_mut(at).next;
+            if *place == Some(key) {
+                *place = next;
+                return;
+            }
+        }
+    }
+
+    fn follow(&mut self, mut follower: Option<RangeKey>, mut granted: impl FnMut(TaskId)) {
+        let mut followers: SmallVec<[RangeKey; 8]> = SmallVec::new();
+        while let Some(key) = follower {
+            followers.push(key);
+            follower = self.0.get(key).next;
+        }
+        followers.sort_unstable_by_key(|&key| self.0.order(key));
+        for key in followers {
+            if self.line_up(key) {
+                granted(self.0.get(key).task);
+            }
+        }
+    }
+}
+
+/// Ranges that tasks hold and wait for.
 pub(crate) struct RangeLock {
     io: Io,
-    entries: RefCell<Vec<Entry>>,
-    next: Cell<u64>,
+    queue: RefCell<Queue>,
 }
 
 /// A range that is held, or waited for; dropping it lets those behind go on.
 #[must_use]
 pub(crate) struct Held<'a> {
     lock: &'a RangeLock,
-    ticket: u64,
+    key: RangeKey,
 }
 
 impl RangeLock {
     pub(crate) fn new(io: &Io) -> Self {
-        Self { io: io.clone(), entries: RefCell::default(), next: Cell::new(0) }
+        Self { io: io.clone(), queue: RefCell::default() }
     }
 
     /// Takes a place in the queue; [`Held::granted`] waits for the turn.
     pub(crate) fn enter(&self, range: Range<u64>, hold: Hold) -> Held<'_> {
-        let ticket = self.next.get();
-        self.next.set(ticket + 1);
-        let mut entries = self.entries.borrow_mut();
-        let mut entry = Entry { ticket, range, hold, granted: false, task: self.io.current_task() };
-        entry.granted = !entries.iter().any(|earlier| earlier.conflicts(&entry));
-        entries.push(entry);
-        Held { lock: self, ticket }
+        let last = self.last_over(&range);
+        self.enter_after(range, hold, last)
+    }
+
+    /// As [`RangeLock::enter`], for who has just asked for the last over the range.
+    pub(crate) fn enter_after(&self, range: Range<u64>, hold: Hold, last: Option<RangeKey>) -> Held<'_> {
+        let key = self.queue.borrow_mut().enter(range, hold, self.io.current_task(), last.is_none());
+        Held { lock: self, key }
     }
 
     /// Waits for the range.
@@ -72,48 +145,27 @@ impl RangeLock {
         held
     }
 
-    /// The ticket of the last to come of those whose range overlaps this one.
-    pub(crate) fn last_over(&self, range: &Range<u64>) -> Option<u64> {
-        let entries = self.entries.borrow();
-        let over = |entry: &&Entry| entry.range.start < range.end && range.start < entry.range.end;
-        entries.iter().rev().find(over).map(|entry| entry.ticket)
-    }
-
-    /// Takes the entry out and grants those whom only it held up.
-    fn leave(&self, ticket: u64) {
-        let mut entries = self.entries.borrow_mut();
-        let Some(at) = entries.iter().position(|entry| entry.ticket == ticket) else { return };
-        let left = entries.remove(at);
-        for at in at..entries.len() {
-            let entry = &entries[at];
-            if entry.granted || !entry.conflicts(&left) {
-                continue;
-            }
-            if !entries[..at].iter().any(|earlier| earlier.conflicts(entry)) {
-                self.io.wake(entry.task);
-                entries[at].granted = true;
-            }
-        }
+    /// The key of the last to come of those whose range overlaps this one: theirs until they have gone.
+    pub(crate) fn last_over(&self, range: &Range<u64>) -> Option<RangeKey> {
+        self.queue.borrow().0.last_over(range)
     }
 }
 
 impl Held<'_> {
     /// What names the entry.
-    pub(crate) fn ticket(&self) -> u64 {
-        self.ticket
+    pub(crate) fn key(&self) -> RangeKey {
+        self.key
     }
 
     /// Waits until the range is this task's.
     pub(crate) async fn granted(&self) {
         poll_fn(|_| {
-            let mut entries = self.lock.entries.borrow_mut();
-            match entries.iter_mut().find(|entry| entry.ticket == self.ticket) {
-                Some(entry) if !entry.granted => {
-                    entry.task = self.lock.io.current_task();
-                    Poll::Pending
-                }
-                _ => Poll::Ready(()),
+            let mut queue = self.lock.queue.borrow_mut();
+            if queue.is_granted(self.key) {
+                return Poll::Ready(());
             }
+            queue.0.get_mut(self.key).task = self.lock.io.current_task();
+            Poll::Pending
         })
         .await;
     }
@@ -121,59 +173,10 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.lock.leave(self.ticket);
+        let io = &self.lock.io;
+        self.lock.queue.borrow_mut().leave(self.key, |task| io.wake(task));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use brindle_io::memory::Memory;
-    use std::rc::Rc;
-
-    fn world() -> (Io, Rc<RangeLock>, Rc<RefCell<Vec<u32>>>) {
-        let io = Io::new(Box::new(Memory::new()));
-        let lock = Rc::new(RangeLock::new(&io));
-        (io, lock, Rc::default())
-    }
-
-    #[test]
-    fn conflicting_ranges_go_in_turn_and_others_at_once() {
-        let (io, lock, order) = world();
-        io.block_on(async {
-            let first = lock.acquire(0..10, Hold::Exclusive).await;
-            let wants =
-                [(1, 5..15, Hold::Exclusive), (2, 12..13, Hold::Shared), (3, 20..30, Hold::Exclusive)];
-            for (name, range, hold) in wants {
-                let (lock, order) = (Rc::clone(&lock), Rc::clone(&order));
-                drop(io.spawn(async move {
-                    let _held = lock.acquire(range, hold).await;
-                    order.borrow_mut().push(name);
-                }));
-            }
-            io.yield_now().await;
-            assert_eq!(*order.borrow(), [3], "2 waits behind 1 though it is free: nobody overtakes");
-            drop(first);
-            while io.tasks_alive() > 0 {
-                io.yield_now().await;
-            }
-        });
-        assert_eq!(*order.borrow(), [3, 1, 2]);
-    }
-
-    #[test]
-    fn sharers_hold_together_and_a_dropped_wait_frees_the_next() {
-        let (io, lock, _) = world();
-        io.block_on(async {
-            let a = lock.acquire(0..10, Hold::Shared).await;
-            let _b = lock.acquire(5..6, Hold::Shared).await;
-            let writer = lock.enter(5..6, Hold::Exclusive);
-            let c = lock.enter(5..6, Hold::Shared);
-            assert_eq!(lock.last_over(&(5..6)), Some(c.ticket()));
-            drop(a);
-            drop(writer);
-            c.granted().await;
-        });
-        assert!(lock.entries.borrow().is_empty());
-    }
-}
+mod tests;

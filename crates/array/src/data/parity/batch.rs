@@ -2,9 +2,11 @@
 
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
+use core::ops::Range;
 use core::task::Poll;
 use std::rc::Rc;
 
+use brindle_io::ranges::RangeKey;
 use brindle_io::{Io, Slice, TaskId};
 use smallvec::SmallVec;
 
@@ -18,10 +20,13 @@ pub(super) struct Part {
 }
 
 impl Part {
-    fn overlaps(&self, other: &Part) -> bool {
-        self.start < other.start + other.memory.len() as u64
-            && other.start < self.start + self.memory.len() as u64
+    fn range(&self) -> Range<u64> {
+        self.start..self.start + self.memory.len() as u64
     }
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// One who joined, and waits for what becomes of the whole.
@@ -32,9 +37,10 @@ struct Follower {
 
 /// The writes that are carried out together. None overlaps another, so their order does not matter.
 pub(super) struct Batch {
-    /// The place of its leader in the queue for the row.
-    ticket: u64,
     pub(super) parts: SmallVec<[Part; 1]>,
+    /// Where the first of them begins and the last ends, and the bytes of all.
+    hull: Range<u64>,
+    bytes: u64,
     /// One of them wants to be on stable storage.
     pub(super) fua: bool,
     followers: Vec<Rc<Follower>>,
@@ -42,6 +48,19 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// What comes in order lies beyond what has come, and costs no walk.
+    fn overlaps(&self, part: &Part) -> bool {
+        let range = part.range();
+        overlap(&self.hull, &range) && self.parts.iter().any(|other| overlap(&other.range(), &range))
+    }
+
+    fn add(&mut self, part: Part) {
+        let range = part.range();
+        self.hull = self.hull.start.min(range.start)..self.hull.end.max(range.end);
+        self.bytes += part.memory.len() as u64;
+        self.parts.push(part);
+    }
+
     /// Tells all followers.
     pub(super) fn finish(&self, result: Result<(), VolumeError>) {
         for follower in self.followers.iter().filter(|follower| follower.result.get().is_none()) {
@@ -60,41 +79,46 @@ impl Drop for Batch {
     }
 }
 
-/// The batches that can still be joined. As many as there are rows with waiting writers.
+/// The batches that can still be joined, by the index of their leader's entry in the queue for the rows.
 #[derive(Default)]
-pub(crate) struct Batches(RefCell<Vec<Batch>>);
+pub(crate) struct Batches(RefCell<Vec<Option<Batch>>>);
 
-/// An open batch; closed by its leader, or when that one is dropped.
+/// An open batch; closed by its leader, or when that one is dropped: before its entry leaves the queue.
 pub(super) struct Open<'a> {
     batches: &'a Batches,
-    ticket: u64,
+    at: usize,
 }
 
 impl Batches {
-    /// Opens a batch whose leader has `ticket` in the queue for its row.
-    pub(super) fn open(&self, io: &Io, ticket: u64, part: Part, fua: bool) -> Open<'_> {
+    /// Opens a batch whose leader has the entry `key` in the queue for its row.
+    pub(super) fn open(&self, io: &Io, key: RangeKey, part: Part, fua: bool) -> Open<'_> {
+        let (hull, bytes) = (part.range(), part.memory.len() as u64);
         let parts = smallvec::smallvec![part];
-        self.0.borrow_mut().push(Batch { ticket, parts, fua, followers: Vec::new(), io: io.clone() });
-        Open { batches: self, ticket }
+        let (mut batches, at) = (self.0.borrow_mut(), key.index());
+        if at >= batches.len() {
+            batches.resize_with(at + 1, || None);
+        }
+        batches[at] = Some(Batch { parts, hull, bytes, fua, followers: Vec::new(), io: io.clone() });
+        Open { batches: self, at }
     }
 
-    /// Joins the batch of that ticket if it is open and holds nothing that `part` overlaps; waits for its result.
-    /// `None` if it can't be joined.
+    /// Joins the batch whose leader has that entry, if it is open and holds nothing that `part` overlaps; waits for its
+    /// result. `None` if it can't be joined.
     pub(super) async fn join(
         &self,
         io: &Io,
-        ticket: u64,
+        key: RangeKey,
         part: &Part,
         fua: bool,
     ) -> Option<Result<(), VolumeError>> {
         let follower = {
             let mut batches = self.0.borrow_mut();
-            let batch = batches.iter_mut().find(|batch| batch.ticket == ticket)?;
-            if batch.parts.iter().any(|other| other.overlaps(part)) {
+            let batch = batches.get_mut(key.index())?.as_mut()?;
+            if batch.overlaps(part) {
                 return None;
             }
             let follower = Rc::new(Follower { task: io.current_task(), result: Cell::new(None) });
-            batch.parts.push(part.clone());
+            batch.add(part.clone());
             batch.fua |= fua;
             batch.followers.push(Rc::clone(&follower));
             follower
@@ -110,26 +134,18 @@ impl Batches {
 impl Open<'_> {
     /// Bytes that have gathered.
     pub(super) fn bytes(&self) -> u64 {
-        let batches = self.batches.0.borrow();
-        let batch = batches.iter().find(|batch| batch.ticket == self.ticket);
-        batch.map_or(0, |batch| batch.parts.iter().map(|part| part.memory.len() as u64).sum())
+        self.batches.0.borrow()[self.at].as_ref().map_or(0, |batch| batch.bytes)
     }
 
     /// Nobody joins any more.
     pub(super) fn close(self) -> Option<Batch> {
-        let mut batches = self.batches.0.borrow_mut();
-        let at = batches.iter().position(|batch| batch.ticket == self.ticket)?;
-        Some(batches.swap_remove(at))
+        self.batches.0.borrow_mut()[self.at].take()
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        let mut batches = self.batches.0.borrow_mut();
-        if let Some(at) = batches.iter().position(|batch| batch.ticket == self.ticket) {
-            let batch = batches.swap_remove(at);
-            drop(batches);
-            drop(batch);
-        }
+        let batch = self.batches.0.borrow_mut()[self.at].take();
+        drop(batch);
     }
 }

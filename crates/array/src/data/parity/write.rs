@@ -75,13 +75,15 @@ impl Parity {
     pub(super) async fn write_part(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
         let (row, start) = (offset / self.map.row_data_bytes(), offset % self.map.row_data_bytes());
         let part = Part { start, memory: from.clone() };
-        if let Some(ticket) = self.locks.last_over(&(row..row + 1))
-            && let Some(result) = self.batches.join(&self.core.io, ticket, &part, fua).await
+        let last = self.locks.last_over(&(row..row + 1));
+        if let Some(last) = last
+            && let Some(result) = self.batches.join(&self.core.io, last, &part, fua).await
         {
             return result;
         }
-        let held = self.locks.enter(row..row + 1, Hold::Exclusive);
-        let open = self.batches.open(&self.core.io, held.ticket(), part, fua);
+        // Whoever could not join has not waited, so that what was last still is.
+        let held = self.locks.enter_after(row..row + 1, Hold::Exclusive, last);
+        let open = self.batches.open(&self.core.io, held.key(), part, fua);
         if self.writers.expects_company() {
             // Those that are about to write to this row get their chance to join; and again while they come.
             for _ in 0..MOST_TURNS {
