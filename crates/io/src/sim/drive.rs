@@ -8,6 +8,7 @@ use super::model::Model;
 use super::rng::Rng;
 use super::timing::Timing;
 use crate::op::{MemberInfo, OpError, OpKey, OpKind, Probe, Segment};
+use crate::ranges::{RangeKey, Ranges};
 
 /// As Linux numbers it.
 const EIO: i32 = 5;
@@ -21,8 +22,8 @@ pub(super) struct Drive {
     pub(super) timing: Timing,
     pub(super) disk: Disk,
     pub(super) faults: Faults,
-    /// Changes under way: first byte, end.
-    pub(super) changing: Vec<(OpKey, u64, u64)>,
+    /// Changes under way.
+    pub(super) changing: Ranges<OpKey>,
     /// Operations that it was given.
     pub(super) given: u64,
     /// Flushes under way that will fail.
@@ -40,6 +41,8 @@ pub(super) struct Flying {
     pub(super) covers: u64,
     /// A flush that the drive will not carry out.
     pub(super) fails: bool,
+    /// Of a change: its place among those under way.
+    pub(super) changes: Option<RangeKey>,
 }
 
 impl Flying {
@@ -70,7 +73,7 @@ impl Drive {
             timing: Timing::new(model, bytes),
             disk: Disk::new(bytes, unit, unwritten),
             faults: Faults::default(),
-            changing: Vec::new(),
+            changing: Ranges::default(),
             given: 0,
             failing: 0,
         }

@@ -1,6 +1,7 @@
 //! What is to happen and when: operations on their way, faults to come, the end of the power.
 
 use core::cmp::Reverse;
+use core::ops::Range;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
@@ -11,6 +12,7 @@ use super::trace::{Trace, bytes_of, words};
 use super::{Hostility, Overlap, Overlaps};
 use crate::memory::Pipes;
 use crate::op::{Completion, MemberId, OpError, OpKey, OpKind, OpView, SocketId};
+use crate::ranges::RangeKey;
 use crate::task::{Scheduler, TaskId};
 
 /// As Linux numbers it.
@@ -117,7 +119,7 @@ impl World {
         let was_there = !faults.gone;
         change(&mut faults);
         if was_there && faults.gone {
-            self.let_land(member, |_, _| true);
+            self.let_land(member, 0..u64::MAX);
         }
         let drive = &mut self.drives[member.0 as usize];
         drive.faults = faults;
@@ -165,13 +167,14 @@ impl World {
         };
         drive.given += 1;
         let covers = drive.disk.newest_write();
-        let flying = Flying { kind: op.kind, segments: op.segments, len: op.len, covers, fails: false };
+        let mut flying =
+            Flying { kind: op.kind, segments: op.segments, len: op.len, covers, fails: false, changes: None };
         if let Some(bug) = misaligned(drive, &op) {
             self.bug = Some(bug);
             self.completed.push(Completion { key, result: Err(OpError::Medium(EINVAL)) });
             return;
         }
-        self.note_overlaps(member, key, &flying);
+        flying.changes = self.note_change(member, key, &flying);
         let at = key.0 as usize;
         if at >= self.flying.len() {
             self.flying.resize(at + 1, None);
@@ -182,25 +185,28 @@ impl World {
         }
     }
 
-    fn note_overlaps(&mut self, member: MemberId, key: OpKey, op: &Flying) {
-        let Some((offset, len, _)) = op.change() else { return };
-        let (end, changing) = (offset.saturating_add(len), &mut self.drives[member.0 as usize].changing);
-        if self.hostility.overlaps != Overlaps::Allowed {
-            let over = changing.iter().find(|&&(_, start, until)| start < end && offset < until);
-            if let Some(&(first, start, until)) = over {
-                let kind = |key: OpKey| self.flying[key.0 as usize].map_or(op.kind, |op| op.kind);
-                let overlap = Overlap {
-                    first: (kind(first), start..until),
-                    second: (op.kind, offset..end),
-                    step: self.steps,
-                };
-                if self.hostility.overlaps == Overlaps::Panic {
-                    self.bug = Some(format!("writes in flight overlap: {overlap:?}"));
-                }
-                self.overlaps.push(overlap);
+    /// Notes what is under way now, and whether it overlaps what is.
+    fn note_change(&mut self, member: MemberId, key: OpKey, op: &Flying) -> Option<RangeKey> {
+        let (offset, len, _) = op.change()?;
+        let range = offset..offset.saturating_add(len);
+        let changing = &mut self.drives[member.0 as usize].changing;
+        let over = || changing.over(&range).first().map(|&first| *changing.get(first));
+        if self.hostility.overlaps != Overlaps::Allowed
+            && changing.last_over(&range).is_some()
+            && let Some(first) = over().and_then(|first| self.flying[first.0 as usize])
+            && let Some((start, len, _)) = first.change()
+        {
+            let overlap = Overlap {
+                first: (first.kind, start..start.saturating_add(len)),
+                second: (op.kind, range.clone()),
+                step: self.steps,
+            };
+            if self.hostility.overlaps == Overlaps::Panic {
+                self.bug = Some(format!("writes in flight overlap: {overlap:?}"));
             }
+            self.overlaps.push(overlap);
         }
-        changing.push((key, offset, end));
+        Some(changing.insert(range, key))
     }
 
     /// An operation has its channel.
@@ -287,15 +293,13 @@ impl World {
         let Some(op) = self.flying[key as usize].take() else { return };
         if let OpKind::Read { offset, .. } = op.kind {
             // What is being written may be seen in part.
-            let end = offset.saturating_add(op.len);
-            let over = |start: u64, until: u64| start < end && offset < until;
-            if self.drives[member.0 as usize].changing.iter().any(|&(_, start, until)| over(start, until)) {
-                self.let_land(member, over);
-            }
+            self.let_land(member, offset..offset.saturating_add(op.len));
         }
         let drive = &mut self.drives[member.0 as usize];
         let result = drive.perform(&op, &self.hostility, &mut self.rng);
-        drive.changing.retain(|&(of, ..)| of.0 != key);
+        if let Some(change) = op.changes {
+            drive.changing.remove(change);
+        }
         let next = drive.timing.leave();
         let (kind, value) = match result {
             Ok(value) => (0, value),
@@ -329,12 +333,15 @@ impl World {
         }
     }
 
-    /// Changes under way on a drive take their effect in part, before their time: those that `which` names by their first
-    /// byte and their end.
-    fn let_land(&mut self, member: MemberId, which: impl Fn(u64, u64) -> bool) {
+    /// Changes under way on a drive that overlap a range take their effect in part, before their time.
+    fn let_land(&mut self, member: MemberId, range: Range<u64>) {
         let drive = &mut self.drives[member.0 as usize];
-        for (key, start, end) in drive.changing.clone() {
-            if let Some(op) = self.flying[key.0 as usize].filter(|_| which(start, end)) {
+        if drive.changing.last_over(&range).is_none() {
+            return;
+        }
+        for change in drive.changing.over(&range) {
+            let key = *drive.changing.get(change);
+            if let Some(op) = self.flying[key.0 as usize] {
                 drive.cut_off(&op, false, &mut self.rng);
             }
         }
