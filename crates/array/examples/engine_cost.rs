@@ -84,7 +84,7 @@ fn measure(subject: &Subject, seconds: f64) -> (f64, f64) {
     let array = Target::Array(Array::volatile(&io, geometry, devices, Config::default()));
     let bare = Target::Bare { io: io.clone(), members: [ids[0]].into(), size: MEMBER };
     let pool = io.pool(DEPTH * subject.len);
-    let request = Request { len: subject.len, write: subject.write, sequential: false };
+    let request = Request { len: subject.len, write: subject.write, sequential: false, together: false };
     let [ours, bare] = take_turns(&io, &pool, request, DEPTH, [&array, &bare], seconds);
     (median(ours), median(bare))
 }

@@ -53,7 +53,7 @@ fn subjects() -> Vec<Subject> {
 
 /// What is asked of an array that has lost `lost` members, and how many at a time.
 fn requests(subject: &Subject, lost: usize) -> Vec<(&'static str, Request, usize)> {
-    let request = |len, write, sequential| Request { len, write, sequential };
+    let request = |len, write, sequential| Request { len, write, sequential, together: false };
     let mut requests = vec![
         ("1M sequential read", request(1 << 20, false, true), 8),
         ("4K random read", request(4 << 10, false, false), 32),

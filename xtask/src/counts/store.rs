@@ -12,7 +12,7 @@ use super::table::nearly_above;
 const HEAD: &str = "\
 # Instructions for each operation of the hot paths, as callgrind counts them: `cargo xtask counts` compares.
 #
-# `base` is the count at `commit`; `absent` says why that commit does not have the path. A count more than 3 % above the
+# `base` is the count at `commit`; `absent` says why there is none. A count more than 3 % above the
 # base is refused, unless `accepted` holds it with the reasons for it: then it may be 3 % above that. What raises a count
 # comes with a reason, here and in the commit. `cargo xtask counts --update` puts the counts of now here,
 # `cargo xtask counts --base` counts `commit` anew, with another compiler, say.

@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) len: usize,
     pub(crate) write: bool,
     pub(crate) sequential: bool,
+    /// All requests move the same memory, which is in cache then however many there are.
+    pub(crate) together: bool,
 }
 
 impl Target {
@@ -66,10 +68,15 @@ impl Target {
         let rounds = count.div_ceil(depth);
         let began = processor_time();
         io.block_on(async {
+            let one = if request.together { Some(pool.alloc(request.len).await) } else { None };
             let slots = (0..depth).map(|slot| {
                 let (target, pool, ahead) = (self.clone(), pool.clone(), Rc::clone(&ahead));
+                let one = one.clone();
                 io.spawn(async move {
-                    let buf = Rc::new(pool.alloc(request.len).await);
+                    let buf = match one {
+                        Some(one) => one,
+                        None => pool.alloc(request.len).await,
+                    };
                     let mut state = slot as u64 + 1;
                     for _ in 0..rounds {
                         let place = if request.sequential {

@@ -1,9 +1,10 @@
-//! Requests to arrays, and to the bare reactor.
+//! Requests to arrays, in memory and in the sim, and to the bare reactor.
 
 use std::rc::Rc;
 
 use brindle_array::{Array, Config, Device, Volume};
 use brindle_io::memory::Memory;
+use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Io, MemberId, Slice};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
@@ -17,6 +18,8 @@ const SMALL: u64 = 4 << 10;
 /// Requests in flight.
 const DEPTH: usize = 32;
 const MANY: usize = 2048;
+/// Requests in flight where a request is to cost no more for there being many.
+const DEEP: usize = 2048;
 /// Of requests that compute much.
 const FEW: usize = 256;
 
@@ -185,9 +188,11 @@ fn requests(shape: Shape) -> Vec<HotPath> {
     };
     let small = |kind| Request::new(kind, SMALL, DEPTH);
     let large = |kind| Request::new(kind, shape.row, DEPTH);
+    let deep = Request::new(Kind::Write, SMALL, DEEP);
     let mut paths = vec![
         path("4K read".into(), MANY, None, small(Kind::Read)),
         path("4K write".into(), MANY, None, small(Kind::Write)),
+        path(format!("4K write, {DEEP} in flight"), 2 * DEEP, None, deep),
         path(format!("{row}K read"), FEW, None, large(Kind::Read)),
         path(format!("{row}K write"), FEW, None, large(Kind::Write)),
         path("flush".into(), MANY, None, Request::new(Kind::Flush, SMALL, 1)),
@@ -199,6 +204,32 @@ fn requests(shape: Shape) -> Vec<HotPath> {
     paths
 }
 
+/// 4K writes to arrays of twelve drives that only take their time, few and many in flight. The model of the drives is
+/// counted with the array: RAID 0 tells what it takes.
+pub(crate) fn sim_paths() -> Vec<HotPath> {
+    let levels = [("RAID 0 x12", Level::Raid0), ("RAID 10 x12", Level::Raid10), ("RAID 6 x12", Level::Raid6)];
+    let depths = [(DEPTH, String::new()), (DEEP, format!(", {DEEP} in flight"))];
+    let each = shapes().into_iter().filter_map(|shape| {
+        let (name, _) = levels.into_iter().find(|&(_, level)| level == shape.level)?;
+        Some(Shape { name, members: 12, ..shape })
+    });
+    each.flat_map(|shape| {
+        depths.clone().map(|(depth, deep)| HotPath {
+            name: format!("{} in the sim, 4K write{deep}", shape.name),
+            count: 2 * DEEP,
+            world: Box::new(move || {
+                let sim = Sim::new(1);
+                let ids = (0..shape.members).map(|_| sim.add_hollow_drive(Model::nvme(), MEMBER));
+                let devices = ids.map(|id| Some(Device { id, data_offset: 0 })).collect();
+                let io = Io::new(Box::new(sim));
+                let array = array_of(&io, shape, devices);
+                run(io, Target::Array(array), Request::new(Kind::Write, SMALL, depth))
+            }),
+        })
+    })
+    .collect()
+}
+
 /// An array on null members of `memory`, without the role `lost`.
 pub(crate) fn array(memory: &Memory, shape: Shape, lost: Option<u16>) -> (Io, Array) {
     let device = |role| {
@@ -207,10 +238,14 @@ pub(crate) fn array(memory: &Memory, shape: Shape, lost: Option<u16>) -> (Io, Ar
     };
     let devices = (0..shape.members as u16).map(device).collect();
     let io = Io::new(Box::new(memory.clone()));
+    let array = array_of(&io, shape, devices);
+    (io, array)
+}
+
+fn array_of(io: &Io, shape: Shape, devices: Vec<Option<Device>>) -> Array {
     let geometry = Geometry::new(shape.level, shape.layout, CHUNK, &vec![MEMBER; shape.members])
         .expect("the table's shapes are possible");
-    let array = Array::volatile(&io, geometry, devices, Config::default());
-    (io, array)
+    Array::volatile(io, geometry, devices, Config::default())
 }
 
 /// Slots that each do one request after the other, as those of an export.

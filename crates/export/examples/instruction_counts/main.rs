@@ -27,6 +27,7 @@ pub(crate) struct HotPath {
 
 fn main() {
     let paths = arrays::bare().into_iter().chain(arrays::paths()).chain(wire::paths());
+    let paths = paths.chain(arrays::sim_paths());
     for HotPath { name, count, world } in paths {
         let run = world();
         // Tables and buffers grow to their size.

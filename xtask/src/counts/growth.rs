@@ -1,0 +1,58 @@
+//! What must cost the same whether few or many are in flight.
+
+use super::callgrind::Count;
+
+/// What the name of a path ends with that is the path of the name before it with many in flight.
+const DEEP: &str = ", 2048 in flight";
+/// Per cent of what the path takes otherwise, at most.
+const MOST: u64 = 130;
+/// In the sim the model of the drives is counted with the array: what that grows by is taken from these two.
+const SIM: (&str, &str) = ("in the sim", "RAID 0 x12 in the sim, 4K write");
+
+/// What grows with the number in flight, in words.
+pub(crate) fn complaints(counts: &[Count]) -> Vec<String> {
+    let of = |name: &str| counts.iter().find(|count| count.name == name).map(|count| count.instructions);
+    let growth = |name: &str| Some((of(&format!("{name}{DEEP}"))?, of(name)?));
+    let grown = |count: &Count| {
+        let name = count.name.strip_suffix(DEEP)?;
+        let Some((deep, few)) = growth(name) else {
+            return Some(format!("{name}: counted with many in flight only"));
+        };
+        let (more, less) = if name.contains(SIM.0) { growth(SIM.1).unwrap_or((1, 1)) } else { (1, 1) };
+        let grows =
+            u128::from(deep) * u128::from(less) * 100 > u128::from(few) * u128::from(more) * u128::from(MOST);
+        grows.then(|| format!("{name}: {few}, and {deep} with 2048 in flight: more than {MOST} % of it"))
+    };
+    counts.iter().filter_map(grown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(counts: &[(&str, u64)]) -> Vec<String> {
+        let counts = counts.iter().map(|&(name, instructions)| Count { name: name.to_owned(), instructions });
+        complaints(&counts.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn many_in_flight_may_cost_a_third_more_at_most() {
+        assert!(told(&[("a", 100), ("a, 2048 in flight", 130), ("b", 7)]).is_empty());
+        assert_eq!(told(&[("a", 100), ("a, 2048 in flight", 131)]).len(), 1);
+        assert_eq!(told(&[("a, 2048 in flight", 131)]).len(), 1);
+    }
+
+    #[test]
+    fn what_the_drives_of_the_sim_grow_by_is_not_held_against_the_array() {
+        let sim = |few, deep| {
+            told(&[
+                ("RAID 0 x12 in the sim, 4K write", 100),
+                ("RAID 0 x12 in the sim, 4K write, 2048 in flight", 120),
+                ("RAID 6 x12 in the sim, 4K write", few),
+                ("RAID 6 x12 in the sim, 4K write, 2048 in flight", deep),
+            ])
+        };
+        assert!(sim(1000, 1560).is_empty());
+        assert_eq!(sim(1000, 1561).len(), 1);
+    }
+}
