@@ -8,6 +8,7 @@ use std::rc::{Rc, Weak};
 use brindle_io::{Io, Slice};
 
 use crate::config::Config;
+use crate::intent::{Intent, Writing};
 use crate::keeper::Keeper;
 use crate::members::Members;
 use crate::patience::Ration;
@@ -29,6 +30,7 @@ pub(crate) struct Core {
     pub(crate) io: Io,
     pub(crate) members: Rc<Members>,
     pub(crate) keeper: Rc<Keeper>,
+    pub(crate) intent: Intent,
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) ties: Ties,
@@ -63,6 +65,7 @@ impl Core {
             ration: Ration::default(),
             zeroes: OnceCell::new(),
             when_cramped: OnceCell::new(),
+            intent: Intent::DirtyMark,
             me: me.clone(),
             members,
             keeper,
@@ -70,6 +73,16 @@ impl Core {
             limits,
             ties,
         })
+    }
+
+    /// A change of `len` bytes of the array begins: returns once members may be changed.
+    #[inline]
+    pub(crate) fn begin(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<Writing<'_>, VolumeError>> {
+        Writing::begin(self.intent, &self.keeper, offset..offset + len)
     }
 
     /// Refuses what no member could do.

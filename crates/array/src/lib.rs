@@ -13,6 +13,7 @@ mod detail;
 mod door;
 mod errors;
 mod events;
+mod intent;
 mod journal;
 mod keeper;
 mod members;

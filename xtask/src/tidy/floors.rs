@@ -21,6 +21,7 @@ const ARRAY: &[&[&str]] = &[
     &["errors", "events", "patience", "scratch", "volume"],
     &["assembly", "config", "members", "nest"],
     &["create", "keeper", "refusal"],
+    &["intent"],
     &["core"],
     &["door", "presence"],
     &["data", "reshape"],

@@ -15,32 +15,12 @@ use brindle_io::{OpError, Slice};
 use crate::core::Core;
 use crate::door::Done;
 use crate::events::Cause;
-use crate::keeper::Keeper;
 use crate::members::Device;
 use crate::volume::VolumeError;
 
 /// A member that gave this error has lost what it held: there is nothing to mend.
 pub(crate) fn is_lost(error: OpError) -> bool {
     matches!(error, OpError::Gone | OpError::Truncated)
-}
-
-/// A change of the array in progress; the keeper waits for its end before it calls the array clean.
-pub(crate) struct Writing<'a>(&'a Keeper);
-
-impl<'a> Writing<'a> {
-    /// Returns once members may be changed.
-    #[inline]
-    pub(crate) async fn begin(keeper: &'a Keeper) -> Result<Self, VolumeError> {
-        keeper.write_begins().await?;
-        Ok(Self(keeper))
-    }
-}
-
-impl Drop for Writing<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.write_ends();
-    }
 }
 
 impl Core {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use brindle_io::Slice;
 use brindle_layout::Striped;
 
+use super::is_lost;
 use super::spans::Spans;
-use super::{Writing, is_lost};
 use crate::core::Core;
 use crate::door::{Done, MemberOps, Moved};
 use crate::volume::{VolumeError, ZeroOptions};
@@ -70,7 +70,7 @@ impl Stripes {
 
     #[inline]
     pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, from.len() as u64).await?;
         let first = self.map.locate(offset);
         let mut group = self.ask();
         if first.len >= from.len() as u64 {
@@ -106,7 +106,7 @@ impl Stripes {
         if !self.core.limits.discard {
             return Ok(());
         }
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, len).await?;
         self.core.door(self.moved.as_ref()).discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Stripes {
         options: ZeroOptions,
     ) -> Result<(), VolumeError> {
         self.core.check_zeroes(options)?;
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, len).await?;
         let door = self.core.door(self.moved.as_ref());
         door.zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
     }

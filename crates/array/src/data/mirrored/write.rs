@@ -3,7 +3,6 @@
 use brindle_io::Slice;
 
 use super::Mirror;
-use crate::data::Writing;
 use crate::data::lock::Hold;
 use crate::data::spans::Spans;
 use crate::volume::{VolumeError, ZeroOptions};
@@ -11,7 +10,7 @@ use crate::volume::{VolumeError, ZeroOptions};
 impl Mirror {
     #[inline]
     pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, from.len() as u64).await?;
         // Overlapping writes go one after the other, or copies could keep different ones.
         let _held = self.locks.acquire(offset..offset + from.len() as u64, Hold::Exclusive).await;
         let mut group = self.ask();
@@ -47,7 +46,7 @@ impl Mirror {
         if !self.core.limits.discard {
             return Ok(());
         }
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, len).await?;
         let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
         self.door().discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
         Ok(())
@@ -60,7 +59,7 @@ impl Mirror {
         options: ZeroOptions,
     ) -> Result<(), VolumeError> {
         self.core.check_zeroes(options)?;
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, len).await?;
         let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
         self.door().zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
     }

@@ -50,19 +50,20 @@ impl Parity {
     ) -> Result<Tried, VolumeError> {
         let (anew, others): (Bands, Bands) =
             bands.iter().copied().partition(|band| band.way == Way::Reconstruct);
+        let window = Window::of_row(job.number, cols.clone());
         let mut group = self.ask();
         self.write_made(job, health, &anew, &blocks, &mut group);
-        let parity = group.submit().await;
+        let parity = self.commit(&window, group).await?;
         let mut rest = Done::default();
         if !self.is_kept_by_any(&parity) {
             let mut group = self.ask();
             self.write_data(job, &mut group);
             self.write_made(job, health, &others, &blocks, &mut group);
-            rest = group.submit().await;
+            rest = self.commit(&window, group).await?;
         }
         let both = Both { parity, rest };
         let Some((sent, outcome)) = self.short_of_room(&both) else {
-            self.settle_both(&both, Window::of_row(job.number, cols.clone()).range(&self.map)).await?;
+            self.settle_both(&both, window.range(&self.map)).await?;
             return self.settle_bands(job, bands);
         };
         if sent == Sent::All {
@@ -152,7 +153,7 @@ impl Parity {
         {
             group.write(device, offset, &planes.block(role, job.number), false);
         }
-        group.submit().await.ok().ok()
+        self.commit(window, group).await.ok()?.ok().ok()
     }
 
     /// Computes the lost block and parity that agree with the data that is there, from planes that hold it.

@@ -69,7 +69,7 @@ impl Parity {
             self.add_full_data(&full, row, &mut group);
             self.add_full_parity(&full, row, &mut group);
         }
-        let outcome = group.submit().await;
+        let outcome = self.commit(window, group).await?;
         drop(full);
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
         self.settle_window(window)
@@ -89,12 +89,12 @@ impl Parity {
         }
         let mut group = self.ask();
         window.rows.clone().for_each(|row| self.add_full_parity(&full, row, &mut group));
-        let parity = group.submit().await;
+        let parity = self.commit(window, group).await?;
         let mut rest = Done::default();
         if !self.is_kept_by_any(&parity) {
             let mut group = self.ask();
             window.rows.clone().for_each(|row| self.add_full_data(&full, row, &mut group));
-            rest = group.submit().await;
+            rest = self.commit(window, group).await?;
         }
         let both = Both { parity, rest };
         let Some((sent, outcome)) = self.short_of_room(&both) else {

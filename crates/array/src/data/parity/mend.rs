@@ -68,14 +68,12 @@ impl Parity {
     /// plane behind the members'. Gives the members that still can't read theirs.
     pub(super) async fn mend(&self, window: &Window, planes: &Planes, bad: &Bad, ailing: &mut Ailing) -> Bad {
         let mut left = Bad::default();
-        let offset = window.offset(&self.map, window.rows.start);
         for (role, why) in bad.iter() {
             if planes.are_lent() {
                 left.add(role, OpError::TimedOut);
                 continue;
             }
-            let (good, spare) = (planes.all(role), planes.all(self.width()));
-            if !self.door().mend_place(role, offset, why, &good, &spare, ailing).await {
+            if !self.commit_mended(window, role, why, planes, ailing).await {
                 left.add(role, why);
             }
         }

@@ -6,6 +6,7 @@
 mod apart;
 mod bad;
 mod batch;
+mod commit;
 mod full;
 mod mend;
 mod plan;

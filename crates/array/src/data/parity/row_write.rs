@@ -62,6 +62,11 @@ pub(super) fn parity_blocks(row: &Row) -> impl Iterator<Item = (u16, u16)> {
 }
 
 impl Blocks {
+    /// The columns that they are of.
+    pub(super) fn cols(&self) -> Range<u64> {
+        self.lo..self.lo + self.width
+    }
+
     fn range(&self, block: u16, band: &Band) -> Range<usize> {
         let start = u64::from(block) * self.width + band.lo - self.lo;
         start as usize..(start + band.hi - band.lo) as usize
@@ -246,11 +251,11 @@ impl Parity {
         let mut group = self.ask();
         self.write_data(job, &mut group);
         self.write_made(job, &health, &bands, &blocks, &mut group);
-        let outcome = group.submit().await;
+        let window = Window::of_row(job.number, cols.clone());
+        let outcome = self.commit(&window, group).await?;
         if self.lacks_room(&health, &outcome) {
             return Box::pin(self.undo_bands(job, &health, &bands, &blocks, &outcome)).await;
         }
-        let window = Window::of_row(job.number, cols.clone());
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
         self.settle_bands(job, &bands)
     }
@@ -391,11 +396,10 @@ impl Parity {
                 group.write(device, offset, &part, job.fua);
             }
         }
-        let outcome = group.submit().await;
+        let outcome = self.commit(&window, group).await?;
         if self.lacks_room(health, &outcome) {
             return Box::pin(self.undo_rebuilt(job, cols, health, bands, &planes, &outcome)).await;
         }
-        let window = Window::of_row(job.number, cols.clone());
         self.core.settle_range(&outcome, true, window.range(&self.map)).await?;
         self.settle_bands(job, bands)
     }

@@ -56,7 +56,7 @@ impl Parity {
         let mut whole: SmallVec<[u64; 8]> = SmallVec::new();
         let repairs = self.compare(window, planes, mode, report, &mut whole);
         if !repairs.is_empty() {
-            let outcome = repairs.submit().await;
+            let outcome = self.commit(window, repairs).await?;
             match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
                 // It is made true once there is room.
                 Err(VolumeError::Member(OpError::NoSpace)) => {
@@ -259,7 +259,7 @@ impl Parity {
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
         group.write(device, window.offset(&self.map, window.rows.start), &planes.all(role), false);
-        let outcome = group.submit().await;
+        let outcome = self.commit(window, group).await?;
         self.core.settle_writes(&outcome, true).await?;
         Ok(outcome.ok()?)
     }

@@ -78,7 +78,8 @@ impl Parity {
             let parity = parity_blocks(&job.row).filter(|(kind, _)| health.makes(band, *kind));
             parity.for_each(|(kind, role)| add(role, kind));
         }
-        if !self.undo(&before, outcome).await {
+        let window = Window::of_row(job.number, blocks.cols());
+        if !self.undo(&window, &before, outcome).await {
             self.doubt_bands(job, &back, outcome);
         }
     }
@@ -114,14 +115,14 @@ impl Parity {
         for (_, role) in parity_blocks(&job.row).filter(|(kind, _)| health.writable[usize::from(*kind)]) {
             bands.iter().for_each(|band| add(role, band.lo, band.hi));
         }
-        if !self.undo(&before, outcome).await {
+        if !self.undo(&Window::of_row(job.number, cols.clone()), &before, outcome).await {
             self.doubt_bands(job, bands, outcome);
         }
         Err(self.end_without_room(outcome).await)
     }
 
     /// Writes back what members held. True if all of them hold it.
-    async fn undo(&self, before: &[Before], outcome: &Done) -> bool {
+    async fn undo(&self, window: &Window, before: &[Before], outcome: &Done) -> bool {
         let cramped = |role: u16| outcome.refused().iter().any(|refused| refused.role == role);
         let mut group = self.ask();
         for Before { role, offset, memory } in before {
@@ -129,7 +130,7 @@ impl Parity {
                 group.write(device, *offset, memory, false);
             }
         }
-        let written = group.submit().await;
+        let Ok(written) = self.commit(window, group).await else { return false };
         let expected = |refused: &Refused| self.core.waits_for_room(refused.error) && cramped(refused.role);
         written.refused().iter().all(expected) && self.hold(before.iter().filter(|b| cramped(b.role))).await
     }

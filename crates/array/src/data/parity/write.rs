@@ -9,7 +9,6 @@ use brindle_layout::ParityRows;
 
 use super::Parity;
 use super::batch::Part;
-use crate::data::Writing;
 use crate::data::lock::Hold;
 use crate::volume::VolumeError;
 
@@ -37,7 +36,7 @@ const MOST_TURNS: usize = 8;
 impl Parity {
     #[inline]
     pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, from.len() as u64).await?;
         let _counted = self.writers.enter();
         let cuts = Cuts::of(&self.map, offset, from.len() as u64);
         if cuts.full + cuts.tail == 0 {

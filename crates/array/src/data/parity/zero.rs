@@ -3,7 +3,6 @@
 use super::Parity;
 use super::window::Window;
 use super::write::Cuts;
-use crate::data::Writing;
 use crate::data::lock::Hold;
 use crate::volume::{VolumeError, ZeroOptions};
 
@@ -21,7 +20,7 @@ impl Parity {
         if options.fast_only && (cuts.head + cuts.tail > 0 || !self.core.zeroes_fast()) {
             return Err(VolumeError::Unsupported);
         }
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, len).await?;
         self.write_zero_part(offset, cuts.head, options.fua).await?;
         self.zero_full_rows(offset + cuts.head, cuts.full, options).await?;
         self.write_zero_part(offset + cuts.head + cuts.full, cuts.tail, options.fua).await?;
@@ -34,7 +33,7 @@ impl Parity {
         if cuts.full == 0 || !self.core.limits.discard || !self.core.zeroes_fast() {
             return Ok(());
         }
-        let _writing = Writing::begin(&self.core.keeper).await?;
+        let _writing = self.core.begin(offset, len).await?;
         self.zero_full_rows(offset + cuts.head, cuts.full, ZeroOptions::default()).await
     }
 
@@ -46,10 +45,8 @@ impl Parity {
             let rows = row..(row + step).min(end);
             let _held = self.locks.acquire(rows.clone(), Hold::Exclusive).await;
             rows.clone().try_for_each(|row| self.check_row(row))?;
-            let (from, bytes) = (self.map.row_offset(rows.start), self.map.row_offset(rows.end - rows.start));
-            let spans: Vec<_> = (0..self.width()).map(|role| (role, from, bytes)).collect();
             let window = Window { rows, cols: 0..self.map.chunk() };
-            self.door().zero_spans(&spans, options, window.range(&self.map)).await?;
+            self.commit_zeroes(&window, options).await?;
             self.settle_window(&window)?;
         }
         Ok(())
