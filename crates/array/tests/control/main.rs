@@ -24,3 +24,4 @@ mod reshape;
 mod resync;
 mod torn;
 mod unreadable;
+mod zeroes;
