@@ -184,6 +184,11 @@ pub struct Server {
     pub said: Value,
 }
 
+/// What a server said, but for members that were slow to be read.
+fn remarks(err: &str) -> Vec<&str> {
+    err.lines().filter(|line| !line.contains(" is slow: the others answer for it: read: ")).collect()
+}
+
 impl Server {
     /// Starts `brindle serve --json` and waits until it serves.
     ///
@@ -264,13 +269,15 @@ impl Server {
         }
     }
 
-    /// Ends it as a service manager does; it ends well and has nothing to remark.
+    /// Ends it as a service manager does; it ends well and has nothing to remark, but that this machine was too busy to
+    /// read a member in time: what is read then comes from the others.
     ///
     /// # Panics
     /// If not.
     #[track_caller]
     pub fn stop(self) {
-        assert_eq!(self.signal(Signal::TERM), (0, String::new()));
+        let (code, err) = self.signal(Signal::TERM);
+        assert_eq!((code, remarks(&err)), (0, vec![]));
     }
 
     /// As [`Server::stop`], of a server that has told of members which were failed by command, and of nothing else.
@@ -280,8 +287,9 @@ impl Server {
     #[track_caller]
     pub fn stop_after_failing(self, members: usize) {
         let (code, err) = self.signal(Signal::TERM);
-        let told = err.lines().filter(|line| line.contains("has failed") && line.ends_with("by command"));
-        assert!(code == 0 && told.count() == members && err.lines().count() == members, "{code}: {err}");
+        let by_command = |line: &&str| line.contains("has failed") && line.ends_with("by command");
+        let remarks = remarks(&err);
+        assert!(code == 0 && remarks.iter().all(by_command) && remarks.len() == members, "{code}: {err}");
     }
 
     /// Sends a signal and waits for the end: exit status (-1 for a signal) and what it said on standard error.
