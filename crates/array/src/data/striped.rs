@@ -8,7 +8,7 @@ use brindle_layout::Striped;
 use super::is_lost;
 use super::spans::Spans;
 use crate::core::Core;
-use crate::door::{Done, MemberOps, Moved};
+use crate::door::{Done, Door, MemberOps, Moved};
 use crate::volume::{VolumeError, ZeroOptions};
 
 /// An array in which each byte is on one member.
@@ -27,8 +27,13 @@ impl Stripes {
     }
 
     #[inline]
+    fn door(&self) -> Door<'_> {
+        self.core.door(self.moved.as_ref())
+    }
+
+    #[inline]
     fn ask(&self) -> MemberOps<'_> {
-        self.core.door(self.moved.as_ref()).ask()
+        self.door().ask()
     }
 
     /// One operation per member: the group joins what is contiguous there.
@@ -107,7 +112,7 @@ impl Stripes {
             return Ok(());
         }
         let _writing = self.core.begin(offset, len).await?;
-        self.core.door(self.moved.as_ref()).discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
+        self.door().discard_rounds(offset, len, |at, len| self.spans(at, len)).await;
         Ok(())
     }
 
@@ -119,8 +124,7 @@ impl Stripes {
     ) -> Result<(), VolumeError> {
         self.core.check_zeroes(options)?;
         let _writing = self.core.begin(offset, len).await?;
-        let door = self.core.door(self.moved.as_ref());
-        door.zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
+        self.door().zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
     }
 
     /// Where a range lies.
