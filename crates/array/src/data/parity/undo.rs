@@ -29,8 +29,7 @@ struct Before {
 impl Parity {
     /// A write to a row that lacks a member was not carried out for want of room, and for no other reason.
     pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
-        let spoilt = || health.careful || health.writable == [false, false];
-        !outcome.is_ok() && spoilt() && self.is_cramped(outcome)
+        self.is_cramped(outcome) && (health.careful || health.writable == [false, false])
     }
 
     /// Nothing but room is missing.
