@@ -111,7 +111,7 @@ fn twice(shape: &Shape, seed: u64, stride: usize, tally: &mut Tally) {
 fn the_power_goes_at_every_step_and_again_at_every_step_of_the_recovery() {
     let mut tally = Tally::default();
     let [raid1, raid10, _, _, raid5, _] = shapes();
-    let stride = if is_long() { 1 } else { 3 };
+    let stride = if is_long() { 1 } else { 5 };
     for (seed, shape) in (20..).zip([raid1, raid10, raid5]) {
         twice(&shape, seed, stride, &mut tally);
     }
@@ -122,7 +122,7 @@ fn the_power_goes_at_every_step_and_again_at_every_step_of_the_recovery() {
 #[test]
 fn the_power_goes_again_at_every_step_of_the_recovery_with_superblocks_of_every_kind() {
     let mut tally = Tally::default();
-    let stride = if is_long() { 43 } else { 97 };
+    let stride = if is_long() { 43 } else { 151 };
     let kinds = shapes().into_iter().flat_map(|shape| METADATA.map(|kind| (shape.clone(), kind)));
     for (number, (shape, (version, table))) in (0..).zip(kinds) {
         // The first cut at other steps with each.
@@ -138,7 +138,7 @@ fn a_drive_dies_in_the_recovery_and_the_power_goes_again() {
     for (seed, shape) in (30..).zip(shapes()) {
         let plan = least(&shape, seed);
         for first in 0..steps(&plan) {
-            let stride = if is_long() { 4 } else { 8 };
+            let stride = if is_long() { 4 } else { 12 };
             for at in (first % stride..100).step_by(stride as usize) {
                 let role = ((at + first) % plan.shape.members as u64) as u16;
                 let faults = vec![Vec::new(), vec![Planned { step: at, fault: Fault::Dies, role }]];
