@@ -13,7 +13,7 @@ use crate::keeper::Keeper;
 use crate::members::{Members, RoleState};
 use crate::placement::{Family, Placement, Split};
 use crate::reshape::Border;
-use crate::volume::{Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 /// A running array. A handle: cloning gives the same array.
 ///

@@ -13,7 +13,7 @@ use crate::keeper::Keeper;
 use crate::members::Members;
 use crate::patience::Ration;
 use crate::scratch::Scratch;
-use crate::volume::{Limits, VolumeError};
+use brindle_volume::{Limits, VolumeError};
 
 /// What the members' bytes are to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

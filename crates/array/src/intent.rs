@@ -7,7 +7,7 @@
 use core::ops::Range;
 
 use crate::keeper::Keeper;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// What is put on record, and so what is in doubt after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
 use crate::config::Config;
 use crate::refusal::OpenError;
 use crate::reshape::members;
-use crate::volume::Volume;
+use brindle_volume::Volume;
 
 const BLOCK: u64 = JOURNAL_BLOCK_BYTES as u64;
 

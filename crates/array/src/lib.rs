@@ -27,10 +27,11 @@ mod reshape;
 mod room;
 mod scratch;
 mod sync;
-mod volume;
 mod watch;
 
 pub use array::Array;
+/// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.
+pub use brindle_volume::Volume;
 pub use config::{Config, OnFull, ReadPolicy};
 pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
@@ -42,4 +43,3 @@ pub use open::{Access, OpenConfig};
 pub use patience::Patience;
 pub use refusal::OpenError;
 pub use sync::Progress;
-pub use volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, read_again};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use brindle_io::sync::join_all;
 use brindle_io::{Io, MemberId, MemberInfo, OpError, OpKind, Served, ServedOp, Slice};
 
-use crate::volume::{Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 /// Makes a volume a member that an array above can have, on the same executor.
 ///

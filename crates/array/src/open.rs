@@ -14,7 +14,7 @@ use crate::members::{Device, Members, RoleState};
 use crate::patience::Patience;
 use crate::refusal::OpenError;
 use crate::reshape::{self, Border};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// What may be done to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

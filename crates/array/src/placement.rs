@@ -11,7 +11,7 @@ use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::data::striped::Stripes;
 use crate::door::Moved;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// What a family of levels does with an array's bytes.
 #[allow(

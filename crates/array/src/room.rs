@@ -8,7 +8,7 @@ use brindle_layout::Family;
 use crate::array::{Array, Running};
 use crate::data::report::SyncMode;
 use crate::keeper::sync_len;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// How long to wait before what found no room is tried again; doubled each time, up to the most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

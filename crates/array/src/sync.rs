@@ -10,7 +10,7 @@ use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
 use crate::keeper::sync_len;
 use crate::placement::Family;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Bytes of a window, or the chunk where that is more.
 const WINDOW: u64 = 4 << 20;

@@ -1,6 +1,6 @@
 //! The engine, unchanged, in the sim world: virtual time, modelled drives that die, and runs that a seed replays.
 
-use brindle_array::{RoleState, Volume};
+use brindle_array::RoleState;
 use brindle_io::Duration;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
@@ -9,6 +9,7 @@ use brindle_testkit::load::Mix;
 use brindle_testkit::running::Running;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::world::{World, patient};
+use brindle_volume::Volume;
 
 const BLOCK: usize = 4096;
 const LANES: u64 = 8;

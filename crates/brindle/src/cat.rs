@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use brindle_array::{Array, Volume, VolumeError, read_again};
+use brindle_array::Array;
 use brindle_io::device::Access;
 use brindle_io::{Io, Pool, Slice, Task};
+use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::cli::Cat;
 use crate::failure::Failure;

@@ -75,7 +75,7 @@ pub(crate) enum Failure {
         /// What was being done.
         doing: &'static str,
         /// Why it failed.
-        source: brindle_array::VolumeError,
+        source: brindle_volume::VolumeError,
     },
     /// Something already stands on a member.
     #[error("{path}: carries {what}; use --force to overwrite it")]

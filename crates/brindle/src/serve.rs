@@ -9,12 +9,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brindle_array::{Array, Volume, VolumeError};
+use brindle_array::Array;
 use brindle_export::nbd;
 use brindle_io::Io;
 use brindle_io::device::Access;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile};
+use brindle_volume::{Volume, VolumeError};
 use serde_json::json;
 
 use crate::cli::{Serve, Tuning};

@@ -4,10 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
-use brindle_array::{Array, RoleState, Volume};
+use brindle_array::{Array, RoleState};
 use brindle_export::nbd;
 use brindle_io::sync::{Either, Event, race};
 use brindle_io::{Duration, Io};
+use brindle_volume::Volume;
 use serde_json::{Value, json};
 
 use crate::control::{Answer, Request};

@@ -11,11 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use brindle_array::{Limits, Volume, VolumeError, ZeroOptions};
 use brindle_export::nbd::{Config, Server};
 use brindle_io::device::{Access, Device};
 use brindle_io::uring::Uring;
 use brindle_io::{Group, Io, MemberId, MemberInfo, Slice};
+use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 /// One member, byte for byte.
 struct Plain {

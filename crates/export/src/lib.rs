@@ -1,4 +1,4 @@
-//! Servers that put a [`brindle_array::Volume`] on the wire, one module each.
+//! Servers that put a [`brindle_volume::Volume`] on the wire, one module each.
 //!
 //! They run as tasks of the volume's own executor: no thread, no lock, no file descriptor is known here. What has nothing
 //! to do with a protocol (who is let in, memory, patience) is in `session`, once for all of them.

@@ -5,7 +5,6 @@ mod support;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
-use brindle_array::{Allocation, Volume, VolumeError, ZeroOptions};
 use brindle_export::nbd::client::wire::{Head, Reply};
 use brindle_export::nbd::client::{Agreed, Breach, Client, ClientError, Handshake, Remote, Step};
 use brindle_export::nbd::proto::{
@@ -14,6 +13,7 @@ use brindle_export::nbd::proto::{
 };
 use brindle_io::{OpError, Pool, SocketId};
 use brindle_testkit::ram::Asked;
+use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 use proptest::prelude::*;
 use support::{Net, World, small};
 

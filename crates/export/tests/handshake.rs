@@ -2,11 +2,11 @@
 
 mod support;
 
-use brindle_array::Limits;
 use brindle_export::nbd::proto::{OptionHeader, OptionReplyHeader, info_code, option_code as code};
 use brindle_export::nbd::{AddExportError, Config};
 use brindle_io::Duration;
 use brindle_testkit::ram::RamVolume;
+use brindle_volume::Limits;
 use support::{World, go, meta, small};
 
 const UNSUP: u32 = 1 << 31 | 1;

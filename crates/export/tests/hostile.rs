@@ -7,7 +7,7 @@ mod support;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_array::{Allocation, Array, Limits, Volume, VolumeError, ZeroOptions};
+use brindle_array::Array;
 use brindle_export::nbd::client::{Remote, wire};
 use brindle_export::nbd::proto::{Request, option_code};
 use brindle_export::nbd::{Config, Server};
@@ -20,6 +20,7 @@ use brindle_testkit::oracle::Oracle;
 use brindle_testkit::random::Random;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::world::World;
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 use support::session;
 
 /// Clients of a run; each asks several things at once over one connection after the other.

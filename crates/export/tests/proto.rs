@@ -1,7 +1,7 @@
 //! The protocol's messages: no bytes make the parsers panic, and what is written is read back.
 
-use brindle_array::Limits;
 use brindle_export::nbd::proto::*;
+use brindle_volume::Limits;
 use proptest::prelude::*;
 
 fn limits() -> Limits {

@@ -2,12 +2,12 @@
 
 mod support;
 
-use brindle_array::{VolumeError, ZeroOptions};
 use brindle_export::nbd::Config;
 use brindle_export::nbd::proto::{Extent, Request, command_code as code, command_flags as flag, option_code};
 use brindle_io::OpError;
 use brindle_testkit::ram::{Asked, RamVolume};
 use brindle_testkit::random::Random;
+use brindle_volume::{VolumeError, ZeroOptions};
 use support::{Reply, World, go, small};
 
 const PERM: u32 = 1;

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::{Volume, VolumeError, ZeroOptions, read_again};
 use brindle_io::sync::join_all;
 use brindle_io::{Io, Pool};
+use brindle_volume::{Volume, VolumeError, ZeroOptions, read_again};
 
 use crate::load::{Load, Mix, Request};
 use crate::oracle::{Change, Oracle, Wrong};

@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_array::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 use brindle_io::{Io, PAGE, Slice};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::random::Random;
 

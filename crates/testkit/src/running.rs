@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, OpenConfig, SyncMode, SyncReport, Volume, VolumeError};
+use brindle_array::{Array, Config, Device, OpenConfig, SyncMode, SyncReport};
 use brindle_io::MemberId;
 use brindle_io::memory::Memory;
+use brindle_volume::{Volume, VolumeError};
 
 use crate::client::Client;
 use crate::oracle::Oracle;

@@ -4,11 +4,12 @@ use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidat
 use brindle_array::create::CreateSpec;
 use std::cell::Cell;
 
-use brindle_array::{Access, Array, OpenConfig, OpenError, Volume, VolumeError, read_again};
+use brindle_array::{Access, Array, OpenConfig, OpenError};
 use brindle_format::md::{SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Io, MemberId, OpError, Pool, Slice};
+use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::shape::{Shape, encoded, given, planned};
 

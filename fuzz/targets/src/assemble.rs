@@ -1,11 +1,12 @@
 //! Sets of hostile members. Input: options (1 byte), shape of a sound set (6), changes to it; the checksums are made true.
 
 use brindle_array::assembly::{AssembleOptions, Assembly, DeviceUse, assemble};
-use brindle_array::{Access, Array, OpenConfig, OpenError, Volume};
+use brindle_array::{Access, Array, OpenConfig, OpenError};
 use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
 use brindle_io::memory::Memory;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::{Family, Geometry};
+use brindle_volume::Volume;
 
 use crate::feed::Feed;
 use crate::sets::{Set, Shape};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
-use brindle_array::{Access, Array, OpenConfig, Volume};
+use brindle_array::{Access, Array, OpenConfig};
 use brindle_io::device::{self, Device};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, Pool};
@@ -14,6 +14,7 @@ use brindle_tests::files;
 use brindle_tests::golden::{self, Made};
 use brindle_tests::tools::{Missing, or_skip};
 use brindle_tests::vm::{MAX_DISKS, Vm};
+use brindle_volume::Volume;
 
 /// Writes to each array.
 const WRITES: usize = 60;

@@ -1,4 +1,5 @@
-//! Arrows between crates point down only: brindle, testkit > lab, planner, export > array > io, layout, parity, format.
+//! Arrows between crates point down only: brindle, testkit > lab, planner, export > array > volume > io, layout,
+//! parity, format.
 
 use crate::report::Offence;
 use crate::workspace::{Crate, Workspace};
@@ -12,12 +13,14 @@ pub(super) const TESTKIT: &str = "brindle-testkit";
 fn rank(name: &str) -> Option<u8> {
     Some(match name {
         "brindle-io" | "brindle-layout" | "brindle-parity" | "brindle-format" => 0,
-        "brindle-array" => 1,
-        "brindle-export" | "brindle-lab" | "brindle-planner" => 2,
+        // What is served, and nothing of who serves it or what it is made of: above the memory and the errors of `io`.
+        "brindle-volume" => 1,
+        "brindle-array" => 2,
+        "brindle-export" | "brindle-lab" | "brindle-planner" => 3,
         // Test support: beside the program, which must not use it. Tests of every crate may.
-        "brindle" | TESTKIT => 3,
+        "brindle" | TESTKIT => 4,
         // Tools stand above the product: they may use all of it and nothing may use them.
-        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 4,
+        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 5,
         _ => return None,
     })
 }
@@ -41,8 +44,9 @@ const IMPURE: [&str; 14] = [
     "tokio",
 ];
 
-/// Crates that must stay pure: the three below the engine, and the engine.
-pub(super) const PURE: [&str; 4] = ["brindle-layout", "brindle-parity", "brindle-format", "brindle-array"];
+/// Crates that must stay pure: the three below the engine, what a volume is, and the engine.
+pub(super) const PURE: [&str; 5] =
+    ["brindle-layout", "brindle-parity", "brindle-format", "brindle-volume", "brindle-array"];
 
 /// Checks ranks and impure third-party dependencies.
 pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
@@ -118,6 +122,7 @@ mod tests {
     #[test]
     fn arrows_down_are_allowed() {
         assert!(rules("brindle-array", &["brindle-io", "brindle-layout", "thiserror"]).is_empty());
+        assert!(rules("brindle-export", &["brindle-volume", "dev:brindle-array"]).is_empty());
         assert!(rules("brindle", &["brindle-export", "brindle-format", "libc"]).is_empty());
         assert!(rules("brindle-tests", &["brindle"]).is_empty());
     }
@@ -129,6 +134,7 @@ mod tests {
         assert_eq!(rules("brindle-format", &["brindle-layout"]), ["rank"]);
         assert_eq!(rules("brindle-io", &["dev:brindle-export"]), ["rank"]);
         assert_eq!(rules("brindle", &["xtask"]), ["rank"]);
+        assert_eq!(rules("brindle-volume", &["brindle-array"]), ["rank"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ type Building = (&'static str, &'static [&'static [&'static str]]);
 const BUILDINGS: [Building; 2] = [("crates/array/src", ARRAY), ("crates/io/src", IO)];
 
 const ARRAY: &[&[&str]] = &[
-    &["errors", "events", "patience", "scratch", "volume"],
+    &["errors", "events", "patience", "scratch"],
     &["assembly", "config", "members", "nest"],
     &["create", "keeper", "refusal"],
     &["intent"],

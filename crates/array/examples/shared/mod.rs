@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use brindle_array::{Array, Volume};
+use brindle_array::Array;
 use brindle_io::sync::join_all;
 use brindle_io::{Io, MemberId, Pool, Slice};
+use brindle_volume::Volume;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How often each target has its turn.

@@ -4,7 +4,7 @@ use brindle_io::OpError;
 
 use crate::core::Core;
 use crate::door::Refused;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 impl Core {
     /// Makes stable what every member in use was given. A flush shares the fate of those that are under way when it

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::door::Done;
 use crate::events::Cause;
 use crate::members::Device;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// A member that gave this error has lost what it held: there is nothing to mend.
 pub(crate) fn is_lost(error: OpError) -> bool {

@@ -8,7 +8,7 @@ use crate::config::OnFull;
 use crate::core::Core;
 use crate::door::Done;
 use crate::events::Cause;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 impl Core {
     /// [`Core::settle_writes`] of a change of `range`, which is counted as a resync counts and held by the caller: what

@@ -7,7 +7,7 @@ use brindle_io::{OpError, Slice};
 use crate::core::Core;
 use crate::door::{Door, Refused};
 use crate::events::Cause;
-use crate::volume::{VolumeError, ZeroOptions};
+use brindle_volume::{VolumeError, ZeroOptions};
 
 /// Bytes of the array that one round of a discard or write-zeroes covers: bounds the operations in flight.
 const ROUND: u64 = 256 << 20;

@@ -9,7 +9,7 @@ use super::is_lost;
 use super::spans::Spans;
 use crate::core::Core;
 use crate::door::{Done, Door, MemberOps, Moved};
-use crate::volume::{VolumeError, ZeroOptions};
+use brindle_volume::{VolumeError, ZeroOptions};
 
 /// An array in which each byte is on one member.
 pub(crate) struct Stripes {

@@ -7,7 +7,7 @@ use super::record::refusals;
 use super::{Closed, Keeper, Record, StateChange};
 use crate::config::OnFull;
 use crate::events::{Cause, EventKind, Note, Operation};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// How long to wait before a superblock that found no room is tried again.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use brindle_io::Io;
 use brindle_io::sync::Event;
 
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// The flushes of an array that are under way.
 pub(crate) struct Flushes {

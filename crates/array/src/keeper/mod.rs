@@ -18,7 +18,7 @@ use brindle_io::{Io, OpError};
 
 use crate::events::{Cause, EventKind, Events, Note};
 use crate::members::{Members, RoleState};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 use change::Changing;
 pub use change::StateChange;
 use flushes::Flushes;

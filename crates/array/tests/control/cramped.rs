@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use brindle_array::{Array, SyncMode, Volume, VolumeError, ZeroOptions};
+use brindle_array::{Array, SyncMode};
 use brindle_format::md::Version;
 use brindle_io::OpError;
 use brindle_io::sim::{Model as Drive, Sim};
 use brindle_layout::Level;
+use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 use crate::common::*;
 

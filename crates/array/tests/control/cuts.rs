@@ -7,10 +7,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, DeviceUse, assemble};
-use brindle_array::{EventKind, OpenConfig, VolumeError};
+use brindle_array::{EventKind, OpenConfig};
 use brindle_format::md::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_layout::Level;
 use brindle_testkit::skip::is_long;
+use brindle_volume::VolumeError;
 
 use crate::common::*;
 

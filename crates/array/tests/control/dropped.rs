@@ -4,12 +4,13 @@ use std::cell::Cell;
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_array::create::plan;
-use brindle_array::{Array, RoleState, Volume};
+use brindle_array::{Array, RoleState};
 use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Level;
+use brindle_volume::Volume;
 
 use crate::common::*;
 

@@ -1,9 +1,10 @@
 //! What has happened is kept and told: the reason of every failure, and the way of a resync.
 
-use brindle_array::{Cause, EventKind, Operation, RoleState, VolumeError};
+use brindle_array::{Cause, EventKind, Operation, RoleState};
 use brindle_format::md::Version;
 use brindle_io::OpError;
 use brindle_layout::Level;
+use brindle_volume::VolumeError;
 
 use crate::common::*;
 

@@ -1,11 +1,12 @@
 //! A flush that is acknowledged has made stable what was written, whatever becomes of other flushes meanwhile.
 
 use brindle_array::assembly::AssemblyError;
-use brindle_array::{Array, OpenConfig, RoleState, StateChange, Volume, VolumeError};
+use brindle_array::{Array, OpenConfig, RoleState, StateChange};
 use brindle_format::md::{DeviceRole, Endian, Version};
 use brindle_io::sim::{Model, Sim, When};
 use brindle_io::{Duration, OpError, Task};
 use brindle_layout::Level;
+use brindle_volume::{Volume, VolumeError};
 
 use crate::common::*;
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use brindle_array::{
-    Array, EventKind, OnFull, OpenConfig, RoleState, SyncMode, Volume, VolumeError, ZeroOptions,
-};
+use brindle_array::{Array, EventKind, OnFull, OpenConfig, RoleState, SyncMode};
 use brindle_format::md::{DeviceRole, Version};
 use brindle_io::sim::{Model as Drive, Sim};
 use brindle_io::{Duration, OpError};
 use brindle_layout::Level;
+use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 use crate::common::*;
 

@@ -1,9 +1,9 @@
 //! Writes that were given up, and may still land on a member that the array can't do without.
 
-use brindle_array::{Volume, VolumeError};
 use brindle_io::sim::Model;
 use brindle_io::{Duration, OpError};
 use brindle_layout::Level;
+use brindle_volume::{Volume, VolumeError};
 
 use crate::common::{Shape, World, pattern, write};
 

@@ -1,11 +1,11 @@
 //! Superblocks that somebody made up. Most of these were found by the fuzzer `assemble`.
 
-use brindle_array::VolumeError;
 use brindle_array::assembly::{
     AssembleOptions, AssemblyError, Candidate, DeviceUse, LeftOut, Limitation, assemble,
 };
 use brindle_format::md::{DeviceRole, Features, Version};
 use brindle_layout::Level;
+use brindle_volume::VolumeError;
 
 use crate::common::*;
 

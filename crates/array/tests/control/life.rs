@@ -1,11 +1,12 @@
 //! State on disk: dirty before the first write, clean after idle time and on stop, failures before acknowledgements.
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, DeviceUse, LeftOut};
-use brindle_array::{Access, DeviceState, OpenConfig, OpenError, RoleState, Volume, VolumeError};
+use brindle_array::{Access, DeviceState, OpenConfig, OpenError, RoleState};
 use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::Duration;
 use brindle_io::sim::{Model, Sim};
 use brindle_layout::Level;
+use brindle_volume::{Volume, VolumeError};
 
 use crate::common::*;
 

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use brindle_array::{Volume, read_again};
 use brindle_io::Duration;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_layout::Level;
 use brindle_testkit::running::Running;
+use brindle_volume::{Volume, read_again};
 
 use crate::common::*;
 

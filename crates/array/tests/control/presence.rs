@@ -1,10 +1,11 @@
 //! Members' devices that are cut short, deleted or replaced while an array uses them.
 
-use brindle_array::{Array, EventKind, RoleState, VolumeError};
+use brindle_array::{Array, EventKind, RoleState};
 use brindle_format::md::{Endian, Version};
 use brindle_io::sim::{BadRange, Sim};
 use brindle_io::{Duration, OpError, Place};
 use brindle_layout::Level;
+use brindle_volume::VolumeError;
 
 use crate::common::*;
 

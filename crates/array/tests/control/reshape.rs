@@ -1,9 +1,10 @@
 //! Arrays in the middle of a reshape: what their superblocks make of them, and which byte comes from where.
 
 use brindle_array::assembly::{AssembleOptions, AssemblyError, Limitation, ReshapeError, assemble};
-use brindle_array::{Access, Array, Config, Device, OpenConfig, OpenError, RoleState, SyncMode, VolumeError};
+use brindle_array::{Access, Array, Config, Device, OpenConfig, OpenError, RoleState, SyncMode};
 use brindle_format::md::{DeviceRole, Features, Reshape, Superblock, Version};
 use brindle_layout::{Geometry, Level};
+use brindle_volume::VolumeError;
 
 use crate::common::*;
 

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use brindle_array::{Access, Array, OpenConfig, SyncMode, VolumeError};
+use brindle_array::{Access, Array, OpenConfig, SyncMode};
 use brindle_format::md::{Superblock, Version};
 use brindle_io::sync::{Either, race};
 use brindle_layout::{Family, Level, ParityRows};
+use brindle_volume::VolumeError;
 
 use crate::common::*;
 

@@ -1,8 +1,9 @@
 //! Zeroes on members that make none by themselves: sent as writes where that is allowed, refused where it must be fast.
 
-use brindle_array::{Array, RoleState, SyncMode, Volume, VolumeError, ZeroOptions};
+use brindle_array::{Array, RoleState, SyncMode};
 use brindle_io::sim::{Model, Sim};
 use brindle_layout::Level;
+use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 use crate::common::*;
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, RoleState, SyncMode, Volume};
+use brindle_array::{Array, Config, Device, RoleState, SyncMode};
 use brindle_io::OpError;
 use brindle_layout::{Layout, Level, ParityLayout, Place, Raid10Layout};
 use brindle_testkit::client::{Client, Trouble};
@@ -11,6 +11,7 @@ use brindle_testkit::load::{Load, Mix, Request};
 use brindle_testkit::oracle::Oracle;
 use brindle_testkit::shape::info;
 use brindle_testkit::stamp::SECTOR;
+use brindle_volume::Volume;
 
 use crate::world::{self, DATA_OFFSET, Random, Running};
 

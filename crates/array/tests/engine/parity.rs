@@ -3,11 +3,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, OpenConfig, Volume};
+use brindle_array::{Array, Config, Device, OpenConfig};
 use brindle_io::sync::join_all;
 use brindle_layout::{Geometry, Layout, Level, ParityLayout};
 use brindle_testkit::load::Mix;
 use brindle_testkit::world::{read, write};
+use brindle_volume::Volume;
 
 use crate::world::{self, DATA_OFFSET, Random, Running};
 

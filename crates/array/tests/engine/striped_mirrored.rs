@@ -1,7 +1,8 @@
 //! Levels that keep data as it is: how many operations requests become, and what copies do when members fail.
 
-use brindle_array::{OpenConfig, ReadPolicy, VolumeError};
+use brindle_array::{OpenConfig, ReadPolicy};
 use brindle_layout::{Layout, Level, Raid10Layout};
+use brindle_volume::VolumeError;
 
 use crate::world::{self, Running};
 

@@ -4,12 +4,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::{Array, RoleState, SyncMode, VolumeError};
+use brindle_array::{Array, RoleState, SyncMode};
 use brindle_io::sync::join_all;
 use brindle_layout::{Family, Layout, Level, ParityLayout, ParityRows};
 use brindle_testkit::client::{Client, Trouble};
 use brindle_testkit::load::Request;
 use brindle_testkit::oracle::Oracle;
+use brindle_volume::VolumeError;
 
 use crate::world::{self, DATA_OFFSET, Random, Running};
 

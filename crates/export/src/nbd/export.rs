@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_array::Volume;
+use brindle_volume::Volume;
 
 use super::handshake::Offer;
 use super::proto::MAX_STRING;

@@ -3,9 +3,9 @@
 use core::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::Volume;
 use brindle_io::sync::{Either, race};
 use brindle_io::{Io, SocketId};
+use brindle_volume::Volume;
 
 use super::connection::Transmission;
 use super::export::{AddExportError, Export};

@@ -3,8 +3,9 @@
 use core::fmt;
 
 use brindle_array::assembly::AssemblyError;
-use brindle_array::{OpenError, SyncReport, VolumeError};
+use brindle_array::{OpenError, SyncReport};
 use brindle_io::OpError;
+use brindle_volume::VolumeError;
 
 use super::standstill::Standstill;
 use crate::client::Trouble;

@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
-use brindle_array::{Access, Array, OpenConfig, RoleState, SyncMode, Volume, VolumeError};
+use brindle_array::{Access, Array, OpenConfig, RoleState, SyncMode};
 use brindle_io::sim::{Sim, When};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
+use brindle_volume::{Volume, VolumeError};
 
 use super::disks::{Disks, Known};
 use super::judge::Failure;

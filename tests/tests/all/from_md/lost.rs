@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
-use brindle_array::{Access, Array, OpenConfig, Volume};
+use brindle_array::{Access, Array, OpenConfig};
 use brindle_io::memory::Memory;
 use brindle_io::{Io, MemberId};
 use brindle_tests::files;
@@ -13,6 +13,7 @@ use brindle_tests::golden::{self, Recipe};
 use brindle_tests::states::{Left, Member, State};
 use brindle_tests::tools::or_skip;
 use brindle_tests::vm::Kernel;
+use brindle_volume::Volume;
 
 use super::{cases, each, left};
 

@@ -9,7 +9,7 @@ use super::{Mirror, Readable};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::door::Done;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Bytes read at a time; where no copy gives all of those, block by block.
 pub(super) const STEP: usize = 64 << 10;

@@ -7,7 +7,7 @@ use super::Mirror;
 use super::window::Window;
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, SyncReport};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// A place of the array that a copy can't give.
 struct Hole {

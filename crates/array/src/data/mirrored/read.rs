@@ -5,7 +5,7 @@ use brindle_io::{Duration, Instant, Slice};
 use super::careful::{Suspects, suspects};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Reads of at least twice this are split over copies, into parts of at least this. Bytes.
 pub(super) const PART: usize = 64 << 10;

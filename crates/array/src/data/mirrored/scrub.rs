@@ -13,7 +13,7 @@ use super::window::{Window, block};
 use crate::data::lock::Hold;
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 impl Mirror {
     pub(crate) async fn sync(

@@ -10,7 +10,7 @@ use super::read::{OPERATION, PART};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
 use crate::door::{Done, MemberOps};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// A split read that is being put together.
 struct Split<'a> {

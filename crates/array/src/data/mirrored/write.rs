@@ -5,7 +5,7 @@ use brindle_io::Slice;
 use super::Mirror;
 use crate::data::lock::Hold;
 use crate::data::spans::Spans;
-use crate::volume::{VolumeError, ZeroOptions};
+use brindle_volume::{VolumeError, ZeroOptions};
 
 impl Mirror {
     #[inline]

@@ -18,7 +18,7 @@ use super::solve::{SmallSlots, generate, slots};
 use super::window::{self, Planes, Window};
 use crate::door::Done;
 use crate::events::Cause;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// What members hold is told apart by this: none has smaller blocks.
 const SECTOR: usize = 512;

@@ -4,7 +4,7 @@ use brindle_io::OpError;
 use smallvec::SmallVec;
 
 use crate::door::Done;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Members whose bytes in a window could not be read, and why.
 #[derive(Clone, Debug, Default)]

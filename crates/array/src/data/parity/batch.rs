@@ -10,7 +10,7 @@ use brindle_io::ranges::RangeKey;
 use brindle_io::{Io, Slice, TaskId};
 use smallvec::SmallVec;
 
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// New bytes of a row; `start` counts from the row's first data byte.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use super::Parity;
 use super::window::{Planes, Window};
 use crate::data::mend::Ailing;
 use crate::door::{Done, MemberOps};
-use crate::volume::{VolumeError, ZeroOptions};
+use brindle_volume::{VolumeError, ZeroOptions};
 
 impl Parity {
     /// Sends what makes a window hold new content, and waits for the last. The caller holds the rows.

@@ -14,7 +14,7 @@ use super::window::Window;
 use super::{Parity, data_roles, parity_roles};
 use crate::data::lock::Hold;
 use crate::door::{Done, MemberOps};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Data bytes that are written at a time, about.
 const STEP: u64 = 8 << 20;

@@ -10,7 +10,7 @@ use super::rebuild::LoadError;
 use super::window::{Planes, Window};
 use super::{PAGE, Parity};
 use crate::data::mend::Ailing;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Bytes of each member that are mended at a time, at most; where too much of those is bad, block by block.
 const STEP: u64 = 64 << 10;

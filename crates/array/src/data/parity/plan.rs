@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::Parity;
 use super::bad::Bad;
 use super::solve::LostData;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// New bytes of one data block. Columns are bytes within the chunk.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use super::rebuild::LoadError;
 use super::window::{Planes, Window};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// A stretch of one data block that a request wants.
 struct Piece {

@@ -8,7 +8,7 @@ use super::bad::Bad;
 use super::solve::{self, Unsolvable};
 use super::window::{Planes, Window};
 use crate::door::Done;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Why a window was not filled.
 pub(super) enum LoadError {

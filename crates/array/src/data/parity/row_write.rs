@@ -19,7 +19,7 @@ use super::window::{Planes, Window};
 use super::{PAGE, Parity, parity_roles};
 use crate::data::is_lost;
 use crate::door::{Done, MemberOps, Refused};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// How often a write begins anew after members gave errors; each time something is mended or a member less is used.
 const ATTEMPTS: usize = 8;

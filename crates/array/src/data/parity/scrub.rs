@@ -15,7 +15,7 @@ use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.

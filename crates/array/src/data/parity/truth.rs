@@ -24,7 +24,7 @@ use core::ops::Range;
 
 use super::window::Window;
 use super::{Parity, data_roles, parity_roles};
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 impl Parity {
     /// Whether parity is known to agree with the data in columns of a row.

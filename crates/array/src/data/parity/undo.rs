@@ -17,7 +17,7 @@ use super::window::{Planes, Window};
 use super::{Parity, parity_roles};
 use crate::door::{Done, Refused};
 use crate::events::Cause;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// What a member held before a write, at `offset` of its data area.
 struct Before {

@@ -10,7 +10,7 @@ use brindle_layout::ParityRows;
 use super::Parity;
 use super::batch::Part;
 use crate::data::lock::Hold;
-use crate::volume::VolumeError;
+use brindle_volume::VolumeError;
 
 /// Where a range cuts rows: a part of the first, full ones, a part of the last. Lengths in bytes.
 pub(super) struct Cuts {

@@ -4,7 +4,7 @@ use super::Parity;
 use super::window::Window;
 use super::write::Cuts;
 use crate::data::lock::Hold;
-use crate::volume::{VolumeError, ZeroOptions};
+use brindle_volume::{VolumeError, ZeroOptions};
 
 /// Bytes of each member that are zeroed at a time, about.
 const STEP: u64 = 256 << 20;

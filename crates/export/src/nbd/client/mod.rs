@@ -5,7 +5,7 @@
 //! | [`wire`] | what a client says and hears, as bytes; no I/O |
 //! | [`Handshake`] | the client's part of the haggling, as steps to say and to hear; no I/O |
 //! | [`Client`] | a client over anything that reads and writes, and blocks: a Unix or TCP stream of std |
-//! | [`Remote`] | a client over a reactor's socket: the other side's export as a [`brindle_array::Volume`] |
+//! | [`Remote`] | a client over a reactor's socket: the other side's export as a [`brindle_volume::Volume`] |
 
 mod blocking;
 mod error;

@@ -10,9 +10,9 @@ mod slot;
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_array::Volume;
 use brindle_io::sync::race;
 use brindle_io::{Buf, Duration, Task};
+use brindle_volume::Volume;
 
 use super::export::Export;
 use super::proto::Terms;

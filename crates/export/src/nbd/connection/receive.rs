@@ -3,9 +3,9 @@
 use core::convert::Infallible;
 use std::rc::Rc;
 
-use brindle_array::Volume;
 use brindle_io::sync::{Either, race};
 use brindle_io::{OpError, Slice};
+use brindle_volume::Volume;
 
 use super::Transmission;
 use super::send::{Answer, Body, PIECE};

@@ -3,9 +3,9 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_array::{Allocation, Volume, VolumeError, ZeroOptions};
 use brindle_io::sync::Event;
 use brindle_io::{OpError, Slice};
+use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 
 use super::Transmission;
 use super::send::{Answer, Body};

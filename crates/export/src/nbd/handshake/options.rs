@@ -1,6 +1,6 @@
 //! What is answered to each option: pure.
 
-use brindle_array::Limits;
+use brindle_volume::Limits;
 
 use crate::nbd::proto::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, ClientFlags, InfoRequest, MAX_STRING, MetaQuery,

@@ -1,6 +1,6 @@
 //! What a client may ask of an export, and what it is told if it asks for something else.
 
-use brindle_array::{Limits, ZeroOptions};
+use brindle_volume::{Limits, ZeroOptions};
 
 use super::{Errno, Request, command_code as code, command_flags as flag, transmission_flags as can};
 

@@ -7,9 +7,9 @@ use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use brindle_array::VolumeError;
 use brindle_io::sync::Event;
 use brindle_io::{Buf, Io, OpError, PAGE, Pool, Slice, SocketId};
+use brindle_volume::VolumeError;
 
 use super::error::ClientError;
 use super::handshake::{Agreed, Handshake, Step};

@@ -1,7 +1,7 @@
 //! The other side's export as a volume.
 
-use brindle_array::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 use brindle_io::{OpError, Slice};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use super::Remote;
 use crate::nbd::proto::{
