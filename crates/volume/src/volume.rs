@@ -1,0 +1,167 @@
+//! The contract between who serves a range of bytes and who uses it.
+
+use brindle_io::Slice;
+
+use crate::{Limits, VolumeError};
+
+/// How zeroes may be made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZeroOptions {
+    /// Complete only when stable.
+    pub fua: bool,
+    /// The range must stay allocated (NBD's NO_HOLE).
+    pub keep_allocated: bool,
+    /// Fail with [`VolumeError::Unsupported`] at once rather than write zeroes slowly (NBD's FAST_ZERO).
+    pub fast_only: bool,
+}
+
+/// A stretch of a volume, for block status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Bytes from the asked offset (or the previous stretch's end).
+    pub len: u64,
+    /// Nothing is stored here.
+    pub hole: bool,
+    /// Reads as zeroes.
+    pub zero: bool,
+}
+
+/// A range of bytes that can be read and written: an array, the other end of a connection, or what stands in for one in
+/// tests.
+///
+/// # Ranges
+///
+/// Offsets and lengths are multiples of [`Limits::block`] and end within [`Limits::size`]; else the request fails with
+/// [`VolumeError::Unaligned`] or [`VolumeError::OutOfRange`] and has done nothing. A request of no bytes is held to the same
+/// rules, and then succeeds at once: no member is asked, and nothing is made stable.
+///
+/// # Order
+///
+/// Requests may run at the same time, and have no order among each other: who wants one waits for the first to return.
+/// What a write, write-zeroes or discard did is seen by every read that begins after it has returned. Where changes overlap
+/// that run at the same time, each block is in the end what one of them made it, and not the same one's everywhere; a read
+/// beside a change finds each block as it was before or after it. No request is atomic beyond a block.
+///
+/// A flush makes stable what every change did that returned without error before the flush was called; of changes that
+/// are under way meanwhile it promises nothing. With `fua` a change is stable itself when it returns, and says nothing of
+/// others. What is neither may be lost when the power goes, in any order.
+///
+/// # Errors and what they leave
+///
+/// After a change that failed, or was dropped, each block of its range is as it was before or as it was to be, and may go
+/// from one to the other until it is written anew: an operation that was given up may still land. Nothing outside the range
+/// changes. No read returns bytes that were never written: where a volume can't tell, it gives an error.
+///
+/// After a flush that failed, what it was to make stable may be lost. Where others can't make up for the member that
+/// failed it, every later flush fails too, since nothing tells what that member has forgotten.
+///
+/// The first error in this order is given: [`VolumeError::ReadOnly`], [`VolumeError::Stopping`],
+/// [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`], [`VolumeError::Reshaping`], and then what members answer. A member's
+/// error is given only where redundancy can't make up for it; its role is in the array's events.
+///
+/// # Memory
+///
+/// The volume borrows the memory of a request until it returns, as operations do: looking at what is being filled, or changing
+/// what is being written, panics. After an error a device may still use it; its owner then just drops it, and what it holds is
+/// worth nothing.
+///
+/// # Dropped futures
+///
+/// A read, flush or look at allocation can be dropped at any time: what was sent to members goes on and keeps the memory until
+/// it has ended, and the volume serves others as before. A change has to be driven to its end, as a task of its own for
+/// instance: dropped on its way, it is for its range what a power cut is, except that nothing notes it. Members of an
+/// array may then disagree about that range until it is written anew or repaired. Everything else, and every later request to
+/// that range, goes on as before.
+///
+/// Futures belong to the executor ([`brindle_io::Io`]) that the volume was made on.
+#[allow(async_fn_in_trait, reason = "futures stay on their executor's thread, none needs to be Send")]
+pub trait Volume {
+    /// Size, alignment and abilities. The same as long as the volume lives.
+    fn limits(&self) -> Limits;
+
+    /// Fills `into` from `offset`.
+    ///
+    /// # Errors
+    /// - [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`].
+    /// - [`VolumeError::TooManyLost`]: the bytes were on members that are gone, more than others make up for.
+    /// - [`VolumeError::Member`]: a member in use did not give its part, nor could it be computed from others; with
+    ///   `TimedOut`, it has not answered and there is nobody else to ask.
+    /// - [`VolumeError::Again`]: other memory would be filled; see [`read_again`].
+    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError>;
+
+    /// Writes `from` at `offset`; with `fua`, to stable storage before it returns.
+    ///
+    /// # Errors
+    /// - [`VolumeError::ReadOnly`], [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`],
+    ///   [`VolumeError::Reshaping`].
+    /// - [`VolumeError::TooManyLost`]: members are gone, or failed during the write, and the rest can't hold it; or it could
+    ///   not be recorded that they are.
+    /// - [`VolumeError::Member`]: a member in use did not take its part, and the array can't do without it; with `NoSpace`,
+    ///   there was no room where it lives, and it stays in use; or what has to be read for parity could not be.
+    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError>;
+
+    /// Makes every change stable that returned before this call. A volume that is read-only or stopping flushes too.
+    ///
+    /// # Errors
+    /// - [`VolumeError::TooManyLost`]: members failed it, or before, and the rest does not hold all that was written.
+    /// - [`VolumeError::Member`]: a member without which the array can't do failed it, now or earlier; with `TimedOut`, it
+    ///   has writes to end that were given up, and nothing was flushed.
+    /// - [`VolumeError::Stopping`]: the volume has ended before that a member failed could be recorded, or is of another
+    ///   process that ends.
+    async fn flush(&self) -> Result<(), VolumeError>;
+
+    /// The range's content is of no use any more: reads of it may give anything, and something else each time, until it is
+    /// written anew. May do nothing, for all of the range or for parts; that a member can't discard is no error.
+    ///
+    /// # Errors
+    /// - [`VolumeError::ReadOnly`], [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`],
+    ///   [`VolumeError::Reshaping`], also where discards do nothing.
+    /// - [`VolumeError::TooManyLost`], [`VolumeError::Member`]: as of [`Volume::write`], where redundancy has to stay true
+    ///   and so zeroes are made.
+    /// - [`VolumeError::Unsupported`]: a volume of another process does not know discards.
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError>;
+
+    /// Makes the range read as zeroes.
+    ///
+    /// # Errors
+    /// - As of [`Volume::write`], and with `fua` as of [`Volume::flush`].
+    /// - [`VolumeError::Unsupported`]: with [`ZeroOptions::fast_only`], some of it would have to be written. Nothing has been
+    ///   done then. Without it only from a volume of another process that does not know write-zeroes.
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError>;
+
+    /// Appends stretches that begin at `offset`, one after the other, and cover no more than `len` bytes: at least one, if
+    /// `len` is not 0. The default knows nothing: all is data.
+    ///
+    /// # Errors
+    /// - [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`], where the volume knows more
+    ///   than the default.
+    /// - [`VolumeError::Member`], [`VolumeError::Unsupported`]: a volume of another process does not tell.
+    async fn allocation(
+        &self,
+        _offset: u64,
+        len: u64,
+        found: &mut Vec<Allocation>,
+    ) -> Result<(), VolumeError> {
+        found.push(Allocation { len, hole: false, zero: false });
+        Ok(())
+    }
+}
+
+/// Reads `len` bytes at `offset` into memory that `fresh` gives: other memory each time that a member keeps what it was
+/// given.
+///
+/// # Errors
+/// As [`Volume::read`], but never [`VolumeError::Again`].
+pub async fn read_again(
+    volume: &impl Volume,
+    offset: u64,
+    mut fresh: impl AsyncFnMut() -> Slice,
+) -> Result<Slice, VolumeError> {
+    loop {
+        let into = fresh().await;
+        match volume.read(offset, into.clone()).await {
+            Err(VolumeError::Again) => {}
+            read => return read.map(|()| into),
+        }
+    }
+}
