@@ -1,6 +1,6 @@
 //! The array: a volume over its members.
 
-use core::cell::Cell;
+use core::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_io::{Io, Slice};
@@ -12,6 +12,7 @@ use crate::events::Event;
 use crate::keeper::Keeper;
 use crate::members::{Members, RoleState};
 use crate::placement::{Family, Placement, Split};
+use crate::process::Process;
 use crate::reshape::Border;
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
@@ -28,8 +29,8 @@ pub(crate) struct Running {
     pub(crate) placement: Placement,
     /// While the array is being reshaped: the geometry that has all members.
     pub(crate) geometry: Geometry,
-    /// How far the resync has come that is under way.
-    pub(crate) resyncing: Cell<Option<u64>>,
+    /// The one that is under way.
+    pub(crate) process: RefCell<Option<Process>>,
 }
 
 impl Array {
@@ -59,7 +60,7 @@ impl Array {
                 Placement::Split(Box::new(Split { border: position, below, above }))
             }
         };
-        Self(Rc::new(Running { core, placement, geometry, resyncing: Cell::new(None) }))
+        Self(Rc::new(Running { core, placement, geometry, process: RefCell::new(None) }))
     }
 
     /// What has become of a role's member.

@@ -8,6 +8,7 @@ use crate::array::Array;
 use crate::assembly::{DeviceUse, LeftOut, Limitation};
 use crate::keeper::{Failed, Kept, Record};
 use crate::members::RoleState;
+use crate::process::ProcessDetail;
 
 /// What has become of a device of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +90,8 @@ pub struct Detail {
     /// Of a dirty, degraded array that was forced: from where on its superblocks still say that redundancy is in doubt,
     /// in the same bytes; `None` once a change of this run is recorded.
     pub forced_offset: Option<u64>,
-    /// How far the resync has come that is under way, in the same bytes; `None` if there is none.
-    pub resyncing: Option<u64>,
+    /// The process that is under way: its position is in the same bytes.
+    pub process: Option<ProcessDetail>,
     /// By role.
     pub roles: Vec<RoleDetail>,
     /// The given devices.
@@ -153,7 +154,7 @@ impl Array {
             degraded: core.members.lost(),
             resync_offset: core.keeper.resync_offset(),
             forced_offset: record.and_then(Record::forced_offset),
-            resyncing: array.resyncing.get(),
+            process: self.process().map(|process| process.detail()),
             roles: (0..core.members.len()).map(role).collect(),
             limits: identity.map_or_else(Vec::new, |identity| identity.limits.clone()),
             devices,

@@ -137,6 +137,9 @@ impl Array {
     /// # Errors
     /// [`VolumeError::TooManyLost`] if the array is broken: its superblocks are left as they are.
     pub async fn stop(&self) -> Result<(), VolumeError> {
+        if let Some(process) = self.process() {
+            process.release();
+        }
         let stopped = self.0.core.keeper.stop().await;
         self.0.core.ended.set(true);
         stopped

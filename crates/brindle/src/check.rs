@@ -61,7 +61,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
         .world
         .io
         .block_on(array.check(SyncMode::Check, |progress| bar.set_position(progress.position)))
-        .map_err(|source| Failure::Volume { doing: "checking the array", source })?;
+        .map_err(|source| Failure::Process { doing: "checking the array", source })?;
     bar.finish_and_clear();
     let path = |role: u16| {
         let device = running.assembly.roles.get(usize::from(role)).copied().flatten()?;

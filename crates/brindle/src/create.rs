@@ -215,7 +215,7 @@ fn carry_out(world: &mut World, plan: &Plan, members: Vec<Named>) -> Result<Arra
         let bar = progress::bar("syncing", array.sync_len());
         let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));
         bar.finish_and_clear();
-        synced.map_err(|source| Failure::Volume { doing: "making the redundancy true", source })?;
+        synced.map_err(|source| Failure::Process { doing: "making the redundancy true", source })?;
         refuse_failed(&array)?;
         refuse_unreadable(&array)?;
     }

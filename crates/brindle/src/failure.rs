@@ -77,6 +77,14 @@ pub(crate) enum Failure {
         /// Why it failed.
         source: brindle_volume::VolumeError,
     },
+    /// A process of the array did not come to its end.
+    #[error("{doing}: {source}")]
+    Process {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it ended.
+        source: brindle_array::ProcessError,
+    },
     /// Something already stands on a member.
     #[error("{path}: carries {what}; use --force to overwrite it")]
     Occupied {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brindle_array::Array;
+use brindle_array::{Array, ProcessError};
 use brindle_export::nbd;
 use brindle_io::Io;
 use brindle_io::device::Access;
@@ -218,7 +218,7 @@ fn resync_behind(io: &Io, array: Array) {
                     );
                 }
             }
-            Err(VolumeError::Stopping) => {}
+            Err(ProcessError::Volume(VolumeError::Stopping)) => {}
             Err(error) => tracing::error!("the resync stopped: {error}"),
         }
     });

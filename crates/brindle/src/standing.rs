@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_array::assembly::{Assembly, Limitation};
-use brindle_array::{Array, Detail, DeviceDetail, DeviceState, RoleDetail, RoleState};
+use brindle_array::{
+    Array, Detail, DeviceDetail, DeviceState, ProcessDetail, ProcessKind, Progress, RoleDetail, RoleState,
+};
 use brindle_io::{Io, MemberCounters};
 use serde_json::{Value, json};
 
@@ -57,7 +59,7 @@ impl Standing {
         report["events"] = json!(detail.events);
         report["devices"] = detail.devices.iter().map(|device| self.device_report(device)).collect();
         report["resync_offset"] = json!(resync_offset(&detail));
-        report["sync"] = json!(self.sync_report(detail.resyncing));
+        report["sync"] = json!(detail.process.map(sync_report));
         if let Some(label) = &self.label {
             report["label"] = json!(label);
         }
@@ -73,12 +75,6 @@ impl Standing {
             "failure": device.failure.as_ref().map(events::failure),
             "io": counters_report(&self.io.counters(device.id), tally),
         })
-    }
-
-    fn sync_report(&self, position: Option<u64>) -> Option<Value> {
-        let (position, total) = (position?, self.array.sync_len());
-        let percent = position.min(total) as f64 * 100.0 / total.max(1) as f64;
-        Some(json!({"position": position, "total": total, "percent": percent}))
     }
 
     /// The members, as they were named.
@@ -102,6 +98,18 @@ impl Standing {
     }
 }
 
+fn sync_report(process: ProcessDetail) -> Value {
+    let Progress { position, total, .. } = process.progress;
+    json!({
+        "action": process.kind.to_string(),
+        "position": position,
+        "total": total,
+        "percent": position.min(total) as f64 * 100.0 / total.max(1) as f64,
+        "paused": process.paused,
+        "pace": process.pace,
+    })
+}
+
 fn role(at: Option<usize>) -> Option<u16> {
     u16::try_from(at?).ok()
 }
@@ -119,7 +127,8 @@ fn state_words(detail: &Detail) -> Vec<&'static str> {
         (false, true) => "active",
         (false, false) => "clean",
     };
-    let resync = if detail.resyncing.is_some() { "resyncing" } else { "needs resync" };
+    let resyncing = detail.process.is_some_and(|process| process.kind == ProcessKind::Resync);
+    let resync = if resyncing { "resyncing" } else { "needs resync" };
     let reshaping = detail.limits.iter().any(|limit| matches!(limit, Limitation::Reshape { .. }));
     let also = [
         (detail.degraded > 0, "degraded"),

@@ -56,10 +56,11 @@ fn about(array: &Value) -> String {
     format!("{} of {}, {}", word(array, "level"), bytes(array, "size"), list(&array["state"]))
 }
 
-/// How far a resync is, and the members.
+/// How far a process is, and the members.
 fn array(text: &mut String, array: &Value) {
     if let Some(percent) = array["sync"]["percent"].as_f64() {
-        push(text, format_args!("  resync {percent:.1}%\n"));
+        let paused = if array["sync"]["paused"] == true { ", paused" } else { "" };
+        push(text, format_args!("  {} {percent:.1}%{paused}\n", word(&array["sync"], "action")));
     }
     for device in items(&array["devices"]) {
         let (role, state, path) = (word(device, "role"), word(device, "state"), word(device, "path"));

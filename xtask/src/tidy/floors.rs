@@ -18,7 +18,7 @@ type Building = (&'static str, &'static [&'static [&'static str]]);
 const BUILDINGS: [Building; 2] = [("crates/array/src", ARRAY), ("crates/io/src", IO)];
 
 const ARRAY: &[&[&str]] = &[
-    &["errors", "events", "patience", "scratch"],
+    &["errors", "events", "patience", "process", "scratch"],
     &["assembly", "config", "members", "nest"],
     &["create", "keeper", "refusal"],
     &["intent"],
@@ -28,7 +28,8 @@ const ARRAY: &[&[&str]] = &[
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["detail", "journal", "room", "sync", "watch"],
+    &["journal", "room", "sweep", "watch"],
+    &["detail"],
     &["open"],
 ];
 

@@ -1,11 +1,11 @@
 //! Superblocks that somebody made up. Most of these were found by the fuzzer `assemble`.
 
+use brindle_array::ProcessError;
 use brindle_array::assembly::{
     AssembleOptions, AssemblyError, Candidate, DeviceUse, LeftOut, Limitation, assemble,
 };
 use brindle_format::md::{DeviceRole, Features, Version};
 use brindle_layout::Level;
-use brindle_volume::VolumeError;
 
 use crate::common::*;
 
@@ -120,7 +120,7 @@ fn a_resync_that_claims_to_have_come_beyond_the_end_ends() {
                 });
             }
             let array = world.open();
-            let done: Result<_, VolumeError> = world.io.block_on(array.resync(|_| {}));
+            let done: Result<_, ProcessError> = world.io.block_on(array.resync(|_| {}));
             assert_eq!(done.unwrap().mismatch_sectors, 0);
             assert!(!array.needs_resync());
             world.stop(&array);

@@ -20,6 +20,7 @@ mod nested;
 mod pace;
 mod patience;
 mod presence;
+mod process;
 mod reshape;
 mod resync;
 mod torn;

@@ -232,7 +232,7 @@ fn each_side_of_the_border_is_read_where_it_is() {
             assert_eq!(beyond, Err(VolumeError::OutOfRange));
             assert_eq!(world.write(&array, 0, &[0; 512]), Err(VolumeError::ReadOnly));
             let check = world.io.block_on(array.check(SyncMode::Check, |_| ()));
-            assert_eq!(check.unwrap_err(), VolumeError::Reshaping);
+            assert_eq!(check.unwrap_err(), VolumeError::Reshaping.into());
             let refused = world.try_open(world.assembly_with(options).unwrap(), patient());
             assert!(matches!(refused, Err(OpenError::ReadOnly { .. })));
         }

@@ -66,8 +66,8 @@ fn a_check_changes_nothing_and_a_repair_needs_the_right_to() {
     let array = world.try_open(world.assembly().unwrap(), config).unwrap();
     let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
     assert!(report.mismatch_sectors > 0 && !report.places.is_empty());
-    assert_eq!(world.io.block_on(array.resync(|_| ())), Err(VolumeError::ReadOnly));
-    assert_eq!(world.io.block_on(array.check(SyncMode::Repair, |_| ())), Err(VolumeError::ReadOnly));
+    assert_eq!(world.io.block_on(array.resync(|_| ())), Err(VolumeError::ReadOnly.into()));
+    assert_eq!(world.io.block_on(array.check(SyncMode::Repair, |_| ())), Err(VolumeError::ReadOnly.into()));
     assert!(before == (0..5).map(|n| world.image(n)).collect::<Vec<_>>());
 }
 
@@ -158,7 +158,7 @@ fn stopping_ends_a_resync() {
             world.io.yield_now().await;
         }
         array.stop().await.unwrap();
-        assert_eq!(resync.await, Err(VolumeError::Stopping));
+        assert_eq!(resync.await, Err(VolumeError::Stopping.into()));
     });
     let offset = world.superblock(0).resync_offset.unwrap();
     assert!(offset > 0 && offset < array.sync_len());

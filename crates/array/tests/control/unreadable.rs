@@ -62,7 +62,7 @@ fn a_resync_goes_on_past_what_can_not_be_read() {
 
             // It has ended, and what could not be made redundant is told.
             let detail = array.detail();
-            assert_eq!((detail.resyncing, detail.resync_offset), (None, Some(places[1])), "{level} {victim}");
+            assert_eq!((detail.process, detail.resync_offset), (None, Some(places[1])), "{level} {victim}");
             let told = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Unprotected);
             let told: Vec<_> = told.map(|event| (event.role, event.range)).collect();
             let expected = places.map(|offset| (Some(role), Some(offset..offset + CHUNK)));

@@ -2,10 +2,10 @@
 
 use core::fmt;
 
+use brindle_array::ProcessError;
 use brindle_array::assembly::AssemblyError;
 use brindle_array::{OpenError, SyncReport};
 use brindle_io::OpError;
-use brindle_volume::VolumeError;
 
 use super::standstill::Standstill;
 use crate::client::Trouble;
@@ -28,7 +28,7 @@ pub enum Failure {
         /// What: resync, check or stop.
         what: &'static str,
         /// How.
-        error: VolumeError,
+        error: ProcessError,
     },
     /// After a stop the array does not start clean without members that it can do without.
     NotEnough(Vec<u16>),

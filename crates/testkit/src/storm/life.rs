@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
-use brindle_array::{Access, Array, OpenConfig, RoleState, SyncMode};
+use brindle_array::{Access, Array, OpenConfig, ProcessError, RoleState, SyncMode};
 use brindle_io::sim::{Sim, When};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
-use brindle_volume::{Volume, VolumeError};
+use brindle_volume::Volume;
 
 use super::disks::{Disks, Known};
 use super::judge::Failure;
@@ -487,7 +487,11 @@ impl Patience {
         }
     }
 
-    fn engine(self, what: &'static str, answer: Result<(), VolumeError>) -> Result<(), Failure> {
-        answer.or_else(|error| if self.errors { Ok(()) } else { Err(Failure::Engine { what, error }) })
+    fn engine(self, what: &'static str, answer: Result<(), impl Into<ProcessError>>) -> Result<(), Failure> {
+        answer.or_else(
+            |error| {
+                if self.errors { Ok(()) } else { Err(Failure::Engine { what, error: error.into() }) }
+            },
+        )
     }
 }

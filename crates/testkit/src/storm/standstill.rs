@@ -38,11 +38,11 @@ impl Waiting {
         let detail = array.detail();
         let change = array.state_change();
         let state = format!(
-            "{}, event count {}, recording {change:?}, in doubt from {:?}, resynced to {:?}",
+            "{}, event count {}, recording {change:?}, in doubt from {:?}, process {:?}",
             detail.state_words(),
             detail.events,
             detail.resync_offset,
-            detail.resyncing
+            detail.process
         );
         let mut events = array.events_since(0);
         let members = detail

@@ -1,8 +1,8 @@
-//! Redundancy made true, or compared, over the whole array: window after window, several at a time.
+//! Processes that go over the whole array: redundancy made true, or compared, window after window, several at a time.
 
 use std::collections::VecDeque;
 
-use brindle_io::{Duration, Instant, OpError, Task};
+use brindle_io::{Duration, OpError, Task};
 use brindle_layout::Family as Map;
 
 use crate::array::Array;
@@ -10,6 +10,7 @@ use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
 use crate::keeper::sync_len;
 use crate::placement::Family;
+use crate::process::{Process, ProcessError, ProcessKind, Progress};
 use brindle_volume::VolumeError;
 
 /// Bytes of a window, or the chunk where that is more.
@@ -24,19 +25,6 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// Time between two tries of a window whose members do not answer, and how often a check tries.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 const CHECK_TRIES: u32 = 3;
-
-/// How far a sweep over the array has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes done, in the unit of [`Array::sync_len`].
-    pub position: u64,
-    /// Bytes in all.
-    pub total: u64,
-    /// Time since the sweep began, on the reactor's clock.
-    pub elapsed: Duration,
-    /// Sectors found to disagree so far, as md counts them.
-    pub mismatch_sectors: u64,
-}
 
 impl Array {
     /// Bytes over which [`Array::sync_window`] goes: of each member for parity levels, of the array for mirrors, 0
@@ -71,11 +59,17 @@ impl Array {
         }
     }
 
+    /// The process that is under way.
+    pub fn process(&self) -> Option<Process> {
+        self.0.process.borrow().clone()
+    }
+
     /// Makes redundancy true from where it is in doubt on. Requests go on meanwhile; data below the position that
     /// has been reached enjoy full redundancy at once. How far it came is recorded now and then, and when the array
     /// is stopped: the next resync goes on from there.
     ///
-    /// Dropping the future ends the resync after the windows under way.
+    /// Begins with the call, as the array's [`Array::process`] unless there is nothing to do; the future must be driven.
+    /// Dropping it ends the resync after the windows under way.
     ///
     /// What could not be made true, since data members of a parity level are lost or can't be read, is counted as
     /// `unverified` in the report, and named where it can't be read; then the array still
@@ -83,90 +77,90 @@ impl Array {
     /// All else has its redundancy. A resync that can make nothing true any more for what is lost ends early.
     ///
     /// # Errors
+    /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
     /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; a member's, if one is gone
-    /// that the array can't do without.
+    /// that the array can't do without; [`VolumeError::Reshaping`].
     pub fn resync<F: FnMut(Progress)>(
         &self,
         progress: F,
-    ) -> impl Future<Output = Result<SyncReport, VolumeError>> + use<F> {
-        // From here on, not from the first poll: who asks meanwhile is told of it.
-        let resyncing = Resyncing::begin(self);
-        async move { resyncing.0.resync_marked(progress).await }
-    }
-
-    async fn resync_marked(&self, mut progress: impl FnMut(Progress)) -> Result<SyncReport, VolumeError> {
-        let keeper = &self.0.core.keeper;
-        if self.0.core.config.read_only {
-            return Err(VolumeError::ReadOnly);
-        }
-        let Some(from) = keeper.resync_offset() else { return Ok(SyncReport::default()) };
-        let parity = match self.0.geometry.family() {
-            Map::Parity(map) => Some(map.parity_members()),
-            _ => None,
+    ) -> impl Future<Output = Result<SyncReport, ProcessError>> + use<F> {
+        let from = self.0.core.keeper.resync_offset();
+        let sweep = match from {
+            None if !self.0.core.config.read_only => Ok(None),
+            from => Sweep::begin(self, ProcessKind::Resync, from.unwrap_or(0)).map(Some),
         };
-        let mut sweep = Sweep::new(self, from, SyncMode::Repair);
-        keeper.note(Note { range: Some(from..sweep.total), ..Note::array(EventKind::ResyncBegun) });
-        let mut saved = (from, self.0.core.io.now());
-        while let Some(position) = sweep.advance().await? {
-            progress(sweep.progress(position));
-            // Each row lacks data, or all its parity.
-            if parity
-                .is_some_and(|parity| sweep.report.unverified > 0 && self.0.core.members.lost() >= parity)
-            {
-                break;
-            }
-            self.0.resyncing.set(Some(position));
-            let now = self.0.core.io.now();
-            if position - saved.0 >= sweep.total / SAVES || now.since(saved.1) >= SAVE_EVERY {
-                saved = (position, now);
-                keeper.save_position().await?;
+        async move {
+            match sweep? {
+                Some(sweep) => resync(sweep, progress).await,
+                None => Ok(SyncReport::default()),
             }
         }
-        keeper.save_position().await?;
-        for place in sweep.report.bad_places.iter().filter(|place| !place.mended) {
-            let range = Some(place.offset..place.offset + place.len);
-            keeper.note(Note { role: Some(place.role), range, ..Note::array(EventKind::Unprotected) });
-        }
-        keeper.note(Note { range: Some(from..sweep.total), ..Note::array(EventKind::ResyncEnded) });
-        Ok(sweep.report)
     }
 
     /// Compares the redundancy of the whole array, and with [`SyncMode::Repair`] makes it true. Requests go on
-    /// meanwhile. Dropping the future ends it after the windows under way.
+    /// meanwhile. Begins and ends as [`Array::resync`] does.
     ///
     /// # Errors
+    /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
     /// [`VolumeError::ReadOnly`] if a read-only array is to be repaired; [`VolumeError::Stopping`] if the array is
-    /// stopped meanwhile; a member's, if redundancy does not make up for it.
-    pub async fn check(
+    /// stopped meanwhile; a member's, if redundancy does not make up for it; [`VolumeError::Reshaping`].
+    pub fn check<F: FnMut(Progress)>(
         &self,
         mode: SyncMode,
-        mut progress: impl FnMut(Progress),
-    ) -> Result<SyncReport, VolumeError> {
-        if mode == SyncMode::Repair && self.0.core.config.read_only {
-            return Err(VolumeError::ReadOnly);
+        mut progress: F,
+    ) -> impl Future<Output = Result<SyncReport, ProcessError>> + use<F> {
+        let kind = match mode {
+            SyncMode::Check => ProcessKind::Check,
+            SyncMode::Repair => ProcessKind::Repair,
+        };
+        let sweep = Sweep::begin(self, kind, 0);
+        async move {
+            let mut sweep = sweep?;
+            while sweep.advance().await?.is_some() {
+                progress(sweep.process.progress());
+            }
+            Ok(sweep.report.clone())
         }
-        let mut sweep = Sweep::new(self, 0, mode);
-        while let Some(position) = sweep.advance().await? {
-            progress(sweep.progress(position));
-        }
-        Ok(sweep.report)
     }
 }
 
-/// A resync of an array is under way.
-struct Resyncing(Array);
-
-impl Resyncing {
-    fn begin(array: &Array) -> Self {
-        array.0.resyncing.set(array.0.core.keeper.resync_offset());
-        Self(array.clone())
+/// A resync, from where it begins to its end.
+async fn resync(mut sweep: Sweep, mut progress: impl FnMut(Progress)) -> Result<SyncReport, ProcessError> {
+    let array = sweep.array.clone();
+    let (core, keeper) = (&array.0.core, &array.0.core.keeper);
+    let parity = match array.0.geometry.family() {
+        Map::Parity(map) => Some(map.parity_members()),
+        _ => None,
+    };
+    let Progress { position: from, total, .. } = sweep.process.progress();
+    keeper.note(Note { range: Some(from..total), ..Note::array(EventKind::ResyncBegun) });
+    let mut saved = (from, core.io.now());
+    let ended = loop {
+        let position = match sweep.advance().await {
+            Ok(Some(position)) => position,
+            Ok(None) => break Ok(()),
+            Err(ProcessError::Interrupted) => break Err(ProcessError::Interrupted),
+            Err(error) => return Err(error),
+        };
+        progress(sweep.process.progress());
+        // Each row lacks data, or all its parity.
+        if parity.is_some_and(|parity| sweep.report.unverified > 0 && core.members.lost() >= parity) {
+            break Ok(());
+        }
+        let now = core.io.now();
+        if position - saved.0 >= total / SAVES || now.since(saved.1) >= SAVE_EVERY {
+            saved = (position, now);
+            keeper.save_position().await?;
+        }
+    };
+    keeper.save_position().await?;
+    ended?;
+    for place in sweep.report.bad_places.iter().filter(|place| !place.mended) {
+        let range = Some(place.offset..place.offset + place.len);
+        keeper.note(Note { role: Some(place.role), range, ..Note::array(EventKind::Unprotected) });
     }
-}
-
-impl Drop for Resyncing {
-    fn drop(&mut self) {
-        self.0.0.resyncing.set(None);
-    }
+    keeper.note(Note { range: Some(from..total), ..Note::array(EventKind::ResyncEnded) });
+    Ok(sweep.report.clone())
 }
 
 /// One window. Members that the array can't do without, and that do not answer, are asked again: a resync that ended for
@@ -186,59 +180,82 @@ async fn sweep_window(array: Array, pos: u64, len: u64, mode: SyncMode) -> Resul
     }
 }
 
-/// Windows over the array, finished in their order.
+/// A process under way: windows over the array, finished in their order.
 struct Sweep {
     array: Array,
+    process: Process,
     mode: SyncMode,
     next: u64,
-    total: u64,
     window: u64,
-    began: Instant,
     running: VecDeque<(u64, Task<Result<SyncReport, VolumeError>>)>,
     report: SyncReport,
 }
 
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        self.array.0.process.take();
+    }
+}
+
 impl Sweep {
-    fn new(array: &Array, from: u64, mode: SyncMode) -> Self {
+    fn begin(array: &Array, kind: ProcessKind, from: u64) -> Result<Self, ProcessError> {
+        let mode = if kind == ProcessKind::Check { SyncMode::Check } else { SyncMode::Repair };
+        if mode == SyncMode::Repair && array.0.core.config.read_only {
+            return Err(VolumeError::ReadOnly.into());
+        }
+        if let Some(other) = array.process() {
+            return Err(ProcessError::Busy(other.kind()));
+        }
         // Chunks of levels with parity are powers of two, so that this is a multiple of them.
         let window = match array.0.geometry.family() {
             Map::Parity(map) => WINDOW.max(map.chunk()),
             _ => WINDOW,
         };
-        Self {
+        let process = Process::new(&array.0.core.io, kind, from, array.sync_len());
+        array.0.process.replace(Some(process.clone()));
+        Ok(Self {
             array: array.clone(),
+            process,
             mode,
             next: from - from % window,
-            total: array.sync_len(),
             window,
-            began: array.0.core.io.now(),
             running: VecDeque::new(),
             report: SyncReport::default(),
-        }
+        })
     }
 
     /// Keeps windows under way, and waits for the first of them. Gives the position below which all is done, or
     /// nothing when there is nothing left to do.
-    async fn advance(&mut self) -> Result<Option<u64>, VolumeError> {
-        while self.running.len() < IN_FLIGHT && self.next < self.total {
-            let (pos, len) = (self.next, self.window.min(self.total - self.next));
+    async fn advance(&mut self) -> Result<Option<u64>, ProcessError> {
+        loop {
+            self.begin_windows();
+            if let Some((end, task)) = self.running.pop_front() {
+                self.report.add(&task.await?);
+                self.process.reached(end, self.report.mismatch_sectors);
+                return Ok(Some(end));
+            }
+            if self.next >= self.process.progress().total {
+                return Ok(None);
+            }
+            if self.process.is_stopped() {
+                return Err(ProcessError::Interrupted);
+            }
+            self.process.wait().await;
+        }
+    }
+
+    fn begin_windows(&mut self) {
+        let total = self.process.progress().total;
+        while self.running.len() < IN_FLIGHT && self.next < total && !self.process.is_stopped() {
+            let (pos, len) = (self.next, self.window.min(total - self.next));
+            if !self.process.may_begin(len) {
+                return;
+            }
             let (array, mode) = (self.array.clone(), self.mode);
             // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
             let task = self.array.0.core.io.spawn(sweep_window(array, pos, len, mode));
             self.next += len;
             self.running.push_back((self.next, task));
-        }
-        let Some((end, task)) = self.running.pop_front() else { return Ok(None) };
-        self.report.add(&task.await?);
-        Ok(Some(end))
-    }
-
-    fn progress(&self, position: u64) -> Progress {
-        Progress {
-            position,
-            total: self.total,
-            elapsed: self.array.0.core.io.now().since(self.began),
-            mismatch_sectors: self.report.mismatch_sectors,
         }
     }
 }

@@ -1,0 +1,206 @@
+//! Background work over a whole array, and what others see of it and can do to it. An array has one process at a time,
+//! as md has one `sync_action`.
+
+use core::cell::Cell;
+use core::num::NonZeroU64;
+use std::fmt;
+use std::rc::Rc;
+
+use brindle_io::sync::{Event, race};
+use brindle_io::{Duration, Instant, Io};
+use brindle_volume::VolumeError;
+
+/// What a process does, in md's words for `sync_action`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessKind {
+    /// Makes redundancy true from where it is in doubt on.
+    Resync,
+    /// Compares redundancy everywhere.
+    Check,
+    /// Compares redundancy everywhere, and makes it true.
+    Repair,
+}
+
+impl fmt::Display for ProcessKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resync => "resync",
+            Self::Check => "check",
+            Self::Repair => "repair",
+        })
+    }
+}
+
+/// Why a process did not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProcessError {
+    /// Another process is under way: this one did not begin.
+    #[error("a {0} of the array is under way: wait for its end, or stop it")]
+    Busy(ProcessKind),
+    /// It was told to stop. What it had done by then stays done.
+    #[error("it was stopped before its end")]
+    Interrupted,
+    /// The array could not do a part of it.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}
+
+/// How far a process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes done, in the unit of [`Array::sync_len`](crate::Array::sync_len).
+    pub position: u64,
+    /// Bytes in all.
+    pub total: u64,
+    /// Time since the process began, on the reactor's clock.
+    pub elapsed: Duration,
+    /// Sectors found to disagree so far, as md counts them.
+    pub mismatch_sectors: u64,
+}
+
+/// A process as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessDetail {
+    /// What it does.
+    pub kind: ProcessKind,
+    /// How far it has come.
+    pub progress: Progress,
+    /// It begins no further window until [`Process::resume`].
+    pub paused: bool,
+    /// Bytes a second that it goes over at most, in the unit of its position; `None`: as fast as it can.
+    pub pace: Option<NonZeroU64>,
+}
+
+/// A process of an array. A handle: cloning gives the same process, and it lives on when that has ended.
+#[derive(Clone)]
+pub struct Process(Rc<State>);
+
+struct State {
+    io: Io,
+    kind: ProcessKind,
+    total: u64,
+    began: Instant,
+    position: Cell<u64>,
+    mismatch_sectors: Cell<u64>,
+    paused: Cell<bool>,
+    stopped: Cell<bool>,
+    /// Bytes a second at most.
+    pace: Cell<Option<NonZeroU64>>,
+    /// When the next window may begin at that pace.
+    due: Cell<Instant>,
+    /// The array ends: neither pause nor pace keep the process from meeting that.
+    released: Cell<bool>,
+    orders: Cell<u64>,
+    told: Event,
+}
+
+impl Process {
+    pub(crate) fn new(io: &Io, kind: ProcessKind, from: u64, total: u64) -> Self {
+        Self(Rc::new(State {
+            io: io.clone(),
+            kind,
+            total,
+            began: io.now(),
+            position: Cell::new(from),
+            mismatch_sectors: Cell::new(0),
+            paused: Cell::new(false),
+            stopped: Cell::new(false),
+            pace: Cell::new(None),
+            due: Cell::new(io.now()),
+            released: Cell::new(false),
+            orders: Cell::new(0),
+            told: Event::new(io),
+        }))
+    }
+
+    pub(crate) fn kind(&self) -> ProcessKind {
+        self.0.kind
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            position: self.0.position.get(),
+            total: self.0.total,
+            elapsed: self.0.io.now().since(self.0.began),
+            mismatch_sectors: self.0.mismatch_sectors.get(),
+        }
+    }
+
+    /// How it is now.
+    pub fn detail(&self) -> ProcessDetail {
+        let (paused, pace) = (self.0.paused.get(), self.0.pace.get());
+        ProcessDetail { kind: self.0.kind, progress: self.progress(), paused, pace }
+    }
+
+    /// Begins no further window. Those under way come to their end.
+    pub fn pause(&self) {
+        self.0.paused.set(true);
+    }
+
+    /// Goes on after [`Process::pause`].
+    pub fn resume(&self) {
+        self.0.paused.set(false);
+        self.tell();
+    }
+
+    /// Goes over so many bytes a second at most from now on.
+    pub fn set_pace(&self, pace: Option<NonZeroU64>) {
+        self.0.pace.set(pace);
+        self.0.due.set(self.0.io.now());
+        self.tell();
+    }
+
+    /// Ends it after the windows under way, with [`ProcessError::Interrupted`].
+    pub fn stop(&self) {
+        self.0.stopped.set(true);
+        self.tell();
+    }
+
+    /// The array ends.
+    pub(crate) fn release(&self) {
+        self.0.released.set(true);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.0.orders.set(self.0.orders.get() + 1);
+        self.0.told.notify();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.0.stopped.get()
+    }
+
+    pub(crate) fn reached(&self, position: u64, mismatch_sectors: u64) {
+        self.0.position.set(position);
+        self.0.mismatch_sectors.set(mismatch_sectors);
+    }
+
+    /// Whether a window of `len` bytes may begin now, which then counts as begun.
+    pub(crate) fn may_begin(&self, len: u64) -> bool {
+        let now = self.0.io.now();
+        if self.0.released.get() {
+            return true;
+        }
+        if self.0.paused.get() || now < self.0.due.get() {
+            return false;
+        }
+        if let Some(pace) = self.0.pace.get() {
+            let nanos = u128::from(len) * 1_000_000_000 / u128::from(pace.get());
+            self.0.due.set(now.after(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))));
+        }
+        true
+    }
+
+    /// Waits until a window may begin, as far as can be told, or something else is to be done.
+    pub(crate) async fn wait(&self) {
+        let seen = self.0.orders.get();
+        let told = self.0.told.until(|| (self.0.orders.get() != seen).then_some(()));
+        if self.0.paused.get() {
+            told.await;
+        } else {
+            race(told, self.0.io.sleep_until(self.0.due.get())).await;
+        }
+    }
+}

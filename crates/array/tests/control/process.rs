@@ -1,0 +1,151 @@
+//! What goes over a whole array: one at a time, seen by others, paused, slowed and stopped by them.
+
+use std::num::NonZeroU64;
+
+use brindle_array::{Array, ProcessError, ProcessKind, Progress, SyncMode, SyncReport};
+use brindle_io::sim::{Model, Sim};
+use brindle_io::{Duration, Task};
+use brindle_layout::Level;
+use brindle_volume::VolumeError;
+
+use crate::common::*;
+
+/// An array on new drives, which hold anything: 40 MiB of each, ten windows.
+fn in_doubt() -> (World<Sim>, Array) {
+    let shape = Shape::new(Level::Raid5, 3);
+    let shape = Shape { rows: 40 * MIB / shape.chunk, in_sync: false, ..shape };
+    let world = World::in_sim(&shape, Model::nvme(), 7);
+    let array = world.open();
+    (world, array)
+}
+
+fn spawned(world: &World<Sim>, array: &Array) -> Task<Result<SyncReport, ProcessError>> {
+    world.io.spawn(array.resync(|_| ()))
+}
+
+fn progress(array: &Array) -> Progress {
+    array.detail().process.expect("a process").progress
+}
+
+#[test]
+fn an_array_has_one_process_at_a_time() {
+    let (world, array) = in_doubt();
+    assert!(array.process().is_none() && array.detail().process.is_none());
+    let resync = array.resync(|_| ());
+    // It is seen from the call on, before anything is done.
+    let seen = array.detail().process.expect("a process");
+    assert_eq!((seen.kind, seen.progress.position, seen.paused), (ProcessKind::Resync, 0, false));
+    assert_eq!(seen.progress.total, array.sync_len());
+    world.io.block_on(async {
+        for mode in [SyncMode::Check, SyncMode::Repair] {
+            assert_eq!(array.check(mode, |_| ()).await, Err(ProcessError::Busy(ProcessKind::Resync)));
+        }
+        assert_eq!(array.resync(|_| ()).await, Err(ProcessError::Busy(ProcessKind::Resync)));
+        resync.await.unwrap();
+        assert!(array.process().is_none(), "it has ended");
+        let check = array.check(SyncMode::Check, |_| ());
+        assert_eq!(array.detail().process.expect("a process").kind, ProcessKind::Check);
+        drop(check);
+        assert!(array.process().is_none(), "it was dropped");
+        let repair = array.check(SyncMode::Repair, |_| ());
+        assert_eq!(array.detail().process.expect("a process").kind, ProcessKind::Repair);
+        assert_eq!(repair.await.unwrap().mismatch_sectors, 0);
+    });
+    world.stop(&array);
+}
+
+#[test]
+fn a_process_that_is_paused_begins_nothing_until_it_is_resumed() {
+    let (world, array) = in_doubt();
+    world.io.block_on(async {
+        let resync = spawned(&world, &array);
+        let process = array.process().expect("a process");
+        while progress(&array).position == 0 {
+            world.io.sleep(Duration::from_millis(1)).await;
+        }
+        process.pause();
+        world.io.sleep(Duration::from_secs(1)).await;
+        let (at, requests) = (progress(&array).position, world.io.counters(world.ids[0]));
+        assert!(at > 0 && at < array.sync_len(), "{at}");
+        world.io.sleep(Duration::from_secs(3600)).await;
+        assert_eq!(progress(&array).position, at);
+        let later = world.io.counters(world.ids[0]);
+        assert_eq!((later.reads, later.writes), (requests.reads, requests.writes));
+        assert!(array.detail().process.expect("a process").paused && array.needs_resync());
+        process.resume();
+        resync.await.unwrap();
+        assert!(!array.needs_resync());
+        // The handle of a process that has ended still tells how far it came.
+        assert_eq!(process.progress().position, array.sync_len());
+    });
+    world.stop(&array);
+}
+
+#[test]
+fn a_process_keeps_to_its_pace() {
+    let (world, array) = in_doubt();
+    world.io.block_on(async {
+        let resync = spawned(&world, &array);
+        let process = array.process().expect("a process");
+        process.set_pace(NonZeroU64::new(MIB));
+        world.io.sleep(Duration::from_secs(21)).await;
+        let reached = progress(&array).position;
+        let most = 21 * MIB + (4 << 20);
+        assert!(reached >= 16 * MIB && reached <= most, "{reached} bytes in 21 s at a MiB/s");
+        // A slow one hears of a better pace before its next window is due.
+        process.set_pace(NonZeroU64::new(1));
+        world.io.sleep(Duration::from_secs(1)).await;
+        let begun = world.io.now();
+        process.set_pace(None);
+        resync.await.unwrap();
+        assert!(world.io.now().since(begun) < Duration::from_secs(60));
+    });
+    world.stop(&array);
+}
+
+#[test]
+fn a_process_that_is_stopped_keeps_what_it_has_done() {
+    let (world, array) = in_doubt();
+    world.io.block_on(async {
+        let resync = spawned(&world, &array);
+        let process = array.process().expect("a process");
+        while progress(&array).position == 0 {
+            world.io.sleep(Duration::from_millis(1)).await;
+        }
+        process.stop();
+        assert_eq!(resync.await, Err(ProcessError::Interrupted));
+        assert!(array.process().is_none());
+        let kept = array.detail().resync_offset.expect("not all is done");
+        assert!(kept > 0 && kept == process.progress().position);
+        assert_eq!(world.superblock(0).resync_offset, Some(kept));
+        let next = array.resync(|_| ());
+        assert_eq!(progress(&array).position, kept, "the next goes on from there");
+        // Stopped while it is paused.
+        let process = array.process().expect("a process");
+        process.pause();
+        let next = world.io.spawn(next);
+        world.io.yield_now().await;
+        process.stop();
+        assert_eq!(next.await, Err(ProcessError::Interrupted));
+    });
+    world.stop(&array);
+}
+
+#[test]
+fn an_array_whose_process_is_paused_or_slow_can_be_stopped() {
+    for slow in [false, true] {
+        let (world, array) = in_doubt();
+        world.io.block_on(async {
+            let resync = spawned(&world, &array);
+            let process = array.process().expect("a process");
+            if slow {
+                process.set_pace(NonZeroU64::new(1));
+            } else {
+                process.pause();
+            }
+            world.io.sleep(Duration::from_secs(1)).await;
+            array.stop().await.unwrap();
+            assert_eq!(resync.await, Err(VolumeError::Stopping.into()));
+        });
+    }
+}
