@@ -102,3 +102,25 @@ impl SyncReport {
         next.places.iter().for_each(|&place| self.note(place));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_one_if_they_touch_on_one_member_with_one_fate() {
+        let place = |role, offset, len, mended| BadPlace { role, offset, len, mended };
+        let mut report = SyncReport::default();
+        let found = [place(0, 0, 512, true), place(1, 512, 512, true), place(0, 512, 512, true)];
+        found.into_iter().for_each(|place| report.note_bad(place));
+        report.note_bad(place(0, 1024, 512, false));
+        report.note_bad(place(1, 2048, 512, true));
+        let expected = [
+            place(0, 0, 1024, true),
+            place(1, 512, 512, true),
+            place(0, 1024, 512, false),
+            place(1, 2048, 512, true),
+        ];
+        assert_eq!((report.bad_places, report.mended, report.unreadable), (expected.to_vec(), 2048, 512));
+    }
+}

@@ -1,9 +1,12 @@
 //! The engine's data path on members in RAM.
 
+mod costs;
 mod faults;
+mod joined;
 mod mends;
 mod model;
 mod parity;
+mod promised;
 mod scrub;
 mod striped_mirrored;
 mod tight;

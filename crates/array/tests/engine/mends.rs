@@ -1,8 +1,10 @@
 //! Places that can't be read: answered from redundancy whatever happens meanwhile, mended, read back; and members failed
 //! that give too many of them.
 
-use brindle_array::{BadPlace, OpenConfig, ReadPolicy, RoleState, SyncMode};
+use brindle_array::{BadPlace, EventKind, OpenConfig, ReadPolicy, RoleState, SyncMode};
+use brindle_io::OpError;
 use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
+use brindle_volume::VolumeError;
 
 use crate::world::{self, DATA_OFFSET, Running};
 
@@ -264,4 +266,64 @@ fn worn_places_of_a_doubtful_array_fail_nobody_and_hinder_no_write() {
             assert_eq!(failed(&world), [], "{shape:?}");
         }
     }
+}
+
+/// Of mirrors that lack all copies but one of a place: where it is, is told byte by byte, whoever finds it.
+#[test]
+fn what_no_copy_gives_is_named_by_its_place() {
+    let shape = (Level::Raid1, Layout::None, 2);
+    for scrubbed in [false, true] {
+        let (whole, content) = filled_of(shape, 256 << 10);
+        let world = whole.without(&[0]);
+        let place = (100 << 10)..(100 << 10) + 512;
+        world.bench.wear_out(world.ids[1], DATA_OFFSET + place.start, 512);
+        if scrubbed {
+            let report = world.run(async |w| w.scrub(SyncMode::Check).await).unwrap();
+            let bad = BadPlace { role: 1, offset: place.start, len: 512, mended: false };
+            assert_eq!(report.bad_places, [bad]);
+        } else {
+            assert!(world.run(async |w| w.read(64 << 10, 70 << 10).await).is_err());
+            let rest = world.run(async |w| w.read((100 << 10) + 512, 90 << 10).await).unwrap();
+            assert!(rest == content[(100 << 10) + 512..][..90 << 10]);
+        }
+        let events = world.array.events_since(0);
+        let ranges: Vec<_> =
+            events.into_iter().filter(|event| event.kind == EventKind::Uncorrected).collect();
+        assert_eq!(ranges.iter().map(|event| event.range.clone()).collect::<Vec<_>>(), [Some(place)]);
+    }
+}
+
+#[test]
+fn large_reads_with_an_odd_end_are_answered_beside_a_bad_place() {
+    let (world, content) = filled_of(mirrors()[0], 256 << 10);
+    for at in [512, 70 << 10] {
+        world.ids.iter().take(2).for_each(|&id| world.bench.spoil(id, DATA_OFFSET + at, 512));
+    }
+    for _ in 0..3 {
+        let len = (70 << 10) + 1024;
+        assert!(world.run(async |w| w.read(512, len).await).unwrap() == content[512..512 + len]);
+    }
+}
+
+/// The last member of a mirror is gone: that ends a scrub. It is no heap of bad places.
+#[test]
+fn a_scrub_ends_when_the_last_copy_is_gone() {
+    let (whole, _) = filled_of((Level::Raid1, Layout::None, 2), 256 << 10);
+    let world = whole.without(&[0]);
+    world.bench.kill(world.ids[1]);
+    let report = world.run(async |w| w.array.sync_window(0, 128 << 10, SyncMode::Check).await);
+    assert_eq!(report, Err(VolumeError::Member(OpError::Gone)));
+    let gone = world.array.events_since(0).into_iter().find(|event| event.kind == EventKind::Uncorrected);
+    assert_eq!(gone.and_then(|event| event.range), Some(0..128 << 10));
+}
+
+#[test]
+fn copies_are_compared_where_another_has_a_hole() {
+    let (world, content) = filled_of(mirrors()[0], 256 << 10);
+    world.bench.wear_out(world.ids[0], DATA_OFFSET + 4096, 512);
+    world.bench.poke(world.ids[2], DATA_OFFSET + 4096, &[0; 512]);
+    let report = world.run(async |w| w.scrub(SyncMode::Repair).await).unwrap();
+    assert_eq!(report.mismatch_sectors, 1);
+    world.bench.kill(world.ids[1]);
+    assert!(world.run(async |w| w.read(4096, 512).await).unwrap() == content[4096..4608]);
 }

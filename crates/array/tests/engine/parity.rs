@@ -13,28 +13,28 @@ use brindle_volume::Volume;
 use crate::world::{self, DATA_OFFSET, Random, Running};
 
 const CHUNK: usize = 64 << 10;
-const SIZE: u64 = 4 << 20;
+pub(crate) const SIZE: u64 = 4 << 20;
 const SYMMETRIC: Layout = Layout::Parity(ParityLayout::LeftSymmetric);
 
 /// An array that is marked dirty already, so that writes are all that is counted.
-fn dirty(level: Level, chunk: usize, members: usize, config: OpenConfig) -> Running {
+pub(crate) fn dirty(level: Level, chunk: usize, members: usize, config: OpenConfig) -> Running {
     let run = Running::of(&world::shape(level, SYMMETRIC, chunk as u64, members, SIZE), config);
     run.run(async |run| run.write(run.size() - 512, &[1; 512]).await).unwrap();
     run
 }
 
 /// Scratch in which no step of these tests has to be cut.
-fn roomy() -> OpenConfig {
+pub(crate) fn roomy() -> OpenConfig {
     OpenConfig { scratch_bytes: 64 << 20, ..world::config() }
 }
 
 /// Reads and writes of all members while `work` runs.
-fn counted(world: &Running, work: impl AsyncFnOnce(&Running)) -> (u64, u64) {
+pub(crate) fn counted(world: &Running, work: impl AsyncFnOnce(&Running)) -> (u64, u64) {
     let counts = world.counted(work).into_iter();
     counts.fold((0, 0), |sum, (reads, writes)| (sum.0 + reads, sum.1 + writes))
 }
 
-fn write_counts(world: &Running, offset: usize, len: usize) -> (u64, u64) {
+pub(crate) fn write_counts(world: &Running, offset: usize, len: usize) -> (u64, u64) {
     counted(world, async |w| w.write(offset as u64, &world::pattern(1, len)).await.unwrap())
 }
 

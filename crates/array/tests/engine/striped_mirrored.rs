@@ -1,12 +1,17 @@
 //! Levels that keep data as it is: how many operations requests become, and what copies do when members fail.
 
 use brindle_array::{OpenConfig, ReadPolicy};
+use brindle_io::sim::{Model, Sim};
+use brindle_io::sync::join_all;
 use brindle_layout::{Layout, Level, Raid10Layout};
+use brindle_testkit::world::World;
 use brindle_volume::VolumeError;
 
 use crate::world::{self, Running};
 
 const MIB: usize = 1 << 20;
+/// Larger reads are split into parts of at least so many bytes.
+const PART: usize = 64 << 10;
 
 fn raid10(layout: Raid10Layout, members: usize) -> Running {
     world::start(Level::Raid10, Layout::Raid10(layout), 65536, members, 4 * MIB as u64)
@@ -16,17 +21,26 @@ fn raid10(layout: Raid10Layout, members: usize) -> Running {
 fn a_large_read_is_one_operation_per_member() {
     let near = Layout::Raid10(Raid10Layout::near(2));
     let far = Layout::Raid10(Raid10Layout::far(2));
+    let both = Layout::Raid10(Raid10Layout { near: 2, ..Raid10Layout::far(2) });
     let cases = [
         (Level::Raid0, Layout::None, 4),
         (Level::Raid1, Layout::None, 4),
         (Level::Raid10, near, 4),
         (Level::Raid10, far, 4),
+        (Level::Raid10, both, 4),
     ];
     for (level, layout, members) in cases {
         let world = world::start(level, layout, 65536, members, 4 * MIB as u64);
         let counts = world.counted(async |w| drop(w.read(0, MIB).await.unwrap()));
         assert_eq!(counts, vec![(1, 0); members], "{level} {layout}");
     }
+}
+
+#[test]
+fn a_large_read_is_split_over_the_copies_that_are_left() {
+    let world = world::start(Level::Raid1, Layout::None, 0, 3, MIB as u64).without(&[1]);
+    let counts = world.counted(async |w| drop(w.read(0, MIB).await.unwrap()));
+    assert_eq!(counts, [(1, 0), (0, 0), (1, 0)]);
 }
 
 #[test]
@@ -89,15 +103,82 @@ fn the_read_policy_pins_the_first_copy() {
     assert_eq!(counts, [(8, 0), (0, 0), (0, 0)]);
 }
 
-#[test]
-fn small_reads_are_spread_over_the_copies() {
-    let world = world::start(Level::Raid1, Layout::None, 0, 3, MIB as u64);
-    let counts = world.counted(async |w| {
-        for _ in 0..30 {
-            w.read(0, 4096).await.unwrap();
-        }
+/// Drives, since which copy is chosen depends on how long members take: of RAM that is chance, of these it is not.
+fn mirror(members: usize, read_policy: ReadPolicy) -> Running<Sim> {
+    mirror_of(Model::nvme(), members, read_policy)
+}
+
+fn mirror_of(model: Model, members: usize, read_policy: ReadPolicy) -> Running<Sim> {
+    let config = OpenConfig { read_policy, ..world::config() };
+    let shape = world::shape(Level::Raid1, Layout::None, 0, members, MIB as u64);
+    Running::start(World::in_sim(&shape, model, 3), config)
+}
+
+/// Reads of each member.
+fn reads(world: &Running<Sim>) -> Vec<u64> {
+    world.ids.iter().map(|&id| world.io.counters(id).reads).collect()
+}
+
+/// Reads of each member, fewest first, that are made of reads of these lengths, in flight together.
+fn shares(world: &Running<Sim>, lengths: &[usize]) -> Vec<u64> {
+    let before = reads(world);
+    world.run(async |w| {
+        let reads = lengths.iter().map(|&len| async move { w.read(0, len).await });
+        assert!(join_all(reads).await.into_iter().all(|read| read.is_ok()));
     });
-    assert_eq!(counts, [(10, 0); 3]);
+    let mut shares: Vec<u64> = reads(world).into_iter().zip(before).map(|(now, then)| now - then).collect();
+    shares.sort_unstable();
+    shares
+}
+
+#[test]
+fn reads_in_flight_are_shared_by_the_work_or_in_turn() {
+    const SMALL: usize = 4096;
+    let together = [64 << 10, SMALL, SMALL, SMALL];
+    let by_work = mirror(2, ReadPolicy::LeastOutstanding);
+    assert_eq!(shares(&by_work, &together), [1, 3], "64 KiB are more work than two small reads");
+    assert_eq!(shares(&mirror(2, ReadPolicy::RoundRobin), &together), [2, 2]);
+    // A large read in two parts leaves the third member to small ones, until that has as much to do.
+    let by_work = mirror(3, ReadPolicy::LeastOutstanding);
+    assert_eq!(shares(&by_work, &[128 << 10, SMALL, SMALL, SMALL, SMALL]), [1, 2, 3]);
+    assert_eq!(shares(&by_work, &[SMALL; 30]), [10, 10, 10], "what has been read is work no more");
+}
+
+#[test]
+fn reads_one_after_the_other_begin_with_other_copies() {
+    for len in [4096, 128 << 10] {
+        let world = mirror(3, ReadPolicy::LeastOutstanding);
+        let before = reads(&world);
+        for _ in 0..30 {
+            world.run(async |w| w.read(0, len).await).unwrap();
+        }
+        let parts = 30 * (len / PART).max(1) as u64;
+        let grown = reads(&world).into_iter().zip(before).map(|(now, then)| now - then);
+        assert_eq!(grown.collect::<Vec<_>>(), [parts / 3; 3], "{len} bytes");
+    }
+}
+
+/// What a transfer takes says nothing of its member: the two that were read much are not slower than the third.
+#[test]
+fn large_reads_make_no_member_slow() {
+    let thin = Model { read_latency: 50_000, read_bandwidth: 250_000_000, jitter: 0, ..Model::nvme() };
+    let world = mirror_of(thin, 3, ReadPolicy::LeastOutstanding);
+    assert_eq!(shares(&world, &[188 << 10]), [0, 1, 1]);
+    let before = reads(&world);
+    for _ in 0..30 {
+        world.run(async |w| w.read(0, 4096).await).unwrap();
+    }
+    let grown = reads(&world).into_iter().zip(before).map(|(now, then)| now - then);
+    assert_eq!(grown.collect::<Vec<_>>(), [10; 3]);
+}
+
+#[test]
+fn a_member_that_is_gone_is_failed_by_the_first_write_it_refuses() {
+    let world = world::start(Level::Raid0, Layout::None, 65536, 2, MIB as u64);
+    world.run(async |w| w.write(0, &[1; 4096]).await).unwrap();
+    world.bench.kill(world.ids[0]);
+    assert!(matches!(world.run(async |w| w.write(0, &[2; 4096]).await), Err(VolumeError::Member(_))));
+    assert_eq!(world.array.state(0), brindle_array::RoleState::Failed, "what it gives from now on is not it");
 }
 
 #[test]
