@@ -158,3 +158,35 @@ impl Door<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ailment(role: u16, fate: Fate, place: Range<u64>) -> Ailment {
+        let (member, operation) = (Some(MemberId(role.into())), Operation::Read);
+        Ailment { role, member, operation, error: OpError::Medium(5), fate, place }
+    }
+
+    #[test]
+    fn what_is_worst_of_a_member_is_kept_and_places_of_the_same_fate_are_joined() {
+        const FATES: [Fate; 3] = [Fate::Mended, Fate::Lost, Fate::Worn];
+        for (first, second) in FATES.into_iter().flat_map(|first| FATES.map(|second| (first, second))) {
+            let mut ailing = Ailing::default();
+            ailing.note(ailment(1, first, 512..1024));
+            ailing.note(ailment(2, Fate::Lost, 0..512));
+            ailing.note(ailment(1, second, 4096..4608));
+            let place = match first.cmp(&second) {
+                core::cmp::Ordering::Less => 4096..4608,
+                core::cmp::Ordering::Equal => 512..4608,
+                core::cmp::Ordering::Greater => 512..1024,
+            };
+            let known: Vec<_> = ailing.0.into_iter().map(|a| (a.role, a.fate, a.place)).collect();
+            assert_eq!(
+                known,
+                [(1, first.max(second), place), (2, Fate::Lost, 0..512)],
+                "{first:?} {second:?}"
+            );
+        }
+    }
+}

@@ -182,3 +182,19 @@ impl Door<'_> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_a_member_are_joined_where_they_touch() {
+        let mut spans = Spans::default();
+        for (member, offset, len) in
+            [(0, 512, 512), (1, 0, 512), (0, 1024, 512), (0, 4096, 512), (1, 512, 1024)]
+        {
+            spans.add(member, offset, len);
+        }
+        assert_eq!(spans.0, [(0, 512, 1024), (1, 0, 1536), (0, 4096, 512)]);
+    }
+}

@@ -4,7 +4,7 @@ use brindle_array::{Cause, EventKind, Operation, RoleState};
 use brindle_format::md::Version;
 use brindle_io::OpError;
 use brindle_layout::Level;
-use brindle_volume::VolumeError;
+use brindle_volume::{Volume, VolumeError};
 
 use crate::common::*;
 
@@ -87,4 +87,37 @@ fn a_resync_is_told_from_its_beginning_to_its_end() {
         [EventKind::ResyncBegun, EventKind::ResyncEnded]
     );
     assert!(events.iter().all(|event| event.range == Some(0..array.sync_len())));
+}
+
+#[test]
+fn a_bad_place_is_told_of_with_where_it_is_and_what_became_of_it() {
+    let world = World::of(&Shape { rows: 64, ..Shape::new(Level::Raid5, 4) });
+    let array = world.open();
+    let content = pattern(1, array.limits().size as usize);
+    world.write(&array, 0, &content).unwrap();
+    let (mended, worn) = (10 * 4096 + 512, 40 * 4096 + 1024);
+    world.bench.spoil(world.ids[2], DATA_OFFSET + mended, 512);
+    let told = |kind: EventKind, place: u64| {
+        let events = array.events_since(0);
+        let [event] = &events[..] else { panic!("{events:?}") };
+        assert_eq!((event.kind, event.role), (kind, Some(2)));
+        let range = event.range.clone().unwrap();
+        assert!(range.contains(&place) && range.end - range.start <= 4096, "{range:?}");
+        let why = event.cause.unwrap();
+        assert_eq!((why.operation, why.offset), (Some(Operation::Read), Some(DATA_OFFSET + range.start)));
+    };
+    assert!(world.read(&array, 0, content.len()).unwrap() == content);
+    told(EventKind::Corrected, mended);
+    world.stop(&array);
+    drop(array);
+
+    // Nothing makes up for it any more.
+    let world = world.reboot().without(&[0]);
+    world.bench.wear_out(world.ids[1], DATA_OFFSET + worn, 512);
+    let array = world.open();
+    world.read(&array, 0, content.len()).unwrap_err();
+    let events = array.events_since(0);
+    let lost: Vec<_> = events.iter().map(|event| (event.kind, event.role)).collect();
+    assert_eq!(lost, [(EventKind::Uncorrected, Some(2))], "{events:?}");
+    assert!(events[0].range.clone().unwrap().contains(&worn));
 }

@@ -243,3 +243,28 @@ fn a_mirror_whose_last_copy_fails_a_flush_takes_no_writes_and_is_not_marked_clea
     assert_eq!(world.io.block_on(array.stop()), Err(VolumeError::TooManyLost));
     assert!(!world.superblock(0).is_clean());
 }
+
+/// What a member gave is no answer once it has failed, though it gave it before: it may have forgotten by then what it
+/// was given.
+#[test]
+fn a_read_takes_nothing_from_a_member_that_fails_a_flush_before_the_read_is_done() {
+    let world = world(Level::Raid5, 3);
+    let array = world.open();
+    world.io.block_on(async {
+        write(&world.pool, &array, 0, &pattern(1, 65536)).await.unwrap();
+        array.flush().await.unwrap();
+        write(&world.pool, &array, 0, &pattern(2, 65536)).await.unwrap();
+        world.bench.afflict(world.ids[1], |faults| (faults.failing_flushes, faults.slowness) = (1, 10));
+        let other = array.clone();
+        let flush = world.io.spawn(async move { other.flush().await });
+        world.io.sleep(Duration::from_micros(1)).await;
+        // It has forgotten already, and says so when the flush ends; one of the others keeps the read waiting until then.
+        world.bench.afflict(world.ids[1], |faults| faults.slowness = 1);
+        world.bench.forget_unflushed(world.ids[1]);
+        world.bench.afflict(world.ids[2], |faults| faults.slowness = 1000);
+        let found = read(&world.pool, &array, 0, 65536).await.unwrap();
+        assert!(found == pattern(2, 65536));
+        flush.await.unwrap();
+    });
+    assert_eq!(array.state(1), RoleState::Failed);
+}

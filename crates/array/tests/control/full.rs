@@ -13,11 +13,15 @@ use crate::common::*;
 
 const REDUNDANT: [(Level, usize); 5] =
     [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid4, 3), (Level::Raid5, 3), (Level::Raid6, 5)];
-const FULL: Result<(), VolumeError> = Err(VolumeError::Member(OpError::NoSpace));
+pub(crate) const FULL: Result<(), VolumeError> = Err(VolumeError::Member(OpError::NoSpace));
 
 fn world(level: Level, members: usize) -> World<Sim> {
+    world_of(&Shape { rows: 64, ..Shape::new(level, members) })
+}
+
+/// An array on new sparse files.
+pub(crate) fn world_of(shape: &Shape) -> World<Sim> {
     let model = Drive { volatile_cache: true, jitter: 0, ..Drive::sata_ssd() };
-    let shape = Shape { rows: 64, ..Shape::new(level, members) };
     let sim = Sim::new(3);
     // Sparse files: what was never written reads as zeroes.
     let carry = |(offset, bytes): (u64, Vec<u8>)| {
@@ -30,7 +34,7 @@ fn world(level: Level, members: usize) -> World<Sim> {
 }
 
 /// There is no room for anything new on these members, or there is again.
-fn room(world: &World<Sim>, members: &[usize], is_there: bool) {
+pub(crate) fn room(world: &World<Sim>, members: &[usize], is_there: bool) {
     for &member in members {
         world.bench.afflict(world.ids[member], |faults| faults.full = (!is_there).then_some(0..u64::MAX));
     }
@@ -78,7 +82,7 @@ fn whole(world: &World<Sim>, array: &Array) -> Vec<u8> {
     (0..size).step_by(64 << 10).flat_map(read).collect()
 }
 
-fn wait(world: &World<Sim>, seconds: u64) {
+pub(crate) fn wait(world: &World<Sim>, seconds: u64) {
     world.io.block_on(world.io.sleep(Duration::from_secs(seconds)));
 }
 

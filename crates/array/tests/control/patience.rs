@@ -218,6 +218,23 @@ fn the_operator_fails_a_member_that_hangs_and_need_not_wait() {
 }
 
 #[test]
+fn nothing_is_read_of_a_member_that_has_failed_while_another_is_slow() {
+    for (level, members) in [(Level::Raid1, 3), (Level::Raid6, 5)] {
+        let world = world(level, members);
+        let array = open_in_sync(&world);
+        world.write(&array, 0, &pattern(2, 256 << 10)).unwrap();
+        world.io.block_on(array.fail(0)).unwrap();
+        world.write(&array, 0, &pattern(1, 256 << 10)).unwrap();
+        hang(&world, 1, true);
+        read_soon(&world, &array, 256 << 10, &format!("{level} until it is known as slow"));
+        for piece in [4096, 65536, 256 << 10] {
+            read_soon(&world, &array, piece, &format!("{level} without role 0"));
+        }
+        hang(&world, 1, false);
+    }
+}
+
+#[test]
 fn busy_disks_are_not_taken_for_slow_ones() {
     // With 64 requests in flight on each, a read of a disk takes longer than the patience with reads; but all do.
     let world =

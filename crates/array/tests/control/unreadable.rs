@@ -2,9 +2,10 @@
 
 use brindle_array::assembly::Candidate;
 use brindle_array::{Access, Array, BadPlace, EventKind, OpenConfig, SyncMode, SyncReport};
-use brindle_format::md::{Endian, Superblock, Version};
+use brindle_format::md::{Endian, Features, Superblock, Version};
 use brindle_io::OpError;
 use brindle_layout::{Family, Level, ParityRows};
+use brindle_volume::Volume;
 
 use crate::common::*;
 
@@ -224,5 +225,31 @@ fn a_probe_place_that_can_not_be_read_matters_only_where_no_superblock_is_found(
         // Who is gone is not asked for more.
         world.bench.kill(world.ids[2]);
         assert!(matches!(read(world.ids[2]), Err(OpError::Gone)), "{version}");
+    }
+}
+
+#[test]
+fn what_is_rebuilt_of_a_member_makes_up_for_bad_places_already() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid4, 3), (Level::Raid5, 3)] {
+        let world = World::of(&Shape { rows: 64, ..Shape::new(level, members) });
+        let array = world.open();
+        let content = pattern(1, array.limits().size as usize);
+        world.write(&array, 0, &content).unwrap();
+        world.stop(&array);
+        drop(array);
+
+        let world = world.reboot();
+        world.change(1, |sb| {
+            sb.recovery_offset = Some(32 * 4096);
+            sb.features = sb.features.with(Features::RECOVERY_OFFSET, true);
+        });
+        // Both hold data, of rows before and behind the border.
+        for row in [3, 51] {
+            world.bench.spoil(world.ids[0], DATA_OFFSET + row * 4096, 512);
+        }
+        let array = world.open();
+        let (rebuilt, rest) = content.split_at(content.len() / 2);
+        assert!(world.read(&array, 0, rebuilt.len()).is_ok_and(|bytes| bytes == rebuilt), "{level}");
+        world.read(&array, rebuilt.len() as u64, rest.len()).unwrap_err();
     }
 }

@@ -1,0 +1,72 @@
+//! What found no room is made true once there is some, wherever it begins and ends.
+
+use brindle_array::SyncMode;
+use brindle_layout::Level;
+use brindle_volume::{Volume, ZeroOptions};
+
+use crate::common::*;
+use crate::full::{FULL, room, wait, world_of};
+
+#[test]
+fn all_that_found_no_room_is_made_true_wherever_it_begins_and_ends() {
+    let shapes = [
+        // A chunk wider than what windows begin at.
+        Shape { chunk: 256 << 10, rows: 6, ..Shape::new(Level::Raid5, 3) },
+        // Members that end between two such places.
+        Shape { rows: 33, ..Shape::new(Level::Raid1, 2) },
+        Shape { rows: 33, ..Shape::new(Level::Raid5, 3) },
+        // More than one window.
+        Shape { rows: 2500, ..Shape::new(Level::Raid1, 2) },
+    ];
+    for shape in shapes {
+        for (part, of) in [(0, 1), (1, 3), (9, 10)] {
+            let world = world_of(&shape);
+            let array = world.open();
+            let size = array.limits().size;
+            let (start, step) = (size * part / of / 4096 * 4096, 1 << 20);
+            let who = format!("{shape}, chunk of {}, {} rows: from {start} on", shape.chunk, shape.rows);
+            // The last has none: mirrors are read from the first that took it.
+            let last = [shape.members - 1];
+            room(&world, &last, false);
+            for at in (start..size).step_by(step as usize) {
+                let bytes = pattern(at, step.min(size - at) as usize);
+                assert_eq!(world.write(&array, at, &bytes), FULL, "{who}");
+            }
+            assert!(array.needs_resync(), "{who}");
+            wait(&world, 4);
+            room(&world, &last, true);
+            wait(&world, 60);
+            assert!(!array.needs_resync(), "{who}: {:?}", array.detail().resync_offset);
+            let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
+            assert_eq!((report.mismatch_sectors, report.unverified), (0, 0), "{who}");
+            world.stop(&array);
+        }
+    }
+}
+
+#[test]
+fn zeroes_that_find_no_room_leave_their_range_in_doubt_and_nothing_before_it() {
+    let world = world_of(&Shape { rows: 64, ..Shape::new(Level::Raid1, 2) });
+    let array = world.open();
+    let size = array.limits().size;
+    let full = |is: bool| {
+        let range = is.then_some(DATA_OFFSET..DATA_OFFSET + size);
+        world.bench.afflict(world.ids[0], |faults| faults.full_on_write = range);
+    };
+    full(true);
+    let (from, len) = (size / 2, size / 4);
+    world.write(&array, from - 4096, &pattern(1, 8192)).unwrap_err();
+    full(false);
+    wait(&world, 60);
+    assert!(!array.needs_resync());
+    world.write(&array, from, &pattern(1, len as usize)).unwrap();
+    full(true);
+    let zeroes = world.io.block_on(array.write_zeroes(from, len, ZeroOptions::default()));
+    assert_eq!(zeroes, FULL);
+    assert_eq!(array.detail().resync_offset, Some(from));
+    full(false);
+    wait(&world, 60);
+    assert!(!array.needs_resync());
+    let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
+    assert_eq!(report.mismatch_sectors, 0);
+}
