@@ -48,9 +48,10 @@ pub struct Allocation {
 ///
 /// # Errors and what they leave
 ///
-/// After a change that failed, or was dropped, each block of its range is as it was before or as it was to be, and may go
-/// from one to the other until it is written anew: an operation that was given up may still land. Nothing outside the range
-/// changes. No read returns bytes that were never written: where a volume can't tell, it gives an error.
+/// After a change that failed each block of its range is as it was before or as it was to be, and may go from one to the
+/// other until it is written anew: an operation that was given up may still land. (What a dropped one leaves stands below.)
+/// Nothing outside the range changes. No read returns bytes that were never written: where a volume can't tell, it gives an
+/// error.
 ///
 /// After a flush that failed, what it was to make stable may be lost. Where others can't make up for the member that
 /// failed it, every later flush fails too, since nothing tells what that member has forgotten.
@@ -70,8 +71,9 @@ pub struct Allocation {
 /// A read, flush or look at allocation can be dropped at any time: what was sent to members goes on and keeps the memory until
 /// it has ended, and the volume serves others as before. A change has to be driven to its end, as a task of its own for
 /// instance: dropped on its way, it is for its range what a power cut is, except that nothing notes it. Members of an
-/// array may then disagree about that range until it is written anew or repaired. Everything else, and every later request to
-/// that range, goes on as before.
+/// array may then disagree about that range until it is written anew or repaired. Where an array with parity lacks members,
+/// blocks of theirs in the rows that it touched may even read as what was never written. Everything else, and every later
+/// request to that range, goes on as before.
 ///
 /// Futures belong to the executor ([`brindle_io::Io`]) that the volume was made on.
 #[allow(async_fn_in_trait, reason = "futures stay on their executor's thread, none needs to be Send")]
