@@ -59,8 +59,7 @@ struct Opened {
 pub(crate) struct World {
     pub(crate) uring: Uring,
     pub(crate) io: Io,
-    /// For superblocks and what else is looked at before an array runs. One for all: a pool lives as long as its
-    /// executor.
+    /// For superblocks and what else is looked at before an array runs.
     pub(crate) metadata: Pool,
     opening: Opening,
     devices: Vec<Opened>,

@@ -1,5 +1,6 @@
-//! Memory that devices read and write: pages of the kernel's own giving.
+//! Memory that devices read and write: pages of the kernel's own giving, and the arenas that are registered of them.
 
+use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use std::alloc::{Layout, handle_alloc_error};
@@ -9,18 +10,21 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// Buffers start at multiples of this, and their capacity is a power-of-two multiple of it. Bytes.
 pub const PAGE: usize = 4096;
 
+/// The number of no arena.
+pub(crate) const NO_ARENA: u32 = u32::MAX;
+
 /// Whole pages of zeroes, of which only those cost memory that were touched. The allocator would fill them all with
 /// zeroes by hand, for the sake of their alignment: 64 MiB of that take longer than all else that opening an array does.
-pub(crate) struct Arena {
+pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
 }
 
-impl Arena {
-    /// `pages` pages, at least one.
-    pub(crate) fn new(pages: usize) -> Self {
-        let layout = Layout::from_size_align(pages.max(1).saturating_mul(PAGE), PAGE);
-        let layout = layout.expect("an arena is smaller than the address space");
+impl Region {
+    /// `bytes`, rounded up to pages, of which there is at least one.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(PAGE), PAGE);
+        let layout = layout.expect("memory is smaller than the address space");
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping, at a place of the kernel's choice, changes no memory that is in use.
         let mapped = unsafe { mmap_anonymous(null_mut(), layout.size(), access, MapFlags::PRIVATE) };
@@ -40,12 +44,74 @@ impl Arena {
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
+
+    /// A part of it.
+    ///
+    /// # Panics
+    /// If it is not within the region.
+    pub(crate) fn part(&self, at: usize, len: usize) -> NonNull<[u8]> {
+        assert!(at <= self.bytes && len <= self.bytes - at, "{len} bytes at {at} of {}", self.bytes);
+        // SAFETY: `at` is within the mapping.
+        NonNull::slice_from_raw_parts(unsafe { self.base.add(at) }, len)
+    }
 }
 
-impl Drop for Arena {
+impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; whoever cut something from the arena holds the pool that owns it.
+        // SAFETY: mapped in `new` with this length; whoever cut something from the region holds its owner.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+    }
+}
+
+/// Who is told of arenas: the reactor, as long as the executor has it.
+pub(crate) trait Registrar {
+    fn register(&self, arena: u32, memory: NonNull<[u8]>);
+    fn unregister(&self, arena: u32);
+}
+
+/// The arenas of an executor: numbered stretches of memory in use.
+pub(crate) struct Arenas {
+    registrar: Box<dyn Registrar>,
+    /// Numbers that were given back.
+    free: RefCell<Vec<u32>>,
+    /// Numbers given out so far.
+    numbers: Cell<u32>,
+    bytes: Cell<usize>,
+}
+
+impl Arenas {
+    pub(crate) fn new(registrar: Box<dyn Registrar>) -> Self {
+        let (free, numbers, bytes) = Default::default();
+        Self { registrar, free, numbers, bytes }
+    }
+
+    /// Takes memory into use, and gives it a number: the lowest ones are used again and again.
+    pub(crate) fn begin(&self, memory: NonNull<[u8]>) -> u32 {
+        let number = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            let number = self.numbers.get();
+            self.numbers.set(number + 1);
+            number
+        });
+        self.bytes.set(self.bytes.get() + memory.len());
+        self.registrar.register(number, memory);
+        number
+    }
+
+    /// Ends an arena of `bytes` bytes that no operation and no buffer uses.
+    pub(crate) fn end(&self, arena: u32, bytes: usize) {
+        self.registrar.unregister(arena);
+        self.free.borrow_mut().push(arena);
+        self.bytes.set(self.bytes.get() - bytes);
+    }
+
+    /// Arenas in use.
+    pub(crate) fn count(&self) -> usize {
+        self.numbers.get() as usize - self.free.borrow().len()
+    }
+
+    /// Bytes of them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.get()
     }
 }

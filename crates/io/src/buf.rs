@@ -1,175 +1,17 @@
-//! Buffers: page-aligned blocks of an arena, counted, and guarded while the kernel may touch them.
+//! Buffers: page-aligned blocks of a pool's store, counted, and guarded while the kernel may touch them.
 //!
 //! A [`Buf`] works like a `RefCell` whose other borrowers are devices: while an operation writes into it (a read from a
 //! member) nobody can look, while an operation reads from it (a write to a member) nobody can change it. Breaking
 //! that is a programmer's error and panics; it can't become a race with the kernel.
 
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 use core::fmt;
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::arena::{Arena, PAGE};
-use crate::task::{Scheduler, TaskId};
-
-/// log2 of the largest block in pages: 32 MiB.
-const MAX_ORDER: usize = 13;
-/// The largest buffer, in bytes: 32 MiB, the largest request of an NBD client.
-pub const MAX_BUF: usize = PAGE << MAX_ORDER;
-
-/// The borrow state of one block; lives at the index of the block's first page.
-#[derive(Default)]
-struct Header {
-    /// Handles to the block, slices and operations among them. 0: the block is free.
-    refs: Cell<u32>,
-    /// Guards and operations that read the memory.
-    readers: Cell<u32>,
-    /// Operations (on stretches of their own) that write to the memory.
-    device_writers: Cell<u32>,
-    /// Operations among them that nobody waits for any more.
-    lent: Cell<u32>,
-    /// A guard may change the memory.
-    writer: Cell<bool>,
-    order: Cell<u8>,
-}
-
-struct FreeLists {
-    /// First pages of free blocks, by order.
-    by_order: [Vec<u32>; MAX_ORDER + 1],
-    free_bytes: usize,
-}
-
-pub(crate) struct PoolInner {
-    memory: Arena,
-    arena: u32,
-    headers: Box<[Header]>,
-    free: RefCell<FreeLists>,
-    scheduler: Rc<Scheduler>,
-    waiters: RefCell<VecDeque<(u64, TaskId)>>,
-    next_ticket: Cell<u64>,
-    /// Bytes of buffers that are lent.
-    lent_bytes: Cell<usize>,
-}
-
-/// A bounded store of buffers. Cloning gives another handle to the same store.
-///
-/// Tasks that wait for memory are served in the order in which they asked, so a large request is not starved by
-/// small ones. To stay free of deadlock a task must not wait for memory of a pool while it holds some of that pool:
-/// exports, and each array, have pools of their own.
-#[derive(Clone)]
-pub struct Pool(pub(crate) Rc<PoolInner>);
-
-impl Pool {
-    pub(crate) fn new(bytes: usize, arena: u32, scheduler: Rc<Scheduler>) -> Self {
-        let pages = bytes.div_ceil(PAGE).max(1);
-        let bytes = pages * PAGE;
-        let mut by_order: [Vec<u32>; MAX_ORDER + 1] = Default::default();
-        let mut page = 0;
-        while page < pages {
-            // The largest block that is aligned here and fits.
-            let order = (pages - page).ilog2().min(alignment_order(page)) as usize;
-            by_order[order].push(page as u32);
-            page += 1 << order;
-        }
-        for list in &mut by_order {
-            list.reverse(); // low addresses first: `pop` takes from the end
-        }
-        Self(Rc::new(PoolInner {
-            memory: Arena::new(pages),
-            arena,
-            headers: (0..pages).map(|_| Header::default()).collect(),
-            free: RefCell::new(FreeLists { by_order, free_bytes: bytes }),
-            scheduler,
-            waiters: RefCell::default(),
-            next_ticket: Cell::new(0),
-            lent_bytes: Cell::new(0),
-        }))
-    }
-
-    pub(crate) fn memory(&self) -> NonNull<[u8]> {
-        NonNull::slice_from_raw_parts(self.0.memory.base(), self.0.memory.len())
-    }
-
-    /// Bytes that the pool can hand out in all.
-    pub fn capacity(&self) -> usize {
-        self.0.memory.len()
-    }
-
-    /// Bytes not handed out now; they may be in pieces.
-    pub fn free_bytes(&self) -> usize {
-        self.0.free.borrow().free_bytes
-    }
-
-    /// Somebody waits for memory.
-    pub fn is_wanted(&self) -> bool {
-        !self.0.waiters.borrow().is_empty()
-    }
-
-    /// Bytes of buffers that operations use which were given up: nobody can have them before those end.
-    pub fn lent_bytes(&self) -> usize {
-        self.0.lent_bytes.get()
-    }
-
-    /// A buffer of at least `len` bytes (its [`Buf::len`] is exactly `len`), or `None` if there is none free or
-    /// others wait. The content is what the last user left.
-    #[inline]
-    pub fn try_alloc(&self, len: usize) -> Option<Buf> {
-        if self.0.waiters.borrow().is_empty() { self.take(len) } else { None }
-    }
-
-    /// Like [`Pool::try_alloc`], but waits its turn.
-    ///
-    /// # Panics
-    /// If `len` is more than the pool could ever give ([`MAX_BUF`], or its capacity): it would wait for ever.
-    pub async fn alloc(&self, len: usize) -> Buf {
-        if let Some(buf) = self.try_alloc(len) {
-            return buf;
-        }
-        let order = order_of(len);
-        assert!(
-            len <= MAX_BUF && (PAGE << order) <= self.capacity(),
-            "a buffer of {len} bytes can't come from a pool of {}",
-            self.capacity()
-        );
-        let turn = Turn::join(self);
-        core::future::poll_fn(|_| {
-            if !turn.is_first() {
-                return core::task::Poll::Pending;
-            }
-            match self.take(len) {
-                Some(buf) => core::task::Poll::Ready(buf),
-                None => core::task::Poll::Pending,
-            }
-        })
-        .await
-    }
-
-    fn take(&self, len: usize) -> Option<Buf> {
-        let order = order_of(len);
-        if order > MAX_ORDER {
-            return None;
-        }
-        let mut free = self.0.free.borrow_mut();
-        let page = match free.by_order[order].pop() {
-            Some(page) => page,
-            None => free.split(order)?,
-        };
-        free.free_bytes -= PAGE << order;
-        drop(free);
-        let header = &self.0.headers[page as usize];
-        header.order.set(order as u8);
-        header.refs.set(1);
-        Some(Buf { pool: Rc::clone(&self.0), page, len: len as u32 })
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("capacity", &self.capacity()).field("free", &self.free_bytes()).finish()
-    }
-}
+use crate::arena::PAGE;
+use crate::store::{Header, Store};
 
 /// Forgotten handles and guards could take a counter round to 0, and with it the block from those who still look at it.
 #[inline]
@@ -179,105 +21,39 @@ fn add_one(count: &Cell<u32>) {
 
 /// The smallest power-of-two count of pages, as its logarithm, that holds `len` bytes.
 #[inline]
-fn order_of(len: usize) -> usize {
+pub(crate) fn order_of(len: usize) -> usize {
     let pages = len.div_ceil(PAGE).max(1);
     pages.next_power_of_two().trailing_zeros() as usize
 }
 
-/// log2 of the alignment of a page number in pages; page 0 is aligned to everything.
-fn alignment_order(page: usize) -> u32 {
-    if page == 0 { MAX_ORDER as u32 } else { page.trailing_zeros().min(MAX_ORDER as u32) }
-}
-
-impl FreeLists {
-    /// Cuts a block of `order` from a larger one; joins free neighbours first if no larger one is left.
-    #[cold]
-    fn split(&mut self, order: usize) -> Option<u32> {
-        let larger = |lists: &Self| (order..=MAX_ORDER).find(|&o| !lists.by_order[o].is_empty());
-        let from = match larger(self) {
-            Some(from) => from,
-            None => {
-                self.join();
-                larger(self)?
-            }
-        };
-        let page = self.by_order[from].pop()?;
-        for o in (order..from).rev() {
-            self.by_order[o].push(page + (1 << o));
-        }
-        Some(page)
-    }
-
-    /// Joins free buddies into larger blocks. Left undone on every free, since most blocks are used again as they are.
-    fn join(&mut self) {
-        for order in 0..MAX_ORDER {
-            let mut pages = core::mem::take(&mut self.by_order[order]);
-            pages.sort_unstable_by(|a, b| b.cmp(a));
-            while let Some(page) = pages.pop() {
-                let buddies = page & (1 << order) == 0 && pages.last() == Some(&(page + (1 << order)));
-                if buddies {
-                    pages.pop();
-                    self.by_order[order + 1].push(page);
-                } else {
-                    self.by_order[order].push(page);
-                }
-            }
-            self.by_order[order].reverse();
-        }
-    }
-}
-
-/// A place in the queue for memory; leaving it (or dropping the future) lets the next one try.
-struct Turn<'a> {
-    pool: &'a Pool,
-    ticket: u64,
-}
-
-impl<'a> Turn<'a> {
-    fn join(pool: &'a Pool) -> Self {
-        let ticket = pool.0.next_ticket.get();
-        pool.0.next_ticket.set(ticket + 1);
-        pool.0.waiters.borrow_mut().push_back((ticket, pool.0.scheduler.current()));
-        Self { pool, ticket }
-    }
-
-    fn is_first(&self) -> bool {
-        self.pool.0.waiters.borrow().front().is_some_and(|&(ticket, _)| ticket == self.ticket)
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut waiters = self.pool.0.waiters.borrow_mut();
-        waiters.retain(|&(ticket, _)| ticket != self.ticket);
-        if let Some(&(_, task)) = waiters.front() {
-            self.pool.0.scheduler.wake(task);
-        }
-    }
-}
-
-/// A block of a [`Pool`]. Cloning gives another handle to the same bytes; the block goes back when the last handle,
+/// A block of a [`crate::Pool`]. Cloning gives another handle to the same bytes; the block goes back when the last handle,
 /// slice and operation that holds it is gone.
 pub struct Buf {
-    pool: Rc<PoolInner>,
+    store: Rc<Store>,
     page: u32,
     len: u32,
 }
 
 impl Buf {
+    /// A block of at least `len` bytes, if there is one free.
+    #[inline]
+    pub(crate) fn take(store: &Rc<Store>, len: usize) -> Option<Self> {
+        let order = order_of(len);
+        let page = store.take(order)?;
+        let header = store.header(page);
+        header.order.set(order as u8);
+        header.refs.set(1);
+        Some(Self { store: Rc::clone(store), page, len: len as u32 })
+    }
+
     #[inline]
     fn header(&self) -> &Header {
-        &self.pool.headers[self.page as usize]
+        self.store.header(self.page)
     }
 
     #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
-        // SAFETY: `page` is the index of a page of the arena, so the address stays within its allocation.
-        unsafe { self.pool.memory.base().add(self.page as usize * PAGE) }
-    }
-
-    pub(crate) fn arena(&self) -> u32 {
-        self.pool.arena
+        self.store.at(self.page)
     }
 
     /// Bytes.
@@ -345,7 +121,7 @@ impl Buf {
 
     /// Nobody waits any more for an operation that uses the buffer.
     pub(crate) fn lend(&self) {
-        let (header, lent) = (self.header(), &self.pool.lent_bytes);
+        let (header, lent) = (self.header(), &self.store.lent_bytes);
         if header.lent.get() == 0 {
             lent.set(lent.get() + (PAGE << header.order.get()));
         }
@@ -354,7 +130,7 @@ impl Buf {
 
     /// Such an operation has ended.
     pub(crate) fn given_back(&self) {
-        let (header, lent) = (self.header(), &self.pool.lent_bytes);
+        let (header, lent) = (self.header(), &self.store.lent_bytes);
         header.lent.set(header.lent.get() - 1);
         if header.lent.get() == 0 {
             lent.set(lent.get() - (PAGE << header.order.get()));
@@ -385,7 +161,7 @@ impl Clone for Buf {
     #[inline]
     fn clone(&self) -> Self {
         add_one(&self.header().refs);
-        Self { pool: Rc::clone(&self.pool), page: self.page, len: self.len }
+        Self { store: Rc::clone(&self.store), page: self.page, len: self.len }
     }
 }
 
@@ -396,14 +172,7 @@ impl Drop for Buf {
         let left = header.refs.get() - 1;
         header.refs.set(left);
         if left == 0 {
-            let order = header.order.get() as usize;
-            let mut free = self.pool.free.borrow_mut();
-            free.by_order[order].push(self.page);
-            free.free_bytes += PAGE << order;
-            drop(free);
-            if let Some(&(_, task)) = self.pool.waiters.borrow().front() {
-                self.pool.scheduler.wake(task);
-            }
+            self.store.give(self.page, header.order.get().into());
         }
     }
 }
@@ -501,6 +270,13 @@ impl Slice {
     pub(crate) fn base(&self) -> NonNull<u8> {
         // SAFETY: `start` is within the buffer's block.
         unsafe { self.buf.base().add(self.start as usize) }
+    }
+
+    /// The arena that holds it; [`crate::arena::NO_ARENA`] if no single one does.
+    #[inline]
+    pub(crate) fn arena(&self) -> u32 {
+        let first = self.buf.page as usize * PAGE + self.start as usize;
+        self.buf.store.arena_of(first, self.len as usize)
     }
 
     pub(crate) fn from_parts(buf: Buf, start: usize, len: usize) -> Self {

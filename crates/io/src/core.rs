@@ -1,11 +1,13 @@
 //! What tasks, groups and served members stand on: the op table and the reactor, and the way of operations between them.
 
 use core::cell::{Cell, RefCell};
-use std::rc::Rc;
+use core::ptr::NonNull;
+use std::rc::{Rc, Weak};
 
-use crate::buf::Pool;
+use crate::arena::{Arenas, Registrar};
 use crate::op::{Completion, MemberId, OpClass, OpError, OpKey};
 use crate::patience::Patience;
+use crate::pool::Pool;
 use crate::queues::ServedQueues;
 use crate::reactor::Reactor;
 use crate::table::{After, GivenUp, SERVED, Table};
@@ -19,7 +21,8 @@ pub(crate) struct Core {
     pub(crate) scheduler: Rc<Scheduler>,
     pub(crate) table: RefCell<Table>,
     pub(crate) served: RefCell<ServedQueues>,
-    pub(crate) reactor: RefCell<Box<dyn Reactor>>,
+    pub(crate) reactor: Rc<RefCell<Box<dyn Reactor>>>,
+    pub(crate) arenas: Rc<Arenas>,
     pub(crate) patience: Patience,
     /// Operations on members that are forsaken, or that nobody serves any more.
     refused: RefCell<Vec<OpKey>>,
@@ -30,36 +33,47 @@ pub(crate) struct Core {
     draining: Cell<bool>,
     /// How long the end waits for operations that do not complete.
     pub(crate) grace: Cell<Duration>,
-    /// Last, so that no arena is freed before [`Core::drain`] has waited for the devices. What they still have is in the
-    /// table then, which keeps its arenas.
-    pools: RefCell<Vec<Pool>>,
+}
+
+/// The reactor as arenas know it. They may outlast the executor, which has no need of them then.
+struct OfReactor(Weak<RefCell<Box<dyn Reactor>>>);
+
+impl Registrar for OfReactor {
+    fn register(&self, arena: u32, memory: NonNull<[u8]>) {
+        if let Some(reactor) = self.0.upgrade() {
+            reactor.borrow_mut().register_arena(arena, memory);
+        }
+    }
+
+    fn unregister(&self, arena: u32) {
+        if let Some(reactor) = self.0.upgrade() {
+            reactor.borrow_mut().unregister_arena(arena);
+        }
+    }
 }
 
 impl Core {
     pub(crate) fn new(mut reactor: Box<dyn Reactor>) -> Self {
         reactor.attach();
         let now = reactor.now();
+        let reactor = Rc::new(RefCell::new(reactor));
         Self {
             scheduler: Rc::default(),
             table: RefCell::default(),
             served: RefCell::default(),
-            reactor: RefCell::new(reactor),
+            arenas: Rc::new(Arenas::new(Box::new(OfReactor(Rc::downgrade(&reactor))))),
+            reactor,
             patience: Patience::new(now),
             refused: RefCell::default(),
             done: RefCell::new(Vec::with_capacity(256)),
             at_reactor: Cell::new(0),
             draining: Cell::new(false),
             grace: Cell::new(GRACE),
-            pools: RefCell::default(),
         }
     }
 
     pub(crate) fn pool(&self, bytes: usize) -> Pool {
-        let mut pools = self.pools.borrow_mut();
-        let pool = Pool::new(bytes, pools.len() as u32, Rc::clone(&self.scheduler));
-        self.reactor.borrow_mut().register_arena(pool.memory());
-        pools.push(pool.clone());
-        pool
+        Pool::new(bytes, Rc::clone(&self.scheduler), Rc::clone(&self.arenas))
     }
 
     /// Gives the reactor its turn, which ends at `until` at the latest (`None`: when there is something), and then gives
@@ -223,6 +237,6 @@ impl Drop for Core {
             // A device may write to this memory whenever it comes back: nobody may ever get it again.
             core::mem::forget(self.table.take());
         }
-        self.reactor.get_mut().detach();
+        self.reactor.borrow_mut().detach();
     }
 }

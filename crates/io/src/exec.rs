@@ -9,10 +9,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::buf::{Pool, Slice};
+use crate::buf::Slice;
 use crate::core::Core;
 use crate::group::{Group, Pending};
 use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpError, OpKind, Place, Probe, SocketId};
+use crate::pool::Pool;
 use crate::reactor::{Reactor, Unpark};
 use crate::served::Served;
 use crate::table::{MemberCounters, SERVED};
@@ -64,10 +65,20 @@ impl Io {
         }))
     }
 
-    /// A pool of `bytes` bytes of buffers (rounded up to pages), registered with the reactor.
-    /// The memory is kept for as long as the executor lives.
+    /// A pool of up to `bytes` bytes of buffers (rounded up to pages). Memory is taken when it is first needed, in arenas
+    /// of 4 MiB that are registered with the reactor. All of it is given back when the pool and its last buffer are gone.
     pub fn pool(&self, bytes: usize) -> Pool {
         self.0.core.pool(bytes)
+    }
+
+    /// Arenas in use, of all pools.
+    pub fn arenas(&self) -> usize {
+        self.0.core.arenas.count()
+    }
+
+    /// Bytes of them: memory that was taken for buffers, and not given back yet.
+    pub fn arena_bytes(&self) -> usize {
+        self.0.core.arenas.bytes()
     }
 
     /// The reactor's moment.

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 mod arena;
+mod blocks;
 mod buf;
 pub(crate) mod core;
 pub mod device;
@@ -19,11 +20,13 @@ mod group;
 pub mod memory;
 mod op;
 mod patience;
+mod pool;
 mod queues;
 pub mod ranges;
 mod reactor;
 mod served;
 pub mod sim;
+mod store;
 pub mod sync;
 mod table;
 mod task;
@@ -31,13 +34,15 @@ mod time;
 pub mod uring;
 
 pub use arena::PAGE;
-pub use buf::{Buf, Bytes, BytesMut, MAX_BUF, Pool, Slice};
+pub use blocks::MAX_BUF;
+pub use buf::{Buf, Bytes, BytesMut, Slice};
 pub use exec::{Io, Remote, Sleep, Task};
 pub use group::{Group, Outcome, Pending};
 pub use op::{
     Completion, Failure, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Place, Probe,
     Segment, ServedOp, SocketId,
 };
+pub use pool::Pool;
 pub use reactor::{Reactor, Unpark};
 pub use served::{Served, ServedRequest};
 pub use table::{Histogram, MAX_SEGMENTS, MemberCounters};

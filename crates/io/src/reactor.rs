@@ -26,10 +26,13 @@ pub unsafe trait Reactor {
     /// for ever; their completions are for nobody.
     fn detach(&mut self);
 
-    /// A stretch of memory from which segments will be cut, so that a reactor can register it with the kernel.
-    /// It lasts until [`Reactor::detach`]. Arenas are numbered from 0 in the order of the calls since
-    /// [`Reactor::attach`].
-    fn register_arena(&mut self, memory: NonNull<[u8]>);
+    /// A stretch of memory from which segments will be cut, so that a reactor can register it with the kernel. It lasts
+    /// until [`Reactor::unregister_arena`] or [`Reactor::detach`], whichever is first. `arena` is the lowest number, or
+    /// nearly so, that no other arena has.
+    fn register_arena(&mut self, arena: u32, memory: NonNull<[u8]>);
+
+    /// No operation uses the arena, and none will: its memory is given back. After [`Reactor::detach`] it means nothing.
+    fn unregister_arena(&mut self, arena: u32);
 
     /// Takes an operation. Never blocks; the operation may be sent as late as the next [`Reactor::park`].
     ///

@@ -30,7 +30,8 @@ struct State {
 unsafe impl Reactor for Stopped {
     fn attach(&mut self) {}
     fn detach(&mut self) {}
-    fn register_arena(&mut self, _: NonNull<[u8]>) {}
+    fn register_arena(&mut self, _: u32, _: NonNull<[u8]>) {}
+    fn unregister_arena(&mut self, _: u32) {}
 
     unsafe fn submit(&mut self, key: OpKey, _: OpView<'_>) {
         self.0.borrow_mut().waiting.push(key);

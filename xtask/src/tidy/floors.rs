@@ -35,8 +35,10 @@ const ARRAY: &[&[&str]] = &[
 
 const IO: &[&[&str]] = &[
     &["arena", "ranges", "task", "time"],
-    &["buf", "patience"],
-    &["op"],
+    &["blocks", "patience"],
+    &["store"],
+    &["buf"],
+    &["op", "pool"],
     &["device", "reactor", "table"],
     &["memory", "queues", "uring"],
     &["core"],

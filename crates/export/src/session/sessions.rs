@@ -68,8 +68,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Takes its memory, in full, from `io` now: `config.memory` bytes for requests, and 264 KiB for each possible
-    /// connection.
+    /// Has memory of `io`, once it needs it: up to `config.memory` bytes for requests, and for each connection 264 KiB
+    /// and a reserve of 128 KiB.
     pub(crate) fn new(io: &Io, config: Config) -> Rc<Self> {
         Rc::new(Self {
             io: io.clone(),

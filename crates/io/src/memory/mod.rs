@@ -297,7 +297,8 @@ unsafe impl Reactor for Memory {
         state.attached = false;
     }
 
-    fn register_arena(&mut self, _: NonNull<[u8]>) {}
+    fn register_arena(&mut self, _: u32, _: NonNull<[u8]>) {}
+    fn unregister_arena(&mut self, _: u32) {}
 
     #[inline]
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {

@@ -315,7 +315,8 @@ unsafe impl Reactor for Sim {
         self.0.borrow_mut().detach();
     }
 
-    fn register_arena(&mut self, _: NonNull<[u8]>) {}
+    fn register_arena(&mut self, _: u32, _: NonNull<[u8]>) {}
+    fn unregister_arena(&mut self, _: u32) {}
 
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
         self.0.borrow_mut().submit(key, op);

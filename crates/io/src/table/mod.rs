@@ -5,6 +5,7 @@
 mod counters;
 mod orphans;
 
+use crate::arena::NO_ARENA;
 use crate::buf::{Buf, Slice};
 use crate::op::{Completion, Failure, MemberId, OpError, OpKey, OpKind, OpTag, OpView, Segment};
 use crate::task::TaskId;
@@ -31,7 +32,7 @@ pub(crate) struct Slot {
     /// Bytes asked for, and bytes moved by earlier, short rounds.
     len: u64,
     done: u64,
-    arena: Option<u32>,
+    arena: u32,
     group: u32,
     tag: OpTag,
     /// The borrow of the buffers is noted: a device may touch them.
@@ -157,7 +158,7 @@ impl Table {
                     holds: Vec::with_capacity(2),
                     len: 0,
                     done: 0,
-                    arena: None,
+                    arena: NO_ARENA,
                     group,
                     tag,
                     borrowed: false,
@@ -224,8 +225,8 @@ impl Table {
     pub(crate) fn add_memory(&mut self, key: OpKey, memory: &Slice) {
         let slot = &mut self.slots[key.0 as usize];
         let base = memory.base().as_ptr();
-        let arena = Some(memory.buf.arena());
-        slot.arena = if slot.segments.is_empty() || slot.arena == arena { arena } else { None };
+        let arena = memory.arena();
+        slot.arena = if slot.segments.is_empty() || slot.arena == arena { arena } else { NO_ARENA };
         slot.len += memory.len() as u64;
         let same_buf = slot.holds.last().is_some_and(|held| held.base() == memory.buf.base());
         if !same_buf {
@@ -269,7 +270,12 @@ impl Table {
     #[inline]
     pub(crate) fn view(&self, key: OpKey) -> OpView<'_> {
         let slot = &self.slots[key.0 as usize];
-        OpView { kind: slot.kind, segments: &slot.segments, len: slot.len - slot.done, arena: slot.arena }
+        OpView {
+            kind: slot.kind,
+            segments: &slot.segments,
+            len: slot.len - slot.done,
+            arena: (slot.arena != NO_ARENA).then_some(slot.arena),
+        }
     }
 
     /// The memory of an operation as slices, for tasks that serve a member.

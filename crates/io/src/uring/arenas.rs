@@ -1,63 +1,63 @@
 //! Arenas as registered buffers: the kernel pins and maps their pages once instead of for each operation.
 
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
 
 use super::ring::Ring;
-use crate::op::Segment;
 
-/// The kernel's limit for one registered buffer. Blocks of a pool are powers of two and never cross a multiple of it.
-const PIECE: usize = 1 << 30;
-/// Places in the table of registered buffers.
-const PLACES: u16 = 256;
+/// Places in the kernel's table of registered buffers, by number of the arena: 16 GiB of arenas, in 32 KiB of the
+/// kernel's memory.
+const PLACES: u16 = 4096;
 
 pub(super) struct Arenas {
-    /// By arena: where it starts, and the place of its first piece if it is registered.
-    arenas: Vec<(usize, Option<u16>)>,
-    /// Places taken; all of them if the kernel has no such table.
-    taken: u16,
+    /// By arena: it is registered.
+    registered: Vec<bool>,
+    /// The kernel has such a table.
+    table: bool,
 }
 
 impl Arenas {
     pub(super) fn new(ring: &Ring) -> Self {
-        let has_table = ring.submitter().register_buffers_sparse(u32::from(PLACES)).is_ok();
-        Self { arenas: Vec::new(), taken: if has_table { 0 } else { PLACES } }
+        let table = ring.submitter().register_buffers_sparse(PLACES.into()).is_ok();
+        Self { registered: Vec::new(), table }
     }
 
     /// Registers an arena if the kernel and the limit on locked memory let it; without that, operations cost more.
-    pub(super) fn register(&mut self, ring: &Ring, memory: NonNull<[u8]>) {
-        let base = memory.as_ptr().cast::<u8>();
-        let pieces: Vec<_> = (0..memory.len())
-            .step_by(PIECE)
-            .map(|at| libc::iovec {
-                iov_base: base.wrapping_add(at).cast(),
-                iov_len: (memory.len() - at).min(PIECE),
-            })
-            .collect();
-        let fits = pieces.len() <= usize::from(PLACES - self.taken);
-        // SAFETY: the arena outlives the executor, whose end takes the registration back (`clear`).
-        let registered = fits
-            && unsafe { ring.submitter().register_buffers_update(self.taken.into(), &pieces, None) }.is_ok();
-        self.arenas.push((base as usize, registered.then_some(self.taken)));
-        if registered {
-            self.taken += pieces.len() as u16;
+    pub(super) fn register(&mut self, ring: &Ring, arena: u32, memory: NonNull<[u8]>) {
+        if self.table && arena < PLACES.into() {
+            let buffer = libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: memory.len() };
+            let at = arena as usize;
+            self.registered.resize(self.registered.len().max(at + 1), false);
+            self.registered[at] = update(ring, arena, buffer);
         }
     }
 
-    /// The place of the registered buffer that holds all the segments.
-    #[inline]
-    pub(super) fn index(&self, arena: Option<u32>, segments: &[Segment]) -> Option<u16> {
-        let &(base, first) = self.arenas.get(arena? as usize)?;
-        let first = first?;
-        let piece = |segment: &Segment| (segment.base as usize - base) / PIECE;
-        let index = piece(segments.first()?);
-        segments.iter().all(|segment| piece(segment) == index).then(|| first + index as u16)
+    /// Lets go of an arena's pages: now, or when what uses them has ended, which is no operation's that is to come.
+    pub(super) fn unregister(&mut self, ring: &Ring, arena: u32) {
+        let registered = self.registered.get_mut(arena as usize).map(core::mem::take);
+        if registered == Some(true) {
+            let emptied = update(ring, arena, libc::iovec { iov_base: null_mut(), iov_len: 0 });
+            debug_assert!(emptied, "arena {arena} stays pinned");
+        }
     }
 
-    /// Takes all registrations back; the next arena is number 0 again.
+    /// The place of an arena in the table, if it has one.
+    #[inline]
+    pub(super) fn index(&self, arena: Option<u32>) -> Option<u16> {
+        let arena = arena?;
+        self.registered.get(arena as usize).is_some_and(|&registered| registered).then_some(arena as u16)
+    }
+
+    /// Takes all registrations back.
     pub(super) fn clear(&mut self, ring: &Ring) {
-        self.arenas.clear();
-        if ring.submitter().unregister_buffers().is_ok() {
+        let any = self.registered.drain(..).any(|registered| registered);
+        if any && ring.submitter().unregister_buffers().is_ok() {
             *self = Self::new(ring);
         }
     }
+}
+
+/// Puts a buffer, or none, at a place of the table.
+fn update(ring: &Ring, place: u32, buffer: libc::iovec) -> bool {
+    // SAFETY: an arena stays mapped until it is unregistered, or the executor's end takes all registrations back.
+    unsafe { ring.submitter().register_buffers_update(place, &[buffer], None) }.is_ok()
 }

@@ -146,6 +146,7 @@ unsafe impl Reactor for Uring {
         state.reap_left_behind();
         assert!(!state.attached, "the ring has an executor: shut that down first");
         assert!(state.in_kernel == 0, "operations of the last executor are not answered yet");
+        state.arenas.clear(&state.ring);
         state.attached = true;
     }
 
@@ -158,9 +159,14 @@ unsafe impl Reactor for Uring {
         state.attached = false;
     }
 
-    fn register_arena(&mut self, memory: NonNull<[u8]>) {
+    fn register_arena(&mut self, arena: u32, memory: NonNull<[u8]>) {
         let state = &mut *self.0.borrow_mut();
-        state.arenas.register(&state.ring, memory);
+        state.arenas.register(&state.ring, arena, memory);
+    }
+
+    fn unregister_arena(&mut self, arena: u32) {
+        let state = &mut *self.0.borrow_mut();
+        state.arenas.unregister(&state.ring, arena);
     }
 
     #[inline]
@@ -218,7 +224,7 @@ impl State {
         };
         match asked {
             Ok(()) => {
-                let fixed = self.arenas.index(op.arena, op.segments);
+                let fixed = self.arenas.index(op.arena);
                 self.running[at].begin(op, fixed, &self.members);
                 self.in_kernel += 1;
                 self.send(key);

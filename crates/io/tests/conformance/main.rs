@@ -1,6 +1,7 @@
 //! One suite that every reactor passes: only the constructor differs.
 
 mod members;
+mod memory_of;
 mod sockets;
 mod tasks;
 mod worlds;
@@ -51,6 +52,9 @@ macro_rules! worlds {
             crate::members::a_closed_member_is_gone as a_closed_member_is_gone,
             crate::members::thousands_in_flight as thousands_in_flight,
             crate::members::dropped_futures_give_their_memory_back as dropped_futures_give_their_memory_back,
+            crate::memory_of::a_pool_ends_with_its_last_buffer as a_pool_ends_with_its_last_buffer,
+            crate::memory_of::a_pool_ends_with_its_last_operation as a_pool_ends_with_its_last_operation,
+            crate::memory_of::pools_take_what_they_need as pools_take_what_they_need,
             crate::members::an_executor_ends_with_operations_in_flight as an_executor_ends_with_operations_in_flight,
             crate::sockets::both_directions_at_once as both_directions_at_once,
             crate::sockets::the_other_end_goes_away as the_other_end_goes_away,

@@ -77,7 +77,7 @@ impl Set {
         self.run(&format!("create {flags}"))
     }
 
-    /// Serves all members, in little memory: to pin a quarter of a gigabyte would take most of the tests' time.
+    /// Serves all members, in little memory: many tests run side by side.
     #[track_caller]
     fn serve(&self, flags: &str) -> Server {
         self.serve_some(&format!("--memory 32M {flags}"), &self.members)

@@ -1,0 +1,189 @@
+//! The memory of a pool: a stretch of addresses, of which steps are taken into use as they are needed.
+//!
+//! A step in use is an arena: the reactor may register it, which pins its pages. So memory that nobody has asked for yet
+//! costs nothing. When the pool and its last buffer are gone, its arenas end, and the addresses are given back.
+
+use core::cell::{Cell, RefCell};
+use core::ptr::NonNull;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::arena::{Arenas, NO_ARENA, PAGE, Region};
+use crate::blocks::{Blocks, MAX_ORDER};
+use crate::task::{Scheduler, TaskId};
+
+/// log2 of a step's pages: 4 MiB, which the kernel registers in less than a millisecond. Of what a request needs, only
+/// buffers that are larger lie in several arenas, and are pinned for each operation.
+const STEP_ORDER: usize = 10;
+const STEP_PAGES: usize = 1 << STEP_ORDER;
+const STEP: usize = PAGE << STEP_ORDER;
+
+/// The borrow state of one block; lives at the index of the block's first page. All zeroes is that of a free block.
+pub(crate) struct Header {
+    /// Handles to the block, slices and operations among them. 0: the block is free.
+    pub(crate) refs: Cell<u32>,
+    /// Guards and operations that read the memory.
+    pub(crate) readers: Cell<u32>,
+    /// Operations (on stretches of their own) that write to the memory.
+    pub(crate) device_writers: Cell<u32>,
+    /// Operations among them that nobody waits for any more.
+    pub(crate) lent: Cell<u32>,
+    /// A guard may change the memory.
+    pub(crate) writer: Cell<bool>,
+    pub(crate) order: Cell<u8>,
+}
+
+struct Free {
+    /// In steps that are in use.
+    blocks: Blocks,
+    /// In all steps.
+    bytes: usize,
+}
+
+pub(crate) struct Store {
+    memory: Region,
+    pages: usize,
+    /// One for each page; a region, so that those of pages that are never used cost nothing.
+    headers: Region,
+    free: RefCell<Free>,
+    /// The arena that each step is, if it is in use.
+    steps: Box<[Cell<u32>]>,
+    arenas: Rc<Arenas>,
+    pub(crate) scheduler: Rc<Scheduler>,
+    pub(crate) waiters: RefCell<VecDeque<(u64, TaskId)>>,
+    pub(crate) next_ticket: Cell<u64>,
+    /// Bytes of buffers that are lent.
+    pub(crate) lent_bytes: Cell<usize>,
+    /// Somebody wants to know of memory that becomes free.
+    pub(crate) wakeful: Cell<bool>,
+}
+
+impl Store {
+    /// `bytes` bytes, rounded up to pages.
+    pub(crate) fn new(bytes: usize, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
+        let memory = Region::new(bytes);
+        let pages = memory.len() / PAGE;
+        Self {
+            headers: Region::new(pages * size_of::<Header>()),
+            free: RefCell::new(Free { blocks: Blocks::default(), bytes: memory.len() }),
+            steps: vec![Cell::new(NO_ARENA); pages.div_ceil(STEP_PAGES)].into(),
+            memory,
+            pages,
+            arenas,
+            scheduler,
+            waiters: RefCell::default(),
+            next_ticket: Cell::new(0),
+            lent_bytes: Cell::new(0),
+            wakeful: Cell::new(false),
+        }
+    }
+
+    /// Bytes in all.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.len()
+    }
+
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.free.borrow().bytes
+    }
+
+    #[inline]
+    pub(crate) fn header(&self, page: u32) -> &Header {
+        debug_assert!((page as usize) < self.pages, "page {page} of {}", self.pages);
+        // SAFETY: pages come from `take`, so there is one of that number, and the region has a header for each. Zeroes,
+        // as which it begins, are a header; it is aligned to a page, and changed by `Cell`s of this thread only.
+        unsafe { self.headers.base().cast::<Header>().add(page as usize).as_ref() }
+    }
+
+    /// The first byte of a page.
+    #[inline]
+    pub(crate) fn at(&self, page: u32) -> NonNull<u8> {
+        // SAFETY: pages come from `take`, so the address stays within the region.
+        unsafe { self.memory.base().add(page as usize * PAGE) }
+    }
+
+    /// The arena that holds `len` bytes from the byte `first` on; none if they lie in several.
+    #[inline]
+    pub(crate) fn arena_of(&self, first: usize, len: usize) -> u32 {
+        let (step, last) = (first / STEP, (first + len.max(1) - 1) / STEP);
+        if step == last { self.steps[step].get() } else { NO_ARENA }
+    }
+
+    /// The first page of a block of 2^`order` pages, which is the caller's until it gives it back.
+    #[inline]
+    pub(crate) fn take(&self, order: usize) -> Option<u32> {
+        if order > MAX_ORDER {
+            return None;
+        }
+        let mut free = self.free.borrow_mut();
+        let page = match free.blocks.take(order) {
+            Some(page) => page,
+            None => self.make(&mut free.blocks, order)?,
+        };
+        free.bytes -= PAGE << order;
+        Some(page)
+    }
+
+    #[inline]
+    pub(crate) fn give(&self, page: u32, order: usize) {
+        let mut free = self.free.borrow_mut();
+        free.blocks.give(page, order);
+        free.bytes += PAGE << order;
+        drop(free);
+        if self.wakeful.get() {
+            self.tell();
+        }
+    }
+
+    /// Tells whoever waits for memory that some is free.
+    #[cold]
+    fn tell(&self) {
+        match self.waiters.borrow().front() {
+            Some(&(_, task)) => self.scheduler.wake(task),
+            None => self.wakeful.set(false),
+        }
+    }
+
+    /// Makes a block of others, or of steps that were not in use.
+    #[cold]
+    fn make(&self, blocks: &mut Blocks, order: usize) -> Option<u32> {
+        if let Some(page) = blocks.split(order) {
+            return Some(page);
+        }
+        for step in self.room(blocks, order)? {
+            if self.steps[step].get() == NO_ARENA {
+                self.steps[step]
+                    .set(self.arenas.begin(self.memory.part(step * STEP, self.pages_of(step) * PAGE)));
+                blocks.add(step * STEP_PAGES, step * STEP_PAGES + self.pages_of(step));
+            }
+        }
+        blocks.split(order)
+    }
+
+    /// The lowest steps that have room for a block, if those are taken into use that are not. Blocks that are free were
+    /// joined, and are not enough.
+    fn room(&self, blocks: &Blocks, order: usize) -> Option<core::ops::Range<usize>> {
+        let count = 1 << order.saturating_sub(STEP_ORDER);
+        let free = if count > 1 { blocks.count(STEP_ORDER, self.steps.len()) } else { Vec::new() };
+        let fits = |step: usize| {
+            let unused = self.steps[step].get() == NO_ARENA;
+            self.pages_of(step) >= 1 << order.min(STEP_ORDER)
+                && (unused || free.get(step).is_some_and(|&free| free == STEP_PAGES))
+        };
+        let starts = (0..=self.steps.len().checked_sub(count)?).step_by(count);
+        starts.map(|first| first..first + count).find(|run| run.clone().all(fits))
+    }
+
+    /// The last step may be a short one.
+    fn pages_of(&self, step: usize) -> usize {
+        STEP_PAGES.min(self.pages - step * STEP_PAGES)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        for (step, arena) in self.steps.iter().enumerate().filter(|(_, arena)| arena.get() != NO_ARENA) {
+            self.arenas.end(arena.get(), self.pages_of(step) * PAGE);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The memory of pools: when it is taken, and when it is given back.
+
+use brindle_io::{Duration, Io, PAGE, Pool};
+
+use crate::Stage;
+use crate::worlds::World;
+
+/// Bytes of an arena.
+const ARENA: usize = 4 << 20;
+
+fn in_use(io: &Io) -> (usize, usize) {
+    (io.arenas(), io.arena_bytes())
+}
+
+pub(crate) fn a_pool_ends_with_its_last_buffer<W: World>(stage: &Stage<W>) {
+    let io = &stage.io;
+    let member = stage.world.member(1 << 20);
+    assert_eq!(in_use(io), (0, 0), "nobody has asked the stage's pool for anything");
+    for round in 0..1000 {
+        let pool = io.pool(9 << 20);
+        assert_eq!(in_use(io), (0, 0), "round {round}");
+        let buf = pool.try_alloc(PAGE).unwrap();
+        buf.bytes_mut().fill(round as u8);
+        let mut group = io.group();
+        group.write(member, 0, &buf.all(), false);
+        io.block_on(group.submit()).ok().unwrap();
+        drop(pool);
+        assert_eq!(in_use(io), (1, ARENA), "round {round}");
+        assert!(buf.bytes().iter().all(|&byte| byte == round as u8), "round {round}");
+    }
+    assert_eq!(in_use(io), (0, 0));
+}
+
+pub(crate) fn a_pool_ends_with_its_last_operation<W: World>(stage: &Stage<W>) {
+    let io = &stage.io;
+    let member = stage.world.member(1 << 20);
+    io.block_on(async {
+        let pool = io.pool(1 << 20);
+        let mut group = io.group();
+        group.read(member, 0, &pool.alloc(64 << 10).await.all());
+        drop((group.submit(), pool));
+        assert_eq!(
+            (io.in_flight(), in_use(io)),
+            (1, (1, 1 << 20)),
+            "nobody waits, but a device has the memory"
+        );
+        while io.in_flight() > 0 {
+            io.sleep(Duration::from_micros(100)).await;
+        }
+        assert_eq!(in_use(io), (0, 0));
+    });
+}
+
+/// Buffers of these sizes, for as long as the pool has room.
+fn fill(pool: &Pool, len: usize) -> usize {
+    let buffers: Vec<_> = std::iter::from_fn(|| pool.try_alloc(len)).collect();
+    buffers.len()
+}
+
+pub(crate) fn pools_take_what_they_need<W: World>(stage: &Stage<W>) {
+    let io = &stage.io;
+    let pool = io.pool((77 << 20) + PAGE);
+    let small = pool.try_alloc(PAGE).unwrap();
+    assert_eq!(in_use(io), (1, ARENA));
+    let large = pool.try_alloc(32 << 20).expect("there is room beside the small one");
+    assert_eq!(in_use(io), (9, 9 * ARENA));
+    assert!(pool.try_alloc(32 << 20).is_none());
+    drop((small, large));
+    // All of it can be had in pieces of any size, whatever it was used for before.
+    assert_eq!(fill(&pool, PAGE), (77 << 20) / PAGE + 1);
+    assert_eq!(in_use(io), (20, (77 << 20) + PAGE), "the last one is short");
+    assert_eq!(fill(&pool, 4 << 20), 19);
+    assert_eq!(fill(&pool, 16 << 20), 4);
+    assert_eq!(fill(&pool, 32 << 20), 2);
+    assert_eq!(fill(&pool, 64 << 10), 77 * 16);
+}
