@@ -344,7 +344,8 @@ impl Server {
         fields.first() == Some(&"Z") || flags & EXITING != 0
     }
 
-    fn pid(&self) -> Pid {
+    /// The server's process.
+    pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 }

@@ -188,7 +188,7 @@ pub(crate) struct Tuning {
     /// Which copy a mirror is read from
     #[arg(long, default_value = "least-outstanding", value_name = "POLICY")]
     pub(crate) read_policy: ReadPolicy,
-    /// Most memory for buffers
+    /// Most memory for buffers; taken as needed, given back when unused
     #[arg(long, default_value = "256M", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) memory: Bytes,
     #[command(flatten)]

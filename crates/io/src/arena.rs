@@ -5,11 +5,17 @@ use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use std::alloc::{Layout, handle_alloc_error};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::time::Instant;
 
 /// Buffers start at multiples of this, and their capacity is a power-of-two multiple of it. Bytes.
 pub const PAGE: usize = 4096;
 
+/// When nothing is to be looked at.
+pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
+/// A buffer was given back: the next turn says when to look.
+pub(crate) const SOON: Instant = Instant::from_nanos(0);
 /// The number of no arena.
 pub(crate) const NO_ARENA: u32 = u32::MAX;
 
@@ -54,6 +60,20 @@ impl Region {
         // SAFETY: `at` is within the mapping.
         NonNull::slice_from_raw_parts(unsafe { self.base.add(at) }, len)
     }
+
+    /// Gives the pages of a part back to the kernel: they are zeroes when they are next touched.
+    ///
+    /// # Safety
+    /// Nobody refers to the bytes of the part, and no device uses them.
+    ///
+    /// # Panics
+    /// If it is not within the region.
+    pub(crate) unsafe fn forget(&self, at: usize, len: usize) {
+        let part = self.part(at, len);
+        // SAFETY: the part is of this mapping, which stays, and its bytes are nobody's: the caller's promise.
+        let forgotten = unsafe { madvise(part.as_ptr().cast(), len, Advice::LinuxDontNeed) };
+        debug_assert!(forgotten.is_ok(), "{forgotten:?}");
+    }
 }
 
 impl Drop for Region {
@@ -78,12 +98,14 @@ pub(crate) struct Arenas {
     /// Numbers given out so far.
     numbers: Cell<u32>,
     bytes: Cell<usize>,
+    /// When it is next to be looked which ones nobody needs; [`NEVER`] as long as no buffer is given back.
+    pub(crate) next_look: Cell<Instant>,
 }
 
 impl Arenas {
     pub(crate) fn new(registrar: Box<dyn Registrar>) -> Self {
         let (free, numbers, bytes) = Default::default();
-        Self { registrar, free, numbers, bytes }
+        Self { registrar, free, numbers, bytes, next_look: Cell::new(NEVER) }
     }
 
     /// Takes memory into use, and gives it a number: the lowest ones are used again and again.

@@ -70,6 +70,19 @@ impl Blocks {
         }
     }
 
+    /// Takes the free blocks away that lie in stretches of `1 << stretch` pages which are `gone`.
+    pub(crate) fn remove(&mut self, stretch: usize, gone: &[bool]) {
+        for order in (stretch + 1..=MAX_ORDER).rev() {
+            for page in core::mem::take(&mut self.0[order]) {
+                self.give(page + (1 << (order - 1)), order - 1);
+                self.give(page, order - 1);
+            }
+        }
+        for blocks in &mut self.0[..=stretch] {
+            blocks.retain(|&page| !gone[page as usize >> stretch]);
+        }
+    }
+
     /// Free pages in each stretch of `1 << stretch` pages.
     pub(crate) fn count(&self, stretch: usize, stretches: usize) -> Vec<usize> {
         let mut pages = vec![0; stretches];

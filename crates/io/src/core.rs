@@ -4,12 +4,13 @@ use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
-use crate::arena::{Arenas, Registrar};
+use crate::arena::{Arenas, NEVER, Registrar, SOON};
 use crate::op::{Completion, MemberId, OpClass, OpError, OpKey};
 use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::queues::ServedQueues;
 use crate::reactor::Reactor;
+use crate::store::Store;
 use crate::table::{After, GivenUp, SERVED, Table};
 use crate::task::Scheduler;
 use crate::time::{Duration, Instant};
@@ -17,12 +18,17 @@ use crate::time::{Duration, Instant};
 /// Members that work answer within it; whoever ends a server does not want to wait for the others.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// From one look for memory that nobody needs to the next.
+const LOOK: Duration = Duration::from_secs(1);
+
 pub(crate) struct Core {
     pub(crate) scheduler: Rc<Scheduler>,
     pub(crate) table: RefCell<Table>,
     pub(crate) served: RefCell<ServedQueues>,
     pub(crate) reactor: Rc<RefCell<Box<dyn Reactor>>>,
     pub(crate) arenas: Rc<Arenas>,
+    /// Whose arenas may end before they do.
+    stores: RefCell<Vec<Weak<Store>>>,
     pub(crate) patience: Patience,
     /// Operations on members that are forsaken, or that nobody serves any more.
     refused: RefCell<Vec<OpKey>>,
@@ -63,6 +69,7 @@ impl Core {
             served: RefCell::default(),
             arenas: Rc::new(Arenas::new(Box::new(OfReactor(Rc::downgrade(&reactor))))),
             reactor,
+            stores: RefCell::default(),
             patience: Patience::new(now),
             refused: RefCell::default(),
             done: RefCell::new(Vec::with_capacity(256)),
@@ -73,7 +80,11 @@ impl Core {
     }
 
     pub(crate) fn pool(&self, bytes: usize) -> Pool {
-        Pool::new(bytes, Rc::clone(&self.scheduler), Rc::clone(&self.arenas))
+        let pool = Pool::new(bytes, Rc::clone(&self.scheduler), Rc::clone(&self.arenas));
+        let mut stores = self.stores.borrow_mut();
+        stores.retain(|store| store.strong_count() > 0);
+        stores.push(Rc::downgrade(&pool.0));
+        pool
     }
 
     /// Gives the reactor its turn, which ends at `until` at the latest (`None`: when there is something), and then gives
@@ -84,7 +95,12 @@ impl Core {
             Some(latest) => Some(until.map_or(latest, |until| until.min(latest))),
             None => until,
         };
+        let look = self.arenas.next_look.get();
+        let until = if look == NEVER { until } else { Some(until.map_or(look, |until| until.min(look))) };
         let now = self.park(until);
+        if look <= now {
+            self.look(now);
+        }
         let gap = self.patience.turn_ended(now, until);
         if deadline.is_none() {
             return;
@@ -98,6 +114,19 @@ impl Core {
             let given_up = self.table.borrow_mut().expire(ran);
             self.settle(given_up);
         }
+    }
+
+    /// Gives memory back that nobody needs.
+    #[cold]
+    fn look(&self, now: Instant) {
+        if self.arenas.next_look.get() == SOON {
+            // Not at once: with buffers that come and go, that would be at every turn.
+            self.arenas.next_look.set(now.after(LOOK));
+            return;
+        }
+        let stores: Vec<_> = self.stores.borrow().iter().filter_map(Weak::upgrade).collect();
+        let watched = stores.iter().fold(false, |watched, store| store.look() | watched);
+        self.arenas.next_look.set(if watched { now.after(LOOK) } else { NEVER });
     }
 
     /// Returns the reactor's moment after it.

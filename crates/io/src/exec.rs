@@ -66,7 +66,8 @@ impl Io {
     }
 
     /// A pool of up to `bytes` bytes of buffers (rounded up to pages). Memory is taken when it is first needed, in arenas
-    /// of 4 MiB that are registered with the reactor. All of it is given back when the pool and its last buffer are gone.
+    /// of 4 MiB that are registered with the reactor. What nobody has used for some seconds is given back, but for one arena, and
+    /// that too when the pool and its last buffer are gone.
     pub fn pool(&self, bytes: usize) -> Pool {
         self.0.core.pool(bytes)
     }

@@ -1,14 +1,15 @@
 //! The memory of a pool: a stretch of addresses, of which steps are taken into use as they are needed.
 //!
 //! A step in use is an arena: the reactor may register it, which pins its pages. So memory that nobody has asked for yet
-//! costs nothing. When the pool and its last buffer are gone, its arenas end, and the addresses are given back.
+//! costs nothing. When the pool and its last buffer are gone, its arenas end, and the addresses are given back. Of a pool
+//! that lives, arenas end that nobody has had a buffer of for some seconds; one is kept, for the next request.
 
 use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::arena::{Arenas, NO_ARENA, PAGE, Region};
+use crate::arena::{Arenas, NEVER, NO_ARENA, PAGE, Region, SOON};
 use crate::blocks::{Blocks, MAX_ORDER};
 use crate::task::{Scheduler, TaskId};
 
@@ -17,6 +18,9 @@ use crate::task::{Scheduler, TaskId};
 const STEP_ORDER: usize = 10;
 const STEP_PAGES: usize = 1 << STEP_ORDER;
 const STEP: usize = PAGE << STEP_ORDER;
+
+/// Looks, a second apart, that an arena is found free before it ends.
+const LOOKS: u8 = 4;
 
 /// The borrow state of one block; lives at the index of the block's first page. All zeroes is that of a free block.
 pub(crate) struct Header {
@@ -46,16 +50,24 @@ pub(crate) struct Store {
     /// One for each page; a region, so that those of pages that are never used cost nothing.
     headers: Region,
     free: RefCell<Free>,
-    /// The arena that each step is, if it is in use.
-    steps: Box<[Cell<u32>]>,
+    steps: Box<[Step]>,
     arenas: Rc<Arenas>,
     pub(crate) scheduler: Rc<Scheduler>,
     pub(crate) waiters: RefCell<VecDeque<(u64, TaskId)>>,
     pub(crate) next_ticket: Cell<u64>,
     /// Bytes of buffers that are lent.
     pub(crate) lent_bytes: Cell<usize>,
-    /// Somebody wants to know of memory that becomes free.
+    /// Somebody wants to know of memory that becomes free: who waits for it, or, once, who looks for what nobody needs.
     pub(crate) wakeful: Cell<bool>,
+    /// No arena may become unused without a buffer being given back first.
+    settled: Cell<bool>,
+}
+
+struct Step {
+    /// [`NO_ARENA`]: it is not in use.
+    arena: Cell<u32>,
+    /// Looks in a row that have found it free.
+    quiet: Cell<u8>,
 }
 
 impl Store {
@@ -66,7 +78,7 @@ impl Store {
         Self {
             headers: Region::new(pages * size_of::<Header>()),
             free: RefCell::new(Free { blocks: Blocks::default(), bytes: memory.len() }),
-            steps: vec![Cell::new(NO_ARENA); pages.div_ceil(STEP_PAGES)].into(),
+            steps: (0..pages.div_ceil(STEP_PAGES)).map(|_| Step::unused()).collect(),
             memory,
             pages,
             arenas,
@@ -74,7 +86,8 @@ impl Store {
             waiters: RefCell::default(),
             next_ticket: Cell::new(0),
             lent_bytes: Cell::new(0),
-            wakeful: Cell::new(false),
+            wakeful: Cell::new(true),
+            settled: Cell::new(true),
         }
     }
 
@@ -106,7 +119,7 @@ impl Store {
     #[inline]
     pub(crate) fn arena_of(&self, first: usize, len: usize) -> u32 {
         let (step, last) = (first / STEP, (first + len.max(1) - 1) / STEP);
-        if step == last { self.steps[step].get() } else { NO_ARENA }
+        if step == last { self.steps[step].arena.get() } else { NO_ARENA }
     }
 
     /// The first page of a block of 2^`order` pages, which is the caller's until it gives it back.
@@ -135,9 +148,12 @@ impl Store {
         }
     }
 
-    /// Tells whoever waits for memory that some is free.
+    /// Tells whoever waits for memory that some is free, and that there may be too much of it.
     #[cold]
     fn tell(&self) {
+        if self.settled.replace(false) && self.arenas.next_look.get() == NEVER {
+            self.arenas.next_look.set(SOON);
+        }
         match self.waiters.borrow().front() {
             Some(&(_, task)) => self.scheduler.wake(task),
             None => self.wakeful.set(false),
@@ -151,10 +167,11 @@ impl Store {
             return Some(page);
         }
         for step in self.room(blocks, order)? {
-            if self.steps[step].get() == NO_ARENA {
-                self.steps[step]
-                    .set(self.arenas.begin(self.memory.part(step * STEP, self.pages_of(step) * PAGE)));
-                blocks.add(step * STEP_PAGES, step * STEP_PAGES + self.pages_of(step));
+            if !self.steps[step].is_used() {
+                let pages = self.pages_of(step);
+                let arena = self.arenas.begin(self.memory.part(step * STEP, pages * PAGE));
+                self.steps[step].arena.set(arena);
+                blocks.add(step * STEP_PAGES, step * STEP_PAGES + pages);
             }
         }
         blocks.split(order)
@@ -166,7 +183,7 @@ impl Store {
         let count = 1 << order.saturating_sub(STEP_ORDER);
         let free = if count > 1 { blocks.count(STEP_ORDER, self.steps.len()) } else { Vec::new() };
         let fits = |step: usize| {
-            let unused = self.steps[step].get() == NO_ARENA;
+            let unused = !self.steps[step].is_used();
             self.pages_of(step) >= 1 << order.min(STEP_ORDER)
                 && (unused || free.get(step).is_some_and(|&free| free == STEP_PAGES))
         };
@@ -178,12 +195,56 @@ impl Store {
     fn pages_of(&self, step: usize) -> usize {
         STEP_PAGES.min(self.pages - step * STEP_PAGES)
     }
+
+    /// Ends arenas that have been free for [`LOOKS`] in a row, all but the first of the pool. Says whether there may be
+    /// more to end at the next look; if not, buffers have to be given back before there is.
+    pub(crate) fn look(&self) -> bool {
+        let mut free = self.free.borrow_mut();
+        let counts = free.blocks.count(STEP_ORDER, self.steps.len());
+        let (mut gone, mut watched) = (vec![false; self.steps.len()], false);
+        for step in self.used().skip(1) {
+            let Step { quiet, .. } = &self.steps[step];
+            quiet.set(if counts[step] == self.pages_of(step) { quiet.get() + 1 } else { 0 });
+            gone[step] = quiet.get() == LOOKS;
+            watched |= (1..LOOKS).contains(&quiet.get());
+        }
+        if gone.contains(&true) {
+            free.blocks.remove(STEP_ORDER, &gone);
+            (0..gone.len()).filter(|&step| gone[step]).for_each(|step| self.end(step));
+        }
+        self.settled.set(!watched);
+        self.wakeful.set(!watched || !self.waiters.borrow().is_empty());
+        watched
+    }
+
+    /// The steps in use.
+    fn used(&self) -> impl Iterator<Item = usize> {
+        (0..self.steps.len()).filter(|&step| self.steps[step].is_used())
+    }
+
+    /// A step of which all is free is in use no more.
+    fn end(&self, step: usize) {
+        let bytes = self.pages_of(step) * PAGE;
+        self.arenas.end(self.steps[step].arena.replace(NO_ARENA), bytes);
+        self.steps[step].quiet.set(0);
+        // SAFETY: no block of it is handed out, so no guard and no operation refers to its bytes.
+        unsafe { self.memory.forget(step * STEP, bytes) };
+    }
+}
+
+impl Step {
+    const fn unused() -> Self {
+        Self { arena: Cell::new(NO_ARENA), quiet: Cell::new(0) }
+    }
+
+    fn is_used(&self) -> bool {
+        self.arena.get() != NO_ARENA
+    }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        for (step, arena) in self.steps.iter().enumerate().filter(|(_, arena)| arena.get() != NO_ARENA) {
-            self.arenas.end(arena.get(), self.pages_of(step) * PAGE);
-        }
+        self.used()
+            .for_each(|step| self.arenas.end(self.steps[step].arena.get(), self.pages_of(step) * PAGE));
     }
 }

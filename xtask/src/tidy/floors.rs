@@ -34,8 +34,9 @@ const ARRAY: &[&[&str]] = &[
 ];
 
 const IO: &[&[&str]] = &[
-    &["arena", "ranges", "task", "time"],
-    &["blocks", "patience"],
+    &["ranges", "task", "time"],
+    &["arena", "patience"],
+    &["blocks"],
     &["store"],
     &["buf"],
     &["op", "pool"],

@@ -74,3 +74,37 @@ pub(crate) fn pools_take_what_they_need<W: World>(stage: &Stage<W>) {
     assert_eq!(fill(&pool, 32 << 20), 2);
     assert_eq!(fill(&pool, 64 << 10), 77 * 16);
 }
+
+pub(crate) fn pools_give_back_what_nobody_needs<W: World>(stage: &Stage<W>) {
+    let io = &stage.io;
+    let (member, pool) = (stage.world.member(1 << 20), io.pool(64 << 20));
+    let mut buffers: Vec<_> = std::iter::from_fn(|| pool.try_alloc(1 << 20)).collect();
+    for (at, buf) in buffers.iter().enumerate() {
+        buf.bytes_mut().fill(at as u8);
+    }
+    assert_eq!(in_use(io), (16, 16 * ARENA));
+    // Of one arena a buffer stays in use. The first is kept for whoever comes next.
+    let kept = buffers.swap_remove(13 * 4);
+    drop(buffers);
+    io.block_on(async {
+        for _ in 0..6000 {
+            if in_use(io) == (2, 2 * ARENA) {
+                break;
+            }
+            io.sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(in_use(io), (2, 2 * ARENA));
+        // It was never given away, and what was can be had again.
+        assert!(kept.bytes().iter().all(|&byte| byte == kept.bytes()[0]));
+        let large = pool.alloc(32 << 20).await;
+        large.bytes_mut().fill(1);
+        let mut group = io.group();
+        group.read(member, 0, &large.slice((4 << 20) - (64 << 10)..(4 << 20) + (64 << 10)));
+        group.submit().await.ok().unwrap();
+        let read = |range: std::ops::Range<usize>| large.bytes()[range].iter().all(|&byte| byte == 0);
+        assert!(read((4 << 20) - (64 << 10)..(4 << 20) + (64 << 10)), "across the border of two arenas");
+        assert!(pool.try_alloc(32 << 20).is_none(), "one buffer is in use");
+        drop((kept, large));
+        assert_eq!(fill(&pool, 32 << 20), 2);
+    });
+}

@@ -12,6 +12,7 @@ mod life;
 mod limits;
 mod log;
 mod lost;
+mod memory;
 mod occupied;
 mod places;
 mod refuse;
