@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use brindle_io::{Io, Slice};
 use brindle_layout::{Geometry, Level};
+use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::config::Config;
 use crate::core::{Core, Ties};
@@ -14,7 +15,6 @@ use crate::members::{Members, RoleState};
 use crate::placement::{Family, Placement, Split};
 use crate::process::Process;
 use crate::reshape::Border;
-use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 /// A running array. A handle: cloning gives the same array.
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Running {
     pub(crate) placement: Placement,
     /// While the array is being reshaped: the geometry that has all members.
     pub(crate) geometry: Geometry,
-    /// The one that is under way.
+    /// The process that is under way.
     pub(crate) process: RefCell<Option<Process>>,
 }
 

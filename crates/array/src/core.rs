@@ -6,6 +6,7 @@ use core::cell::{Cell, OnceCell};
 use std::rc::{Rc, Weak};
 
 use brindle_io::{Io, Slice};
+use brindle_volume::{Limits, VolumeError};
 
 use crate::config::Config;
 use crate::intent::{Intent, Writing};
@@ -13,7 +14,6 @@ use crate::keeper::Keeper;
 use crate::members::Members;
 use crate::patience::Ration;
 use crate::scratch::Scratch;
-use brindle_volume::{Limits, VolumeError};
 
 /// What the members' bytes are to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@
 
 use core::ops::Range;
 
-use crate::keeper::Keeper;
 use brindle_volume::VolumeError;
+
+use crate::keeper::Keeper;
 
 /// What is put on record, and so what is in doubt after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

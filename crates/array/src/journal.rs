@@ -13,13 +13,13 @@ use brindle_format::md::journal::{self, JOURNAL_BLOCK_BYTES, JournalError, MetaB
 use brindle_format::md::{Superblock, Uuid};
 use brindle_io::{Io, MemberId, OpError, Pool};
 use brindle_layout::{Family, ParityRows};
+use brindle_volume::Volume;
 
 use crate::array::Array;
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
 use crate::config::Config;
 use crate::refusal::OpenError;
 use crate::reshape::members;
-use brindle_volume::Volume;
 
 const BLOCK: u64 = JOURNAL_BLOCK_BYTES as u64;
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use brindle_format::md::SUPERBLOCK_BYTES;
 use brindle_io::{Duration, Io, MemberId, OpError, Pool};
 use brindle_layout::Geometry;
+use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::assembly::{AssembledDevice, Assembly, Found};
@@ -14,7 +15,6 @@ use crate::members::{Device, Members, RoleState};
 use crate::patience::Patience;
 use crate::refusal::OpenError;
 use crate::reshape::{self, Border};
-use brindle_volume::VolumeError;
 
 /// What may be done to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::{Family as Map, Geometry};
+use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::data::mirrored::Mirror;
@@ -11,7 +12,6 @@ use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::data::striped::Stripes;
 use crate::door::Moved;
-use brindle_volume::VolumeError;
 
 /// What a family of levels does with an array's bytes.
 #[allow(

@@ -4,11 +4,11 @@ use std::rc::{Rc, Weak};
 
 use brindle_io::{Duration, Io};
 use brindle_layout::Family;
+use brindle_volume::VolumeError;
 
 use crate::array::{Array, Running};
 use crate::data::report::SyncMode;
 use crate::keeper::sync_len;
-use brindle_volume::VolumeError;
 
 /// How long to wait before what found no room is tried again; doubled each time, up to the most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use brindle_io::{Duration, OpError, Task};
 use brindle_layout::Family as Map;
+use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::data::report::{SyncMode, SyncReport};
@@ -11,7 +12,6 @@ use crate::events::{EventKind, Note};
 use crate::keeper::sync_len;
 use crate::placement::Family;
 use crate::process::{Process, ProcessError, ProcessKind, Progress};
-use brindle_volume::VolumeError;
 
 /// Bytes of a window, or the chunk where that is more.
 const WINDOW: u64 = 4 << 20;

@@ -1,10 +1,10 @@
 //! Flushes of all members in use.
 
 use brindle_io::OpError;
+use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::door::Refused;
-use brindle_volume::VolumeError;
 
 impl Core {
     /// Makes stable what every member in use was given. A flush shares the fate of those that are under way when it

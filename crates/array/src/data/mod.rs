@@ -11,12 +11,12 @@ pub(crate) mod spans;
 pub(crate) mod striped;
 
 use brindle_io::{OpError, Slice};
+use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::door::Done;
 use crate::events::Cause;
 use crate::members::Device;
-use brindle_volume::VolumeError;
 
 /// A member that gave this error has lost what it held: there is nothing to mend.
 pub(crate) fn is_lost(error: OpError) -> bool {

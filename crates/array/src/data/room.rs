@@ -3,12 +3,12 @@
 use core::ops::Range;
 
 use brindle_io::OpError;
+use brindle_volume::VolumeError;
 
 use crate::config::OnFull;
 use crate::core::Core;
 use crate::door::Done;
 use crate::events::Cause;
-use brindle_volume::VolumeError;
 
 impl Core {
     /// [`Core::settle_writes`] of a change of `range`, which is counted as a resync counts and held by the caller: what

@@ -3,11 +3,11 @@
 use core::ops::Range;
 
 use brindle_io::{OpError, Slice};
+use brindle_volume::{VolumeError, ZeroOptions};
 
 use crate::core::Core;
 use crate::door::{Door, Refused};
 use crate::events::Cause;
-use brindle_volume::{VolumeError, ZeroOptions};
 
 /// Bytes of the array that one round of a discard or write-zeroes covers: bounds the operations in flight.
 const ROUND: u64 = 256 << 20;

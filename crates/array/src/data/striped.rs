@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::Striped;
+use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::is_lost;
 use super::spans::Spans;
 use crate::core::Core;
 use crate::door::{Done, Door, MemberOps, Moved};
-use brindle_volume::{VolumeError, ZeroOptions};
 
 /// An array in which each byte is on one member.
 pub(crate) struct Stripes {

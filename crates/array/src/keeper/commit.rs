@@ -1,13 +1,13 @@
 //! Changes of the state on disk, by whoever has the turn: what is written when, and what follows from refusals.
 
 use brindle_io::{Duration, MemberId, OpError};
+use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::record::refusals;
 use super::{Closed, Keeper, Record, StateChange};
 use crate::config::OnFull;
 use crate::events::{Cause, EventKind, Note, Operation};
-use brindle_volume::VolumeError;
 
 /// How long to wait before a superblock that found no room is tried again.
 const PAUSE: Duration = Duration::from_secs(1);

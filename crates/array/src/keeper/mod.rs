@@ -15,10 +15,10 @@ use std::rc::{Rc, Weak};
 
 use brindle_io::sync::Event;
 use brindle_io::{Io, OpError};
+use brindle_volume::VolumeError;
 
 use crate::events::{Cause, EventKind, Events, Note};
 use crate::members::{Members, RoleState};
-use brindle_volume::VolumeError;
 use change::Changing;
 pub use change::StateChange;
 use flushes::Flushes;

@@ -7,12 +7,29 @@ use brindle_format::md::{Superblock, Version};
 use brindle_io::Duration;
 use brindle_io::sim::{Model, Sim};
 use brindle_layout::Level;
+use brindle_volume::Volume;
 
 pub(crate) use brindle_testkit::random::{Random, pattern};
 pub(crate) use brindle_testkit::shape::*;
 pub(crate) use brindle_testkit::world::*;
 
 pub(crate) const MIB: u64 = 1 << 20;
+
+/// Each level, with few members.
+pub(crate) const EVERY_LEVEL: [(Level, usize); 7] = [
+    (Level::Linear, 2),
+    (Level::Raid0, 3),
+    (Level::Raid1, 2),
+    (Level::Raid10, 4),
+    (Level::Raid4, 3),
+    (Level::Raid5, 4),
+    (Level::Raid6, 5),
+];
+
+/// All that an array holds.
+pub(crate) fn whole<B: Bench>(world: &World<B>, array: &Array) -> Vec<u8> {
+    world.read(array, 0, array.limits().size as usize).unwrap()
+}
 
 /// The array's devices as candidates, in their order.
 pub(crate) fn candidates(spec: &CreateSpec) -> Vec<Candidate> {

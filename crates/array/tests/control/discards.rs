@@ -8,16 +8,6 @@ use brindle_volume::{Volume, ZeroOptions};
 
 use crate::common::*;
 
-const LEVELS: [(Level, usize); 7] = [
-    (Level::Linear, 2),
-    (Level::Raid0, 3),
-    (Level::Raid1, 2),
-    (Level::Raid10, 4),
-    (Level::Raid4, 3),
-    (Level::Raid5, 4),
-    (Level::Raid6, 5),
-];
-
 /// A full array on members in RAM, which forget at once what is discarded; `change` says what they can do.
 fn started(level: Level, members: usize, change: impl Fn(&mut MemberInfo)) -> (World, Array, Vec<u8>) {
     let world = World::of(&Shape { rows: 64, ..Shape::new(level, members) });
@@ -28,17 +18,13 @@ fn started(level: Level, members: usize, change: impl Fn(&mut MemberInfo)) -> (W
     (world, array, content)
 }
 
-fn whole(world: &World, array: &Array) -> Vec<u8> {
-    world.read(array, 0, array.limits().size as usize).unwrap()
-}
-
 fn has_parity(level: Level) -> bool {
     matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6)
 }
 
 #[test]
 fn every_member_forgets_what_is_discarded_and_nothing_else() {
-    for (level, members) in LEVELS {
+    for (level, members) in EVERY_LEVEL {
         let (world, array, mut content) = started(level, members, |_| ());
         let size = content.len();
         for (at, len) in [(512, size / 2), (size / 2 + 1536, size / 4), (size - 512, 512), (0, size)] {
@@ -61,7 +47,7 @@ fn every_member_forgets_what_is_discarded_and_nothing_else() {
 
 #[test]
 fn nothing_is_asked_of_members_that_discard_nothing_nor_of_rows_that_zeroes_would_have_to_be_sent_to() {
-    for (level, members) in LEVELS {
+    for (level, members) in EVERY_LEVEL {
         for (discard, write_zeroes) in [(false, true), (false, false), (true, false)] {
             if discard && !has_parity(level) {
                 continue;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use brindle_array::{Array, ProcessError, ProcessKind, Progress, SyncMode, SyncReport};
+use brindle_array::{Array, Process, ProcessError, ProcessKind, Progress, SyncMode, SyncReport};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Task};
 use brindle_layout::Level;
@@ -19,8 +19,10 @@ fn in_doubt() -> (World<Sim>, Array) {
     (world, array)
 }
 
-fn spawned(world: &World<Sim>, array: &Array) -> Task<Result<SyncReport, ProcessError>> {
-    world.io.spawn(array.resync(|_| ()))
+/// A resync that is under way, and what others have of it.
+fn spawned(world: &World<Sim>, array: &Array) -> (Task<Result<SyncReport, ProcessError>>, Process) {
+    let resync = world.io.spawn(array.resync(|_| ()));
+    (resync, array.process().expect("a process"))
 }
 
 fn progress(array: &Array) -> Progress {
@@ -58,8 +60,7 @@ fn an_array_has_one_process_at_a_time() {
 fn a_process_that_is_paused_begins_nothing_until_it_is_resumed() {
     let (world, array) = in_doubt();
     world.io.block_on(async {
-        let resync = spawned(&world, &array);
-        let process = array.process().expect("a process");
+        let (resync, process) = spawned(&world, &array);
         while progress(&array).position == 0 {
             world.io.sleep(Duration::from_millis(1)).await;
         }
@@ -85,8 +86,7 @@ fn a_process_that_is_paused_begins_nothing_until_it_is_resumed() {
 fn a_process_keeps_to_its_pace() {
     let (world, array) = in_doubt();
     world.io.block_on(async {
-        let resync = spawned(&world, &array);
-        let process = array.process().expect("a process");
+        let (resync, process) = spawned(&world, &array);
         process.set_pace(NonZeroU64::new(MIB));
         world.io.sleep(Duration::from_secs(21)).await;
         let reached = progress(&array).position;
@@ -107,8 +107,7 @@ fn a_process_keeps_to_its_pace() {
 fn a_process_that_is_stopped_keeps_what_it_has_done() {
     let (world, array) = in_doubt();
     world.io.block_on(async {
-        let resync = spawned(&world, &array);
-        let process = array.process().expect("a process");
+        let (resync, process) = spawned(&world, &array);
         while progress(&array).position == 0 {
             world.io.sleep(Duration::from_millis(1)).await;
         }
@@ -136,8 +135,7 @@ fn an_array_whose_process_is_paused_or_slow_can_be_stopped() {
     for slow in [false, true] {
         let (world, array) = in_doubt();
         world.io.block_on(async {
-            let resync = spawned(&world, &array);
-            let process = array.process().expect("a process");
+            let (resync, process) = spawned(&world, &array);
             if slow {
                 process.set_pace(NonZeroU64::new(1));
             } else {

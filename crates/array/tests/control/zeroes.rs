@@ -12,16 +12,6 @@ use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 use crate::common::*;
 
-const LEVELS: [(Level, usize); 7] = [
-    (Level::Linear, 2),
-    (Level::Raid0, 3),
-    (Level::Raid1, 2),
-    (Level::Raid10, 4),
-    (Level::Raid4, 3),
-    (Level::Raid5, 4),
-    (Level::Raid6, 5),
-];
-
 /// Disks with heads answer that they know no such operation.
 fn started(level: Level, members: usize) -> (World<Sim>, Array, Vec<u8>) {
     started_on(Model::hdd(), &Shape { rows: 64, ..Shape::new(level, members) })
@@ -33,10 +23,6 @@ fn started_on(model: Model, shape: &Shape) -> (World<Sim>, Array, Vec<u8>) {
     let content = pattern(5, array.limits().size as usize);
     world.write(&array, 0, &content).unwrap();
     (world, array, content)
-}
-
-fn whole<B: Bench>(world: &World<B>, array: &Array) -> Vec<u8> {
-    world.read(array, 0, array.limits().size as usize).unwrap()
 }
 
 fn zero<B: Bench>(
@@ -56,7 +42,7 @@ fn ranges(size: usize) -> [(usize, usize); 4] {
 
 #[test]
 fn zeroes_are_sent_to_members_that_make_none() {
-    for (level, members) in LEVELS {
+    for (level, members) in EVERY_LEVEL {
         for keep_allocated in [true, false] {
             let (world, array, mut content) = started(level, members);
             for (at, len) in ranges(content.len()) {
@@ -75,7 +61,7 @@ fn zeroes_are_sent_to_members_that_make_none() {
 
 #[test]
 fn zeroes_that_must_be_fast_are_refused_and_change_nothing() {
-    for (level, members) in LEVELS {
+    for (level, members) in EVERY_LEVEL {
         let (world, array, content) = started(level, members);
         for (at, len) in ranges(content.len()) {
             let options = ZeroOptions { fast_only: true, ..ZeroOptions::default() };
@@ -88,14 +74,14 @@ fn zeroes_that_must_be_fast_are_refused_and_change_nothing() {
 
 #[test]
 fn a_member_that_can_not_be_sent_zeroes_fails_and_the_others_hold_them() {
-    for (level, members) in LEVELS.into_iter().filter(|(level, _)| level.is_redundant()) {
+    for (level, members) in EVERY_LEVEL.into_iter().filter(|(level, _)| level.is_redundant()) {
         let (world, array, content) = started(level, members);
         world.bench.refuse_writes(world.ids[1]);
         zero(&world, &array, 0, content.len(), ZeroOptions::default()).unwrap();
         assert_eq!(array.state(1), RoleState::Failed, "{level}");
         assert!(whole(&world, &array).iter().all(|&byte| byte == 0), "{level}");
     }
-    for (level, members) in LEVELS.into_iter().filter(|(level, _)| !level.is_redundant()) {
+    for (level, members) in EVERY_LEVEL.into_iter().filter(|(level, _)| !level.is_redundant()) {
         let (world, array, content) = started(level, members);
         world.bench.refuse_writes(world.ids[1]);
         let refused = zero(&world, &array, 0, content.len(), ZeroOptions::default());
@@ -132,7 +118,7 @@ fn parts_of_wide_rows_are_zeroed_to_their_ends_and_no_further() {
 
 #[test]
 fn zeroes_are_made_fast_where_members_can_but_for_parts_of_rows_with_parity() {
-    for (level, members) in LEVELS {
+    for (level, members) in EVERY_LEVEL {
         let world = World::of(&Shape { rows: 64, ..Shape::new(level, members) });
         let array = world.open();
         let mut content = pattern(5, array.limits().size as usize);
@@ -155,7 +141,7 @@ fn zeroes_are_made_fast_where_members_can_but_for_parts_of_rows_with_parity() {
 
 #[test]
 fn zeroes_with_fua_are_stable_once_they_are_acknowledged() {
-    for (level, members) in LEVELS {
+    for (level, members) in EVERY_LEVEL {
         let model = Model { volatile_cache: true, ..Model::nvme() };
         let (world, array, mut content) =
             started_on(model, &Shape { rows: 64, ..Shape::new(level, members) });

@@ -3,13 +3,13 @@
 use core::ops::Range;
 
 use brindle_io::{OpError, Slice};
+use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::{Mirror, Readable};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::door::Done;
-use brindle_volume::VolumeError;
 
 /// Bytes read at a time; where no copy gives all of those, block by block.
 pub(super) const STEP: usize = 64 << 10;

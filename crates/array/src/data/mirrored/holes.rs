@@ -1,13 +1,13 @@
 //! Places of a window that copies can't give: mended from others, or left out of the comparison.
 
 use brindle_io::OpError;
+use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::Mirror;
 use super::window::Window;
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, SyncReport};
-use brindle_volume::VolumeError;
 
 /// A place of the array that a copy can't give.
 struct Hole {

@@ -1,11 +1,11 @@
 //! Reads spread over the copies.
 
 use brindle_io::{Duration, Instant, Slice};
+use brindle_volume::VolumeError;
 
 use super::careful::{Suspects, suspects};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
-use brindle_volume::VolumeError;
 
 /// Reads of at least twice this are split over copies, into parts of at least this. Bytes.
 pub(super) const PART: usize = 64 << 10;

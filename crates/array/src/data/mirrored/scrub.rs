@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use brindle_io::{OpError, PAGE};
 use brindle_layout::Place;
+use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::Mirror;
@@ -13,7 +14,6 @@ use super::window::{Window, block};
 use crate::data::lock::Hold;
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
-use brindle_volume::VolumeError;
 
 impl Mirror {
     pub(crate) async fn sync(

@@ -3,6 +3,7 @@
 use brindle_io::Slice;
 use brindle_io::sync::join_all;
 use brindle_layout::Layout;
+use brindle_volume::VolumeError;
 use smallvec::{SmallVec, smallvec};
 
 use super::careful::{Suspects, suspects};
@@ -10,7 +11,6 @@ use super::read::{OPERATION, PART};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
 use crate::door::{Done, MemberOps};
-use brindle_volume::VolumeError;
 
 /// A split read that is being put together.
 struct Split<'a> {

@@ -1,11 +1,11 @@
 //! Writes to all copies.
 
 use brindle_io::Slice;
+use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::Mirror;
 use crate::data::lock::Hold;
 use crate::data::spans::Spans;
-use brindle_volume::{VolumeError, ZeroOptions};
 
 impl Mirror {
     #[inline]

@@ -11,6 +11,8 @@
 
 use core::ops::Range;
 
+use brindle_volume::VolumeError;
+
 use super::Parity;
 use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, Job, Tried, parity_blocks, with_new};
@@ -18,7 +20,6 @@ use super::solve::{SmallSlots, generate, slots};
 use super::window::{self, Planes, Window};
 use crate::door::Done;
 use crate::events::Cause;
-use brindle_volume::VolumeError;
 
 /// What members hold is told apart by this: none has smaller blocks.
 const SECTOR: usize = 512;

@@ -2,12 +2,12 @@
 //! parity, of parity alone, of zeroes, or of what was rebuilt.
 
 use brindle_io::OpError;
+use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::Parity;
 use super::window::{Planes, Window};
 use crate::data::mend::Ailing;
 use crate::door::{Done, MemberOps};
-use brindle_volume::{VolumeError, ZeroOptions};
 
 impl Parity {
     /// Sends what makes a window hold new content, and waits for the last. The caller holds the rows.

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use brindle_io::{Buf, Slice};
 use brindle_layout::ParityRows;
+use brindle_volume::VolumeError;
 
 use super::apart::Both;
 use super::bad::Bad;
@@ -14,7 +15,6 @@ use super::window::Window;
 use super::{Parity, data_roles, parity_roles};
 use crate::data::lock::Hold;
 use crate::door::{Done, MemberOps};
-use brindle_volume::VolumeError;
 
 /// Data bytes that are written at a time, about.
 const STEP: u64 = 8 << 20;

@@ -4,13 +4,13 @@ use core::ops::Range;
 
 use brindle_io::OpError;
 use brindle_layout::Row;
+use brindle_volume::VolumeError;
 
 use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::window::{Planes, Window};
 use super::{PAGE, Parity};
 use crate::data::mend::Ailing;
-use brindle_volume::VolumeError;
 
 /// Bytes of each member that are mended at a time, at most; where too much of those is bad, block by block.
 const STEP: u64 = 64 << 10;

@@ -4,12 +4,12 @@ use core::ops::Range;
 
 use brindle_io::Slice;
 use brindle_layout::Row;
+use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::Parity;
 use super::bad::Bad;
 use super::solve::LostData;
-use brindle_volume::VolumeError;
 
 /// New bytes of one data block. Columns are bytes within the chunk.
 #[derive(Clone)]

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
+use brindle_volume::VolumeError;
 
 use super::Parity;
 use super::bad::Bad;
@@ -11,7 +12,6 @@ use super::rebuild::LoadError;
 use super::window::{Planes, Window};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
-use brindle_volume::VolumeError;
 
 /// A stretch of one data block that a request wants.
 struct Piece {

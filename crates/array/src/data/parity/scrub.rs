@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
+use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::bad::Bad;
@@ -15,7 +16,6 @@ use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
-use brindle_volume::VolumeError;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.

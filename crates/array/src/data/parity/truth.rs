@@ -22,9 +22,10 @@
 
 use core::ops::Range;
 
+use brindle_volume::VolumeError;
+
 use super::window::Window;
 use super::{Parity, data_roles, parity_roles};
-use brindle_volume::VolumeError;
 
 impl Parity {
     /// Whether parity is known to agree with the data in columns of a row.

@@ -10,6 +10,7 @@ use core::ops::Range;
 use std::hash::DefaultHasher;
 
 use brindle_io::{OpError, Slice};
+use brindle_volume::VolumeError;
 
 use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, Job, Tried, parity_blocks};
@@ -17,7 +18,6 @@ use super::window::{Planes, Window};
 use super::{Parity, parity_roles};
 use crate::door::{Done, Refused};
 use crate::events::Cause;
-use brindle_volume::VolumeError;
 
 /// What a member held before a write, at `offset` of its data area.
 struct Before {

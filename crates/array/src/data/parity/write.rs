@@ -6,11 +6,11 @@ use core::task::Poll;
 
 use brindle_io::Slice;
 use brindle_layout::ParityRows;
+use brindle_volume::VolumeError;
 
 use super::Parity;
 use super::batch::Part;
 use crate::data::lock::Hold;
-use brindle_volume::VolumeError;
 
 /// Where a range cuts rows: a part of the first, full ones, a part of the last. Lengths in bytes.
 pub(super) struct Cuts {
