@@ -245,6 +245,22 @@ impl Server {
         brindle(words)
     }
 
+    /// `brindle fail`, asked again while a busy machine lets the server say that its array does not answer now.
+    ///
+    /// # Panics
+    /// If the member can't be failed, or that takes far too long.
+    #[track_caller]
+    pub fn fail(&self, member: &str) {
+        let begun = Instant::now();
+        loop {
+            let failed = self.ask("fail", &[member]);
+            if failed.code == 0 || !failed.err.contains("does not answer now") || begun.elapsed() > PATIENCE {
+                failed.ok();
+                return;
+            }
+        }
+    }
+
     /// `brindle status --json`.
     #[track_caller]
     pub fn status(&self) -> Value {

@@ -85,7 +85,7 @@ impl Life<'_> {
         for (done, role) in self.shape.lost.iter().enumerate() {
             // By path and by number.
             let (path, number) = (name(&self.set.members[*role]).to_owned(), role.to_string());
-            server.ask("fail", &[if done == 0 { &path } else { &number }]).ok();
+            server.fail(if done == 0 { &path } else { &number });
             let status = server.status();
             assert!(state(&status["array"]).contains(&"degraded"), "{status}");
             assert_eq!(status["array"]["missing"].as_array().unwrap().len(), done + 1, "{status}");

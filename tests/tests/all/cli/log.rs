@@ -14,7 +14,7 @@ fn a_failure_is_told_on_both_outputs_and_in_the_report() {
     let set = Set::raid5(3);
     let mut server = set.serve("");
     let began = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    server.ask("fail", &["1"]).ok();
+    server.fail("1");
     let event = server.next_event();
     let member = name(&set.members[1]);
     assert_eq!(
@@ -65,7 +65,7 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     }
     assert_eq!(state(&server.status()["array"]), ["clean"]);
     assert!(server.status()["stale_for"].is_null());
-    server.ask("fail", &["0"]).ok();
+    server.fail("0");
     let (code, err) = server.signal(Signal::TERM);
     assert!(code == 0 && err.lines().count() > 100, "{code}: {} lines", err.lines().count());
 }

@@ -30,8 +30,8 @@ fn a_member_is_failed_by_any_of_its_names() {
     let link = set.path("link");
     std::os::unix::fs::symlink(&set.members[1], &link).unwrap();
     let server = set.serve("");
-    server.ask("fail", &[name(&link)]).ok();
-    server.ask("fail", &["2"]).ok();
+    server.fail(name(&link));
+    server.fail("2");
     for wrong in ["nowhere", "4", "-1"] {
         server.ask("fail", &["--", wrong]).refused(1, &["is no member of a", name(&set.members[0])]);
     }
@@ -40,7 +40,7 @@ fn a_member_is_failed_by_any_of_its_names() {
     server.ask("fail", &["nowhere"]).refused(1, &["nowhere is no member"]);
     let status = server.status();
     assert_eq!(status["array"]["missing"], serde_json::json!([1, 2]), "{status}");
-    server.ask("fail", &["3"]).ok();
+    server.fail("3");
     server.ask("fail", &["0"]).refused(1, &["0 stays in service", "redundancy"]);
     // That a member has lost its name is told, if there was time to see it.
     let (code, err) = server.signal(Signal::TERM);

@@ -97,7 +97,7 @@ fn a_damaged_superblock_that_may_be_the_newest_stops_all_but_force() {
     set.create("-l 1").ok();
     // The second lives on alone for a while, and then its superblock rots.
     let server = set.serve("");
-    server.ask("fail", &["0"]).ok();
+    server.fail("0");
     Client::connect(&server.uri()).all_at_once(&[write(0, 7)]);
     server.stop_after_failing(1);
     flip(&set.members[1], 4096 + 72);
@@ -186,7 +186,7 @@ fn an_array_that_is_out_of_date_in_the_one_above_is_left_alone() {
     let nest = Nest::new();
     // The first half lives on without the second, which is then out of date.
     let server = nest.serve();
-    server.ask("fail", &["1"]).ok();
+    server.fail("1");
     server.stop_after_failing(1);
     let before: Vec<String> = nest.set.members[3..].iter().map(|member| files::sha256(member)).collect();
     let server = nest.serve();
@@ -205,7 +205,7 @@ fn members_of_a_member_are_seen_and_failed() {
     let nest = Nest::new();
     let server = nest.serve();
     let victim = name(&nest.set.members[4]);
-    server.ask("fail", &[victim]).ok();
+    server.fail(victim);
     let status = server.status();
     assert_eq!(state(&status["array"]), ["clean"], "{status}");
     let inner = &status["arrays"][1];
@@ -227,7 +227,7 @@ fn members_of_a_member_are_seen_and_failed() {
     // A second one is more than it can lose, and the array above would be degraded.
     server.ask("fail", &[name(&nest.set.members[5])]).refused(1, &["stays in service", "redundancy"]);
     // The member array itself, by its name.
-    server.ask("fail", &[name(&nest.arrays[1])]).ok();
+    server.fail(name(&nest.arrays[1]));
     assert_eq!(state(&server.status()["array"]), ["clean", "degraded"]);
     server.stop_after_failing(2);
     assert_eq!(run("detail --json", &nest.set.members[3..]).json()["missing"], serde_json::json!([1]));

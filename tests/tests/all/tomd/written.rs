@@ -84,7 +84,7 @@ impl Written {
             let mut load = Load::new(&server.uri(), oracle, seed + 1000);
             for role in lost.iter().filter(|_| loss == Loss::Failed) {
                 load.storm();
-                server.ask("fail", &[&role.to_string()]).ok();
+                server.fail(&role.to_string());
             }
             (0..ROUNDS).for_each(|_| load.storm());
             content = load.end().0;
