@@ -119,27 +119,30 @@ impl Volume for Array {
         self.0.core.limits
     }
 
-    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let Running { core, placement, .. } = &*self.0;
-        core.check(offset, into.len() as u64)?;
+        let into = into.as_ref();
+        let len = core.check_list(offset, into)?;
         // Each family by itself, not by way of a future of theirs all: that would be moved about with each read.
         match placement {
-            _ if into.is_empty() => Ok(()),
-            Placement::One(Family::Stripes(stripes)) => stripes.read(offset, &into).await,
-            Placement::One(Family::Mirror(mirror)) => mirror.read(offset, &into).await,
-            Placement::One(Family::Parity(parity)) => parity.read(offset, &into).await,
-            Placement::Split(split) => Box::pin(split.read(offset, &into)).await,
+            _ if len == 0 => Ok(()),
+            Placement::One(Family::Stripes(stripes)) => stripes.read(offset, into).await,
+            Placement::One(Family::Mirror(mirror)) => mirror.read(offset, into).await,
+            Placement::One(Family::Parity(parity)) => parity.read(offset, into).await,
+            Placement::Split(split) => Box::pin(split.read(offset, into)).await,
         }
     }
 
-    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         let Running { core, placement, .. } = &*self.0;
-        core.check_change(offset, from.len() as u64)?;
+        let from = from.as_ref();
+        core.limits.check_change()?;
+        let len = core.check_list(offset, from)?;
         match placement.one()? {
-            _ if from.is_empty() => Ok(()),
-            Family::Stripes(stripes) => stripes.write(offset, &from, fua).await,
-            Family::Mirror(mirror) => mirror.write(offset, &from, fua).await,
-            Family::Parity(parity) => parity.write(offset, &from, fua).await,
+            _ if len == 0 => Ok(()),
+            Family::Stripes(stripes) => stripes.write(offset, from, fua).await,
+            Family::Mirror(mirror) => mirror.write(offset, from, fua).await,
+            Family::Parity(parity) => parity.write(offset, from, fua).await,
         }
     }
 

@@ -88,25 +88,26 @@ impl Core {
     /// Refuses what no member could do.
     #[inline]
     pub(crate) fn check(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        if self.keeper.is_stopping() {
-            return Err(VolumeError::Stopping);
-        }
-        let mask = u64::from(self.limits.block) - 1;
-        if (offset | len) & mask != 0 {
-            return Err(VolumeError::Unaligned);
-        }
-        match offset.checked_add(len) {
-            Some(end) if end <= self.limits.size => Ok(()),
-            _ => Err(VolumeError::OutOfRange),
-        }
+        self.check_running()?;
+        self.limits.check(offset, len)
+    }
+
+    /// The same for memory that begins at `offset`: its bytes in all.
+    #[inline]
+    pub(crate) fn check_list(&self, offset: u64, list: &[Slice]) -> Result<u64, VolumeError> {
+        self.check_running()?;
+        self.limits.check_list(offset, list)
     }
 
     /// The same of what changes bytes.
     #[inline]
     pub(crate) fn check_change(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        if self.config.read_only {
-            return Err(VolumeError::ReadOnly);
-        }
+        self.limits.check_change()?;
         self.check(offset, len)
+    }
+
+    #[inline]
+    fn check_running(&self) -> Result<(), VolumeError> {
+        if self.keeper.is_stopping() { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 }

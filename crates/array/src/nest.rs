@@ -2,8 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_io::sync::join_all;
-use brindle_io::{Io, MemberId, MemberInfo, OpError, OpKind, Served, ServedOp, Slice};
+use brindle_io::{Io, MemberId, MemberInfo, OpError, OpKind, Served, ServedOp};
 
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
@@ -41,14 +40,9 @@ async fn slot(served: Rc<Served>, volume: Rc<impl Volume>) {
 
 async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError> {
     match op.kind {
-        OpKind::Read { offset, .. } => {
-            let reads = pieces(offset, op.slices).map(|(at, slice)| volume.read(at, slice));
-            join_all(reads).await.into_iter().collect()
-        }
-        OpKind::Write { offset, fua, .. } => {
-            let writes = pieces(offset, op.slices).map(|(at, slice)| volume.write(at, slice, fua));
-            join_all(writes).await.into_iter().collect()
-        }
+        // What the array above has merged stays one request.
+        OpKind::Read { offset, .. } => volume.read(offset, op.slices).await,
+        OpKind::Write { offset, fua, .. } => volume.write(offset, op.slices, fua).await,
         OpKind::Flush { .. } => volume.flush().await,
         OpKind::Discard { offset, len, .. } => volume.discard(offset, len).await,
         OpKind::WriteZeroes { offset, len, may_unmap, .. } => {
@@ -60,15 +54,6 @@ async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError
             Err(VolumeError::Unsupported)
         }
     }
-}
-
-/// The slices with the offsets that they belong to.
-fn pieces(offset: u64, slices: Vec<Slice>) -> impl Iterator<Item = (u64, Slice)> {
-    slices.into_iter().scan(offset, |next, slice| {
-        let at = *next;
-        *next += slice.len() as u64;
-        Some((at, slice))
-    })
 }
 
 fn member_error(error: VolumeError) -> OpError {

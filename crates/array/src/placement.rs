@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::{Family as Map, Geometry};
-use brindle_volume::VolumeError;
+use brindle_volume::{VolumeError, bytes};
 
 use crate::core::Core;
+use crate::data::list::part;
 use crate::data::mirrored::Mirror;
 use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
@@ -46,7 +47,7 @@ impl Family {
         }
     }
 
-    async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+    async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         match self {
             Self::Stripes(stripes) => stripes.read(offset, into).await,
             Self::Mirror(mirror) => mirror.read(offset, into).await,
@@ -76,9 +77,10 @@ pub(crate) struct Split {
 
 impl Split {
     /// Reads a range that is not empty, each side of the border by its family.
-    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
-        let cut = self.border.saturating_sub(offset).min(into.len() as u64);
-        let (below, above) = (into.slice(0..cut as usize), into.slice(cut as usize..into.len()));
+    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+        let len = bytes(into);
+        let cut = self.border.saturating_sub(offset).min(len);
+        let (below, above) = (part(into, 0..cut), part(into, cut..len));
         if !below.is_empty() {
             self.below.read(offset, &below).await?;
         }

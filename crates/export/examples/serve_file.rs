@@ -15,7 +15,7 @@ use brindle_export::nbd::{Config, Server};
 use brindle_io::device::{Access, Device};
 use brindle_io::uring::Uring;
 use brindle_io::{Group, Io, MemberId, MemberInfo, Slice};
-use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
 
 /// One member, byte for byte.
 struct Plain {
@@ -44,12 +44,14 @@ impl Volume for Plain {
         }
     }
 
-    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
-        self.one(|group| _ = group.read(self.member, offset, &into)).await
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
+        let into = stretches(offset, into.as_ref());
+        self.one(|group| into.for_each(|(at, slice)| _ = group.read(self.member, at, slice))).await
     }
 
-    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
-        self.one(|group| _ = group.write(self.member, offset, &from, fua)).await
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        let from = stretches(offset, from.as_ref());
+        self.one(|group| from.for_each(|(at, slice)| _ = group.write(self.member, at, slice, fua))).await
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {

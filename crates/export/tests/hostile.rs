@@ -78,11 +78,11 @@ impl Volume for Settled {
         self.remote.limits()
     }
 
-    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         self.remote.read(offset, into).await
     }
 
-    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         self.settle(self.remote.write(offset, from, fua).await).await
     }
 

@@ -284,6 +284,14 @@ impl Slice {
     }
 }
 
+/// A list of one.
+impl AsRef<[Slice]> for Slice {
+    #[inline]
+    fn as_ref(&self) -> &[Slice] {
+        core::slice::from_ref(self)
+    }
+}
+
 impl fmt::Debug for Slice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slice({}+{} of {:?})", self.start, self.len, self.buf)

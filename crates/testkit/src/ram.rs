@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::{Io, PAGE, Slice};
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, stretches};
 
 use crate::random::Random;
 
@@ -98,6 +98,13 @@ impl RamVolume {
         }
     }
 
+    /// Whether there is something to change.
+    fn is_change(&self, offset: u64, len: u64) -> Result<bool, VolumeError> {
+        self.limits.check_change()?;
+        self.limits.check(offset, len)?;
+        Ok(len > 0)
+    }
+
     async fn begin(&self, asked: Asked) -> Result<Busy<'_>, VolumeError> {
         self.busy.set(self.busy.get() + 1);
         let busy = Busy(self);
@@ -128,16 +135,29 @@ impl Volume for RamVolume {
         self.limits
     }
 
-    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
-        let _busy = self.begin(Asked::Read(offset, into.len())).await?;
-        let at = offset as usize;
-        into.bytes_mut().copy_from_slice(&self.bytes.borrow()[at..at + into.len()]);
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
+        let into = into.as_ref();
+        let len = self.limits.check_list(offset, into)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let _busy = self.begin(Asked::Read(offset, len as usize)).await?;
+        for (at, slice) in stretches(offset, into) {
+            let at = at as usize;
+            slice.bytes_mut().copy_from_slice(&self.bytes.borrow()[at..at + slice.len()]);
+        }
         Ok(())
     }
 
-    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
-        let _busy = self.begin(Asked::Write(offset, from.len(), fua)).await?;
-        self.set_content(offset as usize, &from.bytes());
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        let from = from.as_ref();
+        self.limits.check_change()?;
+        let len = self.limits.check_list(offset, from)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let _busy = self.begin(Asked::Write(offset, len as usize, fua)).await?;
+        stretches(offset, from).for_each(|(at, slice)| self.set_content(at as usize, &slice.bytes()));
         Ok(())
     }
 
@@ -146,6 +166,9 @@ impl Volume for RamVolume {
     }
 
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        if !self.is_change(offset, len)? {
+            return Ok(());
+        }
         let _busy = self.begin(Asked::Discard(offset, len)).await?;
         self.bytes.borrow_mut()[offset as usize..(offset + len) as usize].fill(0);
         self.allocate(offset, len, false);
@@ -153,6 +176,9 @@ impl Volume for RamVolume {
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        if !self.is_change(offset, len)? {
+            return Ok(());
+        }
         let _busy = self.begin(Asked::Zeroes(offset, len, options)).await?;
         if options.fast_only && len > 1 << 20 {
             return Err(VolumeError::Unsupported);
@@ -168,11 +194,12 @@ impl Volume for RamVolume {
         len: u64,
         found: &mut Vec<Allocation>,
     ) -> Result<(), VolumeError> {
+        self.limits.check(offset, len)?;
         let holes = self.holes.borrow();
         let mut at = offset;
         while at < offset + len {
             let page = at / PAGE as u64;
-            let next = ((page + 1) * PAGE as u64).min(self.limits.size);
+            let next = ((page + 1) * PAGE as u64).min(offset + len);
             let hole = holes[page as usize];
             found.push(Allocation { len: next - at, hole, zero: hole });
             at = next;

@@ -5,8 +5,10 @@
 
 mod error;
 mod limits;
+mod slices;
 mod volume;
 
 pub use error::VolumeError;
 pub use limits::Limits;
+pub use slices::{bytes, stretches};
 pub use volume::{Allocation, Volume, ZeroOptions, read_again};

@@ -1,5 +1,9 @@
 //! What a volume asks of whoever uses it.
 
+use brindle_io::Slice;
+
+use crate::VolumeError;
+
 /// What a volume asks of whoever uses it. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -19,4 +23,45 @@ pub struct Limits {
     pub read_only: bool,
     /// Discards reach the members; where not, they are accepted and do nothing.
     pub discard: bool,
+}
+
+impl Limits {
+    /// Refuses a range that no such volume has.
+    ///
+    /// # Errors
+    /// [`VolumeError::Unaligned`], else [`VolumeError::OutOfRange`].
+    #[inline]
+    pub fn check(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let mask = u64::from(self.block).wrapping_sub(1);
+        if (offset | len) & mask != 0 {
+            return Err(VolumeError::Unaligned);
+        }
+        match offset.checked_add(len) {
+            Some(end) if end <= self.size => Ok(()),
+            _ => Err(VolumeError::OutOfRange),
+        }
+    }
+
+    /// The same for memory that begins at `offset`: its bytes in all.
+    ///
+    /// # Errors
+    /// As [`Limits::check`]; [`VolumeError::Unaligned`] also where a slice by itself is.
+    #[inline]
+    pub fn check_list(&self, offset: u64, list: &[Slice]) -> Result<u64, VolumeError> {
+        let add = |(all, lengths): (u64, u64), len: u64| (all + len, lengths | len);
+        let (all, lengths) = list.iter().map(|slice| slice.len() as u64).fold((0, 0), add);
+        if lengths & u64::from(self.block).wrapping_sub(1) != 0 {
+            return Err(VolumeError::Unaligned);
+        }
+        self.check(offset, all).map(|()| all)
+    }
+
+    /// Refuses changes of a volume that is read-only.
+    ///
+    /// # Errors
+    /// [`VolumeError::ReadOnly`].
+    #[inline]
+    pub fn check_change(&self) -> Result<(), VolumeError> {
+        if self.read_only { Err(VolumeError::ReadOnly) } else { Ok(()) }
+    }
 }

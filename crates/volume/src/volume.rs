@@ -32,7 +32,9 @@ pub struct Allocation {
 /// # Ranges
 ///
 /// Offsets and lengths are multiples of [`Limits::block`] and end within [`Limits::size`]; else the request fails with
-/// [`VolumeError::Unaligned`] or [`VolumeError::OutOfRange`] and has done nothing. A request of no bytes is held to the same
+/// [`VolumeError::Unaligned`] or [`VolumeError::OutOfRange`] and has done nothing. The memory of a read or write is a slice or
+/// a list of slices, each a multiple of the block, one after the other on the volume: one request, as if they were one
+/// slice. A request of no bytes is held to the same
 /// rules, and then succeeds at once: no member is asked, and nothing is made stable.
 ///
 /// # Order
@@ -81,7 +83,7 @@ pub trait Volume {
     /// Size, alignment and abilities. The same as long as the volume lives.
     fn limits(&self) -> Limits;
 
-    /// Fills `into` from `offset`.
+    /// Fills `into`, a slice or a list of some, from `offset`.
     ///
     /// # Errors
     /// - [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`].
@@ -89,9 +91,9 @@ pub trait Volume {
     /// - [`VolumeError::Member`]: a member in use did not give its part, nor could it be computed from others; with
     ///   `TimedOut`, it has not answered and there is nobody else to ask.
     /// - [`VolumeError::Again`]: other memory would be filled; see [`read_again`].
-    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError>;
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError>;
 
-    /// Writes `from` at `offset`; with `fua`, to stable storage before it returns.
+    /// Writes `from`, a slice or a list of some, at `offset`; with `fua`, to stable storage before it returns.
     ///
     /// # Errors
     /// - [`VolumeError::ReadOnly`], [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`],
@@ -100,7 +102,7 @@ pub trait Volume {
     ///   not be recorded that they are.
     /// - [`VolumeError::Member`]: a member in use did not take its part, and the array can't do without it; with `NoSpace`,
     ///   there was no room where it lives, and it stays in use; or what has to be read for parity could not be.
-    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError>;
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError>;
 
     /// Makes every change stable that returned before this call. A volume that is read-only or stopping flushes too.
     ///
@@ -135,16 +137,19 @@ pub trait Volume {
     /// `len` is not 0. The default knows nothing: all is data.
     ///
     /// # Errors
-    /// - [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`], where the volume knows more
-    ///   than the default.
-    /// - [`VolumeError::Member`], [`VolumeError::Unsupported`]: a volume of another process does not tell.
+    /// - [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`].
+    /// - [`VolumeError::Member`], [`VolumeError::Stopping`], [`VolumeError::Unsupported`]: a volume of another process does
+    ///   not tell.
     async fn allocation(
         &self,
-        _offset: u64,
+        offset: u64,
         len: u64,
         found: &mut Vec<Allocation>,
     ) -> Result<(), VolumeError> {
-        found.push(Allocation { len, hole: false, zero: false });
+        self.limits().check(offset, len)?;
+        if len > 0 {
+            found.push(Allocation { len, hole: false, zero: false });
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The data path: what happens to a request between the volume above and the members below.
 
 mod flush;
+pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod mend;
 pub(crate) mod mirrored;
@@ -67,8 +68,8 @@ impl Core {
     }
 
     /// What to tell the reader whose memory a member that was given up may still write to; `None` if none does.
-    pub(crate) fn lent(&self, into: &Slice, done: &Done) -> Option<VolumeError> {
-        if !into.is_lent() {
+    pub(crate) fn lent(&self, into: impl AsRef<[Slice]>, done: &Done) -> Option<VolumeError> {
+        if !into.as_ref().iter().any(Slice::is_lent) {
             return None;
         }
         let avoided = |role: u16| {

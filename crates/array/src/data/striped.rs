@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::Striped;
-use brindle_volume::{VolumeError, ZeroOptions};
+use brindle_volume::{VolumeError, ZeroOptions, bytes};
 
 use super::is_lost;
+use super::list::Cut;
 use super::spans::Spans;
 use crate::core::Core;
 use crate::door::{Done, Door, MemberOps, Moved};
@@ -38,22 +39,24 @@ impl Stripes {
 
     /// One operation per member: the group joins what is contiguous there.
     #[inline]
-    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         let first = self.map.locate(offset);
         let mut group = self.ask();
-        if first.len >= into.len() as u64 {
+        if let [one] = into
+            && first.len >= one.len() as u64
+        {
             let device =
                 self.core.members.readable(first.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
-            group.read(device, first.offset, into);
+            group.read(device, first.offset, one);
         } else {
-            let mut at = 0;
-            while at < into.len() {
-                let extent = self.map.locate(offset + at as u64);
-                let len = (into.len() - at).min(extent.len as usize);
+            let (mut cut, mut at) = (Cut::of(into), offset);
+            while !cut.is_empty() {
+                let extent = self.map.locate(at);
                 let device =
                     self.core.members.readable(extent.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
-                group.read(device, extent.offset, &into.slice(at..at + len));
-                at += len;
+                let Some(piece) = cut.take(extent.len) else { break };
+                group.read(device, extent.offset, &piece);
+                at += piece.len() as u64;
             }
         }
         let done = group.submit().await;
@@ -65,7 +68,7 @@ impl Stripes {
 
     /// What to tell the reader of bytes that no other member has.
     #[cold]
-    async fn unread(&self, into: &Slice, done: &Done) -> VolumeError {
+    async fn unread(&self, into: &[Slice], done: &Done) -> VolumeError {
         self.settle_lost(done).await;
         self.core
             .lent(into, done)
@@ -74,21 +77,23 @@ impl Stripes {
     }
 
     #[inline]
-    pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
-        let _writing = self.core.begin(offset, from.len() as u64).await?;
+    pub(crate) async fn write(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
+        let _writing = self.core.begin(offset, bytes(from)).await?;
         let first = self.map.locate(offset);
         let mut group = self.ask();
-        if first.len >= from.len() as u64 {
+        if let [one] = from
+            && first.len >= one.len() as u64
+        {
             let device = self.core.members.writable(first.member).ok_or(VolumeError::TooManyLost)?;
-            group.write(device, first.offset, from, fua);
+            group.write(device, first.offset, one, fua);
         } else {
-            let mut at = 0;
-            while at < from.len() {
-                let extent = self.map.locate(offset + at as u64);
-                let len = (from.len() - at).min(extent.len as usize);
+            let (mut cut, mut at) = (Cut::of(from), offset);
+            while !cut.is_empty() {
+                let extent = self.map.locate(at);
                 let device = self.core.members.writable(extent.member).ok_or(VolumeError::TooManyLost)?;
-                group.write(device, extent.offset, &from.slice(at..at + len), fua);
-                at += len;
+                let Some(piece) = cut.take(extent.len) else { break };
+                group.write(device, extent.offset, &piece, fua);
+                at += piece.len() as u64;
             }
         }
         let done = group.submit().await;

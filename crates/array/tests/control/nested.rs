@@ -131,3 +131,26 @@ fn a_mirror_of_stripes_loses_a_stripe() {
     assert_eq!(nested.outer.state(1), RoleState::InSync);
     nested.io.block_on(nested.outer.stop()).unwrap();
 }
+
+/// What the outer array has merged is one request to the inner one: of whole rows nothing is read, and each member is written
+/// once for all of them.
+#[test]
+fn a_merged_write_reaches_the_inner_arrays_in_one_piece() {
+    for (inner, members) in [(Level::Raid5, 3), (Level::Raid5, 5), (Level::Raid6, 4)] {
+        let nested = Nested::new(Level::Raid0, inner, members);
+        let bytes = pattern(1, 2 << 20);
+        let counts = || nested.leaves.iter().flatten().map(|&leaf| nested.memory.op_counts(leaf)).collect();
+        // They mark the arrays dirty, and leave them expecting no others that could join.
+        for at in (0..32).map(|n| n % 2 * (64 << 10)) {
+            nested.io.block_on(write(&nested.pool, &nested.outer, at, &bytes[..4096])).unwrap();
+        }
+        let before: Vec<(u64, u64)> = counts();
+        nested.io.block_on(write(&nested.pool, &nested.outer, 0, &bytes)).unwrap();
+        let after: Vec<(u64, u64)> = counts();
+        let done: Vec<_> = after.iter().zip(&before).map(|(a, b)| (a.0 - b.0, a.1 - b.1)).collect();
+        assert_eq!(done, vec![(0, 1); 2 * members], "reads and writes of {inner:?}");
+        let read = nested.io.block_on(read(&nested.pool, &nested.outer, 0, 2 << 20)).unwrap();
+        assert!(read == bytes);
+        nested.stop();
+    }
+}

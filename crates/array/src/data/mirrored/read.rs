@@ -1,7 +1,8 @@
 //! Reads spread over the copies.
 
+use brindle_io::sync::join_all;
 use brindle_io::{Duration, Instant, Slice};
-use brindle_volume::VolumeError;
+use brindle_volume::{VolumeError, stretches};
 
 use super::careful::{Suspects, suspects};
 use super::{Mirror, Readable};
@@ -14,7 +15,18 @@ pub(super) const OPERATION: u64 = 32 << 10;
 
 impl Mirror {
     #[inline]
-    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+        let [into] = into else {
+            // Each by itself, from whichever copy is the least busy.
+            let reads = stretches(offset, into).filter(|(_, slice)| !slice.is_empty());
+            let reads = reads.map(|(at, slice)| self.read_slice(at, slice));
+            return Box::pin(join_all(reads)).await.into_iter().collect();
+        };
+        self.read_slice(offset, into).await
+    }
+
+    #[inline]
+    async fn read_slice(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let first = self.map.locate(offset, 0);
         if into.len() >= 2 * PART || first.len < into.len() as u64 {
             return self.read_split(offset, into).await;

@@ -62,7 +62,7 @@ impl Mirror {
         if done.is_ok() {
             return Ok(Holes::default());
         }
-        match self.core.lent(&window.buf.all(), &done) {
+        match self.core.lent(window.buf.all(), &done) {
             Some(error) => Err(error),
             None => self.find_holes(window, report).await,
         }

@@ -1,27 +1,27 @@
 //! Writes to all copies.
 
 use brindle_io::Slice;
-use brindle_volume::{VolumeError, ZeroOptions};
+use brindle_volume::{VolumeError, ZeroOptions, bytes};
 
 use super::Mirror;
+use crate::data::list::Cut;
 use crate::data::lock::Hold;
 use crate::data::spans::Spans;
 
 impl Mirror {
     #[inline]
-    pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
-        let _writing = self.core.begin(offset, from.len() as u64).await?;
+    pub(crate) async fn write(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
+        let end = offset + bytes(from);
+        let _writing = self.core.begin(offset, end - offset).await?;
         // Overlapping writes go one after the other, or copies could keep different ones.
-        let _held = self.locks.acquire(offset..offset + from.len() as u64, Hold::Exclusive).await;
+        let _held = self.locks.acquire(offset..end, Hold::Exclusive).await;
         let mut group = self.ask();
-        let mut at = 0;
-        while at < from.len() {
-            let here = offset + at as u64;
-            let len = self.map.locate(here, 0).len.min((from.len() - at) as u64) as usize;
-            let piece = from.slice(at..at + len);
+        let (mut cut, mut at) = (Cut::of(from), offset);
+        while !cut.is_empty() {
+            let Some(piece) = cut.take(self.map.locate(at, 0).len) else { break };
             let mut written = false;
             for copy in 0..self.map.copies() {
-                let extent = self.map.locate(here, copy);
+                let extent = self.map.locate(at, copy);
                 if let Some(device) = self.core.members.writable(extent.member) {
                     group.write(device, extent.offset, &piece, fua);
                     written = true;
@@ -30,11 +30,10 @@ impl Mirror {
             if !written {
                 return Err(VolumeError::TooManyLost);
             }
-            at += len;
+            at += piece.len() as u64;
         }
         let outcome = group.submit().await;
         // The last copy stays in use: what it has is old or new, and an answer from it is better than none.
-        let end = offset + from.len() as u64;
         self.core.settle_range(&outcome, false, offset..end).await?;
         if end > self.core.keeper.synced_to() {
             self.core.keeper.made_true(offset..end, false);

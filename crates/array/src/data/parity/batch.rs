@@ -10,18 +10,32 @@ use brindle_io::ranges::RangeKey;
 use brindle_io::{Io, Slice, TaskId};
 use smallvec::SmallVec;
 
-use brindle_volume::VolumeError;
+use crate::data::list;
+use brindle_volume::{VolumeError, bytes};
 
-/// New bytes of a row; `start` counts from the row's first data byte.
+/// New bytes of a row, one after the other; `start` counts from the row's first data byte.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) start: u64,
-    pub(super) memory: Slice,
+    pub(super) memory: list::Part,
 }
 
 impl Part {
+    #[inline]
+    pub(super) fn of(start: u64, memory: &[Slice]) -> Self {
+        let memory = match memory {
+            [one] => list::Part::from_buf([one.clone()]),
+            list => list.into(),
+        };
+        Self { start, memory }
+    }
+
+    fn len(&self) -> u64 {
+        bytes(&self.memory)
+    }
+
     fn range(&self) -> Range<u64> {
-        self.start..self.start + self.memory.len() as u64
+        self.start..self.start + self.len()
     }
 }
 
@@ -57,7 +71,7 @@ impl Batch {
     fn add(&mut self, part: Part) {
         let range = part.range();
         self.hull = self.hull.start.min(range.start)..self.hull.end.max(range.end);
-        self.bytes += part.memory.len() as u64;
+        self.bytes += part.len();
         self.parts.push(part);
     }
 
@@ -92,7 +106,7 @@ pub(super) struct Open<'a> {
 impl Batches {
     /// Opens a batch whose leader has the entry `key` in the queue for its row.
     pub(super) fn open(&self, io: &Io, key: RangeKey, part: Part, fua: bool) -> Open<'_> {
-        let (hull, bytes) = (part.range(), part.memory.len() as u64);
+        let (hull, bytes) = (part.range(), part.len());
         let parts = smallvec::smallvec![part];
         let (mut batches, at) = (self.0.borrow_mut(), key.index());
         if at >= batches.len() {

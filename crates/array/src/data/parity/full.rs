@@ -2,9 +2,10 @@
 
 use core::ops::Range;
 
-use brindle_io::{Buf, Slice};
+use brindle_io::{Buf, Bytes, Slice};
 use brindle_layout::ParityRows;
-use brindle_volume::VolumeError;
+use brindle_volume::{VolumeError, stretches};
+use smallvec::SmallVec;
 
 use super::apart::Both;
 use super::bad::Bad;
@@ -13,6 +14,7 @@ use super::row_write::{Job, clip, cut_part};
 use super::solve::{SmallSlots, generate};
 use super::window::Window;
 use super::{Parity, data_roles, parity_roles};
+use crate::data::list::part;
 use crate::data::lock::Hold;
 use crate::door::{Done, MemberOps};
 
@@ -24,11 +26,15 @@ impl Parity {
     pub(super) async fn write_full_rows(
         &self,
         first: u64,
-        from: &Slice,
+        from: &[Slice],
         fua: bool,
     ) -> Result<(), VolumeError> {
         let row_bytes = self.map.row_data_bytes();
-        let rows = first..first + from.len() as u64 / row_bytes;
+        let from = &Source::of(from);
+        let rows = first..first + from.len() / row_bytes;
+        if !from.has_whole_blocks(self.map.chunk()) {
+            return Box::pin(self.write_rows_of_pieces(rows, from, fua)).await;
+        }
         let parity_bytes = self.map.chunk() * u64::from(self.map.parity_members());
         let step = (self.budget() / parity_bytes).min(STEP / row_bytes).max(1);
         for row in rows.clone().step_by(step as usize) {
@@ -46,11 +52,25 @@ impl Parity {
         Ok(())
     }
 
+    /// Writes whole rows of which blocks are in several slices. Nothing is read for that either.
+    async fn write_rows_of_pieces(
+        &self,
+        rows: Range<u64>,
+        from: &Source<'_>,
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        let row_bytes = self.map.row_data_bytes();
+        for (row, start) in rows.zip((0..).step_by(row_bytes as usize)) {
+            self.write_part(row * row_bytes, &part(from.list, start..start + row_bytes), fua).await?;
+        }
+        Ok(())
+    }
+
     async fn write_full_window(
         &self,
         window: &Window,
         first: u64,
-        from: &Slice,
+        from: &Source<'_>,
         fua: bool,
     ) -> Result<(), VolumeError> {
         let count = (window.rows.end - window.rows.start) as usize;
@@ -80,10 +100,10 @@ impl Parity {
         let (map, window) = (full.map, full.window);
         let lost = |row| data_roles(&map.row(row)).filter(|&r| self.readable_in(row, r).is_none()).count();
         if window.rows.clone().any(|row| lost(row) > 1) {
-            let (first, from, fua) = (full.first, full.from.clone(), full.fua);
+            let (first, from, fua) = (full.first, full.from, full.fua);
             drop(full);
             for row in window.rows.clone() {
-                self.write_row(row, &full_pieces(map, window, row - first, &from), fua).await?;
+                self.write_row(row, &full_pieces(map, window, row - first, from), fua).await?;
             }
             return Ok(());
         }
@@ -102,11 +122,11 @@ impl Parity {
             self.settle_both(&both, window.range(map)).await?;
             return self.settle_window(window);
         };
-        let (first, from, fua) = (full.first, full.from.clone(), full.fua);
+        let (first, from, fua) = (full.first, full.from, full.fua);
         drop(full);
         let unreadable = Bad::default();
         for number in window.rows.clone() {
-            let pieces = full_pieces(map, window, number - first, &from);
+            let pieces = full_pieces(map, window, number - first, from);
             let job = Job { number, row: map.row(number), pieces: &pieces, fua, unreadable: &unreadable };
             let mut start = window.cols.start;
             while start < window.cols.end {
@@ -121,13 +141,14 @@ impl Parity {
     fn compute_full(&self, full: &Full<'_>) {
         let width = full.window.width() as usize;
         let parity = usize::from(full.map.parity_members());
-        let data = full.from.bytes();
+        let data: SmallVec<[Bytes<'_>; 1]> = full.from.list.iter().map(Slice::bytes).collect();
         let mut bytes = full.parity.bytes_mut();
         for (row, blocks) in full.window.rows.clone().zip(bytes.chunks_exact_mut(parity * width)) {
             let roles = full.map.row(row);
             let mut slots = SmallSlots::zeroes(&roles);
             for index in 0..roles.data_members() {
-                slots[usize::from(roles.data_slot(index))] = &data[full.data(row, index)];
+                let (slice, range) = full.data(row, index);
+                slots[usize::from(roles.data_slot(index))] = &data[slice][range];
             }
             let (p, q) = blocks.split_at_mut(width);
             generate(self.kernel, &slots, Some(p), (parity > 1).then_some(q));
@@ -139,7 +160,8 @@ impl Parity {
         let offset = full.window.offset(full.map, row);
         for (index, role) in (0..).zip(data_roles(&full.map.row(row))) {
             if let Some(device) = self.core.members.writable(role) {
-                group.write(device, offset, &full.from.slice(full.data(row, index)), full.fua);
+                let (slice, range) = full.data(row, index);
+                group.write(device, offset, &full.from.list[slice].slice(range), full.fua);
             }
         }
     }
@@ -155,26 +177,66 @@ impl Parity {
     }
 }
 
+/// The memory of whole rows.
+struct Source<'a> {
+    list: &'a [Slice],
+    /// Where each slice ends, in bytes of all.
+    ends: SmallVec<[usize; 1]>,
+}
+
+impl<'a> Source<'a> {
+    #[inline]
+    fn of(list: &'a [Slice]) -> Self {
+        let add = |end: &mut usize, slice: &Slice| {
+            *end += slice.len();
+            Some(*end)
+        };
+        Self { list, ends: list.iter().scan(0, add).collect() }
+    }
+
+    #[inline]
+    fn len(&self) -> u64 {
+        self.ends.last().map_or(0, |&end| end as u64)
+    }
+
+    /// Each block is in one slice.
+    #[inline]
+    fn has_whole_blocks(&self, chunk: u64) -> bool {
+        self.list.len() == 1 || self.ends.iter().all(|&end| (end as u64).is_multiple_of(chunk))
+    }
+
+    /// Which slice a byte of all is in, and where.
+    #[inline]
+    fn place(&self, at: usize) -> (usize, usize) {
+        if self.list.len() == 1 {
+            return (0, at);
+        }
+        let slice = self.ends.partition_point(|&end| end <= at);
+        (slice, at - slice.checked_sub(1).map_or(0, |before| self.ends[before]))
+    }
+}
+
 /// A window whose rows are written whole.
 struct Full<'a> {
     map: &'a ParityRows,
     window: &'a Window,
     /// The row with which `from` begins.
     first: u64,
-    from: &'a Slice,
+    from: &'a Source<'a>,
     /// P, then Q, of each row.
     parity: Buf,
     fua: bool,
 }
 
 impl Full<'_> {
-    /// Where the window's part of a data block is in the request's memory.
+    /// Where the window's part of a data block is in the request's memory: which slice, and where in it.
     #[inline]
-    fn data(&self, row: u64, index: u16) -> Range<usize> {
+    fn data(&self, row: u64, index: u16) -> (usize, Range<usize>) {
         let start = (row - self.first) * self.map.row_data_bytes()
             + u64::from(index) * self.map.chunk()
             + self.window.cols.start;
-        start as usize..(start + self.window.width()) as usize
+        let (slice, start) = self.from.place(start as usize);
+        (slice, start..start + self.window.width() as usize)
     }
 
     #[inline]
@@ -186,10 +248,11 @@ impl Full<'_> {
 }
 
 /// The window's part of the row that comes `nth` in memory, as pieces.
-fn full_pieces(map: &ParityRows, window: &Window, nth: u64, from: &Slice) -> Pieces {
-    let bytes = map.row_data_bytes() as usize;
+fn full_pieces(map: &ParityRows, window: &Window, nth: u64, from: &Source<'_>) -> Pieces {
+    let bytes = map.row_data_bytes();
     let mut pieces = Pieces::new();
-    let start = nth as usize * bytes;
-    cut_part(map.chunk(), 0, &from.slice(start..start + bytes), &mut pieces);
+    for (start, slice) in stretches(0, &part(from.list, nth * bytes..(nth + 1) * bytes)) {
+        cut_part(map.chunk(), start, slice, &mut pieces);
+    }
     pieces.iter().filter_map(|piece| clip(piece, &window.cols)).collect()
 }

@@ -2,14 +2,16 @@
 
 use core::ops::Range;
 
+use brindle_io::sync::join_all;
 use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
-use brindle_volume::VolumeError;
+use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
 use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::window::{Planes, Window};
+use crate::data::list::Cut;
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 
@@ -42,24 +44,19 @@ impl Piece {
 
 impl Parity {
     #[inline]
-    pub(crate) async fn read(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         if !self.core.members.all_answer() {
-            return Box::pin(self.read_degraded(offset, into)).await;
+            return Box::pin(self.read_each(offset, into)).await;
         }
         let mut group = self.ask();
-        let mut at = 0;
-        while at < into.len() {
-            let position = self.map.position(offset + at as u64);
-            let len = (self.map.chunk() - position.column).min((into.len() - at) as u64) as usize;
+        let (mut cut, mut at) = (Cut::of(into), offset);
+        while !cut.is_empty() {
+            let position = self.map.position(at);
             let role = self.map.row(position.row).data_member(position.data_index);
             let device = self.core.members.device(role).ok_or(VolumeError::TooManyLost)?;
-            let from = self.map.row_offset(position.row) + position.column;
-            if len == into.len() {
-                group.read(device, from, into);
-            } else {
-                group.read(device, from, &into.slice(at..at + len));
-            }
-            at += len;
+            let Some(piece) = cut.take(self.map.chunk() - position.column) else { break };
+            group.read(device, self.map.row_offset(position.row) + position.column, &piece);
+            at += piece.len() as u64;
         }
         let done = group.submit().await;
         if done.is_ok() {
@@ -68,7 +65,22 @@ impl Parity {
         if let Some(error) = self.core.lent(into, &done) {
             return Err(error);
         }
-        Box::pin(self.read_carefully(offset, into)).await
+        Box::pin(async {
+            for (at, slice) in stretches(offset, into) {
+                self.read_carefully(at, slice).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads slice by slice, with members that are lost or slow.
+    async fn read_each(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+        if let [one] = into {
+            return self.read_degraded(offset, one).await;
+        }
+        let reads = stretches(offset, into).filter(|(_, slice)| !slice.is_empty());
+        join_all(reads.map(|(at, slice)| self.read_degraded(at, slice))).await.into_iter().collect()
     }
 
     /// Reads what is there straight, and rows of which something wanted is lost window by window.

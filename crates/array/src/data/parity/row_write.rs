@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use brindle_io::{Buf, OpError, Slice};
 use brindle_layout::Row;
-use brindle_volume::VolumeError;
+use brindle_volume::{VolumeError, stretches};
 use smallvec::SmallVec;
 
 use super::bad::Bad;
@@ -82,7 +82,9 @@ impl Parity {
     pub(super) async fn write_batch(&self, number: u64, batch: &Batch) -> Result<(), VolumeError> {
         let mut pieces = Pieces::new();
         for part in &batch.parts {
-            cut_part(self.map.chunk(), part.start, &part.memory, &mut pieces);
+            for (start, memory) in stretches(part.start, &part.memory) {
+                cut_part(self.map.chunk(), start, memory, &mut pieces);
+            }
         }
         if pieces.len() > 1 {
             pieces.sort_unstable_by_key(|piece| (piece.index, piece.lo));

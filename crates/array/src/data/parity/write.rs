@@ -6,10 +6,11 @@ use core::task::Poll;
 
 use brindle_io::Slice;
 use brindle_layout::ParityRows;
-use brindle_volume::VolumeError;
+use brindle_volume::{VolumeError, bytes};
 
 use super::Parity;
 use super::batch::Part;
+use crate::data::list::{self, part};
 use crate::data::lock::Hold;
 
 /// Where a range cuts rows: a part of the first, full ones, a part of the last. Lengths in bytes.
@@ -35,10 +36,11 @@ impl Cuts {
 const MOST_TURNS: usize = 8;
 impl Parity {
     #[inline]
-    pub(crate) async fn write(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
-        let _writing = self.core.begin(offset, from.len() as u64).await?;
+    pub(crate) async fn write(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
+        let len = bytes(from);
+        let _writing = self.core.begin(offset, len).await?;
         let _counted = self.writers.enter();
-        let cuts = Cuts::of(&self.map, offset, from.len() as u64);
+        let cuts = Cuts::of(&self.map, offset, len);
         if cuts.full + cuts.tail == 0 {
             return self.write_part(offset, from, fua).await;
         }
@@ -49,21 +51,27 @@ impl Parity {
     }
 
     /// Writes both edges and the full rows between them side by side.
-    async fn write_cuts(&self, offset: u64, from: &Slice, fua: bool, cuts: &Cuts) -> Result<(), VolumeError> {
-        let (head, full) = (cuts.head as usize, (cuts.head + cuts.full) as usize);
-        let write_head = self.write_edge(offset, from.slice(0..head), fua);
+    async fn write_cuts(
+        &self,
+        offset: u64,
+        from: &[Slice],
+        fua: bool,
+        cuts: &Cuts,
+    ) -> Result<(), VolumeError> {
+        let (head, full) = (cuts.head, cuts.head + cuts.full);
+        let write_head = self.write_edge(offset, part(from, 0..head), fua);
         let write_full = async {
             let row = (offset + cuts.head) / self.map.row_data_bytes();
             if cuts.full == 0 {
                 return Ok(());
             }
-            self.write_full_rows(row, &from.slice(head..full), fua).await
+            self.write_full_rows(row, &part(from, head..full), fua).await
         };
-        let write_tail = self.write_edge(offset + full as u64, from.slice(full..from.len()), fua);
+        let write_tail = self.write_edge(offset + full, part(from, full..full + cuts.tail), fua);
         all(write_head, write_full, write_tail).await
     }
 
-    async fn write_edge(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
+    async fn write_edge(&self, offset: u64, from: list::Part, fua: bool) -> Result<(), VolumeError> {
         if from.is_empty() {
             return Ok(());
         }
@@ -71,9 +79,9 @@ impl Parity {
     }
 
     /// Writes a part of one row, together with others that come for that row before its turn.
-    pub(super) async fn write_part(&self, offset: u64, from: &Slice, fua: bool) -> Result<(), VolumeError> {
+    pub(super) async fn write_part(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
         let (row, start) = (offset / self.map.row_data_bytes(), offset % self.map.row_data_bytes());
-        let part = Part { start, memory: from.clone() };
+        let part = Part::of(start, from);
         let last = self.locks.last_over(&(row..row + 1));
         if let Some(last) = last
             && let Some(result) = self.batches.join(&self.core.io, last, &part, fua).await

@@ -1,7 +1,7 @@
 //! The other side's export as a volume.
 
 use brindle_io::{OpError, Slice};
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, stretches};
 
 use super::Remote;
 use crate::nbd::proto::{
@@ -29,7 +29,13 @@ pub(super) fn error(number: u32) -> VolumeError {
 }
 
 impl Remote {
+    /// Asks for a change of a range without data.
     async fn change(&self, command: u16, flags: u16, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.limits().check_change()?;
+        self.limits().check(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
         let len = u32::try_from(len).map_err(|_| VolumeError::OutOfRange)?;
         self.ask(Request { command, flags, offset, len, cookie: 0 }, None, None).await.map(drop)
     }
@@ -48,20 +54,33 @@ impl Volume for Remote {
         }
     }
 
-    async fn read(&self, offset: u64, into: Slice) -> Result<(), VolumeError> {
+    /// A request for each slice: a request of the protocol has one stretch of memory here.
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
+        let into = into.as_ref();
+        self.limits().check_list(offset, into)?;
         let flags = if self.agreed().structured { flag::DF } else { 0 };
-        let request = Request { flags, command: code::READ, offset, len: into.len() as u32, cookie: 0 };
-        self.ask(request, None, Some(into)).await.map(drop)
+        for (offset, slice) in stretches(offset, into).filter(|(_, slice)| !slice.is_empty()) {
+            let request = Request { flags, command: code::READ, offset, len: slice.len() as u32, cookie: 0 };
+            self.ask(request, None, Some(slice.clone())).await?;
+        }
+        Ok(())
     }
 
-    async fn write(&self, offset: u64, from: Slice, fua: bool) -> Result<(), VolumeError> {
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        let from = from.as_ref();
+        self.limits().check_change()?;
+        self.limits().check_list(offset, from)?;
         let flags = if fua { flag::FUA } else { 0 };
-        let request = Request { flags, command: code::WRITE, offset, len: from.len() as u32, cookie: 0 };
-        self.ask(request, Some(from), None).await.map(drop)
+        for (offset, slice) in stretches(offset, from).filter(|(_, slice)| !slice.is_empty()) {
+            let request = Request { flags, command: code::WRITE, offset, len: slice.len() as u32, cookie: 0 };
+            self.ask(request, Some(slice.clone()), None).await?;
+        }
+        Ok(())
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
-        self.change(code::FLUSH, 0, 0, 0).await
+        let request = Request { command: code::FLUSH, ..Request::default() };
+        self.ask(request, None, None).await.map(drop)
     }
 
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
@@ -84,7 +103,8 @@ impl Volume for Remote {
         len: u64,
         found: &mut Vec<Allocation>,
     ) -> Result<(), VolumeError> {
-        let (mut at, end) = (offset, offset.saturating_add(len));
+        self.limits().check(offset, len)?;
+        let (mut at, end) = (offset, offset + len);
         while at < end {
             if !self.agreed().status {
                 found.push(Allocation { len: end - at, hole: false, zero: false });
