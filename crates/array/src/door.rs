@@ -60,7 +60,7 @@ struct Asked {
 
 impl Asked {
     fn bit(member: MemberId) -> u64 {
-        1 << (member.0 % 64)
+        1 << (member.index() % 64)
     }
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use brindle_format::md::journal::{self, JOURNAL_BLOCK_BYTES, JournalError, MetaBlock, Payload};
 use brindle_format::md::{Superblock, Uuid};
-use brindle_io::{Io, MemberId, OpError, Pool};
+use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::{Family, ParityRows};
 use brindle_volume::Volume;
 
@@ -175,7 +175,7 @@ impl Log {
         while blocks > 0 {
             let count = blocks.min(PIECE).min((self.size - at) / BLOCK);
             let buf = self.pool.alloc((count * BLOCK) as usize).await;
-            let mut group = self.io.group();
+            let mut group = self.io.group_of(OpClass::Metadata);
             group.read(self.id, self.start + at, &buf.all());
             group.submit().await.ok()?;
             buf.bytes().chunks(JOURNAL_BLOCK_BYTES).for_each(&mut take);

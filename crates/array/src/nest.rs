@@ -24,15 +24,17 @@ pub fn serve(io: &Io, volume: impl Volume + 'static, slots: usize) -> MemberId {
     let member = served.member();
     let volume = Rc::new(volume);
     for _ in 0..slots.max(1) {
-        drop(io.spawn(slot(Rc::clone(&served), Rc::clone(&volume))));
+        drop(io.spawn(slot(io.clone(), Rc::clone(&served), Rc::clone(&volume))));
     }
     member
 }
 
-async fn slot(served: Rc<Served>, volume: Rc<impl Volume>) {
+async fn slot(io: Io, served: Rc<Served>, volume: Rc<impl Volume>) {
     loop {
         let mut request = served.next().await;
         let Some(op) = request.take() else { continue };
+        // A resync of the array above is one of the volume's members, too.
+        io.set_class(op.class);
         let result = carry_out(&*volume, op).await;
         request.complete(result.map_err(member_error));
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use brindle_format::md::SUPERBLOCK_BYTES;
-use brindle_io::{Duration, Io, MemberId, OpError, Pool};
+use brindle_io::{Duration, Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
 use brindle_volume::VolumeError;
 
@@ -191,7 +191,7 @@ async fn check_identity(
     let read_error = |error| OpenError::Read { label: label(), error };
     let info = io.member_info(id).ok_or_else(|| read_error(OpError::Gone))?;
     let buf = pool.alloc(SUPERBLOCK_BYTES).await;
-    let mut group = io.group();
+    let mut group = io.group_of(OpClass::Metadata);
     group.read(id, device.super_offset, &buf.all());
     group.submit_by(io.now().after(Patience::default().answer)).await.ok().map_err(read_error)?;
     let found = Found::parse(device.superblock.version, device.super_offset, &buf.bytes(), info.size);

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use brindle_io::{Duration, Instant, OpClass};
+use brindle_io::{Duration, Instant, OpSpan};
 
 /// How long members may take. See [`Patience::default`] for the usual values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +27,10 @@ impl Default for Patience {
 
 impl Patience {
     /// With an operation of this class.
-    pub(crate) fn of(&self, class: OpClass) -> Duration {
+    pub(crate) fn of(&self, class: OpSpan) -> Duration {
         match class {
-            OpClass::Read | OpClass::Write | OpClass::Probe => self.answer,
-            OpClass::Slow => self.flush,
+            OpSpan::Read | OpSpan::Write | OpSpan::Probe => self.answer,
+            OpSpan::Slow => self.flush,
         }
     }
 

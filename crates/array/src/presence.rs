@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use brindle_io::{Duration, Instant, OpClass, OpError, Place, Probe};
+use brindle_io::{Duration, Instant, OpError, OpSpan, Place, Probe};
 
 use crate::core::Core;
 use crate::events::{Cause, EventKind, Operation};
@@ -17,7 +17,7 @@ pub(crate) const EVERY: Duration = Duration::from_secs(1);
 /// Looks at a member, unless that is under way; one that does not answer is judged by `patience`.
 pub(crate) fn look(core: &Rc<Core>, role: u16) {
     let Some(device) = core.members.writable(role) else { return };
-    if core.io.oldest(device.id, OpClass::Probe).is_some() {
+    if core.io.oldest(device.id, OpSpan::Probe).is_some() {
         return;
     }
     let (weak, io) = (Rc::downgrade(core), core.io.clone());

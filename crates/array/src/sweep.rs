@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use brindle_io::{Duration, OpError, Task};
+use brindle_io::{Duration, OpClass, OpError, Task};
 use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
 
@@ -253,7 +253,7 @@ impl Sweep {
             }
             let (array, mode) = (self.array.clone(), self.mode);
             // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
-            let task = self.array.0.core.io.spawn(sweep_window(array, pos, len, mode));
+            let task = self.array.0.core.io.spawn_as(OpClass::Repair, sweep_window(array, pos, len, mode));
             self.next += len;
             self.running.push_back((self.next, task));
         }

@@ -13,7 +13,7 @@
 
 use std::rc::{Rc, Weak};
 
-use brindle_io::{Duration, Instant, Io, MemberId, OpClass, OpError};
+use brindle_io::{Duration, Instant, Io, MemberId, OpError, OpSpan};
 
 use crate::array::{Array, Running};
 use crate::core::Core;
@@ -21,7 +21,7 @@ use crate::events::{Cause, EventKind, Operation};
 use crate::patience::Patience;
 use crate::presence;
 
-const CLASSES: [OpClass; 4] = [OpClass::Read, OpClass::Write, OpClass::Slow, OpClass::Probe];
+const CLASSES: [OpSpan; 4] = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
 
 impl Array {
     /// Members that don't answer are given up from now on.
@@ -99,8 +99,8 @@ impl Watch {
         let age = |class| {
             // What was given up is waited for still: a member that stays silent is judged again.
             let given_up = match class {
-                OpClass::Read => core.members.slow_since(role),
-                OpClass::Write => core.members.held_since(role),
+                OpSpan::Read => core.members.slow_since(role),
+                OpSpan::Write => core.members.held_since(role),
                 _ => None,
             };
             let oldest = core.io.oldest(device.id, class).into_iter().chain(given_up).min()?;
@@ -123,11 +123,11 @@ impl Watch {
                 let why = Cause::new(operation(class), OpError::TimedOut);
                 core.keeper.note_member(waits.role, EventKind::GivenUp, why, None);
             }
-            if class == OpClass::Read {
+            if class == OpSpan::Read {
                 core.members.set_slow(waits.role, None);
                 array.placement.mirrors().for_each(|mirror| mirror.note_given_up(waits.role, age));
             }
-            if matches!(class, OpClass::Write | OpClass::Slow) {
+            if matches!(class, OpSpan::Write | OpSpan::Slow) {
                 hold_writes(core, waits.role, device.id);
             }
         }
@@ -146,7 +146,7 @@ impl Watch {
             if !faster || !core.ration.is_left() || !core.keeper.can_lose(&[slow.role]) {
                 continue;
             }
-            let given_up = core.io.give_up(device.id, OpClass::Read, before(now, self.patience.read));
+            let given_up = core.io.give_up(device.id, OpSpan::Read, before(now, self.patience.read));
             core.ration.spent(given_up as u64);
             if given_up > 0 {
                 array.placement.mirrors().for_each(|mirror| mirror.note_given_up(slow.role, reads(slow)));
@@ -162,12 +162,12 @@ impl Watch {
 }
 
 /// What events call an operation of a class.
-fn operation(class: OpClass) -> Operation {
+fn operation(class: OpSpan) -> Operation {
     match class {
-        OpClass::Read => Operation::Read,
-        OpClass::Write => Operation::Write,
-        OpClass::Slow => Operation::Flush,
-        OpClass::Probe => Operation::Probe,
+        OpSpan::Read => Operation::Read,
+        OpSpan::Write => Operation::Write,
+        OpSpan::Slow => Operation::Flush,
+        OpSpan::Probe => Operation::Probe,
     }
 }
 

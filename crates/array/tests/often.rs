@@ -26,7 +26,7 @@ struct Files {
 
 impl Files {
     fn file(&self, member: MemberId) -> File {
-        File::options().read(true).write(true).open(&self.paths[member.0 as usize]).unwrap()
+        File::options().read(true).write(true).open(&self.paths[member.index() / 2]).unwrap()
     }
 }
 

@@ -5,13 +5,13 @@ use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Registrar, SOON};
-use crate::op::{Completion, MemberId, OpClass, OpError, OpKey};
+use crate::op::{Completion, MemberId, OpError, OpKey, OpSpan};
 use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::queues::ServedQueues;
 use crate::reactor::Reactor;
 use crate::store::Store;
-use crate::table::{After, GivenUp, SERVED, Table};
+use crate::table::{After, GivenUp, Table};
 use crate::task::Scheduler;
 use crate::time::{Duration, Instant};
 
@@ -188,18 +188,16 @@ impl Core {
     #[inline]
     fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
         let view = table.view(key);
-        if let Some(member) = view.kind.member() {
-            let served = member.0 & SERVED != 0;
-            if table.is_forsaken(member)
-                || served && !self.served.borrow_mut().push(member, key, &self.scheduler)
-            {
-                // Its completion may not overtake its submission.
-                self.refused.borrow_mut().push(key);
+        match view.kind.member() {
+            // Its completion may not overtake its submission.
+            Some(member) if table.is_forsaken(member) => return self.refused.borrow_mut().push(key),
+            Some(MemberId::Served(served)) => {
+                if !self.served.borrow_mut().push(served, key, &self.scheduler) {
+                    self.refused.borrow_mut().push(key);
+                }
                 return;
             }
-            if served {
-                return;
-            }
+            Some(MemberId::Device(_)) | None => {}
         }
         self.at_reactor.set(self.at_reactor.get() + 1);
         // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
@@ -214,8 +212,8 @@ impl Core {
     }
 
     /// See [`crate::Io::give_up`].
-    pub(crate) fn give_up(&self, member: MemberId, class: OpClass, before: Instant) -> usize {
-        let given_up = self.table.borrow_mut().give_up_on(member, class, before);
+    pub(crate) fn give_up(&self, member: MemberId, span: OpSpan, before: Instant) -> usize {
+        let given_up = self.table.borrow_mut().give_up_on(member, span, before);
         let count = given_up.orphans.len();
         self.settle(given_up);
         count
@@ -231,9 +229,11 @@ impl Core {
     fn settle(&self, given_up: GivenUp) {
         for key in given_up.orphans {
             let member = self.table.borrow().view(key).kind.member();
-            if member.is_none_or(|member| member.0 & SERVED == 0) {
+            let Some(MemberId::Served(_)) = member else {
                 self.reactor.borrow_mut().give_up(key);
-            } else if self.served.borrow_mut().take_back(key) {
+                continue;
+            };
+            if self.served.borrow_mut().take_back(key) {
                 self.complete(Completion { key, result: Err(OpError::Cancelled) });
             }
         }

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::buf::Slice;
 use crate::core::Core;
 use crate::group::{Group, Pending};
-use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpError, OpKind, Place, Probe, SocketId};
+use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpError, OpKind, OpSpan, Place, Probe, SocketId};
 use crate::pool::Pool;
 use crate::reactor::{Reactor, Unpark};
 use crate::served::Served;
-use crate::table::{MemberCounters, SERVED};
+use crate::table::MemberCounters;
 use crate::task::{ROOT, Scheduler, TaskId};
 use crate::time::{Duration, Instant};
 
@@ -96,22 +96,28 @@ impl Io {
 
     /// What is known of a member.
     pub fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
-        if member.0 & SERVED != 0 {
-            return self.0.core.served.borrow().info(member);
+        if let MemberId::Served(served) = member {
+            return self.0.core.served.borrow().info(served);
         }
         self.0.core.reactor.borrow().member_info(member)
     }
 
     /// Makes a member whose operations tasks of this executor carry out: an array that is a member of an array.
     pub fn serve_member(&self, info: MemberInfo) -> Served {
-        let member = self.0.core.served.borrow_mut().add(info);
-        Served { core: Rc::clone(&self.0.core), member }
+        let id = self.0.core.served.borrow_mut().add(info);
+        Served { core: Rc::clone(&self.0.core), id }
     }
 
-    /// An empty group of operations.
+    /// An empty group of operations, of the class of the current task.
     #[inline]
     pub fn group(&self) -> Group {
-        Group::new(&self.0.core)
+        self.group_of(self.0.core.scheduler.class())
+    }
+
+    /// An empty group of operations of a class.
+    #[inline]
+    pub fn group_of(&self, class: OpClass) -> Group {
+        Group::new(&self.0.core, class)
     }
 
     /// The task that is being polled.
@@ -120,14 +126,25 @@ impl Io {
         self.0.core.scheduler.current()
     }
 
+    /// For what the operations are that the current task begins from now on.
+    pub fn set_class(&self, class: OpClass) {
+        self.0.core.scheduler.set_class(class);
+    }
+
     /// Polls a task soon. Waking too often is harmless: futures look again.
     #[inline]
     pub fn wake(&self, task: TaskId) {
         self.0.core.scheduler.wake(task);
     }
 
-    /// Begins a task. Its result can be awaited; dropping the handle lets the task run on.
+    /// Begins a task. Its result can be awaited; dropping the handle lets the task run on. Its operations are of the class
+    /// of whoever begins it.
     pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
+        self.spawn_as(self.0.core.scheduler.class(), future)
+    }
+
+    /// The same with operations of another class.
+    pub fn spawn_as<T: 'static>(&self, class: OpClass, future: impl Future<Output = T> + 'static) -> Task<T> {
         let shared = Rc::new(TaskResult { value: RefCell::new(None), waiter: Cell::new(None) });
         let (result, scheduler) = (Rc::clone(&shared), Rc::clone(&self.0.core.scheduler));
         let task: BoxedTask = Box::pin(async move {
@@ -150,6 +167,7 @@ impl Io {
             }
         };
         drop(tasks);
+        self.0.core.scheduler.set_class_of(id, class);
         self.0.core.scheduler.wake(id);
         Task { shared, scheduler: Rc::clone(&self.0.core.scheduler) }
     }
@@ -157,13 +175,13 @@ impl Io {
     /// Drives all tasks until `future` is done. Tasks that still run are kept, and go on with the next call.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = core::pin::pin!(future);
-        let mut cx = Context::from_waker(Waker::noop());
+        let waker = crate::waker::unusable();
+        let mut cx = Context::from_waker(&waker);
         self.0.core.scheduler.wake(ROOT);
         loop {
             // Only what is ready now: what becomes ready meanwhile has its turn after the reactor's.
             for _ in 0..self.0.core.scheduler.ready_count() {
                 let Some(task) = self.0.core.scheduler.next() else { break };
-                self.0.core.scheduler.set_current(task);
                 if task == ROOT {
                     if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
                         return value;
@@ -195,6 +213,7 @@ impl Io {
     /// Gives the reactor its turn and wakes whom its completions and the clock concern.
     fn turn(&self) {
         let inner = &*self.0;
+        inner.core.scheduler.between_tasks();
         self.run_jobs();
         inner.core.refuse(); // which makes tasks ready
         let until = if inner.core.scheduler.is_idle() {
@@ -322,22 +341,22 @@ impl Io {
         self.0.core.ran()
     }
 
-    /// When ([`Io::ran`]) the oldest operation of a class was sent that is in flight on a member, and that somebody waits
+    /// When ([`Io::ran`]) the oldest operation of a kind was sent that is in flight on a member, and that somebody waits
     /// for. To the turn of the executor.
-    pub fn oldest(&self, member: MemberId, class: OpClass) -> Option<Instant> {
-        self.0.core.table.borrow().oldest(member, class)
+    pub fn oldest(&self, member: MemberId, span: OpSpan) -> Option<Instant> {
+        self.0.core.table.borrow().oldest(member, span)
     }
 
-    /// Gives up what is in flight on a member, of a class and sent ([`Io::ran`]) at `before` or earlier: whoever waits
+    /// Gives up what is in flight on a member, of a kind and sent ([`Io::ran`]) at `before` or earlier: whoever waits
     /// gets [`OpError::TimedOut`] now. Returns how many operations that were; they go on as orphans (see
     /// [`Group::submit_by`]).
-    pub fn give_up(&self, member: MemberId, class: OpClass, before: Instant) -> usize {
-        self.0.core.give_up(member, class, before)
+    pub fn give_up(&self, member: MemberId, span: OpSpan, before: Instant) -> usize {
+        self.0.core.give_up(member, span, before)
     }
 
     /// The member is served by tasks of this executor (see [`Io::serve_member`]).
     pub fn is_served(&self, member: MemberId) -> bool {
-        member.0 & SERVED != 0
+        matches!(member, MemberId::Served(_))
     }
 
     /// Operations on the member that were given up and whose real end is not known yet. While there are any, writes
@@ -372,11 +391,11 @@ impl Io {
     /// # Errors
     /// As an operation on the member: [`OpError::Gone`], [`OpError::TimedOut`], or what its file system says.
     pub async fn probe(&self, member: MemberId, until: Instant) -> Result<Probe, OpError> {
-        if member.0 & SERVED != 0 {
+        if self.is_served(member) {
             let size = self.member_info(member).ok_or(OpError::Gone)?.size;
             return Ok(Probe { size, place: Place::There });
         }
-        let mut group = self.group();
+        let mut group = self.group_of(OpClass::Metadata);
         group.probe(member);
         group.submit_by(until).await.value().map(Probe::from_bits)
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::buf::Slice;
 use crate::core::Core;
-use crate::op::{Failure, MemberId, OpError, OpKind, OpTag};
+use crate::op::{Failure, MemberId, OpClass, OpError, OpKind, OpTag};
 use crate::table::Table;
 use crate::time::Instant;
 
@@ -36,8 +36,8 @@ pub struct Group(Ticket);
 
 impl Group {
     #[inline]
-    pub(crate) fn new(core: &Rc<Core>) -> Self {
-        let id = core.table.borrow_mut().begin_group();
+    pub(crate) fn new(core: &Rc<Core>, class: OpClass) -> Self {
+        let id = core.table.borrow_mut().begin_group(class);
         Self(Ticket { core: Rc::clone(core), id, taken: false })
     }
 

@@ -32,6 +32,7 @@ mod table;
 mod task;
 mod time;
 pub mod uring;
+mod waker;
 
 pub use arena::PAGE;
 pub use blocks::MAX_BUF;
@@ -39,8 +40,8 @@ pub use buf::{Buf, Bytes, BytesMut, Slice};
 pub use exec::{Io, Remote, Sleep, Task};
 pub use group::{Group, Outcome, Pending};
 pub use op::{
-    Completion, Failure, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Place, Probe,
-    Segment, ServedOp, SocketId,
+    Completion, Failure, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpSpan, OpTag, OpView, Place,
+    Probe, Segment, ServedId, ServedOp, SocketId,
 };
 pub use pool::Pool;
 pub use reactor::{Reactor, Unpark};

@@ -2,9 +2,48 @@
 
 use crate::buf::Slice;
 
-/// A member device, as a reactor (or [`crate::Io::serve_member`]) numbered it. Numbers are small and dense per reactor.
+/// A member of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MemberId(pub u32);
+pub enum MemberId {
+    /// A device, as the reactor numbered it. Numbers are small and dense per reactor.
+    Device(u32),
+    /// One that tasks of the executor serve (see [`crate::Io::serve_member`]).
+    Served(ServedId),
+}
+
+/// The number of a served member; only [`crate::Io::serve_member`] gives one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServedId(pub(crate) u32);
+
+impl MemberId {
+    /// Its place in a reactor's list of devices. No list is so long that a served member has one: the executor never
+    /// hands those to a reactor.
+    #[inline]
+    pub(crate) fn place(self) -> usize {
+        match self {
+            Self::Device(number) => number as usize,
+            Self::Served(_) => usize::MAX,
+        }
+    }
+
+    /// A number that no other member of the executor has, and that is small: for lists and sets of members.
+    #[inline]
+    pub fn index(self) -> usize {
+        match self {
+            Self::Device(number) => number as usize * 2,
+            Self::Served(ServedId(number)) => number as usize * 2 + 1,
+        }
+    }
+}
+
+impl core::fmt::Display for MemberId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Device(number) => write!(f, "member{number}"),
+            Self::Served(ServedId(number)) => write!(f, "served{number}"),
+        }
+    }
+}
 
 /// A listening or connected socket of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,13 +124,13 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// What kind of operation on a member it is; `None` for sockets.
-    pub fn class(&self) -> Option<OpClass> {
+    /// How long the operation may take on a member; `None` for sockets.
+    pub fn span(&self) -> Option<OpSpan> {
         match self {
-            Self::Read { .. } => Some(OpClass::Read),
-            Self::Write { .. } => Some(OpClass::Write),
-            Self::Flush { .. } | Self::Discard { .. } | Self::WriteZeroes { .. } => Some(OpClass::Slow),
-            Self::Probe { .. } => Some(OpClass::Probe),
+            Self::Read { .. } => Some(OpSpan::Read),
+            Self::Write { .. } => Some(OpSpan::Write),
+            Self::Flush { .. } | Self::Discard { .. } | Self::WriteZeroes { .. } => Some(OpSpan::Slow),
+            Self::Probe { .. } => Some(OpSpan::Probe),
             Self::Accept { .. } | Self::Recv { .. } | Self::Send { .. } => None,
         }
     }
@@ -111,9 +150,21 @@ impl OpKind {
     }
 }
 
+/// For what an operation is. It changes nothing of what the operation does: a reactor may put some of them behind others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpClass {
+    /// A client waits for it.
+    #[default]
+    Client,
+    /// Background work: a resync, check, repair or recovery.
+    Repair,
+    /// What is known of the array: superblocks, logs, looks at a device.
+    Metadata,
+}
+
 /// Kinds of operations on members by how long a healthy device may take, for [`crate::Io::oldest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpClass {
+pub enum OpSpan {
     /// Reads.
     Read,
     /// Writes.
@@ -145,6 +196,8 @@ pub struct OpView<'a> {
     pub len: u64,
     /// The arena (see [`crate::Reactor::register_arena`]) that all the segments lie in, if it is one and the same.
     pub arena: Option<u32>,
+    /// For what it is.
+    pub class: OpClass,
 }
 
 /// Why an operation failed. Kinds are stable; the message is for people.
@@ -267,4 +320,6 @@ pub struct ServedOp {
     pub kind: OpKind,
     /// The memory, in order.
     pub slices: Vec<Slice>,
+    /// For what it is.
+    pub class: OpClass,
 }

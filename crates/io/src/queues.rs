@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::op::{MemberId, MemberInfo, OpKey};
-use crate::table::SERVED;
+use crate::op::{MemberInfo, OpKey, ServedId};
 use crate::task::{Scheduler, TaskId};
 
 struct Queue {
@@ -18,13 +17,13 @@ struct Queue {
 pub(crate) struct ServedQueues(Vec<Queue>);
 
 impl ServedQueues {
-    pub(crate) fn add(&mut self, info: MemberInfo) -> MemberId {
+    pub(crate) fn add(&mut self, info: MemberInfo) -> ServedId {
         self.0.push(Queue { info, waiting: VecDeque::new(), idle: Vec::new(), closed: false });
-        MemberId((self.0.len() - 1) as u32 | SERVED)
+        ServedId((self.0.len() - 1) as u32)
     }
 
-    pub(crate) fn info(&self, member: MemberId) -> Option<MemberInfo> {
-        self.0.get((member.0 & !SERVED) as usize).map(|queue| queue.info)
+    pub(crate) fn info(&self, member: ServedId) -> Option<MemberInfo> {
+        self.0.get(member.0 as usize).map(|queue| queue.info)
     }
 
     /// Takes the requests that no task has taken.
@@ -33,8 +32,8 @@ impl ServedQueues {
     }
 
     /// Gives a request to the serving tasks; false if there are none any more.
-    pub(crate) fn push(&mut self, member: MemberId, key: OpKey, scheduler: &Scheduler) -> bool {
-        let queue = self.0.get_mut((member.0 & !SERVED) as usize);
+    pub(crate) fn push(&mut self, member: ServedId, key: OpKey, scheduler: &Scheduler) -> bool {
+        let queue = self.0.get_mut(member.0 as usize);
         let Some(queue) = queue.filter(|queue| !queue.closed) else { return false };
         queue.waiting.push_back(key);
         if let Some(task) = queue.idle.pop() {
@@ -54,8 +53,8 @@ impl ServedQueues {
     }
 
     /// The next request; if there is none, the task is woken for one.
-    pub(crate) fn pop(&mut self, member: MemberId, task: TaskId) -> Option<OpKey> {
-        let queue = &mut self.0[(member.0 & !SERVED) as usize];
+    pub(crate) fn pop(&mut self, member: ServedId, task: TaskId) -> Option<OpKey> {
+        let queue = &mut self.0[member.0 as usize];
         let key = queue.waiting.pop_front();
         if key.is_none() && !queue.idle.contains(&task) {
             queue.idle.push(task);
@@ -64,8 +63,8 @@ impl ServedQueues {
     }
 
     /// The serving end is gone: gives what no task has taken.
-    pub(crate) fn close(&mut self, member: MemberId) -> VecDeque<OpKey> {
-        let queue = &mut self.0[(member.0 & !SERVED) as usize];
+    pub(crate) fn close(&mut self, member: ServedId) -> VecDeque<OpKey> {
+        let queue = &mut self.0[member.0 as usize];
         queue.closed = true;
         core::mem::take(&mut queue.waiting)
     }

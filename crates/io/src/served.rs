@@ -5,30 +5,31 @@ use core::task::Poll;
 use std::rc::Rc;
 
 use crate::core::Core;
-use crate::op::{Completion, MemberId, OpError, OpKey, ServedOp};
+use crate::op::{Completion, MemberId, OpError, OpKey, ServedId, ServedOp};
 
 /// The serving end of a member made by [`crate::Io::serve_member`]. Several tasks may take requests from it. Once it is dropped
 /// the member is gone: what it was asked, and not yet served, fails with [`OpError::Gone`].
 pub struct Served {
     pub(crate) core: Rc<Core>,
-    pub(crate) member: MemberId,
+    pub(crate) id: ServedId,
 }
 
 impl Served {
     /// The member's number, to be given to the array above.
     pub fn member(&self) -> MemberId {
-        self.member
+        MemberId::Served(self.id)
     }
 
     /// The next request, in the order of their coming.
     pub async fn next(&self) -> ServedRequest {
         let key = poll_fn(|_| {
             let task = self.core.scheduler.current();
-            self.core.served.borrow_mut().pop(self.member, task).map_or(Poll::Pending, Poll::Ready)
+            self.core.served.borrow_mut().pop(self.id, task).map_or(Poll::Pending, Poll::Ready)
         })
         .await;
         let table = self.core.table.borrow();
-        let op = ServedOp { kind: table.view(key).kind, slices: table.slices(key) };
+        let view = table.view(key);
+        let op = ServedOp { kind: view.kind, slices: table.slices(key), class: view.class };
         drop(table);
         ServedRequest { core: Rc::clone(&self.core), key, op: Some(op), len: 0, answered: false }
     }
@@ -36,7 +37,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let waiting = self.core.served.borrow_mut().close(self.member);
+        let waiting = self.core.served.borrow_mut().close(self.id);
         for key in waiting {
             self.core.complete(Completion { key, result: Err(OpError::Gone) });
         }

@@ -1,10 +1,12 @@
 //! The executor's ledger: which tasks exist and which are to be polled next.
 //!
-//! Tasks never leave their thread, and every future of this crate wakes its task by number. The `Waker` that `poll`
-//! hands down does nothing: futures of other executors' making do not work here.
+//! Tasks never leave their thread, and every future of this crate wakes its task by number, not by the `Waker` that `poll`
+//! hands down (see [`crate::waker`]).
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+
+use crate::op::OpClass;
 
 /// A task of one executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,14 +19,33 @@ pub(crate) const ROOT: TaskId = TaskId(0);
 #[derive(Default)]
 pub(crate) struct Scheduler {
     current: Cell<u32>,
+    /// For what the operations are that the current task begins.
+    class: Cell<OpClass>,
     ready: RefCell<Ready>,
 }
 
 #[derive(Default)]
 struct Ready {
     queue: VecDeque<TaskId>,
-    /// By task: it is in the queue.
-    queued: Vec<bool>,
+    tasks: Vec<TaskState>,
+}
+
+impl Ready {
+    #[inline]
+    fn state(&mut self, task: TaskId) -> &mut TaskState {
+        let at = task.0 as usize;
+        if at >= self.tasks.len() {
+            self.tasks.resize(at + 1, TaskState::default());
+        }
+        &mut self.tasks[at]
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct TaskState {
+    /// It is in the queue.
+    queued: bool,
+    class: OpClass,
 }
 
 impl Scheduler {
@@ -34,29 +55,47 @@ impl Scheduler {
         TaskId(self.current.get())
     }
 
+    /// For what the operations are that the current task begins; outside of tasks, for clients.
     #[inline]
-    pub(crate) fn set_current(&self, task: TaskId) {
-        self.current.set(task.0);
+    pub(crate) fn class(&self) -> OpClass {
+        self.class.get()
+    }
+
+    /// The same of another task.
+    pub(crate) fn set_class_of(&self, task: TaskId, class: OpClass) {
+        self.ready.borrow_mut().state(task).class = class;
+    }
+
+    /// The same of the current one.
+    pub(crate) fn set_class(&self, class: OpClass) {
+        self.class.set(class);
+        self.set_class_of(self.current(), class);
+    }
+
+    /// No task is being polled.
+    #[inline]
+    pub(crate) fn between_tasks(&self) {
+        self.class.set(OpClass::Client);
     }
 
     /// Polls `task` soon; once, however often it is called until then. A task that has ended is passed over.
     #[inline]
     pub(crate) fn wake(&self, task: TaskId) {
-        let Ready { queue, queued } = &mut *self.ready.borrow_mut();
-        let at = task.0 as usize;
-        if at >= queued.len() {
-            queued.resize(at + 1, false);
-        }
-        if !core::mem::replace(&mut queued[at], true) {
-            queue.push_back(task);
+        let ready = &mut *self.ready.borrow_mut();
+        if !core::mem::replace(&mut ready.state(task).queued, true) {
+            ready.queue.push_back(task);
         }
     }
 
+    /// The task whose turn it is: the current one from now on.
     #[inline]
     pub(crate) fn next(&self) -> Option<TaskId> {
-        let Ready { queue, queued } = &mut *self.ready.borrow_mut();
+        let Ready { queue, tasks } = &mut *self.ready.borrow_mut();
         let task = queue.pop_front()?;
-        queued[task.0 as usize] = false;
+        let state = &mut tasks[task.0 as usize];
+        state.queued = false;
+        self.class.set(state.class);
+        self.current.set(task.0);
         Some(task)
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use brindle_io::memory::Memory;
 use brindle_io::sync::{Either, Queue, join_all, race};
-use brindle_io::{Duration, Io, MemberInfo, OpError, OpKind, PAGE};
+use brindle_io::{Duration, Io, MemberInfo, OpClass, OpError, OpKind, PAGE};
 
 fn world() -> (Memory, Io) {
     let memory = Memory::new();
@@ -398,4 +398,86 @@ fn a_member_that_nobody_serves_is_gone() {
         assert_eq!(flush(&io).await.ok(), Err(OpError::Gone), "asked after");
     });
     assert_eq!(io.in_flight(), 0);
+}
+
+/// A future that waits as those of other executors do: whoever makes it ready calls the waker that it keeps.
+async fn foreign() {
+    std::future::poll_fn(|cx| {
+        let waker = cx.waker().clone();
+        std::thread::spawn(move || waker.wake());
+        std::task::Poll::<()>::Pending
+    })
+    .await;
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "made for another executor")]
+fn a_future_of_another_executor_is_told_apart_at_once() {
+    world().1.block_on(foreign());
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "made for another executor")]
+fn so_is_one_in_a_task() {
+    let (_memory, io) = world();
+    drop(io.spawn(foreign()));
+    io.block_on(io.sleep(Duration::from_secs(3600)));
+}
+
+#[test]
+fn tasks_hand_their_class_on_and_served_members_see_it() {
+    let (_memory, io) = world();
+    let info = MemberInfo {
+        size: 1 << 20,
+        logical_block: 512,
+        physical_block: 512,
+        rotational: false,
+        discard: false,
+        write_zeroes: false,
+    };
+    let served = io.serve_member(info);
+    let member = served.member();
+    let seen = io.spawn(async move {
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            let mut request = served.next().await;
+            seen.push(request.take().unwrap().class);
+            request.complete(Ok(()));
+        }
+        seen
+    });
+    let ask = move |io: &Io| {
+        let mut group = io.group();
+        group.flush(member);
+        let sent = group.submit();
+        async move { sent.await.ok().unwrap() }
+    };
+    let seen = io.block_on(async {
+        ask(&io).await;
+        let own = io.clone();
+        let repair = io.spawn_as(OpClass::Repair, async move {
+            ask(&own).await;
+            let child = own.clone();
+            own.spawn(async move { ask(&child).await }).await;
+            own.set_class(OpClass::Metadata);
+            own.yield_now().await;
+            ask(&own).await;
+            // What other threads hand in is nobody's task.
+            own.remote().run(move |io| {
+                let io2 = io.clone();
+                drop(io.spawn(async move { ask(&io2).await }));
+            });
+        });
+        repair.await;
+        let mut group = io.group_of(OpClass::Metadata);
+        group.flush(member);
+        group.submit().await.ok().unwrap();
+        seen.await
+    });
+    let (mut early, late) = (seen[..4].to_vec(), &seen[4..]);
+    early.sort_by_key(|class| *class as u8);
+    assert_eq!(early, [OpClass::Client, OpClass::Repair, OpClass::Repair, OpClass::Metadata]);
+    assert!(late.contains(&OpClass::Client) && late.contains(&OpClass::Metadata), "{late:?}");
 }

@@ -314,7 +314,7 @@ pub fn drives(sim: &Sim, shape: &Shape, model: Model) -> Vec<MemberId> {
 pub async fn candidates(io: &Io, pool: &Pool, ids: &[MemberId]) -> Result<Vec<Candidate>, OpError> {
     let mut found = Vec::new();
     for id in ids {
-        found.push(Candidate::read(io, pool, *id, format!("member{}", id.0)).await?);
+        found.push(Candidate::read(io, pool, *id, id.to_string()).await?);
     }
     Ok(found)
 }

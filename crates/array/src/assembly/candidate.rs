@@ -1,7 +1,7 @@
 //! What was found on one device that may be a member.
 
 use brindle_format::md::{Probe, Superblock, SuperblockError, Uuid, Version, probe_offsets};
-use brindle_io::{Io, MemberId, MemberInfo, OpError, PAGE, Pool};
+use brindle_io::{Io, MemberId, MemberInfo, OpClass, OpError, PAGE, Pool};
 
 use crate::patience::Patience;
 
@@ -157,7 +157,7 @@ impl Candidate {
 
 async fn read_place(io: &Io, pool: &Pool, member: MemberId, probe: Probe) -> Result<Vec<u8>, OpError> {
     let buf = pool.alloc(probe.len.max(PAGE)).await;
-    let mut group = io.group();
+    let mut group = io.group_of(OpClass::Metadata);
     group.read(member, probe.offset, &buf.slice(0..probe.len));
     group.submit_by(io.now().after(Patience::default().answer)).await.ok()?;
     Ok(buf.bytes()[..probe.len].to_vec())

@@ -1,6 +1,6 @@
 //! Carrying out a plan.
 
-use brindle_io::{Buf, Io, MemberId, OpError, Pool};
+use brindle_io::{Buf, Io, MemberId, OpClass, OpError, Pool};
 
 use super::{Plan, PlannedWrite};
 
@@ -25,7 +25,7 @@ impl Plan {
             let refused = |error| PlanError { device: write.device, error };
             let id = *devices.get(write.device).ok_or_else(|| refused(OpError::Gone))?;
             let buf = filled(pool, write).await;
-            let mut group = io.group();
+            let mut group = io.group_of(OpClass::Metadata);
             group.write(id, write.offset, &buf.all(), true);
             group.submit().await.ok().map_err(refused)?;
         }

@@ -150,7 +150,7 @@ impl Keeper {
     fn label(&self, role: u16) -> Option<String> {
         self.members.device(role).map(|device| match &self.record {
             Some(record) => record.label(device.id),
-            None => format!("member {}", device.id.0),
+            None => device.id.to_string(),
         })
     }
 

@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use brindle_io::sync::Event;
-use brindle_io::{Buf, Duration, Failure, Instant, Io, MemberId, OpError, Pending, Pool};
+use brindle_io::{Buf, Duration, Failure, Instant, Io, MemberId, OpClass, OpError, Pending, Pool};
 
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::config::OnFull;
@@ -229,7 +229,7 @@ impl Record {
 
     /// Sends flushes to every living device.
     pub(crate) fn flush(&self) -> Pending {
-        let mut group = self.io.group();
+        let mut group = self.io.group_of(OpClass::Metadata);
         for device in self.devices.borrow().iter().filter(|d| d.alive) {
             group.flush(device.id);
         }

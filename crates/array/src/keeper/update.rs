@@ -6,7 +6,7 @@ use core::mem;
 use brindle_format::SECTOR;
 use brindle_format::md::{DeviceRole, Timestamp, Version};
 use brindle_io::sync::join_all;
-use brindle_io::{MemberId, OpError};
+use brindle_io::{MemberId, OpClass, OpError};
 
 use super::record::{Kept, Record, refusals};
 use crate::assembly::Recorded;
@@ -148,7 +148,7 @@ impl Record {
 
     /// Writes encoded superblocks at the same time, but for those of devices that have failed since.
     async fn put_batch(&self, batch: &[Update]) -> Vec<(MemberId, OpError)> {
-        let mut group = self.io.group();
+        let mut group = self.io.group_of(OpClass::Metadata);
         let mut sent = Vec::new();
         for update in batch {
             let devices = self.devices.borrow();

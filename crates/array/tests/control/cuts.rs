@@ -330,7 +330,7 @@ fn a_run_without_writes_brings_up_whom_a_cut_left_dirty() {
             let named: Vec<_> = told.into_iter().map(|event| (event.role, event.label)).collect();
             let laggards = (0..3).filter(|&n| n != newest);
             let expected: Vec<_> =
-                laggards.map(|n| (Some(n as u16), Some(format!("member{}", world.ids[n].0)))).collect();
+                laggards.map(|n| (Some(n as u16), Some(world.ids[n].to_string()))).collect();
             assert_eq!(named, expected);
             // The member that alone knew it is lost.
             let rest: Vec<_> =

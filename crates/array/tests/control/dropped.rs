@@ -40,7 +40,7 @@ impl Slow {
             plan(&spec).unwrap().write(&io, &pool, &ids).await.unwrap();
             let mut candidates = Vec::new();
             for id in &ids {
-                candidates.push(Candidate::read(&io, &pool, *id, format!("drive{}", id.0)).await.unwrap());
+                candidates.push(Candidate::read(&io, &pool, *id, id.to_string()).await.unwrap());
             }
             let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
             Array::open(&io, assembly, &ids, patient()).await.unwrap()

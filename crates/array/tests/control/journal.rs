@@ -97,7 +97,7 @@ impl Journaled {
     /// The array is refused, and opens by force with a word about it.
     #[track_caller]
     fn is_refused(&self) {
-        let label = format!("member{}", self.world.ids.last().unwrap().0);
+        let label = self.world.ids.last().unwrap().to_string();
         assert_eq!(self.try_open(false).err(), Some(OpenError::Journal { label: label.clone() }));
         let array = self.try_open(true).unwrap();
         assert_eq!(array.detail().limits, [Limitation::Journal, Limitation::JournalPending { label }]);
@@ -241,6 +241,6 @@ fn without_its_journal_an_array_needs_force() {
         world.change(member, |sb| sb.events += 2);
     }
     journaled.world.ids.push(journal);
-    let stale = Some(format!("member{}", journal.0));
+    let stale = Some(journal.to_string());
     assert_eq!(journaled.world.assembly().err(), Some(AssemblyError::JournalMissing { stale }));
 }

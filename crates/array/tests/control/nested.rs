@@ -26,7 +26,7 @@ async fn make(io: &Io, pool: &Pool, spec: &CreateSpec, ids: &[MemberId]) -> Arra
     plan(spec).unwrap().write(io, pool, ids).await.unwrap();
     let mut candidates = Vec::new();
     for id in ids {
-        candidates.push(Candidate::read(io, pool, *id, format!("member{}", id.0)).await.unwrap());
+        candidates.push(Candidate::read(io, pool, *id, id.to_string()).await.unwrap());
     }
     let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
     Array::open(io, assembly, ids, patient()).await.unwrap()

@@ -10,7 +10,9 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Place, Segment, SocketId};
+use crate::op::{
+    Completion, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpView, Place, Segment, SocketId,
+};
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Clock, Instant};
 use device::{Device, MISALIGNED};
@@ -44,6 +46,7 @@ struct Hung {
     /// Valid until the completion, as [`Reactor::submit`] demands.
     segments: *const [Segment],
     len: u64,
+    class: OpClass,
 }
 
 /// A fault to come.
@@ -62,7 +65,7 @@ impl State {
                 strike.operations -= 1;
                 return true;
             }
-            let device = &mut devices[strike.member.0 as usize];
+            let device = &mut devices[strike.member.place()];
             if strike.refuse {
                 device.refuses_writes = true;
             } else {
@@ -74,7 +77,7 @@ impl State {
 
     #[inline]
     fn run(&mut self, key: OpKey, op: &OpView<'_>) {
-        let at = op.kind.member().map_or(usize::MAX, |member| member.0 as usize);
+        let at = op.kind.member().map_or(usize::MAX, MemberId::place);
         match self.devices.get_mut(at).map_or(Err(OpError::Gone), |device| device.run(op)) {
             Ok(moved) => self.done.push(Completion { key, result: Ok(moved) }),
             Err(error) => self.refuse(key, op, error),
@@ -100,10 +103,16 @@ impl State {
     #[cold]
     fn run_upset(&mut self, key: OpKey, op: &OpView<'_>) {
         self.strike();
-        let device = op.kind.member().and_then(|member| self.devices.get_mut(member.0 as usize));
+        let device = op.kind.member().and_then(|member| self.devices.get_mut(member.place()));
         match device {
             Some(device) if device.hangs && !device.gone => {
-                self.hung.push(Hung { key, kind: op.kind, segments: op.segments, len: op.len });
+                self.hung.push(Hung {
+                    key,
+                    kind: op.kind,
+                    segments: op.segments,
+                    len: op.len,
+                    class: op.class,
+                });
             }
             Some(device) if device.short > 0 && op.len > u64::from(device.info.logical_block) => {
                 device.short -= 1;
@@ -118,10 +127,10 @@ impl State {
     /// Does what a member that hung was asked for.
     fn release(&mut self, member: MemberId) {
         let asked = self.hung.extract_if(.., |op| op.kind.member() == Some(member));
-        for Hung { key, kind, segments, len } in asked.collect::<Vec<_>>() {
+        for Hung { key, kind, segments, len, class } in asked.collect::<Vec<_>>() {
             // SAFETY: the operation has not completed, and the caller of `submit` keeps the array valid until then.
             let segments = unsafe { &*segments };
-            self.run(key, &OpView { kind, segments, len, arena: None });
+            self.run(key, &OpView { kind, segments, len, arena: None, class });
         }
     }
 }
@@ -158,7 +167,7 @@ impl Memory {
     fn add(&self, device: Device) -> MemberId {
         let devices = &mut self.0.borrow_mut().devices;
         devices.push(device);
-        MemberId((devices.len() - 1) as u32)
+        MemberId::Device((devices.len() - 1) as u32)
     }
 
     /// A member of `bytes` bytes of zeroed RAM with 512-byte blocks.
@@ -173,7 +182,7 @@ impl Memory {
 
     /// Sets what the member tells of itself; the size stays.
     pub fn set_info(&self, member: MemberId, change: impl FnOnce(&mut MemberInfo)) {
-        let info = &mut self.0.borrow_mut().devices[member.0 as usize].info;
+        let info = &mut self.0.borrow_mut().devices[member.place()].info;
         let size = info.size;
         change(info);
         info.size = size;
@@ -186,7 +195,7 @@ impl Memory {
     pub fn peek(&self, member: MemberId, offset: u64, into: &mut [u8]) {
         let state = self.0.borrow();
         let at = offset as usize;
-        into.copy_from_slice(&state.devices[member.0 as usize].bytes[at..at + into.len()]);
+        into.copy_from_slice(&state.devices[member.place()].bytes[at..at + into.len()]);
     }
 
     /// Changes a RAM member's bytes beside the engine's back: rot.
@@ -196,27 +205,27 @@ impl Memory {
     pub fn poke(&self, member: MemberId, offset: u64, from: &[u8]) {
         let mut state = self.0.borrow_mut();
         let at = offset as usize;
-        state.devices[member.0 as usize].bytes[at..at + from.len()].copy_from_slice(from);
+        state.devices[member.place()].bytes[at..at + from.len()].copy_from_slice(from);
     }
 
     /// From now on every operation on the member fails with [`OpError::Gone`].
     pub fn kill(&self, member: MemberId) {
-        self.0.borrow_mut().devices[member.0 as usize].gone = true;
+        self.0.borrow_mut().devices[member.place()].gone = true;
     }
 
     /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] until the range has been written to.
     pub fn spoil(&self, member: MemberId, offset: u64, len: u64) {
-        self.0.borrow_mut().devices[member.0 as usize].spoilt.push(offset..offset + len);
+        self.0.borrow_mut().devices[member.place()].spoilt.push(offset..offset + len);
     }
 
     /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] from now on, though writes go well.
     pub fn wear_out(&self, member: MemberId, offset: u64, len: u64) {
-        self.0.borrow_mut().devices[member.0 as usize].worn.push(offset..offset + len);
+        self.0.borrow_mut().devices[member.place()].worn.push(offset..offset + len);
     }
 
     /// From now on every write to the member fails with [`OpError::Medium`]; reads go on.
     pub fn refuse_writes(&self, member: MemberId) {
-        self.0.borrow_mut().devices[member.0 as usize].refuses_writes = true;
+        self.0.borrow_mut().devices[member.place()].refuses_writes = true;
     }
 
     /// [`Memory::kill`] (or, with `refuse`, [`Memory::refuse_writes`]) strikes the member when `operations` more have
@@ -231,13 +240,13 @@ impl Memory {
     pub fn hang(&self, member: MemberId) {
         let state = &mut *self.0.borrow_mut();
         state.upset = true;
-        state.devices[member.0 as usize].hangs = true;
+        state.devices[member.place()].hangs = true;
     }
 
     /// The member hangs no more: what it was asked for meanwhile is done now.
     pub fn release(&self, member: MemberId) {
         let state = &mut *self.0.borrow_mut();
-        state.devices[member.0 as usize].hangs = false;
+        state.devices[member.place()].hangs = false;
         state.release(member);
     }
 
@@ -245,7 +254,7 @@ impl Memory {
     pub fn shorten(&self, member: MemberId, count: u64) {
         let state = &mut *self.0.borrow_mut();
         state.upset = true;
-        state.devices[member.0 as usize].short = count;
+        state.devices[member.place()].short = count;
     }
 
     /// The member has `size` bytes from now on, as a file after `truncate`: what was beyond is gone, reads end there, and
@@ -254,18 +263,18 @@ impl Memory {
     /// # Panics
     /// If that is more than it began with.
     pub fn truncate(&self, member: MemberId, size: u64) {
-        self.0.borrow_mut().devices[member.0 as usize].truncate(size);
+        self.0.borrow_mut().devices[member.place()].truncate(size);
     }
 
     /// What [`crate::Io::probe`] says of the member's name from now on.
     pub fn set_place(&self, member: MemberId, place: Place) {
-        self.0.borrow_mut().devices[member.0 as usize].place = place;
+        self.0.borrow_mut().devices[member.place()].place = place;
     }
 
     /// Operations that the member has been given, reads and writes.
     pub fn op_counts(&self, member: MemberId) -> (u64, u64) {
         let state = self.0.borrow();
-        let device = &state.devices[member.0 as usize];
+        let device = &state.devices[member.place()];
         (device.reads, device.writes)
     }
 
@@ -339,7 +348,7 @@ unsafe impl Reactor for Memory {
     }
 
     fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
-        self.0.borrow().devices.get(member.0 as usize).map(|device| device.info)
+        self.0.borrow().devices.get(member.place()).map(|device| device.info)
     }
 
     fn close_socket(&mut self, socket: SocketId) {

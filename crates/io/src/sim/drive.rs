@@ -24,8 +24,8 @@ pub(super) struct Drive {
     pub(super) faults: Faults,
     /// Changes under way.
     pub(super) changing: Ranges<OpKey>,
-    /// Operations that it was given.
-    pub(super) given: u64,
+    /// Operations that it was given, by [`OpClass`].
+    pub(super) given: [u64; 3],
     /// Flushes under way that will fail.
     failing: u32,
 }
@@ -74,7 +74,7 @@ impl Drive {
             disk: Disk::new(bytes, unit, unwritten),
             faults: Faults::default(),
             changing: Ranges::default(),
-            given: 0,
+            given: [0; 3],
             failing: 0,
         }
     }

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::exec::Io;
-use crate::op::{Completion, MemberId, MemberInfo, OpKey, OpKind, OpView, SocketId};
+use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpKey, OpKind, OpView, SocketId};
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Duration, Instant};
 use content::Unwritten;
@@ -114,7 +114,7 @@ impl Sim {
     fn add(&self, model: Model, bytes: u64, unwritten: Option<Unwritten>) -> MemberId {
         let drives = &mut self.0.borrow_mut().drives;
         drives.push(Drive::new(model, bytes, unwritten));
-        MemberId((drives.len() - 1) as u32)
+        MemberId::Device((drives.len() - 1) as u32)
     }
 
     /// From now on the world does this of its own accord.
@@ -123,7 +123,7 @@ impl Sim {
     }
 
     fn with<T>(&self, member: MemberId, f: impl FnOnce(&mut Drive) -> T) -> T {
-        f(&mut self.0.borrow_mut().drives[member.0 as usize])
+        f(&mut self.0.borrow_mut().drives[member.place()])
     }
 
     /// Copies what a reader of the drive would see, beside the engine's back.
@@ -139,7 +139,7 @@ impl Sim {
     /// A bit of each sector in the range flips, and the drive says nothing of it.
     pub fn rot(&self, member: MemberId, range: Range<u64>) {
         let world = &mut *self.0.borrow_mut();
-        let drive = &mut world.drives[member.0 as usize];
+        let drive = &mut world.drives[member.place()];
         for sector in range.clone().step_by(content::SECTOR) {
             let (at, bit) = (sector + world.rng.below(content::SECTOR as u64), world.rng.below(8));
             let mut byte = [0];
@@ -156,7 +156,7 @@ impl Sim {
     /// If that is more than it began with.
     pub fn truncate(&self, member: MemberId, size: u64) {
         let world = &mut *self.0.borrow_mut();
-        let drive = &mut world.drives[member.0 as usize];
+        let drive = &mut world.drives[member.place()];
         assert!(size <= drive.info.size, "a drive does not grow");
         drive.truncate(size, &mut world.rng);
     }
@@ -183,7 +183,12 @@ impl Sim {
 
     /// Operations that the drive was given.
     pub fn operations(&self, member: MemberId) -> u64 {
-        self.0.borrow().drives[member.0 as usize].given
+        self.0.borrow().drives[member.place()].given.iter().sum()
+    }
+
+    /// Those of a class.
+    pub fn operations_of(&self, member: MemberId, class: OpClass) -> u64 {
+        self.0.borrow().drives[member.place()].given[class as usize]
     }
 
     /// From now on every operation on the drive fails with [`crate::OpError::Gone`].
@@ -356,7 +361,7 @@ unsafe impl Reactor for Sim {
     }
 
     fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
-        self.0.borrow().drives.get(member.0 as usize).map(|drive| drive.info)
+        self.0.borrow().drives.get(member.place()).map(|drive| drive.info)
     }
 
     fn close_socket(&mut self, socket: SocketId) {

@@ -46,12 +46,12 @@ pub(super) fn bytes_of(segments: &[Segment]) -> u64 {
 /// An operation as numbers.
 pub(super) fn words(kind: OpKind) -> [u64; 4] {
     match kind {
-        OpKind::Read { member, offset } => [1, u64::from(member.0), offset, 0],
-        OpKind::Write { member, offset, fua } => [2, u64::from(member.0), offset, u64::from(fua)],
-        OpKind::Flush { member } => [3, u64::from(member.0), 0, 0],
-        OpKind::Discard { member, offset, len } => [4, u64::from(member.0), offset, len],
-        OpKind::WriteZeroes { member, offset, len, .. } => [5, u64::from(member.0), offset, len],
-        OpKind::Probe { member } => [9, u64::from(member.0), 0, 0],
+        OpKind::Read { member, offset } => [1, member.place() as u64, offset, 0],
+        OpKind::Write { member, offset, fua } => [2, member.place() as u64, offset, u64::from(fua)],
+        OpKind::Flush { member } => [3, member.place() as u64, 0, 0],
+        OpKind::Discard { member, offset, len } => [4, member.place() as u64, offset, len],
+        OpKind::WriteZeroes { member, offset, len, .. } => [5, member.place() as u64, offset, len],
+        OpKind::Probe { member } => [9, member.place() as u64, 0, 0],
         OpKind::Accept { socket } => [6, u64::from(socket.0), 0, 0],
         OpKind::Recv { socket } => [7, u64::from(socket.0), 0, 0],
         OpKind::Send { socket } => [8, u64::from(socket.0), 0, 0],

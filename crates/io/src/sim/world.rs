@@ -115,13 +115,13 @@ impl World {
     }
 
     pub(super) fn afflict(&mut self, member: MemberId, change: impl FnOnce(&mut Faults)) {
-        let mut faults = self.drives[member.0 as usize].faults.clone();
+        let mut faults = self.drives[member.place()].faults.clone();
         let was_there = !faults.gone;
         change(&mut faults);
         if was_there && faults.gone {
             self.let_land(member, 0..u64::MAX);
         }
-        let drive = &mut self.drives[member.0 as usize];
+        let drive = &mut self.drives[member.place()];
         drive.faults = faults;
         if !drive.faults.hangs {
             let (released, hung) =
@@ -154,18 +154,18 @@ impl World {
         }
         let [a, b, c, d] = words(op.kind);
         let bytes = if op.kind.fills() { 0 } else { bytes_of(op.segments) };
-        self.trace.note(&[self.now, u64::from(key.0), a, b, c, d, op.len, bytes]);
+        self.trace.note(&[self.now, u64::from(key.0), a, b, c, d, op.class as u64, op.len, bytes]);
         let Some(member) = member else {
             if let Some(into) = self.pipes.submit(key, op, &mut self.completed) {
                 self.pump_soon(into);
             }
             return;
         };
-        let Some(drive) = self.drives.get_mut(member.0 as usize) else {
+        let Some(drive) = self.drives.get_mut(member.place()) else {
             self.completed.push(Completion { key, result: Err(OpError::Gone) });
             return;
         };
-        drive.given += 1;
+        drive.given[op.class as usize] += 1;
         let covers = drive.disk.newest_write();
         let mut flying =
             Flying { kind: op.kind, segments: op.segments, len: op.len, covers, fails: false, changes: None };
@@ -180,7 +180,7 @@ impl World {
             self.flying.resize(at + 1, None);
         }
         self.flying[at] = Some(flying);
-        if self.drives[member.0 as usize].timing.enter(key) {
+        if self.drives[member.place()].timing.enter(key) {
             self.begin(key);
         }
     }
@@ -189,7 +189,7 @@ impl World {
     fn note_change(&mut self, member: MemberId, key: OpKey, op: &Flying) -> Option<RangeKey> {
         let (offset, len, _) = op.change()?;
         let range = offset..offset.saturating_add(len);
-        let changing = &mut self.drives[member.0 as usize].changing;
+        let changing = &mut self.drives[member.place()].changing;
         let over = || changing.over(&range).first().map(|&first| *changing.get(first));
         if self.hostility.overlaps != Overlaps::Allowed
             && changing.last_over(&range).is_some()
@@ -213,7 +213,7 @@ impl World {
     fn begin(&mut self, key: OpKey) {
         let Some(op) = &mut self.flying[key.0 as usize] else { return };
         let Some(member) = op.kind.member() else { return };
-        let drive = &mut self.drives[member.0 as usize];
+        let drive = &mut self.drives[member.place()];
         let latency = drive.timing.latency(op.kind, op.len, &mut self.rng);
         let mut slowness = u64::from(drive.faults.slowness.max(1));
         if drive.begin(op) {
@@ -263,7 +263,7 @@ impl World {
     /// Puts an event of a drive that hangs aside.
     fn hangs(&mut self, key: u32, event: Event) -> Option<MemberId> {
         let member = self.flying[key as usize]?.kind.member()?;
-        let faults = &self.drives[member.0 as usize].faults;
+        let faults = &self.drives[member.place()].faults;
         if faults.hangs {
             self.hung.push((member, event));
             return None;
@@ -274,7 +274,7 @@ impl World {
     fn ready(&mut self, key: u32, event: Event) {
         let Some(member) = self.hangs(key, event) else { return };
         let Some(op) = self.flying[key as usize] else { return };
-        let drive = &mut self.drives[member.0 as usize];
+        let drive = &mut self.drives[member.place()];
         let slowness = u64::from(drive.faults.slowness.max(1));
         match drive.timing.transfer(self.now, op.kind, op.len, slowness) {
             Some(at) => self.schedule(at, Event::Done(key)),
@@ -295,7 +295,7 @@ impl World {
             // What is being written may be seen in part.
             self.let_land(member, offset..offset.saturating_add(op.len));
         }
-        let drive = &mut self.drives[member.0 as usize];
+        let drive = &mut self.drives[member.place()];
         let result = drive.perform(&op, &self.hostility, &mut self.rng);
         if let Some(change) = op.changes {
             drive.changing.remove(change);
@@ -335,7 +335,7 @@ impl World {
 
     /// Changes under way on a drive that overlap a range take their effect in part, before their time.
     fn let_land(&mut self, member: MemberId, range: Range<u64>) {
-        let drive = &mut self.drives[member.0 as usize];
+        let drive = &mut self.drives[member.place()];
         if drive.changing.last_over(&range).is_none() {
             return;
         }
@@ -353,7 +353,7 @@ impl World {
         for (key, op) in self.flying.iter_mut().enumerate() {
             let Some(op) = op.take() else { continue };
             keys.push(OpKey(key as u32));
-            if let Some(drive) = op.kind.member().and_then(|member| self.drives.get_mut(member.0 as usize)) {
+            if let Some(drive) = op.kind.member().and_then(|member| self.drives.get_mut(member.place())) {
                 drive.cut_off(&op, power, &mut self.rng);
             }
         }

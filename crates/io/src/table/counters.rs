@@ -1,6 +1,6 @@
 //! What each member was asked, and how it answered.
 
-use super::{Slot, Table, index};
+use super::{Slot, Table};
 use crate::op::{MemberId, OpKind};
 use crate::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ impl Table {
     /// See [`crate::Io::counters`]; `now` is on the clock of [`crate::patience`].
     pub(crate) fn counters(&self, member: MemberId, now: Instant) -> MemberCounters {
         let mut counters =
-            self.members.get(index(member)).map(|member| member.counters.clone()).unwrap_or_default();
+            self.members.get(member.index()).map(|member| member.counters.clone()).unwrap_or_default();
         let mine = self.slots.iter().filter(|slot| slot.sent && slot.kind.member() == Some(member));
         for slot in mine {
             counters.in_flight += 1;

@@ -7,7 +7,7 @@ mod orphans;
 
 use crate::arena::NO_ARENA;
 use crate::buf::{Buf, Slice};
-use crate::op::{Completion, Failure, MemberId, OpError, OpKey, OpKind, OpTag, OpView, Segment};
+use crate::op::{Completion, Failure, MemberId, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Segment};
 use crate::task::TaskId;
 use crate::time::Instant;
 pub use counters::{Histogram, MemberCounters};
@@ -15,9 +15,6 @@ pub(crate) use orphans::GivenUp;
 
 /// The most stretches of memory that one operation may have: the kernel's `IOV_MAX`.
 pub const MAX_SEGMENTS: usize = 1024;
-
-/// Ids of members that tasks of this process serve have this bit.
-pub(crate) const SERVED: u32 = 1 << 31;
 
 /// The group of an operation that has completed, and of an orphan: one that nobody waits for any more.
 const NO_GROUP: u32 = u32::MAX;
@@ -34,6 +31,7 @@ pub(crate) struct Slot {
     done: u64,
     arena: u32,
     group: u32,
+    class: OpClass,
     tag: OpTag,
     /// The borrow of the buffers is noted: a device may touch them.
     borrowed: bool,
@@ -55,6 +53,8 @@ enum GroupState {
 struct GroupSlot {
     ops: Vec<OpKey>,
     left: u32,
+    /// For what its operations are.
+    class: OpClass,
     state: GroupState,
     failures: Vec<Failure>,
     /// Bytes of the last completion; a socket's answer.
@@ -79,7 +79,7 @@ pub(crate) struct Table {
     free_slots: Vec<u32>,
     groups: Vec<GroupSlot>,
     free_groups: Vec<u32>,
-    /// By [`index`].
+    /// By [`MemberId::index`].
     members: Vec<MemberState>,
     /// At least one member is forsaken.
     any_forsaken: bool,
@@ -121,22 +121,17 @@ impl OpKind {
     }
 }
 
-/// The place of a member in the table's list: reactors and [`crate::Io::serve_member`] both count from 0.
-#[inline]
-fn index(member: MemberId) -> usize {
-    let served = member.0 & SERVED != 0;
-    ((member.0 & !SERVED) as usize) * 2 + usize::from(served)
-}
-
 impl Table {
-    pub(crate) fn begin_group(&mut self) -> u32 {
+    pub(crate) fn begin_group(&mut self, class: OpClass) -> u32 {
         if let Some(group) = self.free_groups.pop() {
-            self.groups[group as usize].state = GroupState::Building;
+            let g = &mut self.groups[group as usize];
+            (g.state, g.class) = (GroupState::Building, class);
             return group;
         }
         self.groups.push(GroupSlot {
             ops: Vec::new(),
             left: 0,
+            class,
             state: GroupState::Building,
             failures: Vec::new(),
             value: 0,
@@ -160,6 +155,7 @@ impl Table {
                     done: 0,
                     arena: NO_ARENA,
                     group,
+                    class: OpClass::Client,
                     tag,
                     borrowed: false,
                     since: NEVER,
@@ -179,7 +175,7 @@ impl Table {
 
     #[inline]
     fn member_mut(&mut self, member: MemberId) -> &mut MemberState {
-        let at = index(member);
+        let at = member.index();
         if at >= self.members.len() {
             let unknown = || MemberState {
                 last: OpKey(u32::MAX),
@@ -204,7 +200,7 @@ impl Table {
 
     /// The group's operation that `kind` carries on, byte after byte.
     fn continues(&self, group: u32, kind: OpKind) -> Option<OpKey> {
-        let key = self.members.get(index(kind.member()?))?.last;
+        let key = self.members.get(kind.member()?.index())?.last;
         let slot = self.slots.get(key.0 as usize)?;
         if slot.group != group || slot.segments.is_empty() || slot.segments.len() >= MAX_SEGMENTS {
             return None;
@@ -251,9 +247,10 @@ impl Table {
         for key in &g.ops {
             let slot = &mut slots[key.0 as usize];
             slot.since = now;
+            slot.class = g.class;
             slot.sent = true;
             // A served member's tasks take guards of their own.
-            if slot.kind.member().is_none_or(|m| m.0 & SERVED == 0) {
+            if !matches!(slot.kind.member(), Some(MemberId::Served(_))) {
                 let fills = slot.kind.fills();
                 for buf in &slot.holds {
                     buf.device_begins(fills);
@@ -275,6 +272,7 @@ impl Table {
             segments: &slot.segments,
             len: slot.len - slot.done,
             arena: (slot.arena != NO_ARENA).then_some(slot.arena),
+            class: slot.class,
         }
     }
 
@@ -306,7 +304,7 @@ impl Table {
         };
         if let Some(member) = slot.kind.member() {
             let latency = self.now.as_nanos().saturating_sub(slot.since.as_nanos());
-            self.members[index(member)].counters.answered(slot, failure.is_some(), latency);
+            self.members[member.index()].counters.answered(slot, failure.is_some(), latency);
         }
         slot.release();
         slot.sent = false;

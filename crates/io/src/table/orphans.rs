@@ -3,9 +3,9 @@
 //! Who waits and who owns are two things. Whoever waits for an operation that is given up gets a failure at once; the
 //! table keeps it, an orphan now, with its memory borrowed as before, until the reactor's real completion.
 
-use super::{After, GroupSlot, GroupState, NEVER, NO_GROUP, Slot, Table, index};
+use super::{After, GroupSlot, GroupState, NEVER, NO_GROUP, Slot, Table};
 use crate::buf::Buf;
-use crate::op::{Failure, MemberId, OpClass, OpError, OpKey};
+use crate::op::{Failure, MemberId, OpError, OpKey, OpSpan};
 use crate::task::TaskId;
 use crate::time::Instant;
 
@@ -74,11 +74,11 @@ impl Table {
         given_up
     }
 
-    /// Gives up what is in flight on a member of a class and was sent at `before` or earlier.
-    pub(crate) fn give_up_on(&mut self, member: MemberId, class: OpClass, before: Instant) -> GivenUp {
+    /// Gives up what is in flight on a member of a kind and was sent at `before` or earlier.
+    pub(crate) fn give_up_on(&mut self, member: MemberId, span: OpSpan, before: Instant) -> GivenUp {
         let mut given_up = GivenUp::default();
         let asks = |slot: &Slot| {
-            slot.kind.member() == Some(member) && slot.kind.class() == Some(class) && slot.since <= before
+            slot.kind.member() == Some(member) && slot.kind.span() == Some(span) && slot.since <= before
         };
         for group in 0..self.groups.len() {
             self.give_up(group, OpError::TimedOut, asks, &mut given_up);
@@ -86,10 +86,10 @@ impl Table {
         given_up
     }
 
-    /// When the oldest operation of a class was sent that is in flight on a member, and that somebody waits for.
-    pub(crate) fn oldest(&self, member: MemberId, class: OpClass) -> Option<Instant> {
+    /// When the oldest operation of a kind was sent that is in flight on a member, and that somebody waits for.
+    pub(crate) fn oldest(&self, member: MemberId, span: OpSpan) -> Option<Instant> {
         let asks = |slot: &&Slot| {
-            slot.kind.member() == Some(member) && slot.kind.class() == Some(class) && self.is_in_flight(slot)
+            slot.kind.member() == Some(member) && slot.kind.span() == Some(span) && self.is_in_flight(slot)
         };
         self.slots.iter().filter(asks).map(|slot| slot.since).min()
     }
@@ -102,7 +102,7 @@ impl Table {
     /// Whether what asks the member fails at once.
     #[inline]
     pub(crate) fn is_forsaken(&self, member: MemberId) -> bool {
-        self.any_forsaken && self.members.get(index(member)).is_some_and(|member| member.forsaken)
+        self.any_forsaken && self.members.get(member.index()).is_some_and(|member| member.forsaken)
     }
 
     /// The group's operations in flight that `which` names fail with `error` for whoever waits.
@@ -120,7 +120,7 @@ impl Table {
             }
             slot.group = NO_GROUP;
             slot.holds.iter().for_each(Buf::lend);
-            let state = &mut self.members[index(member)];
+            let state = &mut self.members[member.index()];
             state.orphans += 1;
             state.counters.given_up += 1;
             failures.push(Failure { tag: slot.tag, kind: slot.kind, error });
@@ -155,7 +155,7 @@ impl Table {
         self.free_slots.push(key.0);
         self.in_flight -= 1;
         let Some(member) = member else { return After::Nothing };
-        let state = &mut self.members[index(member)];
+        let state = &mut self.members[member.index()];
         state.orphans -= 1;
         state.counters.late += 1;
         After::OrphanEnded(member)
@@ -163,7 +163,7 @@ impl Table {
 
     /// Operations on the member that nobody waits for, and that have not completed.
     pub(crate) fn orphans(&self, member: MemberId) -> usize {
-        self.members.get(index(member)).map_or(0, |member| member.orphans as usize)
+        self.members.get(member.index()).map_or(0, |member| member.orphans as usize)
     }
 
     /// `task` is to look again when an orphan of the member has ended.

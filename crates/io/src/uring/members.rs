@@ -89,7 +89,7 @@ impl Members {
             shorter: false,
             looked_in: 0,
         });
-        MemberId(id)
+        MemberId::Device(id)
     }
 
     /// Lets the kernel have more workers for one more member: one that hangs must not hold those of the others. A worker
@@ -102,7 +102,7 @@ impl Members {
     }
 
     fn get(&self, member: MemberId) -> Option<&Member> {
-        self.members.get(member.0 as usize).filter(|member| !member.closing)
+        self.members.get(member.place()).filter(|member| !member.closing)
     }
 
     pub(super) fn info(&self, member: MemberId) -> Option<MemberInfo> {
@@ -112,35 +112,35 @@ impl Members {
     /// The file of a member with operations in flight.
     #[inline]
     pub(super) fn target(&self, member: MemberId) -> Target {
-        self.members[member.0 as usize].target
+        self.members[member.place()].target
     }
 
     /// The flags of an entry that asks a member.
     #[inline]
     pub(super) fn flags(&self, member: MemberId) -> squeue::Flags {
-        self.members[member.0 as usize].flags
+        self.members[member.place()].flags
     }
 
     /// What a member was opened as.
     pub(super) fn origin(&self, member: MemberId) -> &Origin {
-        &self.members[member.0 as usize].origin
+        &self.members[member.place()].origin
     }
 
     /// The device of a member with operations in flight.
     pub(super) fn device(&self, member: MemberId) -> &Device {
-        self.members[member.0 as usize].device.as_ref().expect("it is open while operations are in flight")
+        self.members[member.place()].device.as_ref().expect("it is open while operations are in flight")
     }
 
     /// What offsets and lengths on the member are multiples of, in bytes.
     #[inline]
     pub(super) fn block(&self, member: MemberId) -> u32 {
-        self.members[member.0 as usize].info.logical_block
+        self.members[member.place()].info.logical_block
     }
 
     /// Counts an operation, or says why it can't be.
     #[inline]
     pub(super) fn begin(&mut self, kind: OpKind, bytes: u64) -> Result<(), OpError> {
-        let at = kind.member().map_or(usize::MAX, |member| member.0 as usize);
+        let at = kind.member().map_or(usize::MAX, MemberId::place);
         let member = self.members.get_mut(at).filter(|member| !member.closing).ok_or(OpError::Gone)?;
         let (offset, len) = match kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, bytes),
@@ -168,12 +168,12 @@ impl Members {
     /// again, and what it reads as zeroes then was never written: this is asked after a transfer, too, once a turn.
     #[inline]
     pub(super) fn is_shorter(&mut self, member: MemberId) -> bool {
-        self.members[member.0 as usize].is_shorter(self.turn)
+        self.members[member.place()].is_shorter(self.turn)
     }
 
     #[inline]
     pub(super) fn end(&mut self, ring: &Ring, member: MemberId) {
-        let at = member.0 as usize;
+        let at = member.place();
         self.members[at].in_flight -= 1;
         if self.members[at].closing {
             self.close(ring, member);
@@ -208,10 +208,10 @@ impl Members {
 
     #[cold]
     pub(super) fn close(&mut self, ring: &Ring, id: MemberId) {
-        let Some(member) = self.members.get_mut(id.0 as usize) else { return };
+        let Some(member) = self.members.get_mut(id.place()) else { return };
         member.closing = true;
         if member.in_flight == 0 {
-            closer::close(self.take(ring, id.0 as usize), Duration::ZERO);
+            closer::close(self.take(ring, id.place()), Duration::ZERO);
         }
     }
 }

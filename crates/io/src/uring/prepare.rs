@@ -15,7 +15,7 @@ use super::probe::Look;
 use super::ring::Ring;
 use super::sockets::Sockets;
 use crate::device::Device;
-use crate::op::{OpError, OpKind, OpView, Probe, Segment};
+use crate::op::{OpClass, OpError, OpKind, OpView, Probe, Segment};
 
 // The op table's array of stretches is handed to the kernel as it is.
 const _: () = {
@@ -23,6 +23,16 @@ const _: () = {
     assert!(core::mem::offset_of!(Segment, base) == core::mem::offset_of!(libc::iovec, iov_base));
     assert!(core::mem::offset_of!(Segment, len) == core::mem::offset_of!(libc::iovec, iov_len));
 };
+
+/// The kernel's class of best effort with its lowest level: `IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)` of `linux/ioprio.h`.
+const LAST_OF_BEST_EFFORT: u16 = 2 << 13 | 7;
+
+/// The priority of a transfer: background work is behind clients where the device's scheduler knows levels. Not in the
+/// class of idle: it would starve beside a client that never rests.
+#[inline]
+fn ioprio(class: OpClass) -> u16 {
+    if class == OpClass::Repair { LAST_OF_BEST_EFFORT } else { 0 }
+}
 
 /// What the kernel was asked under one key.
 pub(super) struct Running {
@@ -35,6 +45,8 @@ pub(super) struct Running {
     keep_mapped: bool,
     /// Nobody waits for it: it is not tried again.
     given_up: bool,
+    /// For what it is, as the kernel's schedulers put it.
+    ioprio: u16,
     /// What is looked at; kept for the next.
     look: Option<Box<Look>>,
     /// The header of a send of several stretches; kept for the next.
@@ -50,6 +62,7 @@ impl Default for Running {
             fixed: None,
             keep_mapped: false,
             given_up: false,
+            ioprio: 0,
             look: None,
             message: None,
         }
@@ -64,6 +77,7 @@ impl Running {
         self.count = op.segments.len() as u32;
         self.fixed = fixed;
         self.given_up = false;
+        self.ioprio = ioprio(op.class);
         self.keep_mapped = !matches!(op.kind, OpKind::WriteZeroes { may_unmap: true, .. });
         if let OpKind::Probe { member } = op.kind {
             let look = Look::new(members.origin(member));
@@ -186,14 +200,20 @@ impl Running {
     fn read(&self, fd: types::Fd, offset: u64, ring: &Ring) -> squeue::Entry {
         let (one, first) = (self.count <= 1, self.first());
         match self.fixed {
-            Some(place) if one => {
-                opcode::ReadFixed::new(fd, first.base, first.len as u32, place).offset(offset).build()
+            Some(place) if one => opcode::ReadFixed::new(fd, first.base, first.len as u32, place)
+                .offset(offset)
+                .ioprio(self.ioprio)
+                .build(),
+            None if one => {
+                opcode::Read::new(fd, first.base, first.len as u32).offset(offset).ioprio(self.ioprio).build()
             }
-            None if one => opcode::Read::new(fd, first.base, first.len as u32).offset(offset).build(),
             Some(place) if ring.vectors_in_arenas => {
-                opcode::ReadvFixed::new(fd, self.vector(), self.count, place).offset(offset).build()
+                opcode::ReadvFixed::new(fd, self.vector(), self.count, place)
+                    .offset(offset)
+                    .ioprio(self.ioprio)
+                    .build()
             }
-            _ => opcode::Readv::new(fd, self.vector(), self.count).offset(offset).build(),
+            _ => opcode::Readv::new(fd, self.vector(), self.count).offset(offset).ioprio(self.ioprio).build(),
         }
     }
 
@@ -202,15 +222,25 @@ impl Running {
         let (one, first) = (self.count <= 1, self.first());
         let len = first.len as u32;
         match self.fixed {
-            Some(place) if one => {
-                opcode::WriteFixed::new(fd, first.base, len, place).offset(offset).rw_flags(rw).build()
-            }
-            None if one => opcode::Write::new(fd, first.base, len).offset(offset).rw_flags(rw).build(),
+            Some(place) if one => opcode::WriteFixed::new(fd, first.base, len, place)
+                .offset(offset)
+                .ioprio(self.ioprio)
+                .rw_flags(rw)
+                .build(),
+            None if one => opcode::Write::new(fd, first.base, len)
+                .offset(offset)
+                .ioprio(self.ioprio)
+                .rw_flags(rw)
+                .build(),
             Some(place) if ring.vectors_in_arenas => {
                 let entry = opcode::WritevFixed::new(fd, self.vector(), self.count, place);
-                entry.offset(offset).rw_flags(rw).build()
+                entry.offset(offset).ioprio(self.ioprio).rw_flags(rw).build()
             }
-            _ => opcode::Writev::new(fd, self.vector(), self.count).offset(offset).rw_flags(rw).build(),
+            _ => opcode::Writev::new(fd, self.vector(), self.count)
+                .offset(offset)
+                .ioprio(self.ioprio)
+                .rw_flags(rw)
+                .build(),
         }
     }
 

@@ -42,6 +42,7 @@ macro_rules! worlds {
             $name,
             $world,
             crate::members::groups_write_and_read_back as groups_write_and_read_back,
+            crate::members::every_class_is_carried_out as every_class_is_carried_out,
             crate::members::any_count_of_blocks_at_any_place as any_count_of_blocks_at_any_place,
             crate::members::many_stretches_are_one_operation as many_stretches_are_one_operation,
             crate::members::the_largest_buffer_moves_whole as the_largest_buffer_moves_whole,

@@ -1,6 +1,6 @@
 //! Operations on members.
 
-use brindle_io::{Buf, Io, MAX_BUF, MAX_SEGMENTS, MemberId, OpError, PAGE, Place, Probe, Slice};
+use brindle_io::{Buf, Io, MAX_BUF, MAX_SEGMENTS, MemberId, OpClass, OpError, PAGE, Place, Probe, Slice};
 
 use crate::Stage;
 use crate::worlds::{AtCommand, World};
@@ -52,6 +52,32 @@ pub(crate) fn groups_write_and_read_back<W: World>(stage: &Stage<W>) {
         reads.submit().await.ok().unwrap();
         assert!(*back.bytes() == *whole.bytes());
     });
+}
+
+/// The kernel takes a priority for transfers alone.
+pub(crate) fn every_class_is_carried_out<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let member = world.member(1 << 20);
+    for class in [OpClass::Client, OpClass::Repair, OpClass::Metadata] {
+        io.block_on(async {
+            let (from, back) = (pool.alloc(64 << 10).await, pool.alloc(64 << 10).await);
+            paint(&from, class as usize + 1);
+            let mut write = io.group_of(class);
+            write.write(member, 0, &from.all(), true);
+            write.write_zeroes(member, 1 << 19, 64 << 10, false);
+            write.submit().await.ok().unwrap();
+            let mut rest = io.group_of(class);
+            // Stretches of several buffers go to the kernel as a vector.
+            rest.read(member, 0, &back.slice(0..4096));
+            rest.read(member, 4096, &pool.alloc(4096).await.all());
+            rest.read(member, 8192, &back.slice(8192..64 << 10));
+            rest.flush(member);
+            rest.submit().await.ok().unwrap();
+            assert!(
+                back.bytes()[8192..] == from.bytes()[8192..] && back.bytes()[..4096] == from.bytes()[..4096]
+            );
+        });
+    }
 }
 
 pub(crate) fn any_count_of_blocks_at_any_place<W: World>(stage: &Stage<W>) {
@@ -256,7 +282,7 @@ pub(crate) fn a_probe_tells_size_and_place<W: World>(stage: &Stage<W>) {
         let probe = io.probe(member, until).await.unwrap();
         assert_eq!(probe, Probe { size: 1 << 20, place: Place::There });
         assert_eq!(io.probe(closed, until).await, Err(OpError::Gone));
-        assert_eq!(io.probe(MemberId(999), until).await, Err(OpError::Gone));
+        assert_eq!(io.probe(MemberId::Device(999), until).await, Err(OpError::Gone));
     });
 }
 
@@ -274,7 +300,7 @@ pub(crate) fn a_closed_member_is_gone<W: World>(stage: &Stage<W>) {
         let outcome = group.submit().await;
         assert!(outcome.failures().iter().all(|f| f.error == OpError::Gone && f.tag != fine));
         assert_eq!(outcome.failures().len(), 2);
-        assert_eq!(read(io, MemberId(999), 0, &buf.all()).await, Err(OpError::Gone));
+        assert_eq!(read(io, MemberId::Device(999), 0, &buf.all()).await, Err(OpError::Gone));
     });
 }
 

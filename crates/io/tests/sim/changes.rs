@@ -132,7 +132,7 @@ fn the_trace_tells_of_the_bytes_that_were_written() {
 }
 
 #[test]
-#[should_panic(expected = "not aligned to logical blocks of 4096: Write { member: MemberId(0), offset: 512")]
+#[should_panic(expected = "not aligned to logical blocks of 4096: Write { member: Device(0), offset: 512")]
 fn an_access_that_is_not_of_whole_blocks_is_a_bug() {
     let (sim, io, pool) = world(1);
     let member = sim.add_drive(Model::nvme().with_block(4096), 1 << 20);
@@ -154,7 +154,7 @@ fn writes_under_way_that_overlap_are_reported() {
     assert_eq!(sim.overlaps(), [], "nobody asked");
     sim.set_hostility(Hostility { overlaps: Overlaps::Reported, ..Hostility::default() });
     both(&sim, &io, &pool, member, [0, 4096]);
-    both(&sim, &io, &pool, MemberId(member.0), [65536, 512]);
+    both(&sim, &io, &pool, member, [65536, 512]);
     assert_eq!(sim.overlaps(), []);
     both(&sim, &io, &pool, member, [4096, 7680]);
     let [overlap] = &sim.overlaps()[..] else { panic!("{:?}", sim.overlaps()) };

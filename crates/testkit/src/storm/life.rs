@@ -269,7 +269,7 @@ impl Run<'_> {
             if gone() {
                 continue;
             }
-            match Candidate::read(&self.io, &self.pool, id, format!("member{}", id.0)).await {
+            match Candidate::read(&self.io, &self.pool, id, id.to_string()).await {
                 Ok(candidate) => {
                     ids.push(id);
                     found.push(candidate);

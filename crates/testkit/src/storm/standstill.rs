@@ -3,7 +3,7 @@
 use core::fmt;
 
 use brindle_array::{Array, Event};
-use brindle_io::{Duration, Instant, Io, OpClass};
+use brindle_io::{Duration, Instant, Io, OpSpan};
 
 /// Events that are shown: the last ones.
 const EVENTS: usize = 12;
@@ -59,7 +59,7 @@ impl Waiting {
 
 /// What is under way on a member: the age of the oldest of each class, and what was given up.
 fn in_flight(io: &Io, member: brindle_io::MemberId) -> String {
-    let classes = [OpClass::Read, OpClass::Write, OpClass::Slow, OpClass::Probe];
+    let classes = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
     let oldest = classes.iter().filter_map(|&class| Some((class, io.oldest(member, class)?)));
     let lines = oldest.map(|(class, since)| format!(", {class:?} for {:?}", io.now().since(since)));
     let orphans = io.orphans(member);
