@@ -10,8 +10,9 @@ use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::cli::Cat;
 use crate::failure::Failure;
+use crate::host::Host;
 use crate::progress;
-use crate::world::{self, Opening};
+use crate::world::Opening;
 
 /// Bytes of one read of the array, and how many reads run ahead of the output.
 const PIECE: usize = 1 << 20;
@@ -19,8 +20,9 @@ const AHEAD: u64 = 8;
 
 pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
     let opening = Opening { access: Access::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
-    let running = world::open(&args.members, opening)?;
-    for limit in running.world.nested_limits().chain(&running.assembly.limits) {
+    let host = Host::open(&args.members, opening)?;
+    let running = host.only();
+    for limit in running.limits() {
         eprintln!("brindle: {limit}");
     }
     let size = running.array.limits().size;
@@ -31,7 +33,7 @@ pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
             "the array has {size} bytes: {length} bytes from byte {offset} on go beyond its end"
         ))
     })?;
-    let io = &running.world.io;
+    let io = &host.world.io;
     let pool = io.pool(PIECE * (AHEAD as usize + 1));
     io.block_on(copy(io, &running.array, &pool, offset..end))
 }

@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use crate::cli::Check;
 use crate::failure::Failure;
+use crate::host::Host;
 use crate::units::Bytes;
-use crate::world::{self, Opening};
+use crate::world::Opening;
 use crate::{MISMATCH, UNREADABLE, progress, report};
 
 /// What `brindle check --json` prints.
@@ -49,7 +50,8 @@ struct Place {
 
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     let opening = Opening { access: Access::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
-    let running = world::open(&args.members, opening)?;
+    let host = Host::open(&args.members, opening)?;
+    let running = host.only();
     let level = running.assembly.level();
     let total = running.array.sync_len();
     if total == 0 {
@@ -57,7 +59,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     }
     let bar = progress::bar("checking", total);
     let array = running.array.clone();
-    let found = running
+    let found = host
         .world
         .io
         .block_on(array.check(SyncMode::Check, |progress| bar.set_position(progress.position)))

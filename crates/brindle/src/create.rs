@@ -12,9 +12,10 @@ use rustix::io::Errno;
 
 use crate::cli::{Create, Metadata, OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
+use crate::host::Hosted;
 use crate::look;
 use crate::report::{self, ArrayReport};
-use crate::world::{self, Named, Opening, World};
+use crate::world::{self, Named, Opening, Set, World};
 use crate::{progress, units::Bytes};
 
 /// Stands for a role without a member.
@@ -37,9 +38,10 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     // An array that can't be made true as it is made is none.
     let on_full = OnFull::Fail;
     let mut world = World::new(Opening { access: Access::Write, force: false, tuning, on_full })?;
-    let members = world.open_each(&devices(&args.members))?;
+    let set = world.open_each(&devices(&args.members))?;
+    let members = &set.members;
     if !args.force {
-        refuse_occupied(&world, &members)?;
+        refuse_occupied(&world, members)?;
     }
     let spec = CreateSpec {
         version: version(args.metadata),
@@ -52,11 +54,11 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         assume_clean: args.assume_clean || members.iter().all(|member| member.is_zero),
         uuid: random_uuid()?,
         now: world::seconds_since_1970(),
-        ..naming(args, roles(role_names, &members)?, spares(spare_names, &members)?)
+        ..naming(args, roles(role_names, members)?, spares(spare_names, members)?)
     };
     let plan = plan(&spec)?;
-    reserve(&plan, &members, members.len() - spare_names.len())?;
-    let report = carry_out(&mut world, &plan, members)?;
+    reserve(&plan, members, members.len() - spare_names.len())?;
+    let report = carry_out(&world, &plan, set)?;
     if args.json {
         return report::print_json(&report);
     }
@@ -201,16 +203,15 @@ fn reserve_range(member: &Named, offset: u64, len: u64) -> Result<(), Failure> {
     }
 }
 
-fn carry_out(world: &mut World, plan: &Plan, members: Vec<Named>) -> Result<ArrayReport, Failure> {
-    let ids: Vec<_> = members.iter().map(|member| member.id).collect();
+fn carry_out(world: &World, plan: &Plan, mut set: Set) -> Result<ArrayReport, Failure> {
+    let ids: Vec<_> = set.members.iter().map(|member| member.id).collect();
     let written = world.io.block_on(plan.write(&world.io, &world.metadata, &ids));
     written.map_err(|failed| {
-        Failure::output(&members[failed.device].label, std::io::Error::other(failed.error))
+        Failure::output(&set.members[failed.device].label, std::io::Error::other(failed.error))
     })?;
-    let mut members = members;
-    look_again(world, &mut members)?;
-    let assembly = world.assemble(&members, false)?;
-    let array = world.start(assembly, &members)?;
+    look_again(world, &mut set.members)?;
+    let assembly = world.assemble(&mut set, false)?;
+    let array = world.start(assembly, &set.members)?;
     if plan.needs_resync {
         let bar = progress::bar("syncing", array.sync_len());
         let synced = world.io.block_on(array.resync(|progress| bar.set_position(progress.position)));
@@ -223,9 +224,11 @@ fn carry_out(world: &mut World, plan: &Plan, members: Vec<Named>) -> Result<Arra
         .io
         .block_on(array.stop())
         .map_err(|source| Failure::Volume { doing: "stopping the array", source })?;
-    look_again(world, &mut members)?;
-    let report = ArrayReport::of(&world.assemble(&members, false)?);
-    world.io.block_on(world.stop(&array))?;
+    look_again(world, &mut set.members)?;
+    let assembly = world.assemble(&mut set, false)?;
+    let report = ArrayReport::of(&assembly);
+    let made = Hosted { name: String::new(), array, assembly, set };
+    world.io.block_on(made.stop())?;
     Ok(report)
 }
 

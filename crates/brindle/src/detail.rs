@@ -10,12 +10,12 @@ use crate::world::{Opening, World};
 
 pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
     let mut world = World::new(Opening::LOOK)?;
-    let members = world.open_all(&args.members)?;
-    let assembly = match world.assemble(&members, false) {
-        Err(failure) if is_told_about(&failure) => world.assemble(&members, true)?,
+    let mut set = world.open_all(&args.members)?;
+    let assembly = match world.assemble(&mut set, false) {
+        Err(failure) if is_told_about(&failure) => world.assemble(&mut set, true)?,
         other => other?,
     };
-    world.warn_of_left_out();
+    set.warn_of_left_out();
     let report = ArrayReport::of(&assembly);
     if args.json { report::print_json(&report) } else { report::print(&report.text()) }
 }

@@ -14,6 +14,7 @@ mod ending;
 mod events;
 mod examine;
 mod failure;
+mod host;
 mod log;
 mod look;
 mod progress;

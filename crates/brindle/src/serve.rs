@@ -18,41 +18,49 @@ use brindle_io::uring::{self, ListenError, SocketFile};
 use brindle_volume::{Volume, VolumeError};
 use serde_json::json;
 
-use crate::cli::{Serve, Tuning};
+use crate::cli::Serve;
 use crate::control::{self, Control, Ended};
 use crate::desk::{self, Desk};
 use crate::ending::{self, Ending, LastResort, Order, Socket};
 use crate::failure::Failure;
+use crate::host::{Found, Host};
 use crate::service::Service;
 use crate::units::Bytes;
-use crate::world::{self, Opening, Running, World};
+use crate::world::{self, Opening, World};
 use crate::{log, report, runtime};
 use places::Place;
 
 pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     let places =
         args.nbd.iter().map(|listen| Place::find(listen, args.insecure)).collect::<Result<_, _>>()?;
-    let access = access(args)?;
-    let opening = Opening { access, force: args.force, tuning: args.tuning, on_full: args.on_full };
-    let running = world::open(&args.members, opening)?;
-    let name = name(args, &running);
+    world::check_budget(args.tuning.memory)?;
+    let opening =
+        Opening { access: Access::Examine, force: args.force, tuning: args.tuning, on_full: args.on_full };
+    // Looked at in a world of its own, in which nothing is locked, and which is gone before the array runs.
+    let mut look = World::new(opening)?;
+    let found = find(&mut look, args)?;
+    let access = access(args, &found)?;
+    let name = args.name.clone().unwrap_or_else(|| found.own_name());
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
-    twins::refuse(&folder, running.assembly.uuid, access == Access::Write)?;
+    twins::refuse(&folder, found.assembly.uuid, access == Access::Write)?;
+    let host = Host::claim(&look, vec![(name, found, access)], opening)?;
+    drop(look);
+    let name = host.only().name.clone();
     let (listener, control_file) = listen(&folder, &name)?;
-    let (service, mut sockets) = start(args, &running, name, &folder, places)?;
+    let (service, mut sockets) = start(args, &host, name, &folder, places)?;
     desk::set_service(Some(&service));
     sockets.push(Socket::new(&runtime::control_socket(&folder, &service.name)));
-    let locks = Arc::clone(&running.world.locks);
-    let (ending, control) = answer_others(args, &running, &service, listener, sockets)?;
+    let locks = Arc::clone(&host.world.locks);
+    let (ending, control) = answer_others(args, &host, &service, listener, sockets)?;
     announce(args, &service)?;
-    let outcome = running.world.io.block_on(run(&running.world, &service));
+    let outcome = host.world.io.block_on(run(&host, &service));
     ending.closing();
     desk::set_service(None);
     if outcome.is_ok() && !args.json {
         log::print(format!("{}: {}\n", service.name, service.last_words()));
     }
-    drop((service, running));
+    drop((service, host));
     let stuck = locks.unlock();
     if !stuck.is_empty() {
         tracing::warn!(
@@ -72,12 +80,12 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
 /// Starts the threads that answer, stop, and end what hangs.
 fn answer_others(
     args: &Serve,
-    running: &Running,
+    host: &Host,
     service: &Rc<Service>,
     listener: UnixListener,
     sockets: Vec<Socket>,
 ) -> Result<(Arc<Ending>, Arc<Control>), Failure> {
-    let io = &running.world.io;
+    let io = &host.world.io;
     let remote = io.remote();
     let ending = Ending::new(Duration::from_millis(args.stop_timeout.0), {
         let remote = remote.clone();
@@ -89,7 +97,7 @@ fn answer_others(
     let control = control::listen(listener, desk)
         .map_err(|source| Failure::system("the control thread can't start", source))?;
     let control = Arc::new(control);
-    let locks = Arc::clone(&running.world.locks);
+    let locks = Arc::clone(&host.world.locks);
     let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot };
     ending::watch(Arc::clone(&ending), last)?;
     ending::watch_signals(Arc::clone(&ending))?;
@@ -109,18 +117,20 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
     })
 }
 
+/// Finds the array that the members form.
+fn find(look: &mut World, args: &Serve) -> Result<Found, Failure> {
+    let mut set = look.open_all(&args.members)?;
+    let assembly = look.assemble(&mut set, args.force)?;
+    Ok(Found { assembly, set })
+}
+
 /// How to open the members: for writing, unless the user or the array's features forbid it.
-fn access(args: &Serve) -> Result<Access, Failure> {
+fn access(args: &Serve, found: &Found) -> Result<Access, Failure> {
     if args.read_only {
         return Ok(Access::Read);
     }
-    let tuning = Tuning { patience: args.tuning.patience, ..Opening::LOOK.tuning };
-    let mut world = World::new(Opening { force: args.force, tuning, ..Opening::LOOK })?;
-    let members = world.open_all(&args.members)?;
-    let assembly = world.assemble(&members, args.force)?;
-    let limits = world.nested_limits().chain(&assembly.limits);
     let reasons: Vec<String> =
-        limits.filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
+        found.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
     if reasons.is_empty() {
         return Ok(Access::Write);
     }
@@ -131,28 +141,18 @@ fn access(args: &Serve) -> Result<Access, Failure> {
     Ok(Access::Read)
 }
 
-/// The name of export and sockets: as given, or the array's own without its host if that can be one, or its UUID.
-fn name(args: &Serve, running: &Running) -> String {
-    let assembly = &running.assembly;
-    let (_, own) = brindle_format::md::split_name(&assembly.name);
-    match &args.name {
-        Some(name) => name.clone(),
-        None if runtime::is_name(own) => own.to_owned(),
-        None => brindle_format::md::display_uuid(assembly.uuid).to_string().replace(':', "-"),
-    }
-}
-
 /// The array's server, and the names of its sockets in the file system.
 fn start(
     args: &Serve,
-    running: &Running,
+    host: &Host,
     name: String,
     folder: &Path,
     mut places: Vec<Place>,
 ) -> Result<(Rc<Service>, Vec<Socket>), Failure> {
-    let io = &running.world.io;
+    let io = &host.world.io;
     let config = nbd::Config { memory: (args.tuning.memory.0 / 2) as usize, ..nbd::Config::default() };
     let server = nbd::Server::new(io, config);
+    let running = host.only();
     let assembly = &running.assembly;
     let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
     server
@@ -163,12 +163,12 @@ fn start(
     }
     let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
     for place in &places {
-        addresses.extend(place.listen(&running.world.uring, &server, args.socket_mode.0)?);
+        addresses.extend(place.listen(&host.world.uring, &server, args.socket_mode.0)?);
         if let Place::Unix(path) = place {
             sockets.push(Socket::new(path));
         }
     }
-    let service = Service::new(running, server, name, addresses, args.json);
+    let service = Service::new(host, server, name, addresses, args.json);
     Ok((Rc::new(service), sockets))
 }
 
@@ -186,16 +186,17 @@ fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
 }
 
 /// Serves until told to stop; then drains, flushes and marks clean.
-async fn run(world: &World, service: &Rc<Service>) -> Result<(), Failure> {
-    for array in world.nested.iter().map(|nested| &nested.array).chain([&service.array]) {
+async fn run(host: &Host, service: &Rc<Service>) -> Result<(), Failure> {
+    let running = host.only();
+    for array in running.set.nested.iter().map(|nested| &nested.array).chain([&running.array]) {
         if array.needs_resync() && !array.limits().read_only {
-            resync_behind(&world.io, array.clone());
+            resync_behind(&host.world.io, array.clone());
         }
     }
     service.told(Order::Stop).await;
     let stop = async {
         service.server.stop().await;
-        world.stop(&service.array).await
+        running.stop().await
     };
     let stopped = race(stop, service.told(Order::GiveUp)).await;
     service.tell_the_last_events();

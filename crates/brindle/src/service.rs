@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::control::{Answer, Request};
 use crate::desk::Snapshot;
 use crate::ending::Order;
+use crate::host::Host;
 use crate::standing::Standing;
-use crate::world::Running;
 
 /// How old a report is at most that is told when the array's thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
@@ -41,17 +41,17 @@ pub(crate) struct Service {
 impl Service {
     /// With `json`, events are printed as objects, too.
     pub(crate) fn new(
-        running: &Running,
+        host: &Host,
         server: nbd::Server<Array>,
         name: String,
         addresses: Vec<String>,
         json: bool,
     ) -> Self {
-        let world = &running.world;
-        let nested = world.nested.iter().map(|nested| {
+        let (world, running) = (&host.world, host.only());
+        let nested = running.set.nested.iter().map(|nested| {
             Standing::new(&world.io, Some(nested.label.clone()), &nested.array, &nested.assembly, json)
         });
-        let left_out = world.left_out.iter();
+        let left_out = running.set.left_out.iter();
         Self {
             array: running.array.clone(),
             server,

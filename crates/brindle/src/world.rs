@@ -1,13 +1,15 @@
-//! The real world: one ring on this thread, the devices named on the command line, and the arrays on them.
+//! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
+//! them. Who owns what comes of it is `host`.
 
 mod members;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
+use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, assemble};
 use brindle_array::{Array, OpenConfig};
 use brindle_io::device::{Access, Identity};
 use brindle_io::uring::Uring;
@@ -17,7 +19,7 @@ use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::ending::Locks;
 use crate::failure::Failure;
 use crate::units::Bytes;
-pub(crate) use members::{LeftOut, Named, Nested};
+pub(crate) use members::{LeftOut, Named, Set};
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
@@ -55,7 +57,7 @@ struct Opened {
     id: MemberId,
 }
 
-/// A ring, its executor, and what was opened on it.
+/// A ring, its executor, and the devices on it.
 pub(crate) struct World {
     pub(crate) uring: Uring,
     pub(crate) io: Io,
@@ -65,12 +67,9 @@ pub(crate) struct World {
     devices: Vec<Opened>,
     /// Of all devices.
     pub(crate) locks: Arc<Locks>,
-    /// Arrays that are members, in the order of their names.
-    pub(crate) nested: Vec<Nested>,
-    /// What was named and is done without.
-    pub(crate) left_out: Vec<LeftOut>,
     /// Arrays in all, which share the memory for parity and reconstruction.
     arrays: u64,
+    ended: Cell<bool>,
 }
 
 impl World {
@@ -85,32 +84,33 @@ impl World {
             opening,
             devices: Vec::new(),
             locks: Arc::default(),
-            nested: Vec::new(),
-            left_out: Vec::new(),
             arrays: 1,
+            ended: Cell::new(false),
         })
     }
 
-    /// The array that `members` form, with what its journal tells. Arrays among them that are no part of it are let go.
-    pub(crate) fn assemble(&mut self, members: &[Named], force: bool) -> Result<Assembly, Failure> {
-        let assembly = self.form(members, force).map_err(|failure| self.blame_left_out(failure))?;
+    /// The array that the members of a set form, with what its journal tells. Arrays among them that are no part of it
+    /// are put aside.
+    pub(crate) fn assemble(&self, set: &mut Set, force: bool) -> Result<Assembly, Failure> {
+        let formed = self.form(&set.members, &set.left_out, force);
+        let assembly = formed.map_err(|failure| set.blame_left_out(failure))?;
         for device in &assembly.devices {
             if let DeviceUse::LeftOut { why, .. } = device.usage
-                && let Some(at) = self.nested.iter().position(|nested| nested.label == device.label)
+                && let Some(at) = set.nested.iter().position(|nested| nested.label == device.label)
             {
                 // Nothing may be written to it, not even what its own redundancy lacks.
-                self.nested.remove(at);
-                self.left_out.push(LeftOut::of(&device.label, why));
+                set.aside.push(set.nested.remove(at));
+                set.left_out.push(LeftOut::of(&device.label, why));
             }
         }
         Ok(assembly)
     }
 
-    fn form(&self, members: &[Named], force: bool) -> Result<Assembly, Failure> {
+    fn form(&self, members: &[Named], left_out: &[LeftOut], force: bool) -> Result<Assembly, Failure> {
         let candidates: Vec<Candidate> = members.iter().map(|member| member.candidate.clone()).collect();
         let mut assembly = assemble(&candidates, AssembleOptions { force })?;
         if !force {
-            self.refuse_older(&assembly)?;
+            members::refuse_older(left_out, &assembly)?;
         }
         self.io.block_on(assembly.look_into_journal(&self.io, &ids(members)))?;
         Ok(assembly)
@@ -121,16 +121,9 @@ impl World {
         Ok(self.io.block_on(Array::open(&self.io, assembly, &ids(members), self.config()))?)
     }
 
-    /// What limits the use of the arrays that are members.
-    pub(crate) fn nested_limits(&self) -> impl Iterator<Item = &Limitation> {
-        self.nested.iter().flat_map(|nested| &nested.assembly.limits)
-    }
-
-    /// Tells on standard error of what is done without.
-    pub(crate) fn warn_of_left_out(&self) {
-        for left_out in &self.left_out {
-            eprintln!("brindle: {left_out}");
-        }
+    /// So many arrays share the memory for parity and reconstruction.
+    pub(crate) fn share_memory(&mut self, arrays: u64) {
+        self.arrays = arrays;
     }
 
     fn config(&self) -> OpenConfig {
@@ -155,18 +148,6 @@ impl World {
             wall_clock: Rc::new(seconds_since_1970),
             ..OpenConfig::new(access, seconds_since_1970)
         }
-    }
-
-    /// Ends an array and the arrays that are its members, outermost first: each marks itself clean. A member that can't
-    /// is the array's affair as any other, and has been told of.
-    pub(crate) async fn stop(&self, array: &Array) -> Result<(), Failure> {
-        let stopped = array.stop().await;
-        for nested in self.nested.iter().rev() {
-            if let Err(error) = nested.array.stop().await {
-                tracing::warn!("{}: not marked clean: {error}", nested.label);
-            }
-        }
-        stopped.map_err(|source| Failure::Volume { doing: "stopping the array", source })
     }
 
     /// Reads the superblocks of a member.
@@ -196,8 +177,12 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
+impl World {
+    /// Ends every task, and lets the devices go. Done when it is dropped, too; what tasks hold is not dropped before.
+    pub(crate) fn end(&self) {
+        if self.ended.replace(true) {
+            return;
+        }
         self.io.shutdown();
         // What it has waited for in vain.
         for device in &self.devices {
@@ -210,6 +195,12 @@ impl Drop for World {
                 );
             }
         }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -239,28 +230,12 @@ fn ids(members: &[Named]) -> Vec<MemberId> {
     members.iter().map(|member| member.id).collect()
 }
 
-/// An array that was put together from devices, and the world in which it runs.
-pub(crate) struct Running {
-    pub(crate) array: Array,
-    pub(crate) assembly: Assembly,
-    pub(crate) world: World,
-}
-
-/// Opens devices and the array on them.
-pub(crate) fn open(names: &[PathBuf], opening: Opening) -> Result<Running, Failure> {
-    let memory = opening.tuning.memory;
-    if !(MEMORY.0..=MEMORY.1).contains(&memory) {
-        return Err(Failure::Usage(format!(
-            "--memory {memory} is not possible: give {} to {}",
-            MEMORY.0, MEMORY.1
-        )));
+/// Refuses memory that is too little or too much for arrays.
+pub(crate) fn check_budget(memory: Bytes) -> Result<(), Failure> {
+    if (MEMORY.0..=MEMORY.1).contains(&memory) {
+        return Ok(());
     }
-    let mut world = World::new(opening)?;
-    let members = world.open_all(names)?;
-    let assembly = world.assemble(&members, opening.force)?;
-    let array = world.start(assembly.clone(), &members)?;
-    world.warn_of_left_out();
-    Ok(Running { array, assembly, world })
+    Err(Failure::Usage(format!("--memory {memory} is not possible: give {} to {}", MEMORY.0, MEMORY.1)))
 }
 
 /// The time of day, for the superblocks.

@@ -126,6 +126,12 @@ impl HangingFiles {
         self.server.state().held.len()
     }
 
+    /// Those among them that look for a file, at it, or open it.
+    pub fn held_at_open(&self) -> usize {
+        let opens = [ask::LOOKUP, ask::GETATTR, ask::OPEN];
+        self.server.state().held.iter().filter(|request| opens.contains(&word(request, 4))).count()
+    }
+
     /// From now on these bytes of a file can't be read, until they are written as a whole.
     pub fn spoil(&self, file: usize, bytes: Range<usize>) {
         self.server.state().bad.push((number(file), bytes));

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_array::assembly::{Assembly, AssemblyError, Candidate, Claim, LeftOut as Why};
+use brindle_array::assembly::{Assembly, AssemblyError, Candidate, Claim, LeftOut as Why, Limitation};
 use brindle_array::{Array, nest};
 use brindle_io::device::{Access, Device, Identity, OpenError, OpenErrorKind};
 use brindle_io::{MemberId, MemberInfo};
@@ -48,6 +48,20 @@ pub(crate) struct Nested {
     pub(crate) label: String,
     pub(crate) array: Array,
     pub(crate) assembly: Assembly,
+    pub(crate) members: Vec<Named>,
+}
+
+/// What was named of one array.
+#[derive(Default)]
+pub(crate) struct Set {
+    /// What could be opened, in the order of their names.
+    pub(crate) members: Vec<Named>,
+    /// Arrays that are members, in the order of their names.
+    pub(crate) nested: Vec<Nested>,
+    /// Arrays that are no working part of the one above them: nothing is written to them.
+    pub(crate) aside: Vec<Nested>,
+    /// What was named and is done without.
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// Something that was named and is done without.
@@ -84,38 +98,17 @@ impl fmt::Display for LeftOut {
     }
 }
 
-impl World {
-    /// Opens everything that is named, in order; each device must be another. What can't be read, or has a damaged
-    /// superblock, is left out.
-    pub(crate) fn open_all(&mut self, names: &[PathBuf]) -> Result<Vec<Named>, Failure> {
-        self.open_named(names, Self::open_member)
+impl Set {
+    /// What limits the use of the arrays that are members.
+    pub(crate) fn nested_limits(&self) -> impl Iterator<Item = &Limitation> {
+        self.nested.iter().flat_map(|nested| &nested.assembly.limits)
     }
 
-    /// As [`World::open_all`], whatever stands there, for a use that can do without none of them.
-    pub(crate) fn open_each(&mut self, names: &[PathBuf]) -> Result<Vec<Named>, Failure> {
-        let members = self.open_named(names, Self::open_device)?;
-        match self.left_out.first() {
-            None => Ok(members),
-            Some(left_out) => Err(Failure::Refused(left_out.why.clone())),
+    /// Tells on standard error of what is done without.
+    pub(crate) fn warn_of_left_out(&self) {
+        for left_out in &self.left_out {
+            eprintln!("brindle: {left_out}");
         }
-    }
-
-    fn open_named(
-        &mut self,
-        names: &[PathBuf],
-        open: fn(&mut Self, &Path) -> Result<Named, Failure>,
-    ) -> Result<Vec<Named>, Failure> {
-        self.arrays = 1 + names.iter().filter(|name| parts(name).is_some()).count() as u64;
-        let mut members = Vec::with_capacity(names.len());
-        for name in names {
-            let label = name.display().to_string();
-            let opened = match parts(name) {
-                Some(parts) => self.open_array(&label, &parts),
-                None => open(self, name),
-            };
-            members.extend(self.or_leave_out(&label, opened)?);
-        }
-        Ok(members)
     }
 
     /// What was opened, if it is not to be left out.
@@ -152,18 +145,104 @@ impl World {
             failure => Failure::Without { source: Box::new(failure), left_out },
         }
     }
+}
 
-    /// What was left out with a damaged superblock that says it is newer than all that `assembly` has: the others may
-    /// lack what was written to it last.
-    pub(super) fn refuse_older(&self, assembly: &Assembly) -> Result<(), Failure> {
-        let newer = |claim: Claim| {
-            // One change apart is what a crash leaves.
-            claim.array == assembly.uuid && claim.events > assembly.events.saturating_add(1)
-        };
-        let newest =
-            self.left_out.iter().find_map(|left_out| Some((left_out, left_out.claim.filter(|c| newer(*c))?)));
-        let Some((left_out, claim)) = newest else { return Ok(()) };
-        Err(Failure::Newer { why: left_out.why.clone(), says: claim.events, others: assembly.events })
+/// What was left out with a damaged superblock that says it is newer than all that `assembly` has: the others may lack
+/// what was written to it last.
+pub(super) fn refuse_older(left_out: &[LeftOut], assembly: &Assembly) -> Result<(), Failure> {
+    let newer = |claim: Claim| {
+        // One change apart is what a crash leaves.
+        claim.array == assembly.uuid && claim.events > assembly.events.saturating_add(1)
+    };
+    let newest = left_out.iter().find_map(|left_out| Some((left_out, left_out.claim.filter(|c| newer(*c))?)));
+    let Some((left_out, claim)) = newest else { return Ok(()) };
+    Err(Failure::Newer { why: left_out.why.clone(), says: claim.events, others: assembly.events })
+}
+
+impl World {
+    /// Opens everything that is named, in order; each device must be another. What can't be read, or has a damaged
+    /// superblock, is left out.
+    pub(crate) fn open_all(&mut self, names: &[PathBuf]) -> Result<Set, Failure> {
+        self.open_named(names, Self::open_member)
+    }
+
+    /// As [`World::open_all`], whatever stands there, for a use that can do without none of them.
+    pub(crate) fn open_each(&mut self, names: &[PathBuf]) -> Result<Set, Failure> {
+        let set = self.open_named(names, Self::open_device)?;
+        match set.left_out.first() {
+            None => Ok(set),
+            Some(left_out) => Err(Failure::Refused(left_out.why.clone())),
+        }
+    }
+
+    fn open_named(
+        &mut self,
+        names: &[PathBuf],
+        open: fn(&mut Self, &Path) -> Result<Named, Failure>,
+    ) -> Result<Set, Failure> {
+        self.arrays = 1 + names.iter().filter(|name| parts(name).is_some()).count() as u64;
+        let mut set = Set::default();
+        for name in names {
+            let label = name.display().to_string();
+            let opened = match parts(name) {
+                Some(parts) => self.open_array(&mut set, &label, &parts),
+                None => open(self, name),
+            };
+            let opened = set.or_leave_out(&label, opened)?;
+            set.members.extend(opened);
+        }
+        Ok(set)
+    }
+
+    /// Opens for use what another world has only looked at. No superblock is looked for again: `Array::open` makes sure
+    /// that each is still the one that was assembled. What did not answer there is asked nothing here.
+    pub(crate) fn claim(&mut self, found: Set, look: &World, access: Access) -> Result<Set, Failure> {
+        let mut set = Set { left_out: found.left_out, ..Set::default() };
+        for nested in found.nested {
+            set.nested.push(self.claim_array(nested, look, access)?);
+        }
+        for nested in found.aside {
+            set.aside.push(self.claim_array(nested, look, Access::Read)?);
+        }
+        for named in found.members {
+            let array = set.nested.iter().chain(&set.aside).find(|nested| nested.label == named.label);
+            let id = match array {
+                Some(nested) => nest::serve(&self.io, nested.array.clone(), NESTED_SLOTS),
+                None => self.claim_device(look.device(named.id), access)?,
+            };
+            set.members.push(Named { id, ..named });
+        }
+        self.opening.access = access;
+        Ok(set)
+    }
+
+    fn claim_array(&mut self, found: Nested, look: &World, access: Access) -> Result<Nested, Failure> {
+        let mut members = Vec::with_capacity(found.members.len());
+        for named in found.members {
+            let id = self.claim_device(look.device(named.id), access)?;
+            members.push(Named { id, ..named });
+        }
+        self.opening.access = access;
+        let array = self.start(found.assembly.clone(), &members)?;
+        Ok(Nested { array, members, ..found })
+    }
+
+    fn claim_device(&mut self, found: Option<&Opened>, access: Access) -> Result<MemberId, Failure> {
+        let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
+        let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
+        let opened = self.ask(&label, move || {
+            let device = Device::open(&path, access)?;
+            if device.identity() == identity {
+                return Ok(device);
+            }
+            Err(Failure::Refused(format!("{}: it was replaced by another file just now", path.display())))
+        })?;
+        self.add(&found.path, opened)
+    }
+
+    /// The device that has this number.
+    fn device(&self, id: MemberId) -> Option<&Opened> {
+        self.devices.iter().find(|opened| opened.id == id)
     }
 
     /// Opens a device that is to be a member of an array: one whose superblock is damaged is none.
@@ -183,62 +262,82 @@ impl World {
         let known = |opened: &Opened| (opened.identity, opened.path.clone());
         let known: Vec<_> = self.devices.iter().map(known).collect();
         let (access, path, label) = (self.opening.access, path.to_owned(), path.display().to_string());
-        let patience = Duration::from_millis(self.opening.tuning.patience.member_timeout.0);
-        let seen = within(patience, move || {
-            refuse_twice(&path, &known)?;
+        self.ask(&label, move || {
+            // A second lock on a device would be refused as another Brindle's.
+            if access != Access::Examine
+                && let Ok(device) = Device::open(&path, Access::Examine)
+            {
+                refuse_twice(&device, &known)?;
+            }
             let device = Device::open(&path, access)?;
+            refuse_twice(&device, &known)?;
             let label = path.display().to_string();
             let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
             let is_zero = device.is_hole(0, device.info().size).unwrap_or(false);
             Ok(Seen { device, candidate, is_zero })
-        });
-        seen.map_err(|source| Failure::system(&*label, source))?.unwrap_or_else(|| {
+        })
+    }
+
+    /// Asks a device something in a thread of its own, and waits as long as for any member.
+    fn ask<T: Send + 'static>(
+        &self,
+        label: &str,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let patience = Duration::from_millis(self.opening.tuning.patience.member_timeout.0);
+        let answer = within(patience, work).map_err(|source| Failure::system(label, source))?;
+        answer.unwrap_or_else(|| {
             let why = io::Error::new(io::ErrorKind::TimedOut, "it does not answer (--member-timeout)");
-            Err(Failure::probe(&label, why))
+            Err(Failure::probe(label, why))
         })
     }
 
     fn take(&mut self, path: &Path, seen: Seen) -> Result<Named, Failure> {
         let Seen { device, candidate, is_zero } = seen;
         let (label, info) = (candidate.label.clone(), device.info());
-        let identity = device.identity();
-        self.locks.add(&device).map_err(|source| Failure::system(&*label, source))?;
-        let id = self.uring.add_member(device);
-        self.devices.push(Opened { identity, path: path.to_owned(), id });
+        let id = self.add(path, device)?;
         Ok(Named { label, id, info, candidate, is_zero })
     }
 
+    fn add(&mut self, path: &Path, device: Device) -> Result<MemberId, Failure> {
+        let identity = device.identity();
+        let locked = self.locks.add(&device);
+        locked.map_err(|source| Failure::system(path.display().to_string(), source))?;
+        let id = self.uring.add_member(device);
+        self.devices.push(Opened { identity, path: path.to_owned(), id });
+        Ok(id)
+    }
+
     /// Opens an array and serves it as a member.
-    fn open_array(&mut self, label: &str, parts: &[PathBuf]) -> Result<Named, Failure> {
+    fn open_array(&mut self, set: &mut Set, label: &str, parts: &[PathBuf]) -> Result<Named, Failure> {
         let mut members = Vec::with_capacity(parts.len());
-        let before = self.left_out.len();
+        let before = set.left_out.len();
         for part in parts {
             let opened = self.open_member(part);
             let part = part.display().to_string();
-            members.extend(self.or_leave_out(&part, opened)?);
+            members.extend(set.or_leave_out(&part, opened)?);
         }
-        let opened = self.serve_array(label, &members);
+        let opened = self.serve_array(set, label, members);
         opened.map_err(|failure| {
-            let whys = self.left_out.drain(before..).map(|left_out| left_out.why);
+            let whys = set.left_out.drain(before..).map(|left_out| left_out.why);
             let whys: Vec<String> = std::iter::once(failure.to_string()).chain(whys).collect();
             Failure::Nested { label: label.to_owned(), why: whys.join("; ") }
         })
     }
 
-    fn serve_array(&mut self, label: &str, members: &[Named]) -> Result<Named, Failure> {
-        let assembly = self.form(members, self.opening.force)?;
-        let array = self.start(assembly.clone(), members)?;
+    fn serve_array(&mut self, set: &mut Set, label: &str, members: Vec<Named>) -> Result<Named, Failure> {
+        let assembly = self.form(&members, &set.left_out, self.opening.force)?;
+        let array = self.start(assembly.clone(), &members)?;
         let id = nest::serve(&self.io, array.clone(), NESTED_SLOTS);
         let candidate = self.look(id, label)?;
         refuse_damaged(&candidate)?;
-        self.nested.push(Nested { label: label.to_owned(), array, assembly });
+        set.nested.push(Nested { label: label.to_owned(), array, assembly, members });
         Ok(Named { info: candidate.member, label: label.to_owned(), id, candidate, is_zero: false })
     }
 }
 
-/// Told before a second lock on the device would be refused as another Brindle's.
-fn refuse_twice(path: &Path, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {
-    let Ok(device) = Device::open(path, Access::Examine) else { return Ok(()) };
+fn refuse_twice(device: &Device, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {
+    let path = device.path();
     match known.iter().find(|(identity, _)| *identity == device.identity()) {
         None => Ok(()),
         Some((_, first)) => Err(Failure::Usage(format!(

@@ -125,6 +125,19 @@ fn what_hangs_when_it_is_opened_is_gone_on_without() {
 }
 
 #[test]
+fn a_member_that_hangs_when_it_is_opened_is_waited_for_once() {
+    let Some(scene) = Scene::new() else { return };
+    // Its folder answers: each try to open it leaves one question behind.
+    scene.files.hang(Hang::File(0));
+    let server = scene.serve("--member-timeout 1s");
+    let (status, held) = (server.status(), scene.files.held_at_open());
+    scene.files.release();
+    assert!(held == 1 && state(&status["array"]).contains(&"degraded"), "{held} tries: {status}");
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains("it does not answer"), "{code}: {err}");
+}
+
+#[test]
 fn a_member_that_hangs_in_mid_write_is_given_up_and_all_goes_on() {
     let Some(scene) = Scene::new() else { return };
     let mut server = scene.serve("--member-timeout 1s");
