@@ -60,11 +60,75 @@ fn info_tells_what_was_asked_for() {
         // 4096, 65536, and 4 MiB: this server has memory for no more.
         assert_eq!(replies[3], (3, vec![0, 3, 0, 0, 0x10, 0, 0, 1, 0, 0, 0, 0x40, 0, 0]));
         assert_eq!(replies[4..], [(1, vec![])]);
-        let replies = client.option(code::INFO, &go(b"", &[])).await;
-        assert_eq!(replies.len(), 2);
-        assert_eq!(replies[0].1[2..10], (1u64 << 20).to_be_bytes(), "no name: the first export");
-        assert_eq!(codes(&client.option(code::INFO, &go(b"third", &[])).await), [UNKNOWN]);
+        let replies = client.option(code::INFO, &go(b"third", &[])).await;
+        assert_eq!(
+            replies[0],
+            (UNKNOWN, b"there is no export of this name; exports: 'disk', 'second'".to_vec())
+        );
         client.close();
+    });
+    world.end();
+}
+
+#[test]
+fn no_name_means_the_export_of_a_server_that_has_had_only_one() {
+    let world = World::new(small(), 1 << 20);
+    world.io.block_on(async {
+        let mut client = world.connect();
+        client.greet().await;
+        let replies = client.option(code::INFO, &go(b"", &[])).await;
+        assert_eq!(replies[0].1[2..10], (1u64 << 20).to_be_bytes());
+        world.server.add_export("second", "", RamVolume::new(&world.io, 1 << 20)).expect("a fresh name");
+        for _ in 0..2 {
+            let replies = client.option(code::GO, &go(b"", &[])).await;
+            let (code, said) = &replies[0];
+            assert!(*code == UNKNOWN && String::from_utf8_lossy(said).contains("'disk'"), "{replies:?}");
+            // Whoever meant the other one shall not be given this one.
+            world.server.remove_export("second").await;
+        }
+        client.send_option(code::EXPORT_NAME, b"").await;
+        client.assert_closed().await;
+    });
+    world.end();
+}
+
+#[test]
+fn an_export_ends_with_its_clients_and_no_others() {
+    let world = world();
+    world.io.block_on(async {
+        let mut stays = world.client().await;
+        stays.write(0, &[7; 4096]).await;
+        let mut haggles = world.connect();
+        haggles.greet().await;
+        haggles.structured().await;
+        let second = meta(b"second", &[b"base:allocation"]);
+        assert_eq!(codes(&haggles.option(code::SET_META_CONTEXT, &second).await), [4, 1]);
+        let mut leaves = world.connect();
+        leaves.greet().await;
+        assert_eq!(codes(&leaves.option(code::GO, &go(b"disk", &[])).await), [3, 1]);
+        leaves.write(4096, &[8; 4096]).await;
+
+        let other = RamVolume::new(&world.io, 2 << 20);
+        world.server.add_export("third", "", other.clone()).expect("a fresh name");
+        let mut third = world.connect();
+        third.greet().await;
+        assert_eq!(codes(&third.option(code::GO, &go(b"third", &[])).await), [3, 1]);
+        world.server.remove_export("disk").await;
+        for gone in [&mut stays, &mut leaves] {
+            gone.assert_closed().await;
+        }
+        assert_eq!(std::rc::Rc::strong_count(&world.volume), 1, "the volume is let go");
+        assert_eq!(third.read(0, 512).await, [0; 512], "others go on");
+        // What a client has settled for an export is not taken for that of the one in its place.
+        assert_eq!(codes(&haggles.option(code::LIST, b"").await), [2, 2, 1]);
+        assert_eq!(codes(&haggles.option(code::INFO, &go(b"disk", &[])).await), [UNKNOWN]);
+        assert_eq!(codes(&haggles.option(code::GO, &go(b"third", &[])).await), [3, 1]);
+        let status = brindle_export::nbd::proto::Request { command: 7, len: 4096, ..Default::default() };
+        assert_eq!(haggles.ask(status, b"").await.error(), 22, "the context was another's");
+        world.server.remove_export("disk").await;
+        // The name is free again.
+        world.server.add_export("disk", "", other).expect("it has ended");
+        [haggles, third].iter().for_each(|client| client.close());
     });
     world.end();
 }
@@ -159,7 +223,7 @@ fn contexts_need_structured_replies_and_the_right_name() {
 fn a_context_of_another_export_does_not_count() {
     let world = world();
     world.io.block_on(async {
-        for (name, allowed) in [(b"second".as_slice(), false), (b"disk", true), (b"", true)] {
+        for (name, allowed) in [(b"second".as_slice(), false), (b"disk", true)] {
             let mut client = world.connect();
             client.greet().await;
             client.structured().await;

@@ -21,6 +21,8 @@ pub enum AddExportError {
 }
 
 pub(crate) struct Export<V> {
+    /// As in [`Offer`].
+    pub(crate) number: usize,
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) volume: Rc<V>,
@@ -29,11 +31,17 @@ pub(crate) struct Export<V> {
 }
 
 impl<V: Volume> Export<V> {
-    pub(crate) fn new(name: &str, description: &str, volume: Rc<V>) -> Result<Self, AddExportError> {
+    pub(crate) fn new(
+        number: usize,
+        name: &str,
+        description: &str,
+        volume: Rc<V>,
+    ) -> Result<Self, AddExportError> {
         if name.len() > MAX_STRING || description.len() > MAX_STRING {
             return Err(AddExportError::TooLong(name.to_owned()));
         }
         Ok(Self {
+            number,
             name: name.to_owned(),
             description: description.to_owned(),
             volume,
@@ -42,7 +50,13 @@ impl<V: Volume> Export<V> {
         })
     }
 
-    pub(crate) fn offer(&self) -> Offer {
-        Offer { name: self.name.clone(), description: self.description.clone(), limits: self.volume.limits() }
+    pub(crate) fn offer(&self, is_default: bool) -> Offer {
+        Offer {
+            number: self.number,
+            is_default,
+            name: self.name.clone(),
+            description: self.description.clone(),
+            limits: self.volume.limits(),
+        }
     }
 }

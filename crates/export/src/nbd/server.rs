@@ -1,6 +1,6 @@
 //! The server: its exports, and what it does with each connection.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
@@ -27,6 +27,8 @@ impl<V> Clone for Server<V> {
 /// What clients may choose from.
 struct Exports<V> {
     list: RefCell<Vec<Rc<Export<V>>>>,
+    /// Exports that were ever added.
+    added: Cell<usize>,
     config: Config,
 }
 
@@ -45,11 +47,12 @@ impl<V: Volume + 'static> Server<V> {
     /// A server without exports. Takes its memory, in full, from `io` now: `config.memory` bytes for requests, and
     /// 264 KiB for each possible connection.
     pub fn new(io: &Io, config: Config) -> Self {
-        let exports = Exports { list: RefCell::default(), config };
+        let exports = Exports { list: RefCell::default(), added: Cell::new(0), config };
         Self { sessions: Sessions::new(io, config), exports: Rc::new(exports) }
     }
 
-    /// Offers `volume` under a name. Clients that name none get the first export.
+    /// Offers `volume` under a name. Clients that name none get the export of a server that has had only one; where there
+    /// were several they have to choose, even if all but one have ended.
     ///
     /// # Errors
     /// The name is taken, or it or the description has more than 4096 bytes.
@@ -58,8 +61,22 @@ impl<V: Volume + 'static> Server<V> {
         if exports.iter().any(|export| export.name == name) {
             return Err(AddExportError::Duplicate(name.to_owned()));
         }
-        exports.push(Rc::new(Export::new(name, description, volume)?));
+        let number = self.exports.added.get();
+        exports.push(Rc::new(Export::new(number, name, description, volume)?));
+        self.exports.added.set(number + 1);
         Ok(())
+    }
+
+    /// Offers an export no longer, and ends its connections as [`Server::stop`] ends all. When it returns the volume has
+    /// been let go. If there is no export of that name, nothing is done.
+    pub async fn remove_export(&self, name: &str) {
+        let removed = {
+            let mut exports = self.exports.list.borrow_mut();
+            let at = exports.iter().position(|export| export.name == name);
+            at.map(|at| exports.remove(at))
+        };
+        let Some(export) = removed else { return };
+        self.sessions.stop_those_of(name, || export.connections.get() == 0).await;
     }
 
     /// Accepts connections on a listening socket until the server stops. The socket is the server's to close.
@@ -100,7 +117,10 @@ impl<V: Volume + 'static> Server<V> {
 impl<V: Volume + 'static> Protocol for Exports<V> {
     async fn converse(self: Rc<Self>, seat: Seat) {
         let Seat { id, link, memory, mut inbox, outbox } = seat;
-        let offers = || self.list.borrow().iter().map(|export| export.offer()).collect();
+        let offers = || {
+            let is_default = self.added.get() == 1;
+            self.list.borrow().iter().map(|export| export.offer(is_default)).collect()
+        };
         let mut handshake = Handshake { link: &link, inbox: &mut inbox, out: &outbox };
         let haggling = handshake.run(self.config.largest_request() as u32, offers);
         let chosen = match race(haggling, link.interruption()).await {
@@ -111,7 +131,9 @@ impl<V: Volume + 'static> Protocol for Exports<V> {
             }
             Either::Second(_) => return,
         };
-        let Some(export) = self.list.borrow().get(chosen.offer).map(Rc::clone) else { return };
+        let chosen_one = |export: &&Rc<Export<V>>| export.number == chosen.number;
+        // It may have ended while the client was told that it has it.
+        let Some(export) = self.list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
         link.settle(&export.name);
         export.connections.set(export.connections.get() + 1);
         let transmission =

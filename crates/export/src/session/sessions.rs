@@ -105,6 +105,16 @@ impl Sessions {
         self.roster.emptied().await;
     }
 
+    /// Lets no client of an export ask for more, and waits until `ended` says that all of them have left.
+    pub(crate) async fn stop_those_of(&self, export: &str, ended: impl Fn() -> bool) {
+        for link in self.roster.links.borrow().values() {
+            if link.export().as_deref() == Some(export) {
+                link.stop();
+            }
+        }
+        self.roster.gone.until(|| ended().then_some(())).await;
+    }
+
     /// Every connection, oldest first.
     pub(crate) fn stats(&self) -> Vec<ConnectionStats> {
         let now = self.io.now();

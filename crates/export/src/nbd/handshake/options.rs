@@ -11,15 +11,20 @@ use crate::nbd::proto::{
 /// An export as clients are told of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
+    /// Exports are numbered as they are added. A number is never used again, so that one export is not taken for another
+    /// when some end.
+    pub(crate) number: usize,
+    /// Whoever names no export means this one.
+    pub(crate) is_default: bool,
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) limits: Limits,
 }
 
-/// How the handshake ended: which of the offers, on which terms.
+/// How the handshake ended: the number of the offer, and on which terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
-    pub(crate) offer: usize,
+    pub(crate) number: usize,
     pub(crate) terms: Terms,
 }
 
@@ -36,14 +41,32 @@ pub(super) struct Haggle {
     flags: ClientFlags,
     max_payload: u32,
     structured: bool,
-    /// The offer for which `base:allocation` is chosen.
+    /// The number of the offer for which `base:allocation` is chosen.
     context: Option<usize>,
 }
 
-/// The offer of that name; the empty name is the first offer's, unless one has just that name.
-fn find(offers: &[Offer], name: &[u8]) -> Option<usize> {
-    let named = offers.iter().position(|offer| offer.name.as_bytes() == name);
-    named.or_else(|| (name.is_empty() && !offers.is_empty()).then_some(0))
+/// The offer of that name; the empty name is the default offer's, unless one has just that name.
+fn find<'a>(offers: &'a [Offer], name: &[u8]) -> Option<&'a Offer> {
+    let named = offers.iter().find(|offer| offer.name.as_bytes() == name);
+    named.or_else(|| offers.iter().find(|offer| name.is_empty() && offer.is_default))
+}
+
+/// What is said where [`find`] finds nothing.
+fn unknown(offers: &[Offer], name: &[u8]) -> String {
+    let mut message = match name {
+        b"" => "no export is the default one: choose one by its name",
+        _ => "there is no export of this name",
+    }
+    .to_owned();
+    for (at, offer) in offers.iter().enumerate() {
+        let more = format!("{}'{}'", if at == 0 { "; exports: " } else { ", " }, offer.name.escape_debug());
+        if message.len() + more.len() > MAX_STRING - 4 {
+            message.push_str(" ...");
+            break;
+        }
+        message.push_str(&more);
+    }
+    message
 }
 
 impl Haggle {
@@ -95,23 +118,21 @@ impl Haggle {
         Next::Continue
     }
 
-    fn terms(&self, at: usize, offer: &Offer) -> Terms {
+    fn terms(&self, offer: &Offer) -> Terms {
         Terms {
             limits: offer.limits,
             max_payload: self.max_payload,
             structured: self.structured,
-            status: self.structured && self.context == Some(at),
+            status: self.structured && self.context == Some(offer.number),
         }
     }
 
     fn export_name(&self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
         let found = if name.len() > MAX_STRING { None } else { find(offers, name) };
-        let Some((at, offer)) = found.and_then(|at| Some((at, offers.get(at)?))) else {
-            return Next::Close;
-        };
-        let terms = self.terms(at, offer);
+        let Some(offer) = found else { return Next::Close };
+        let terms = self.terms(offer);
         out.extend(export_name_reply(offer.limits.size, terms.transmission_flags(), self.flags.no_zeroes));
-        Next::Serve(Chosen { offer: at, terms })
+        Next::Serve(Chosen { number: offer.number, terms })
     }
 
     fn info(&self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
@@ -119,11 +140,11 @@ impl Haggle {
             option_reply(out, option, Reply::ErrInvalid, b"the option's data are not well-formed");
             return Next::Continue;
         };
-        let Some((at, offer)) = find(offers, wanted.name).and_then(|at| Some((at, offers.get(at)?))) else {
-            option_reply(out, option, Reply::ErrUnknown, b"there is no export of this name");
+        let Some(offer) = find(offers, wanted.name) else {
+            option_reply(out, option, Reply::ErrUnknown, unknown(offers, wanted.name).as_bytes());
             return Next::Continue;
         };
-        let terms = self.terms(at, offer);
+        let terms = self.terms(offer);
         let mut info = |data: &[u8]| option_reply(out, option, Reply::Info, data);
         info(&info_export(offer.limits.size, terms.transmission_flags()));
         if wanted.wants_name {
@@ -136,7 +157,8 @@ impl Haggle {
             info(&info_block_size(offer.limits.block, terms.preferred(), terms.max_payload));
         }
         option_reply(out, option, Reply::Ack, &[]);
-        if option == code::GO { Next::Serve(Chosen { offer: at, terms }) } else { Next::Continue }
+        let chosen = Chosen { number: offer.number, terms };
+        if option == code::GO { Next::Serve(chosen) } else { Next::Continue }
     }
 
     /// Lists or sets contexts; returns the final reply.
@@ -157,7 +179,7 @@ impl Haggle {
         let Some(asked) = MetaQuery::decode(data) else {
             return (Reply::ErrInvalid, b"the option's data are not well-formed");
         };
-        let Some(at) = find(offers, asked.name) else {
+        let Some(offer) = find(offers, asked.name) else {
             return (Reply::ErrUnknown, b"there is no export of this name");
         };
         let named = asked.queries.contains(&BASE_ALLOCATION.as_bytes());
@@ -167,7 +189,7 @@ impl Haggle {
             option_reply(out, option, Reply::MetaContext, &meta_context(id, BASE_ALLOCATION));
         }
         if set && named {
-            self.context = Some(at);
+            self.context = Some(offer.number);
         }
         (Reply::Ack, b"")
     }
@@ -183,8 +205,15 @@ mod tests {
     fn offers() -> Vec<Offer> {
         let limits =
             Limits { size: 1 << 20, block: 512, preferred: 0, optimal: 0, read_only: false, discard: true };
-        let offer = |name: &str| Offer { name: name.to_owned(), description: "of a test".to_owned(), limits };
-        vec![offer("a"), offer("b")]
+        let offer = |number, name: &str, is_default| Offer {
+            number,
+            is_default,
+            name: name.to_owned(),
+            description: "of a test".to_owned(),
+            limits,
+        };
+        // As if some had ended, and some that are left.
+        vec![offer(3, "a", true), offer(7, "b", false)]
     }
 
     /// Replies to `option` in `bytes`; `None` if they are not whole.
@@ -233,7 +262,7 @@ mod tests {
                 let next = haggle.option(option, &data, &offers(), &mut out);
                 if let Next::Serve(chosen) = next {
                     prop_assert!(option == code::GO || option == code::EXPORT_NAME);
-                    prop_assert!(chosen.offer < 2 && (haggle.structured || !chosen.terms.status));
+                    prop_assert!([3, 7].contains(&chosen.number) && (haggle.structured || !chosen.terms.status));
                 }
                 if option == code::EXPORT_NAME {
                     prop_assert!(next != Next::Continue);
@@ -246,6 +275,18 @@ mod tests {
                 prop_assert!(others.iter().all(|reply| (2..=4).contains(reply)));
                 prop_assert_eq!(matches!(next, Next::Serve(_)), option == code::GO && *last == 1);
             }
+        }
+
+        #[test]
+        fn what_is_said_of_an_unknown_name_is_no_longer_than_a_string_may_be(
+            names in prop::collection::vec("\\PC{0,4096}", 0..5),
+            asked in prop::collection::vec(any::<u8>(), 0..3),
+        ) {
+            let offers: Vec<Offer> =
+                names.into_iter().map(|name| Offer { name, ..offers()[1].clone() }).collect();
+            let said = unknown(&offers, &asked);
+            prop_assert!(said.len() <= MAX_STRING, "{} bytes", said.len());
+            prop_assert!(offers.is_empty() || said.contains('\'') || said.ends_with(" ..."));
         }
 
         #[test]
