@@ -34,8 +34,8 @@ pub struct Allocation {
 /// Offsets and lengths are multiples of [`Limits::block`] and end within [`Limits::size`]; else the request fails with
 /// [`VolumeError::Unaligned`] or [`VolumeError::OutOfRange`] and has done nothing. The memory of a read or write is a slice or
 /// a list of slices, each a multiple of the block, one after the other on the volume: one request, as if they were one
-/// slice. A request of no bytes is held to the same
-/// rules, and then succeeds at once: no member is asked, and nothing is made stable.
+/// slice. A request of no bytes is held to the same rules, and then succeeds at once: no member is asked, and nothing is made
+/// stable.
 ///
 /// # Order
 ///
@@ -74,8 +74,8 @@ pub struct Allocation {
 /// it has ended, and the volume serves others as before. A change has to be driven to its end, as a task of its own for
 /// instance: dropped on its way, it is for its range what a power cut is, except that nothing notes it. Members of an
 /// array may then disagree about that range until it is written anew or repaired. Where an array with parity lacks members,
-/// blocks of theirs in the rows that it touched may even read as what was never written. Everything else, and every later
-/// request to that range, goes on as before.
+/// blocks of theirs in the rows that it touched, also beside its range, may even read as what was never written, until they
+/// are written anew themselves. Everything else, and every later request to that range, goes on as before.
 ///
 /// Futures belong to the executor ([`brindle_io::Io`]) that the volume was made on.
 #[allow(async_fn_in_trait, reason = "futures stay on their executor's thread, none needs to be Send")]

@@ -42,8 +42,8 @@ struct Shared {
 /// A request under way.
 struct Open {
     command: u16,
-    /// Where the data of a read go.
-    into: Option<Slice>,
+    /// Where the data of a read go, one slice after the other.
+    into: Rc<[Slice]>,
     ended: Option<Result<Vec<Extent>, u32>>,
     /// Whoever asked does not wait any more.
     abandoned: bool,
@@ -136,18 +136,22 @@ impl Remote {
     /// Takes leave, so that the server need not find out.
     pub async fn leave(&self) {
         let goodbye = Request { command: code::DISC, ..Request::default() };
-        let _ = self.0.send(goodbye, None).await; // it may have gone before
+        let _ = self.0.send(goodbye, &[]).await; // it may have gone before
         self.close();
     }
 
-    async fn ask(&self, request: Request, from: Option<Slice>, into: Option<Slice>) -> Asked {
+    /// Sends a request with the data of a write, and waits for its reply. What has begun to be sent is sent to its end,
+    /// also if nobody waits: the server would take the next request for the rest of this one.
+    async fn ask(&self, request: Request, from: &[Slice], into: &[Slice]) -> Asked {
         let shared = &self.0;
         let cookie = shared.next_cookie.get();
         shared.next_cookie.set(cookie + 1);
-        let open = Open { command: request.command, into, ended: None, abandoned: false };
+        let open = Open { command: request.command, into: into.into(), ended: None, abandoned: false };
         shared.open.borrow_mut().insert(cookie, open);
         let _waiter = Waiter { shared, cookie };
-        shared.send(Request { cookie, ..request }, from).await?;
+        let (sender, from) = (Rc::clone(shared), Vec::from(from));
+        // Whoever waits for the reply hears of a connection that breaks.
+        drop(shared.io.spawn(async move { sender.send(Request { cookie, ..request }, &from).await }));
         let ended = || match &shared.open.borrow().get(&cookie)?.ended {
             None => shared.closed.get().then_some(Err(CONNECTION_LOST)),
             Some(Ok(extents)) => Some(Ok(extents.clone())),
@@ -197,7 +201,7 @@ impl Shared {
     }
 
     /// Sends a request and its data; one at a time.
-    async fn send(&self, request: Request, from: Option<Slice>) -> Result<(), VolumeError> {
+    async fn send(&self, request: Request, from: &[Slice]) -> Result<(), VolumeError> {
         let turn = || (self.closed.get() || !self.sending.replace(true)).then_some(());
         self.changed.until(turn).await;
         if self.closed.get() {
@@ -206,7 +210,7 @@ impl Shared {
         let mut sending = Sending { shared: self, whole: false };
         self.header.bytes_mut()[..Request::BYTES].copy_from_slice(&request.encode());
         let mut parts = vec![self.header.slice(0..Request::BYTES)];
-        parts.extend(from);
+        parts.extend(from.iter().filter(|slice| !slice.is_empty()).cloned());
         let sent = self.io.send(self.socket, &parts).await;
         sending.whole = sent.is_ok();
         sent.map_err(|_| CONNECTION_LOST)

@@ -1,6 +1,7 @@
 //! What the server says: replies to requests, in any order.
 
 use std::io;
+use std::rc::Rc;
 
 use brindle_io::{Io, OpError, Slice, SocketId};
 
@@ -52,27 +53,26 @@ impl Shared {
         let (command, into) = {
             let open = self.open.borrow();
             let open = open.get(&head.cookie()).filter(|open| open.ended.is_none()).ok_or(Breach::Cookie)?;
-            (open.command, open.into.clone())
+            (open.command, Rc::clone(&open.into))
         };
-        match (head, into) {
-            (Head::Simple(SimpleReply { error: 0, .. }), None) if command != code::BLOCK_STATUS => {
-                Ok(Ok(Vec::new()))
-            }
-            (Head::Simple(SimpleReply { error: 0, .. }), Some(into)) if !self.agreed.structured => {
+        let len: usize = into.iter().map(Slice::len).sum();
+        match head {
+            Head::Simple(SimpleReply { error, .. }) if error != 0 => Ok(Err(error)),
+            Head::Simple(_) if command == code::READ && !self.agreed.structured => {
                 self.fill(&into, inbox).await?;
                 Ok(Ok(Vec::new()))
             }
-            (Head::Simple(SimpleReply { error, .. }), _) if error != 0 => Ok(Err(error)),
-            (Head::Chunk(chunk), Some(into)) if chunk.kind == chunk_type::OFFSET_DATA => {
-                if chunk.len as usize != 8 + into.len() {
+            Head::Simple(_) if !matches!(command, code::READ | code::BLOCK_STATUS) => Ok(Ok(Vec::new())),
+            Head::Simple(_) => Err(Breach::Shape.into()),
+            Head::Chunk(chunk) if command == code::READ && chunk.kind == chunk_type::OFFSET_DATA => {
+                if chunk.len as usize != 8 + len {
                     return Err(Breach::Shape.into());
                 }
                 self.take(8, inbox).await?;
                 self.fill(&into, inbox).await?;
                 Ok(Ok(Vec::new()))
             }
-            (Head::Chunk(chunk), _) => self.small_chunk(&chunk, command, inbox).await,
-            (Head::Simple(_), _) => Err(Breach::Shape.into()),
+            Head::Chunk(chunk) => self.small_chunk(&chunk, command, inbox).await,
         }
     }
 
@@ -103,15 +103,17 @@ impl Shared {
         Ok(taken)
     }
 
-    async fn fill(&self, into: &Slice, inbox: &mut Inbox) -> Result<(), ClientError> {
-        let got = inbox.move_to(into);
-        let mut rest = into.slice(got..into.len());
-        while !rest.is_empty() {
-            let got = self.io.recv(self.socket, &rest).await.map_err(broken)?;
-            if got == 0 {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    async fn fill(&self, into: &[Slice], inbox: &mut Inbox) -> Result<(), ClientError> {
+        for slice in into {
+            let got = inbox.move_to(slice);
+            let mut rest = slice.slice(got..slice.len());
+            while !rest.is_empty() {
+                let got = self.io.recv(self.socket, &rest).await.map_err(broken)?;
+                if got == 0 {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                }
+                rest = rest.slice(got..rest.len());
             }
-            rest = rest.slice(got..rest.len());
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The other side's export as a volume.
 
 use brindle_io::{OpError, Slice};
-use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, stretches};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use super::Remote;
 use crate::nbd::proto::{
@@ -33,11 +33,24 @@ impl Remote {
     async fn change(&self, command: u16, flags: u16, offset: u64, len: u64) -> Result<(), VolumeError> {
         self.limits().check_change()?;
         self.limits().check(offset, len)?;
+        self.transfer(command, flags, offset, len, &[], &[]).await
+    }
+
+    /// Asks for something about a range that has been checked; of no bytes nothing is asked.
+    async fn transfer(
+        &self,
+        command: u16,
+        flags: u16,
+        offset: u64,
+        len: u64,
+        from: &[Slice],
+        into: &[Slice],
+    ) -> Result<(), VolumeError> {
         if len == 0 {
             return Ok(());
         }
         let len = u32::try_from(len).map_err(|_| VolumeError::OutOfRange)?;
-        self.ask(Request { command, flags, offset, len, cookie: 0 }, None, None).await.map(drop)
+        self.ask(Request { command, flags, offset, len, cookie: 0 }, from, into).await.map(drop)
     }
 }
 
@@ -54,33 +67,24 @@ impl Volume for Remote {
         }
     }
 
-    /// A request for each slice: a request of the protocol has one stretch of memory here.
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let into = into.as_ref();
-        self.limits().check_list(offset, into)?;
+        let len = self.limits().check_list(offset, into)?;
         let flags = if self.agreed().structured { flag::DF } else { 0 };
-        for (offset, slice) in stretches(offset, into).filter(|(_, slice)| !slice.is_empty()) {
-            let request = Request { flags, command: code::READ, offset, len: slice.len() as u32, cookie: 0 };
-            self.ask(request, None, Some(slice.clone())).await?;
-        }
-        Ok(())
+        self.transfer(code::READ, flags, offset, len, &[], into).await
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         let from = from.as_ref();
         self.limits().check_change()?;
-        self.limits().check_list(offset, from)?;
+        let len = self.limits().check_list(offset, from)?;
         let flags = if fua { flag::FUA } else { 0 };
-        for (offset, slice) in stretches(offset, from).filter(|(_, slice)| !slice.is_empty()) {
-            let request = Request { flags, command: code::WRITE, offset, len: slice.len() as u32, cookie: 0 };
-            self.ask(request, Some(slice.clone()), None).await?;
-        }
-        Ok(())
+        self.transfer(code::WRITE, flags, offset, len, from, &[]).await
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
         let request = Request { command: code::FLUSH, ..Request::default() };
-        self.ask(request, None, None).await.map(drop)
+        self.ask(request, &[], &[]).await.map(drop)
     }
 
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
@@ -112,7 +116,7 @@ impl Volume for Remote {
             }
             let len = u32::try_from(end - at).unwrap_or(LONGEST_STATUS);
             let request = Request { command: code::BLOCK_STATUS, offset: at, len, ..Request::default() };
-            let extents = self.ask(request, None, None).await?;
+            let extents = self.ask(request, &[], &[]).await?;
             if extents.iter().all(|extent| extent.len == 0) {
                 return Err(VolumeError::Unsupported); // it tells nothing, and would the next time
             }
