@@ -19,11 +19,35 @@ pub(crate) const SOON: Instant = Instant::from_nanos(0);
 /// The number of no arena.
 pub(crate) const NO_ARENA: u32 = u32::MAX;
 
+/// Where the memory of a pool comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// Pages of this process.
+    #[default]
+    Pages,
+    /// Huge pages of this process, of the kernel's default size, from those that the administrator has reserved
+    /// (`/proc/sys/vm/nr_hugepages`): all of them are claimed at once, so that none is missing later.
+    HugePages,
+}
+
+/// Why a source gives no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind:?} can't give {bytes} bytes (errno {errno})")]
+pub struct NoMemory {
+    /// Who was asked.
+    pub kind: Source,
+    /// For how much.
+    pub bytes: usize,
+    /// ENOMEM: not so many huge pages are reserved and free, or the address space is full.
+    pub errno: i32,
+}
+
 /// Whole pages of zeroes, of which only those cost memory that were touched. The allocator would fill them all with
 /// zeroes by hand, for the sake of their alignment: 64 MiB of that take longer than all else that opening an array does.
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
+    source: Source,
 }
 
 impl Region {
@@ -31,12 +55,26 @@ impl Region {
     pub(crate) fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(PAGE), PAGE);
         let layout = layout.expect("memory is smaller than the address space");
+        Self::of(Source::Pages, layout.size()).unwrap_or_else(|_| handle_alloc_error(layout))
+    }
+
+    /// `bytes` of a source, rounded up to its pages.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn of(source: Source, bytes: usize) -> Result<Self, NoMemory> {
+        let (page, huge) = match source {
+            Source::Pages => (PAGE, MapFlags::empty()),
+            Source::HugePages => (huge_page(), MapFlags::HUGETLB),
+        };
+        let bytes = bytes.max(1).next_multiple_of(page);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new private mapping, at a place of the kernel's choice, changes no memory that is in use.
-        let mapped = unsafe { mmap_anonymous(null_mut(), layout.size(), access, MapFlags::PRIVATE) };
-        let base = mapped.ok().and_then(|base: *mut c_void| NonNull::new(base.cast()));
-        let Some(base) = base else { handle_alloc_error(layout) };
-        Self { base, bytes: layout.size() }
+        let mapped = unsafe { mmap_anonymous(null_mut(), bytes, access, MapFlags::PRIVATE | huge) };
+        let errno = |why: rustix::io::Errno| NoMemory { kind: source, bytes, errno: why.raw_os_error() };
+        let base: *mut c_void = mapped.map_err(errno)?;
+        let base = NonNull::new(base.cast()).ok_or(NoMemory { kind: source, bytes, errno: 0 })?;
+        Ok(Self { base, bytes, source })
     }
 
     /// The first byte.
@@ -70,6 +108,10 @@ impl Region {
     /// If it is not within the region.
     pub(crate) unsafe fn forget(&self, at: usize, len: usize) {
         let part = self.part(at, len);
+        if self.source == Source::HugePages {
+            // They stay reserved for the pool: others could have them when it needs them again.
+            return;
+        }
         // SAFETY: the part is of this mapping, which stays, and its bytes are nobody's: the caller's promise.
         let forgotten = unsafe { madvise(part.as_ptr().cast(), len, Advice::LinuxDontNeed) };
         debug_assert!(forgotten.is_ok(), "{forgotten:?}");
@@ -82,6 +124,14 @@ impl Drop for Region {
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
+}
+
+/// Bytes of a huge page of the kernel's default size; 2 MiB where it does not say.
+fn huge_page() -> usize {
+    let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = said.lines().find_map(|line| line.strip_prefix("Hugepagesize:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
+    kib.map_or(2 << 20, |kib| kib << 10)
 }
 
 /// Who is told of arenas: the reactor, as long as the executor has it.

@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
-use crate::arena::{Arenas, NEVER, Registrar, SOON};
+use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
 use crate::op::{Completion, MemberId, OpError, OpKey, OpSpan};
 use crate::patience::Patience;
 use crate::pool::Pool;
@@ -79,8 +79,8 @@ impl Core {
         }
     }
 
-    pub(crate) fn pool(&self, bytes: usize) -> Pool {
-        let pool = Pool::new(bytes, Rc::clone(&self.scheduler), Rc::clone(&self.arenas));
+    pub(crate) fn pool(&self, memory: Region) -> Pool {
+        let pool = Pool::new(memory, Rc::clone(&self.scheduler), Rc::clone(&self.arenas));
         let mut stores = self.stores.borrow_mut();
         stores.retain(|store| store.strong_count() > 0);
         stores.push(Rc::downgrade(&pool.0));

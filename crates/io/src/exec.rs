@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::arena::{NoMemory, Region, Source};
 use crate::buf::Slice;
 use crate::core::Core;
 use crate::group::{Group, Pending};
@@ -69,7 +70,15 @@ impl Io {
     /// of 4 MiB that are registered with the reactor. What nobody has used for some seconds is given back, but for one arena, and
     /// that too when the pool and its last buffer are gone.
     pub fn pool(&self, bytes: usize) -> Pool {
-        self.0.core.pool(bytes)
+        self.0.core.pool(Region::new(bytes))
+    }
+
+    /// The same of memory of a source; `bytes` is rounded up to its pages.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn pool_of(&self, source: Source, bytes: usize) -> Result<Pool, NoMemory> {
+        Ok(self.0.core.pool(Region::of(source, bytes)?))
     }
 
     /// Arenas in use, of all pools.

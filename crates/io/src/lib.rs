@@ -34,7 +34,7 @@ mod time;
 pub mod uring;
 mod waker;
 
-pub use arena::PAGE;
+pub use arena::{NoMemory, PAGE, Source};
 pub use blocks::MAX_BUF;
 pub use buf::{Buf, Bytes, BytesMut, Slice};
 pub use exec::{Io, Remote, Sleep, Task};

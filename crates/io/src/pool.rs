@@ -3,7 +3,7 @@
 use core::fmt;
 use std::rc::Rc;
 
-use crate::arena::{Arenas, PAGE};
+use crate::arena::{Arenas, PAGE, Region};
 use crate::blocks::MAX_BUF;
 use crate::buf::{Buf, order_of};
 use crate::store::Store;
@@ -18,8 +18,8 @@ use crate::task::Scheduler;
 pub struct Pool(pub(crate) Rc<Store>);
 
 impl Pool {
-    pub(crate) fn new(bytes: usize, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
-        Self(Rc::new(Store::new(bytes, scheduler, arenas)))
+    pub(crate) fn new(memory: Region, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
+        Self(Rc::new(Store::new(memory, scheduler, arenas)))
     }
 
     /// Bytes that the pool can hand out in all.

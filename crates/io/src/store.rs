@@ -71,9 +71,8 @@ struct Step {
 }
 
 impl Store {
-    /// `bytes` bytes, rounded up to pages.
-    pub(crate) fn new(bytes: usize, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
-        let memory = Region::new(bytes);
+    /// Hands out `memory`.
+    pub(crate) fn new(memory: Region, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
         let pages = memory.len() / PAGE;
         Self {
             headers: Region::new(pages * size_of::<Header>()),

@@ -55,6 +55,7 @@ macro_rules! worlds {
             crate::members::dropped_futures_give_their_memory_back as dropped_futures_give_their_memory_back,
             crate::memory_of::a_pool_ends_with_its_last_buffer as a_pool_ends_with_its_last_buffer,
             crate::memory_of::a_pool_ends_with_its_last_operation as a_pool_ends_with_its_last_operation,
+            crate::memory_of::huge_pages_carry_requests_or_are_refused_at_once as huge_pages_carry_requests_or_are_refused_at_once,
             crate::memory_of::pools_take_what_they_need as pools_take_what_they_need,
             crate::memory_of::pools_give_back_what_nobody_needs as pools_give_back_what_nobody_needs,
             crate::members::an_executor_ends_with_operations_in_flight as an_executor_ends_with_operations_in_flight,

@@ -1,6 +1,6 @@
 //! The memory of pools: when it is taken, and when it is given back.
 
-use brindle_io::{Duration, Io, PAGE, Pool};
+use brindle_io::{Duration, Io, NoMemory, PAGE, Pool, Source};
 
 use crate::Stage;
 use crate::worlds::World;
@@ -107,4 +107,33 @@ pub(crate) fn pools_give_back_what_nobody_needs<W: World>(stage: &Stage<W>) {
         drop((kept, large));
         assert_eq!(fill(&pool, 32 << 20), 2);
     });
+}
+
+/// Whether there are enough of them is the machine's affair; what comes of it is not.
+pub(crate) fn huge_pages_carry_requests_or_are_refused_at_once<W: World>(stage: &Stage<W>) {
+    let (io, member) = (&stage.io, stage.world.member(8 << 20));
+    let pool = match io.pool_of(Source::HugePages, 3 << 20) {
+        Ok(pool) => pool,
+        Err(why) => {
+            let NoMemory { kind, bytes, errno } = why;
+            assert!(kind == Source::HugePages && bytes >= 3 << 20, "{why}");
+            assert!([12, 22].contains(&errno), "{why}");
+            assert_eq!(in_use(io), (0, 0));
+            return;
+        }
+    };
+    assert!(pool.capacity().is_multiple_of(2 << 20), "whole huge pages: {}", pool.capacity());
+    io.block_on(async {
+        let (from, back) = (pool.alloc(1 << 20).await, pool.alloc(1 << 20).await);
+        from.bytes_mut().fill(9);
+        let mut group = io.group();
+        group.write(member, 4096, &from.all(), false);
+        group.submit().await.ok().unwrap();
+        let mut group = io.group();
+        group.read(member, 4096, &back.all());
+        group.submit().await.ok().unwrap();
+        assert!(*back.bytes() == *from.bytes());
+    });
+    drop(pool);
+    assert_eq!(in_use(io), (0, 0));
 }
