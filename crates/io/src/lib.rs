@@ -13,6 +13,7 @@
 mod arena;
 mod blocks;
 mod buf;
+mod class;
 pub(crate) mod core;
 pub mod device;
 mod exec;

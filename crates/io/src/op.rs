@@ -1,6 +1,7 @@
 //! What a reactor is asked to do, and what it answers.
 
 use crate::buf::Slice;
+pub use crate::class::OpClass;
 
 /// A member of an executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,18 +149,6 @@ impl OpKind {
             Self::Accept { .. } | Self::Recv { .. } | Self::Send { .. } => None,
         }
     }
-}
-
-/// For what an operation is. It changes nothing of what the operation does: a reactor may put some of them behind others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OpClass {
-    /// A client waits for it.
-    #[default]
-    Client,
-    /// Background work: a resync, check, repair or recovery.
-    Repair,
-    /// What is known of the array: superblocks, logs, looks at a device.
-    Metadata,
 }
 
 /// Kinds of operations on members by how long a healthy device may take, for [`crate::Io::oldest`].

@@ -6,7 +6,7 @@
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use crate::op::OpClass;
+use crate::class::OpClass;
 
 /// A task of one executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

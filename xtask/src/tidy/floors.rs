@@ -34,7 +34,8 @@ const ARRAY: &[&[&str]] = &[
 ];
 
 const IO: &[&[&str]] = &[
-    &["ranges", "task", "time"],
+    &["class", "ranges", "time", "waker"],
+    &["task"],
     &["arena", "patience"],
     &["blocks"],
     &["store"],

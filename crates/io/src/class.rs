@@ -1,0 +1,13 @@
+//! For what operations are.
+
+/// For what an operation is. It changes nothing of what the operation does: a reactor may put some of them behind others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpClass {
+    /// A client waits for it.
+    #[default]
+    Client,
+    /// Background work: a resync, check, repair or recovery.
+    Repair,
+    /// What is known of the array: superblocks, logs, looks at a device.
+    Metadata,
+}
