@@ -7,10 +7,11 @@ use brindle_io::{Io, Slice};
 use brindle_layout::{Geometry, Level};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
-use crate::config::Config;
+use crate::config::OpenConfig;
 use crate::core::{Core, Ties};
 use crate::events::Event;
-use crate::keeper::Keeper;
+use crate::keeper::{CanLose, Keeper, Truth};
+use crate::ledger::Ledger;
 use crate::members::{Members, RoleState};
 use crate::placement::{Family, Placement, Split};
 use crate::process::Process;
@@ -34,16 +35,22 @@ pub(crate) struct Running {
 }
 
 impl Array {
-    /// An array whose state `keeper` keeps. With a border, what lies on one side of it is elsewhere than `geometry` says;
+    /// An array whose state `ledger` keeps. With a border, what lies on one side of it is elsewhere than `geometry` says;
     /// then the array is read only.
-    pub(crate) fn new(
+    pub(crate) fn over(
         io: &Io,
         geometry: Geometry,
         border: Option<Border>,
         members: Rc<Members>,
-        keeper: Rc<Keeper>,
-        config: Config,
+        ledger: Box<dyn Ledger>,
+        config: &OpenConfig,
     ) -> Self {
+        let (can_lose, redundant) = (can_lose(&geometry, border.as_ref()), geometry.level().is_redundant());
+        // The last copy of a mirror differs from no other, whatever is on record.
+        let last = geometry.level() == Level::Raid1 && members.len() - members.lost() == 1;
+        let truth = Truth::of(&geometry, ledger.in_doubt().filter(|_| !last));
+        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, redundant, ledger, truth, config.clone());
+        let config = config.running();
         let geometries = || core::iter::once(&geometry).chain(border.as_ref().map(|border| &border.geometry));
         let size = geometries().map(Geometry::size).min().unwrap_or(0);
         let limits = Limits { size, ..limits(io, &geometry, &members, config.read_only) };
@@ -94,6 +101,12 @@ impl Array {
     pub async fn next_event(&self, number: u64) -> Event {
         self.0.core.keeper.events().next(number).await
     }
+}
+
+/// Whether every byte survives the loss of these roles, on both sides of a border.
+fn can_lose(geometry: &Geometry, border: Option<&Border>) -> CanLose {
+    let (here, beyond) = (geometry.clone(), border.map(|border| border.geometry.clone()));
+    Box::new(move |lost| here.can_lose(lost) && beyond.as_ref().is_none_or(|beyond| beyond.can_lose(lost)))
 }
 
 fn has_parity(geometry: &Geometry) -> bool {

@@ -1,6 +1,20 @@
 //! How an array runs: what whoever opens it may choose.
 
+use std::rc::Rc;
+
+use brindle_io::Duration;
+
 use crate::patience::Patience;
+
+/// What may be done to the members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Not one byte of any member is changed.
+    #[default]
+    ReadOnly,
+    /// Everything.
+    ReadWrite,
+}
 
 /// Which copy of a mirrored array answers a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +63,52 @@ impl Default for Config {
             read_only: false,
             on_full: OnFull::default(),
             patience: Patience::default(),
+        }
+    }
+}
+
+/// How an array is opened.
+#[derive(Clone)]
+pub struct OpenConfig {
+    /// What may be done to the members.
+    pub access: Access,
+    /// Memory for parity and reconstruction, in bytes.
+    pub scratch_bytes: usize,
+    /// Which copy of a mirrored array answers a read.
+    pub read_policy: ReadPolicy,
+    /// How long members may take.
+    pub patience: Patience,
+    /// Time without writes after which the array is marked clean; md waits 200 ms.
+    pub idle: Duration,
+    /// What becomes of a member that has no room where it lives.
+    pub on_full: OnFull,
+    /// Seconds since 1970, for the superblocks: the engine reads no clock.
+    pub wall_clock: Rc<dyn Fn() -> u64>,
+}
+
+impl OpenConfig {
+    /// The defaults, with a clock that shows seconds since 1970.
+    pub fn new(access: Access, wall_clock: impl Fn() -> u64 + 'static) -> Self {
+        let Config { scratch_bytes, read_policy, on_full, patience, .. } = Config::default();
+        Self {
+            access,
+            scratch_bytes,
+            read_policy,
+            patience,
+            idle: Duration::from_millis(200),
+            on_full,
+            wall_clock: Rc::new(wall_clock),
+        }
+    }
+
+    /// What of it the data path asks.
+    pub(crate) fn running(&self) -> Config {
+        Config {
+            scratch_bytes: self.scratch_bytes,
+            read_policy: self.read_policy,
+            read_only: self.access == Access::ReadOnly,
+            on_full: self.on_full,
+            patience: self.patience,
         }
     }
 }

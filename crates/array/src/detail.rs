@@ -6,7 +6,7 @@ use brindle_layout::{Layout, Level};
 
 use crate::array::Array;
 use crate::assembly::{DeviceUse, LeftOut, Limitation};
-use crate::keeper::{Failed, Kept, Record};
+use crate::ledger::{Failed, KnownDevice};
 use crate::members::RoleState;
 use crate::process::ProcessDetail;
 
@@ -126,10 +126,9 @@ impl Array {
     /// What the array is, and how it does.
     pub fn detail(&self) -> Detail {
         let (array, core) = (&*self.0, &*self.0.core);
-        let record = core.keeper.record();
-        let devices: Vec<DeviceDetail> = record.map_or_else(Vec::new, |record| {
-            record.devices.borrow().iter().map(|device| self.device_detail(device)).collect()
-        });
+        let known = core.keeper.ledger().describe();
+        let devices: Vec<DeviceDetail> =
+            known.devices.iter().map(|device| self.device_detail(device)).collect();
         let role = |role| RoleDetail {
             device: devices
                 .iter()
@@ -137,31 +136,30 @@ impl Array {
             state: core.members.state(role),
             place: core.members.place(role),
         };
-        let identity = record.map(|record| &record.identity);
         Detail {
-            uuid: identity.map_or_else(Uuid::nil, |identity| identity.uuid),
-            name: identity.map_or_else(String::new, |identity| identity.name.clone()),
-            version: identity.map(|identity| identity.version),
+            uuid: known.uuid,
+            name: known.name,
+            version: known.version,
             level: array.geometry.level(),
             layout: array.geometry.layout(),
             chunk: if array.geometry.level() == Level::Raid1 { 0 } else { array.geometry.chunk() },
             size: core.limits.size,
-            component_size: identity.map_or(0, |identity| identity.component_size),
-            events: record.map_or(0, |record: &Record| record.events.get()),
+            component_size: known.component_size,
+            events: known.events,
             broken: core.keeper.is_broken(),
             read_only: core.config.read_only,
             active: core.keeper.is_active(),
             degraded: core.members.lost(),
             resync_offset: core.keeper.resync_offset(),
-            forced_offset: record.and_then(Record::forced_offset),
+            forced_offset: known.forced_offset.filter(|_| !core.keeper.is_dirty()),
             process: self.process().map(|process| process.detail()),
             roles: (0..core.members.len()).map(role).collect(),
-            limits: identity.map_or_else(Vec::new, |identity| identity.limits.clone()),
+            limits: known.limits,
             devices,
         }
     }
 
-    fn device_detail(&self, device: &Kept) -> DeviceDetail {
+    fn device_detail(&self, device: &KnownDevice) -> DeviceDetail {
         let (role, state) = match device.usage {
             DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => {
                 let state = match self.0.core.members.state(role) {
@@ -171,7 +169,7 @@ impl Array {
                 };
                 (Some(role), state)
             }
-            DeviceUse::Spare if device.alive => (None, DeviceState::Spare),
+            DeviceUse::Spare if device.failure.is_none() => (None, DeviceState::Spare),
             DeviceUse::Spare => (None, DeviceState::Failed),
             DeviceUse::Journal => (None, DeviceState::Journal),
             DeviceUse::LeftOut { role, why } => (role, DeviceState::LeftOut(why)),

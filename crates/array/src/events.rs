@@ -200,7 +200,7 @@ impl EventKind {
 pub struct Event {
     /// Counts from 1 in each run.
     pub number: u64,
-    /// Seconds since 1970; 0 for an array whose state lives in memory only.
+    /// Seconds since 1970, by the clock that the array was opened with.
     pub at: u64,
     /// When, on the reactor's clock.
     pub moment: Instant,

@@ -17,7 +17,8 @@ use brindle_volume::Volume;
 
 use crate::array::Array;
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
-use crate::config::Config;
+use crate::config::{Access, OpenConfig};
+use crate::ledger::Nothing;
 use crate::refusal::OpenError;
 use crate::reshape::members;
 
@@ -67,9 +68,9 @@ async fn is_settled(
     if logged.is_empty() {
         return true;
     }
-    let config = Config { read_only: true, scratch_bytes: 0, ..Config::default() };
+    let config = OpenConfig { scratch_bytes: 0, ..OpenConfig::new(Access::ReadOnly, || 0) };
     let members = Rc::new(members(io, assembly, devices));
-    let array = Array::unrecorded(io, assembly.geometry.clone(), members, config);
+    let array = Array::over(io, assembly.geometry.clone(), None, members, Box::new(Nothing), &config);
     log.holds_data_of(&array, &logged).await && log.holds_parity_of(&array, map, &logged).await
 }
 

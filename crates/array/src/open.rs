@@ -3,77 +3,42 @@
 use std::rc::Rc;
 
 use brindle_format::md::SUPERBLOCK_BYTES;
-use brindle_io::{Duration, Io, MemberId, OpClass, OpError, Pool};
+use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::assembly::{AssembledDevice, Assembly, Found};
-use crate::config::{Config, OnFull, ReadPolicy};
-use crate::keeper::{CanLose, Keeper, Keeping, Record, StateChange, Truth};
+use crate::config::{Access, Config, OpenConfig};
+use crate::keeper::StateChange;
+use crate::ledger::{Ledger, Nothing, Superblocks};
 use crate::members::{Device, Members, RoleState};
 use crate::patience::Patience;
 use crate::refusal::OpenError;
-use crate::reshape::{self, Border};
-
-/// What may be done to the members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Not one byte of any member is changed.
-    #[default]
-    ReadOnly,
-    /// Everything.
-    ReadWrite,
-}
-
-/// How an array is opened.
-#[derive(Clone)]
-pub struct OpenConfig {
-    /// What may be done to the members.
-    pub access: Access,
-    /// Memory for parity and reconstruction, in bytes.
-    pub scratch_bytes: usize,
-    /// Which copy of a mirrored array answers a read.
-    pub read_policy: ReadPolicy,
-    /// How long members may take.
-    pub patience: Patience,
-    /// Time without writes after which the array is marked clean; md waits 200 ms.
-    pub idle: Duration,
-    /// What becomes of a member that has no room where it lives.
-    pub on_full: OnFull,
-    /// Seconds since 1970, for the superblocks: the engine reads no clock.
-    pub wall_clock: Rc<dyn Fn() -> u64>,
-}
-
-impl OpenConfig {
-    /// The defaults, with a clock that shows seconds since 1970.
-    pub fn new(access: Access, wall_clock: impl Fn() -> u64 + 'static) -> Self {
-        let Config { scratch_bytes, read_policy, on_full, patience, .. } = Config::default();
-        Self {
-            access,
-            scratch_bytes,
-            read_policy,
-            patience,
-            idle: Duration::from_millis(200),
-            on_full,
-            wall_clock: Rc::new(wall_clock),
-        }
-    }
-}
+use crate::reshape;
 
 impl Array {
+    /// An array over these members whose state `ledger` keeps. `devices` are in the order of roles; `None` is a missing
+    /// member, the others are in sync.
+    pub fn kept(
+        io: &Io,
+        geometry: Geometry,
+        devices: Vec<Option<Device>>,
+        ledger: Box<dyn Ledger>,
+        config: &OpenConfig,
+    ) -> Self {
+        let members = Rc::new(Members::new(io, devices));
+        Self::over(io, geometry, None, members, ledger, config).tried_again().watched()
+    }
+
     /// An array whose state lives in memory only: no superblocks are read or written, every present member is in
     /// sync. For tests and benches. `devices` are in the order of roles; `None` is a missing member.
     pub fn volatile(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>, config: Config) -> Self {
-        let members = Rc::new(Members::new(io, devices));
-        Self::unrecorded(io, geometry, members, config).tried_again().watched()
-    }
-
-    /// An array over these members whose state lives in memory only.
-    pub(crate) fn unrecorded(io: &Io, geometry: Geometry, members: Rc<Members>, config: Config) -> Self {
-        let truth = Truth::of(&geometry, None);
-        let keeper = Keeper::volatile(io, Rc::clone(&members), can_lose(&geometry, None), truth);
-        Self::new(io, geometry, None, members, Rc::new(keeper), config)
+        let access = if config.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let Config { scratch_bytes, read_policy, on_full, patience, .. } = config;
+        let config =
+            OpenConfig { scratch_bytes, read_policy, on_full, patience, ..OpenConfig::new(access, || 0) };
+        Self::kept(io, geometry, devices, Box::new(Nothing), &config)
     }
 
     /// Gives a missing or failed role a device of which nothing is good yet; it takes every write from now on. For
@@ -112,23 +77,10 @@ impl Array {
         }
         assembly.look_into_journal(io, devices).await?;
         let (geometry, members, border) = reshape::sides(io, &assembly, devices);
-        let members = Rc::new(members);
-        let (wall_clock, idle, patience) = (config.wall_clock, config.idle, config.patience);
-        let keeping = Keeping { wall_clock, idle, writable, patience, on_full: config.on_full };
-        let in_doubt = assembly.in_doubt();
-        let record = Record::new(io, assembly, devices, keeping);
-        record.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
-        let (can_lose, redundant) = (can_lose(&geometry, border.as_ref()), geometry.level().is_redundant());
-        let truth = Truth::of(&geometry, in_doubt);
-        let keeper = Keeper::recorded(io, Rc::clone(&members), can_lose, redundant, record, truth);
-        let config = Config {
-            scratch_bytes: config.scratch_bytes,
-            read_policy: config.read_policy,
-            read_only: !writable,
-            on_full: config.on_full,
-            patience: config.patience,
-        };
-        Ok(Self::new(io, geometry, border, members, keeper, config).tried_again().watched())
+        let superblocks = Superblocks::new(io, assembly, devices, &config);
+        superblocks.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
+        let (members, ledger) = (Rc::new(members), Box::new(superblocks));
+        Ok(Self::over(io, geometry, border, members, ledger, &config).tried_again().watched())
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
@@ -172,12 +124,6 @@ impl Array {
     pub fn needs_resync(&self) -> bool {
         self.0.core.keeper.resync_offset().is_some()
     }
-}
-
-/// Whether every byte survives the loss of these roles, on both sides of a border.
-fn can_lose(geometry: &Geometry, border: Option<&Border>) -> CanLose {
-    let (here, beyond) = (geometry.clone(), border.map(|border| border.geometry.clone()));
-    Box::new(move |lost| here.can_lose(lost) && beyond.as_ref().is_none_or(|beyond| beyond.can_lose(lost)))
 }
 
 /// A device must still carry, to the byte, the superblock that it was assembled by.

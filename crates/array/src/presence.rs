@@ -33,7 +33,7 @@ impl Core {
     /// A member gave an error: perhaps since it is shorter than it was.
     #[cold]
     pub(crate) fn look_after_error(&self, role: u16) {
-        if let Some(core) = self.me.upgrade().filter(|_| self.keeper.record().is_some()) {
+        if let Some(core) = self.me.upgrade() {
             look(&core, role);
         }
     }

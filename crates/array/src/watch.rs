@@ -87,7 +87,7 @@ impl Watch {
         }
         self.answer_early(array, &waits, now);
         core.scratch.renew_if_held();
-        if now >= self.look_at && core.keeper.record().is_some() {
+        if now >= self.look_at {
             self.look_at = now.after(presence::EVERY);
             waits.iter().for_each(|waits| presence::look(core, waits.role));
         }

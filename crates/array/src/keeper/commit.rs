@@ -4,88 +4,102 @@ use brindle_io::{Duration, MemberId, OpError};
 use brindle_volume::VolumeError;
 
 use super::change::Changing;
-use super::record::refusals;
-use super::{Closed, Keeper, Record, StateChange};
+use super::{Closed, Keeper, StateChange};
 use crate::config::OnFull;
 use crate::events::{Cause, EventKind, Note, Operation};
+use crate::ledger::State;
 
-/// How long to wait before a superblock that found no room is tried again.
+/// How long to wait before a record that found no room is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Keeper {
     /// Writes the state until every living member has taken it, and no other can be taken for one of them. Whoever calls
     /// has the turn.
-    pub(super) async fn commit(&self, record: &Record) -> Result<(), VolumeError> {
+    pub(super) async fn commit(&self) -> Result<(), VolumeError> {
+        debug_assert!(self.turns.is_taken() && self.recorded, "the record is changed without the turn");
         loop {
-            self.bring_up(record).await?;
-            self.check_held(record)?;
-            let refused = record.update(|roles| self.can_lose(roles)).await;
-            self.lose_devices(record, &refused, Operation::Superblock)?;
-            if refused.is_empty() && record.is_settled() {
+            self.bring_up().await?;
+            self.check_held()?;
+            debug_assert!(
+                self.ledger.laggards().is_empty(),
+                "laggards are brought up in a step of their own"
+            );
+            let state = self.state.get();
+            let refused = self.ledger.record(state, &|roles| self.can_lose(roles)).await;
+            self.lose_devices(&refused, Operation::Superblock)?;
+            if refused.is_empty() && self.ledger.is_settled() {
+                debug_assert!(state == self.state.get(), "the state has changed without the turn");
+                self.on_record.set(state);
                 self.unrecorded.set(false);
                 return Ok(());
             }
         }
     }
 
-    /// Gives members whose superblocks a crash left behind the present state; or that found no room for theirs (in place,
+    /// Gives members whose records a crash left behind the present state; or that found no room for theirs (in place,
     /// but a file system that copies on write needs some): nothing goes on without them, since a member that lacks a
     /// change of state could be taken for one that has it. Whoever calls has the turn.
-    async fn bring_up(&self, record: &Record) -> Result<(), VolumeError> {
+    async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut told = EventKind::BroughtUp;
         loop {
             if self.is_broken() {
                 return Err(VolumeError::TooManyLost);
             }
-            let laggards = record.laggards();
+            let laggards = self.ledger.laggards();
             if laggards.is_empty() {
                 return Ok(());
             }
-            self.check_held(record)?;
-            let refused = record.bring_up(|roles| self.can_lose(roles)).await;
+            self.check_held()?;
+            let refused = self.ledger.bring_up(&|roles| self.can_lose(roles)).await;
             for id in laggards.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
                 // Not who has failed meanwhile.
-                let Some(role) = record.role_of(*id) else { continue };
-                self.note(Note { role: Some(role), label: Some(record.label(*id)), ..Note::array(told) });
+                let Some(role) = self.role_in_use(*id) else { continue };
+                self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::array(told) });
             }
-            self.lose_devices(record, &refused, Operation::Superblock)?;
-            let mut cramped = refused.iter().filter_map(|(id, _)| record.role_of(*id)).peekable();
+            self.lose_devices(&refused, Operation::Superblock)?;
+            let mut cramped = refused.iter().filter_map(|(id, _)| self.role_in_use(*id)).peekable();
             if cramped.peek().is_some() {
                 if told == EventKind::BroughtUp {
                     let why = Cause::new(Operation::Superblock, OpError::NoSpace);
                     cramped.for_each(|role| self.note_member(role, EventKind::Full, why, None));
                 }
                 told = EventKind::RoomAgain;
-                record.io.sleep(PAUSE).await;
+                self.io.sleep(PAUSE).await;
             }
         }
     }
 
     /// Writes that were given up may still land on a member, and the array can't do without it: nothing is recorded
     /// before their end is known, or the others would go on without it.
-    fn check_held(&self, record: &Record) -> Result<(), VolumeError> {
-        let held = self.members.any_held() || record.is_lent();
+    fn check_held(&self) -> Result<(), VolumeError> {
+        let held = self.members.any_held() || self.ledger.is_lent();
         if held { Err(VolumeError::Member(OpError::TimedOut)) } else { Ok(()) }
     }
 
-    /// Takes devices out of use that refused what they must not refuse. A superblock that found no room is tried again,
+    /// The role that a device plays, or did until it failed.
+    fn role_of(&self, id: MemberId) -> Option<u16> {
+        (0..self.members.len()).find(|&role| self.members.device(role).is_some_and(|device| device.id == id))
+    }
+
+    /// The role that a device in use plays.
+    fn role_in_use(&self, id: MemberId) -> Option<u16> {
+        self.role_of(id).filter(|&role| self.members.writable(role).is_some())
+    }
+
+    /// Takes devices out of use that refused what they must not refuse. A record that found no room is tried again,
     /// unless such members are to be failed. Who does not answer is judged by
     /// [`crate::patience`]: if it is in use still, the array can't do without it.
-    fn lose_devices(
-        &self,
-        record: &Record,
-        refused: &[(MemberId, OpError)],
-        operation: Operation,
-    ) -> Result<(), VolumeError> {
+    fn lose_devices(&self, refused: &[(MemberId, OpError)], operation: Operation) -> Result<(), VolumeError> {
         let mut members = Vec::new();
         for &(id, error) in refused {
             let why = Cause::new(operation, error);
-            let waits = error == OpError::NoSpace && record.keeping.on_full == OnFull::Wait;
-            match record.role_of(id) {
+            let waits = error == OpError::NoSpace && self.config.on_full == OnFull::Wait;
+            match self.role_of(id) {
                 Some(_) if waits && operation == Operation::Superblock => {}
                 Some(role) if self.members.writable(role).is_some() => members.push((role, why)),
                 Some(_) => {}
-                None => record.forget(id, why),
+                // A spare.
+                None => self.lose_device(id, why),
             }
         }
         let silent = members.iter().any(|(_, why)| why.error == Some(OpError::TimedOut));
@@ -103,75 +117,78 @@ impl Keeper {
     /// is true of stable storage.
     ///
     /// False if there was nothing to mark, or somebody writes. Whoever calls has the turn.
-    pub(super) async fn mark_clean(&self, record: &Record) -> Result<bool, VolumeError> {
-        let nothing_new = !record.dirty.get() && record.resync.get() == self.resync_offset();
+    pub(super) async fn mark_clean(&self) -> Result<bool, VolumeError> {
+        let state = self.state.get();
+        let nothing_new = !state.dirty && state.resync_offset == self.resync_offset();
         if self.writes.get() != 0 || nothing_new || self.closed.get() == Closed::Broken {
             return Ok(false);
         }
         // Whoever wants to write from here on waits for the turn.
         self.ready.set(false);
-        self.settle(record, self.resync_offset()).await?;
+        self.settle(self.resync_offset()).await?;
         Ok(true)
     }
 
     /// The last change of a run. Without any, members that an earlier crash left behind are brought up: what the newest
-    /// superblock says must not be lost with that one. False if the array is broken: its superblocks stay as they are.
-    pub(super) async fn end_record(&self, record: &Record) -> Result<bool, VolumeError> {
-        if self.mark_clean(record).await? {
+    /// record says must not be lost with that one. False if the array is broken: the record stays as it is.
+    pub(super) async fn end_record(&self) -> Result<bool, VolumeError> {
+        if self.mark_clean().await? {
             return Ok(true);
         }
         if self.is_broken() {
             return Ok(false);
         }
-        if record.laggards().is_empty() {
+        if self.ledger.laggards().is_empty() {
             // A run that changed nothing ends with a flush too.
-            self.flush(record).await?;
-        } else if record.any_torn() {
-            // A member that is not here may have what the torn one was to say: this count says something else.
-            self.commit(record).await?;
+            self.flush().await?;
+        } else if self.ledger.any_torn() {
+            // A member that is not here may have what the torn one was to say: a later record says something else.
+            self.commit().await?;
         } else {
-            self.bring_up(record).await?;
+            self.bring_up().await?;
         }
         // Who has failed meanwhile is recorded as at any other time, before anybody hears that the array has stopped.
         if self.unrecorded.get() {
-            self.commit(record).await?;
+            self.commit().await?;
         }
         Ok(true)
     }
 
     /// Records on flushed members that the array is clean up to `position`. Whoever calls has the turn.
-    pub(super) async fn settle(&self, record: &Record, position: Option<u64>) -> Result<(), VolumeError> {
+    pub(super) async fn settle(&self, position: Option<u64>) -> Result<(), VolumeError> {
         let _changing = Changing::begin(&self.changing, StateChange::Clean);
-        self.flush(record).await?;
-        if !record.is_settled() {
+        let quiet = || self.writes.get() == 0 && !self.ready.get();
+        debug_assert!(quiet(), "the array is called clean while somebody writes");
+        self.flush().await?;
+        if !self.ledger.is_settled() {
             // Who failed the flush is recorded in a step of its own: an update may tell of one failure of several, or be
             // torn, and must not call an array clean then of which such a member is a part.
-            self.commit(record).await?;
+            self.commit().await?;
         }
-        let before = (record.resync.replace(position), record.dirty.replace(false));
-        let recorded = self.commit(record).await;
+        debug_assert!(quiet(), "somebody wrote after the flush");
+        let before = self.state.replace(State { dirty: false, resync_offset: position });
+        let recorded = self.commit().await;
         if recorded.is_err() {
             // Nobody must find it clean who records something else, nor tell that it was stopped.
-            record.resync.set(before.0);
-            record.dirty.set(before.1);
+            self.state.set(before);
         }
         recorded
     }
 
-    /// Makes stable what every living device was given. Those that could not are out of use from the moment on at which
+    /// Makes stable what every member in use was given. Those that could not are out of use from the moment on at which
     /// that is known, however long the others take, since they may have lost bytes. Whoever calls has the turn.
     ///
     /// # Errors
     /// If the array can't do without one of them, or another flush failed so that was under way.
-    async fn flush(&self, record: &Record) -> Result<(), VolumeError> {
+    async fn flush(&self) -> Result<(), VolumeError> {
         let flight = self.flushes.begin();
-        let mut pending = record.flush();
+        let mut pending = self.send_flushes();
         let mut lost = Ok(());
         for n in 0.. {
             let Some(failure) = pending.nth_failure(n).await else { break };
             // Who knows no flush has nothing to make stable.
-            if failure.error != OpError::Unsupported {
-                lost = lost.and(self.lose_devices(record, &refusals([&failure]), Operation::Flush));
+            if let Some(id) = failure.kind.member().filter(|_| failure.error != OpError::Unsupported) {
+                lost = lost.and(self.lose_devices(&[(id, failure.error)], Operation::Flush));
             }
         }
         drop(flight);

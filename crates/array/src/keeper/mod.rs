@@ -1,31 +1,31 @@
-//! Keeps the array's state true on disk: dirty before the first write, clean after idle time, failures recorded before
-//! anything relies on them.
+//! Keeps the array's state true on record: dirty before the first write, clean after idle time, failures recorded before
+//! anything relies on them. What the record is, and where, is the [`Ledger`]'s.
 
 mod change;
 mod commit;
 mod flushes;
-mod record;
 mod room;
 mod truth;
-mod update;
+mod turn;
 
 use core::cell::Cell;
 use core::ops::Range;
 use std::rc::{Rc, Weak};
 
 use brindle_io::sync::Event;
-use brindle_io::{Io, OpError};
+use brindle_io::{Io, MemberId, OpClass, OpError, Pending};
 use brindle_volume::VolumeError;
 
+use crate::config::{Access, OpenConfig};
 use crate::events::{Cause, EventKind, Events, Note};
+use crate::ledger::{Failed, Ledger, State};
 use crate::members::{Members, RoleState};
 use change::Changing;
 pub use change::StateChange;
 use flushes::Flushes;
-pub use record::Failed;
-pub(crate) use record::{Keeping, Kept, Record};
 use room::Cramped;
 pub(crate) use truth::{Truth, sync_len};
+use turn::Turns;
 
 /// Whether every byte survives the loss of these roles.
 pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
@@ -34,7 +34,7 @@ pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closed {
     No,
-    /// More is lost than redundancy makes up for. Superblocks stay as they are, so that the array can be assembled
+    /// More is lost than redundancy makes up for. What is on record stays as it is, so that the array can be assembled
     /// once its members are back.
     Broken,
     Stopping,
@@ -42,14 +42,21 @@ enum Closed {
 
 /// What the data path tells the keeper, and must wait for.
 pub(crate) struct Keeper {
-    /// For the task that marks the array clean: it must not keep the array alive.
+    /// For tasks that must not keep the array alive.
     me: Weak<Self>,
+    io: Io,
     members: Rc<Members>,
     can_lose: CanLose,
-    /// `None`: state lives in memory only.
-    record: Option<Record>,
-    /// Redundancy exists, so that dirty and clean mean something.
-    redundant: bool,
+    ledger: Box<dyn Ledger>,
+    config: OpenConfig,
+    /// Redundancy exists, so that dirty and clean mean something, and members may be written to: changes of the state are
+    /// put on record.
+    recorded: bool,
+    /// What is to be on record of the array. `dirty` is this run's: an earlier one's is part of the position.
+    state: Cell<State>,
+    /// What is on record of it, as of the last change that came to its end.
+    on_record: Cell<State>,
+    turns: Turns,
     /// Marked dirty, and open: writes may begin without waiting.
     ready: Cell<bool>,
     closed: Cell<Closed>,
@@ -59,8 +66,8 @@ pub(crate) struct Keeper {
     begun: Cell<u64>,
     /// Windows of a resync under way.
     syncs: Cell<u32>,
-    drained: Option<Event>,
-    /// A member has failed of which superblocks do not say so yet.
+    drained: Event,
+    /// A member has failed of which the record does not say so yet.
     unrecorded: Cell<bool>,
     /// The change to dirty or clean that is being written.
     changing: Cell<Option<StateChange>>,
@@ -76,55 +83,57 @@ pub(crate) struct Syncing<'a>(&'a Keeper);
 impl Drop for Syncing<'_> {
     fn drop(&mut self) {
         self.0.syncs.set(self.0.syncs.get() - 1);
-        self.0.notify_drained();
+        self.0.drained.notify();
     }
 }
 
 impl Keeper {
-    /// A keeper without superblocks: state lives in memory only.
-    pub(crate) fn volatile(io: &Io, members: Rc<Members>, can_lose: CanLose, truth: Truth) -> Self {
-        Self {
+    /// A keeper of what `ledger` has on record. `redundant` says whether there is redundancy, `truth` where it is true.
+    pub(crate) fn new(
+        io: &Io,
+        members: Rc<Members>,
+        can_lose: CanLose,
+        redundant: bool,
+        ledger: Box<dyn Ledger>,
+        truth: Truth,
+        config: OpenConfig,
+    ) -> Rc<Self> {
+        let found = State { dirty: false, resync_offset: ledger.in_doubt() };
+        Rc::new_cyclic(|me| Self {
+            me: me.clone(),
+            io: io.clone(),
             events: Events::new(io),
             flushes: Flushes::new(io),
             cramped: Cramped::default(),
-            me: Weak::new(),
             members,
             can_lose,
-            record: None,
-            redundant: true,
+            recorded: redundant && config.access == Access::ReadWrite,
+            state: Cell::new(found),
+            on_record: Cell::new(found),
+            turns: Turns::new(io),
+            ledger,
+            config,
             ready: Cell::new(false),
             closed: Cell::new(Closed::No),
             stopping: Cell::new(false),
             writes: Cell::new(0),
             begun: Cell::new(0),
             syncs: Cell::new(0),
-            drained: None,
+            drained: Event::new(io),
             unrecorded: Cell::new(false),
             changing: Cell::new(None),
             truth,
-        }
-    }
-
-    /// A keeper of the state in superblocks.
-    pub(crate) fn recorded(
-        io: &Io,
-        members: Rc<Members>,
-        can_lose: CanLose,
-        redundant: bool,
-        record: Record,
-        truth: Truth,
-    ) -> Rc<Self> {
-        Rc::new_cyclic(|me| Self {
-            me: me.clone(),
-            redundant,
-            record: Some(record),
-            drained: Some(Event::new(io)),
-            ..Self::volatile(io, members, can_lose, truth)
         })
     }
 
-    pub(crate) fn record(&self) -> Option<&Record> {
-        self.record.as_ref()
+    /// Where the state is on record.
+    pub(crate) fn ledger(&self) -> &dyn Ledger {
+        &*self.ledger
+    }
+
+    /// Marked dirty by this run, or about to be.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.state.get().dirty
     }
 
     pub(crate) fn flushes(&self) -> &Rc<Flushes> {
@@ -148,21 +157,14 @@ impl Keeper {
 
     /// How messages name the member of a role.
     fn label(&self, role: u16) -> Option<String> {
-        self.members.device(role).map(|device| match &self.record {
-            Some(record) => record.label(device.id),
-            None => device.id.to_string(),
-        })
+        self.members
+            .device(role)
+            .map(|device| self.ledger.label(device.id).unwrap_or_else(|| device.id.to_string()))
     }
 
     /// Remembers that something happened.
     pub(crate) fn note(&self, note: Note) {
-        let at = self.record.as_ref().map_or(0, |record| (record.keeping.wall_clock)());
-        self.events.note(at, note);
-    }
-
-    /// The record, if changes of state are to be written.
-    fn written_record(&self) -> Option<&Record> {
-        self.record.as_ref().filter(|record| self.redundant && record.keeping.writable)
+        self.events.note((self.config.wall_clock)(), note);
     }
 
     /// A write is about to touch members: returns once the array is marked dirty. Each success is matched by one
@@ -172,6 +174,7 @@ impl Keeper {
         while !self.ready.get() {
             self.make_ready().await?;
         }
+        debug_assert!(!self.recorded || self.on_record.get().dirty, "dirty is not on record");
         self.writes.set(self.writes.get() + 1);
         self.begun.set(self.begun.get() + 1);
         Ok(())
@@ -183,44 +186,35 @@ impl Keeper {
         let left = self.writes.get() - 1;
         self.writes.set(left);
         if left == 0 && self.closed.get() != Closed::No {
-            self.notify_drained();
-        }
-    }
-
-    fn notify_drained(&self) {
-        if let Some(drained) = &self.drained {
-            drained.notify();
+            self.drained.notify();
         }
     }
 
     #[cold]
     async fn make_ready(&self) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
-        if self.written_record().is_none() {
+        if !self.recorded {
             self.ready.set(true);
             return Ok(());
         }
-        self.change(async |keeper, record| keeper.mark_dirty(record).await).await
+        self.change(async |keeper| keeper.mark_dirty().await).await
     }
 
-    /// Carries out a change of the superblocks with the turn, in a task of its own: once begun it is written to its
-    /// end, whatever becomes of who waits. Until then the devices own the superblocks' buffers, and a later change
-    /// must not overtake it. Without superblocks there is nothing to change.
+    /// Carries out a change of the record with the turn, in a task of its own: once begun it is written to its
+    /// end, whatever becomes of who waits. Until then the devices own the record's buffers, and a later change
+    /// must not overtake it. Where nothing is put on record there is nothing to change.
     fn change<T, W>(&self, work: W) -> impl Future<Output = Result<T, VolumeError>> + use<T, W>
     where
         T: Default + 'static,
-        W: AsyncFnOnce(&Self, &Record) -> Result<T, VolumeError> + 'static,
+        W: AsyncFnOnce(&Self) -> Result<T, VolumeError> + 'static,
     {
-        let begin = || {
-            let me = self.me.upgrade()?;
-            let io = me.written_record()?.io.clone();
-            Some(io.spawn(async move {
-                let Some(record) = me.written_record() else { return Ok(T::default()) };
-                let _turn = record.turn().await;
-                work(&me, record).await
-            }))
-        };
-        let task = begin();
+        let me = self.me.upgrade().filter(|me| me.recorded);
+        let task = me.map(|me| {
+            self.io.spawn(async move {
+                let _turn = me.turns.turn().await;
+                work(&me).await
+            })
+        });
         async move {
             match task {
                 Some(task) => task.await,
@@ -230,17 +224,17 @@ impl Keeper {
     }
 
     /// Whoever calls has the turn.
-    async fn mark_dirty(&self, record: &Record) -> Result<(), VolumeError> {
+    async fn mark_dirty(&self) -> Result<(), VolumeError> {
         if self.ready.get() {
             return Ok(());
         }
         self.refuse_if_closed()?;
         let _changing = Changing::begin(&self.changing, StateChange::Dirty);
         // Written even if the last run left the array dirty: the failed and the missing must be recorded.
-        record.dirty.set(true);
-        self.commit(record).await?;
+        self.state.set(State { dirty: true, ..self.state.get() });
+        self.commit().await?;
         self.ready.set(self.closed.get() == Closed::No);
-        drop(record.io.spawn(clean_when_idle(self.me.clone(), record.io.clone(), record.keeping.idle)));
+        drop(self.io.spawn(clean_when_idle(self.me.clone(), self.io.clone(), self.config.idle)));
         Ok(())
     }
 
@@ -252,8 +246,8 @@ impl Keeper {
         }
     }
 
-    /// A member failed: from now on it is out of use. The future is done once that is recorded in the surviving
-    /// superblocks, so that a write which relies on its absence may be acknowledged; it need not be awaited for that.
+    /// A member failed: from now on it is out of use. The future is done once that is recorded on the surviving
+    /// devices, so that a write which relies on its absence may be acknowledged; it need not be awaited for that.
     ///
     /// # Errors
     /// [`VolumeError::TooManyLost`] if the array can't live without it: then nothing is recorded, and the array takes
@@ -277,11 +271,7 @@ impl Keeper {
     /// If it could not be recorded; or if the array can't live without a member that failed.
     pub(crate) fn failures_recorded(&self) -> impl Future<Output = Result<(), VolumeError>> + use<> {
         let change = self.unrecorded.get().then(|| {
-            self.change(
-                async |keeper, record| {
-                    if keeper.unrecorded.get() { keeper.commit(record).await } else { Ok(()) }
-                },
-            )
+            self.change(async |keeper| if keeper.unrecorded.get() { keeper.commit().await } else { Ok(()) })
         });
         let me = self.me.clone();
         async move {
@@ -310,17 +300,22 @@ impl Keeper {
         for &(role, why) in members {
             self.members.fail(role);
             self.note_member(role, EventKind::MemberFailed, why, None);
-            if let Some(record) = &self.record {
-                record.disown(role, why);
+            if let Some(device) = self.members.device(role) {
+                self.lose_device(device.id, why);
             }
         }
-        self.unrecorded.set(self.written_record().is_some());
+        self.unrecorded.set(self.recorded);
         Ok(())
     }
 
-    /// The array can't live without members that failed. Arrays in memory go on: they have nothing to keep true.
+    /// A device is out of use, whatever it was in the array.
+    fn lose_device(&self, id: MemberId, cause: Cause) {
+        self.ledger.lose(id, Failed { cause, at: (self.config.wall_clock)() });
+    }
+
+    /// The array can't live without members that failed.
     fn close_broken(&self, members: &[(u16, Cause)]) {
-        if self.record.is_none() || self.is_broken() {
+        if self.is_broken() {
             return;
         }
         self.closed.set(Closed::Broken);
@@ -367,10 +362,13 @@ impl Keeper {
 
     /// Records how far redundancy is known true, unless the array is dirty: then that happens when it is marked clean.
     pub(crate) async fn save_position(&self) -> Result<(), VolumeError> {
-        self.change(async move |keeper, record| {
-            let position = keeper.resync_offset();
-            let nothing_new = record.resync.get() == position;
-            if record.dirty.get() || nothing_new { Ok(()) } else { keeper.settle(record, position).await }
+        self.change(async |keeper| {
+            let (state, position) = (keeper.state.get(), keeper.resync_offset());
+            if state.dirty || state.resync_offset == position {
+                Ok(())
+            } else {
+                keeper.settle(position).await
+            }
         })
         .await
     }
@@ -387,19 +385,16 @@ impl Keeper {
             self.closed.set(Closed::Stopping);
         }
         self.ready.set(false);
-        let Some(record) = self.record() else { return Ok(()) };
-        if let Some(drained) = &self.drained {
-            let empty = || self.writes.get() == 0 && self.syncs.get() == 0;
-            drained.until(|| empty().then_some(())).await;
-        }
-        if !record.keeping.writable {
+        let empty = || self.writes.get() == 0 && self.syncs.get() == 0;
+        self.drained.until(|| empty().then_some(())).await;
+        if self.config.access == Access::ReadOnly {
             return Ok(());
         }
-        if self.redundant && self.change(async |keeper, record| keeper.end_record(record).await).await? {
+        if self.recorded && self.change(async |keeper| keeper.end_record().await).await? {
             return Ok(());
         }
         let flight = self.flushes.begin();
-        let done = record.flush().await;
+        let done = self.send_flushes().await;
         drop(flight);
         let others = self.flushes.others_landed().await;
         if self.is_broken() {
@@ -425,6 +420,16 @@ impl Keeper {
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Sends flushes to all members in use.
+    fn send_flushes(&self) -> Pending {
+        let mut group = self.io.group_of(OpClass::Metadata);
+        for device in (0..self.members.len()).filter_map(|role| self.members.writable(role)) {
+            group.flush(device.id);
+        }
+        let patience = self.config.patience.flush;
+        group.submit_by(self.io.now().after(patience).after(patience))
     }
 
     /// The change of the state on disk that is being written, if one is; of several the failure.
@@ -458,7 +463,7 @@ async fn clean_when_idle(keeper: Weak<Keeper>, io: Io, idle: brindle_io::Duratio
             return;
         }
         // An error has closed the array: there is nothing left to do, and nobody to tell.
-        let marked = keeper.change(async |keeper, record| keeper.mark_clean(record).await).await;
+        let marked = keeper.change(async |keeper| keeper.mark_clean().await).await;
         if marked.unwrap_or(true) {
             return;
         }

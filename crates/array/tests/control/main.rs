@@ -16,6 +16,7 @@ mod full;
 mod held;
 mod hostile;
 mod journal;
+mod ledger;
 mod life;
 mod mdadm;
 mod nested;

@@ -1,5 +1,5 @@
 //! How superblocks are written: laggards first, in batches where a cut could tear them. The rules stand at the head of
-//! `record.rs`.
+//! the module.
 
 use core::mem;
 
@@ -8,8 +8,9 @@ use brindle_format::md::{DeviceRole, Timestamp, Version};
 use brindle_io::sync::join_all;
 use brindle_io::{MemberId, OpClass, OpError};
 
-use super::record::{Kept, Record, refusals};
+use super::{Kept, Superblocks};
 use crate::assembly::Recorded;
+use crate::ledger::{Bears, Ledger, Refusals, State};
 
 /// Entries of the table of roles that stand in the first sector of a 1.x superblock.
 const IN_FIRST_SECTOR: usize = 128;
@@ -23,40 +24,21 @@ struct Update {
     spans: bool,
 }
 
-impl Record {
-    /// Writes what is wanted to every living device, with the next event count, to stable storage. Of roles beyond the
-    /// first sector of a superblock one changes at a time: [`Record::is_settled`] tells whether more is to be written.
-    ///
-    /// `bears` says whether the array could do without the superblocks of these roles too. Returns the devices that
-    /// refused. Only whoever has the turn may call it, and only when nobody lags.
-    pub(super) async fn update(&self, bears: impl Fn(&[u16]) -> bool) -> Vec<(MemberId, OpError)> {
+impl Superblocks {
+    /// Writes `state` to every living device, with the next event count, to stable storage. Of roles beyond the
+    /// first sector of a superblock one changes at a time: [`Ledger::is_settled`] tells whether more is to be written.
+    pub(super) async fn update(&self, state: State, bears: Bears<'_>) -> Refusals {
         debug_assert!(self.laggards().is_empty(), "laggards are brought up in a step of their own");
         self.events.set(self.events.get() + 1);
-        *self.recorded.borrow_mut() = Recorded {
-            roles: self.next_roles(),
-            resync_offset: if self.dirty.get() { Some(0) } else { self.resync.get() },
-            updated: self.time(),
-        };
-        let living = |device: &Kept| device.alive;
-        self.put(living, bears).await
+        *self.recorded.borrow_mut() =
+            Recorded { roles: self.next_roles(), resync_offset: state.in_doubt(), updated: self.time() };
+        self.put(|device| device.alive, bears).await
     }
 
-    /// Gives laggards the present state, with the present event count. As [`Record::update`] otherwise.
-    pub(super) async fn bring_up(&self, bears: impl Fn(&[u16]) -> bool) -> Vec<(MemberId, OpError)> {
+    /// Gives laggards the present state, with the present event count. As [`Superblocks::update`] otherwise.
+    pub(super) async fn update_laggards(&self, bears: Bears<'_>) -> Refusals {
         let count = self.events.get();
         self.put(|device| device.lags(count), bears).await
-    }
-
-    /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
-    /// none, whatever its count; spares may lag.
-    pub(super) fn laggards(&self) -> Vec<MemberId> {
-        let count = self.events.get();
-        self.devices.borrow().iter().filter(|d| d.lags(count)).map(|d| d.id).collect()
-    }
-
-    /// Some member's superblock was torn by a crash.
-    pub(super) fn any_torn(&self) -> bool {
-        self.devices.borrow().iter().any(|d| d.alive && d.count.is_none())
     }
 
     /// The roles that the next update records.
@@ -78,11 +60,7 @@ impl Record {
     }
 
     /// Writes the recorded state to the devices that `which` names.
-    async fn put(
-        &self,
-        which: impl Fn(&Kept) -> bool,
-        bears: impl Fn(&[u16]) -> bool,
-    ) -> Vec<(MemberId, OpError)> {
+    async fn put(&self, which: impl Fn(&Kept) -> bool, bears: Bears<'_>) -> Refusals {
         debug_assert!(self.sound(), "{}", self.identity.uuid);
         let mut failed = self.shorter(&which).await;
         let shorter: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
@@ -96,10 +74,10 @@ impl Record {
 
     /// Devices that are shorter than they were when they were opened. A superblock at its end would make such a file as
     /// long again, with a hole where its data were.
-    async fn shorter(&self, which: impl Fn(&Kept) -> bool) -> Vec<(MemberId, OpError)> {
+    async fn shorter(&self, which: impl Fn(&Kept) -> bool) -> Refusals {
         let ids: Vec<MemberId> =
             self.devices.borrow().iter().filter(|device| which(device)).map(|device| device.id).collect();
-        let until = self.latest(self.keeping.patience.answer);
+        let until = self.latest(self.patience.answer);
         let probes = join_all(ids.iter().map(|&id| self.io.probe(id, until))).await;
         let known = |id| self.io.member_info(id).map_or(0, |info| info.size);
         let shorter =
@@ -107,7 +85,7 @@ impl Record {
         shorter.map(|(id, _)| (id, OpError::Truncated)).collect()
     }
 
-    fn encode(&self, which: impl Fn(&Kept) -> bool, failed: &mut Vec<(MemberId, OpError)>) -> Vec<Update> {
+    fn encode(&self, which: impl Fn(&Kept) -> bool, failed: &mut Refusals) -> Vec<Update> {
         let mut updates = Vec::new();
         for (at, device) in self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| which(d)) {
             self.bring_up_to_date(device);
@@ -143,11 +121,11 @@ impl Record {
             Version::V0_90(_) => u32::MAX.into(),
             _ => (1 << 40) - 1,
         };
-        Timestamp { seconds: (self.keeping.wall_clock)().min(most), micros: 0 }
+        Timestamp { seconds: (self.wall_clock)().min(most), micros: 0 }
     }
 
     /// Writes encoded superblocks at the same time, but for those of devices that have failed since.
-    async fn put_batch(&self, batch: &[Update]) -> Vec<(MemberId, OpError)> {
+    async fn put_batch(&self, batch: &[Update]) -> Refusals {
         let mut group = self.io.group_of(OpClass::Metadata);
         let mut sent = Vec::new();
         for update in batch {
@@ -157,8 +135,12 @@ impl Record {
             group.write(device.id, device.super_offset, &buf.all(), true);
             sent.push(update.device);
         }
-        let outcome = group.submit_by(self.latest(self.keeping.patience.answer)).await;
-        let failed = refusals(outcome.failures());
+        let outcome = group.submit_by(self.latest(self.patience.answer)).await;
+        let failed: Refusals = outcome
+            .failures()
+            .iter()
+            .filter_map(|failure| Some((failure.kind.member()?, failure.error)))
+            .collect();
         let mut devices = self.devices.borrow_mut();
         for at in sent {
             let Some(device) = devices.get_mut(at) else { continue };
@@ -171,7 +153,7 @@ impl Record {
         failed
     }
 
-    /// What can be seen here of the rules at the head of `record.rs`.
+    /// What can be seen here of the rules at the head of the module.
     fn sound(&self) -> bool {
         let events = self.events.get();
         let roles = &self.recorded.borrow().roles;
@@ -184,16 +166,9 @@ impl Record {
     }
 }
 
-impl Kept {
-    /// A living member whose superblock is torn or not of the present count.
-    fn lags(&self, events: u64) -> bool {
-        self.alive && self.role().is_some() && self.count.is_none_or(|count| count < events)
-    }
-}
-
 /// Superblocks that may be in flight at the same time: all of those that a cut leaves old or new, and of the others as
 /// many as the array could do without.
-fn batches(updates: Vec<Update>, bears: impl Fn(&[u16]) -> bool) -> Vec<Vec<Update>> {
+fn batches(updates: Vec<Update>, bears: Bears<'_>) -> Vec<Vec<Update>> {
     let (spanning, whole): (Vec<Update>, Vec<Update>) = updates.into_iter().partition(|update| update.spans);
     let mut batches = vec![whole];
     let mut batch: Vec<Update> = Vec::new();
@@ -218,7 +193,7 @@ mod tests {
         let update = |device: usize, spans| Update { device, role: Some(device as u16), spans };
         let sizes = |spans: &[bool], most: usize| {
             let updates = spans.iter().enumerate().map(|(device, &spans)| update(device, spans)).collect();
-            batches(updates, |roles| roles.len() <= most).iter().map(Vec::len).collect::<Vec<_>>()
+            batches(updates, &|roles| roles.len() <= most).iter().map(Vec::len).collect::<Vec<_>>()
         };
         assert_eq!(sizes(&[false; 5], 0), [5], "old or new: no order is needed");
         assert_eq!(sizes(&[true; 5], 2), [2, 2, 1]);

@@ -1,0 +1,266 @@
+//! md's superblocks as a ledger: in memory, and written to the members of a running array.
+//!
+//! What must hold beside what holds of every [`Ledger`], for a crash at any moment and another while that one is being
+//! recovered from ([`Superblocks::sound`] asserts at each change what of it can be seen here):
+//!
+//! 1. The event count grows by one with each update, and an update begins only when every living member has a whole
+//!    superblock of the present count. Whoever lags after a crash is brought up first, in a step of its own. So the
+//!    counts of living members never differ by more than one, which md and this program take for a crash in an update.
+//! 2. Two superblocks of one count say the same of the array, the time of the update included: laggards are given what is
+//!    recorded, not what is wanted.
+//! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
+//!    on its absence, the count of all living members is two ahead of any that it may have, and was raised in two steps.
+//! 4. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
+//!    changes beyond the first sector, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
+//!    and such ones are never in flight on more members than the array can lose.
+
+mod update;
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_format::md::{DeviceRole, EncodeError, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
+
+use super::{Bears, Description, Failed, KnownDevice, Ledger, Recording, State};
+use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
+use crate::config::{Access, OpenConfig};
+use crate::patience::Patience;
+
+/// A device of the array, whatever it is in it.
+struct Kept {
+    label: String,
+    id: MemberId,
+    usage: DeviceUse,
+    /// Its superblock is kept up to date: it has not failed, and was not left out.
+    alive: bool,
+    /// Why it is not, if it failed in this run.
+    failure: Option<Failed>,
+    superblock: Superblock,
+    super_offset: u64,
+    /// What stands on the device, as far as is known.
+    image: Box<[u8; SUPERBLOCK_BYTES]>,
+    /// The event count that stands there, if the superblock there is whole.
+    count: Option<u64>,
+    buf: Option<Buf>,
+}
+
+impl Kept {
+    /// The role that it fills.
+    fn role(&self) -> Option<u16> {
+        match self.usage {
+            DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(role),
+            _ => None,
+        }
+    }
+
+    /// A living member whose superblock is torn or not of the present count.
+    fn lags(&self, events: u64) -> bool {
+        self.alive && self.role().is_some() && self.count.is_none_or(|count| count < events)
+    }
+
+    fn known(&self) -> KnownDevice {
+        KnownDevice { label: self.label.clone(), id: self.id, usage: self.usage, failure: self.failure }
+    }
+}
+
+/// What the array is, as far as it never changes while it runs.
+struct Identity {
+    uuid: Uuid,
+    name: String,
+    version: Version,
+    component_size: u64,
+    limits: Vec<Limitation>,
+}
+
+/// The superblocks of a running array. What they are to say next of its devices stands in `roles`.
+pub(crate) struct Superblocks {
+    io: Io,
+    identity: Identity,
+    /// Seconds since 1970.
+    wall_clock: Rc<dyn Fn() -> u64>,
+    /// How long devices may take.
+    patience: Patience,
+    devices: RefCell<Vec<Kept>>,
+    events: Cell<u64>,
+    /// What superblocks of the present count say.
+    recorded: RefCell<Recorded>,
+    /// Role of every device by number.
+    roles: RefCell<Vec<DeviceRole>>,
+    /// The highest count that a device may have which was taken out of use last.
+    left_behind: Cell<Option<u64>>,
+    /// See [`Ledger::in_doubt`].
+    in_doubt: Option<u64>,
+}
+
+impl Superblocks {
+    /// Those of an assembly, whose devices the reactor knows by `ids`.
+    pub(crate) fn new(io: &Io, assembly: Assembly, ids: &[MemberId], config: &OpenConfig) -> Self {
+        let writable = config.access == Access::ReadWrite;
+        let pool = writable.then(|| io.pool(ids.len().max(1) * SUPERBLOCK_BYTES));
+        let behind = left_behind(&assembly);
+        let devices = assembly.devices.into_iter().zip(ids);
+        let superblocks = Self {
+            io: io.clone(),
+            identity: Identity {
+                uuid: assembly.uuid,
+                name: assembly.name,
+                version: assembly.version,
+                component_size: assembly.component_size,
+                limits: assembly.limits,
+            },
+            wall_clock: Rc::clone(&config.wall_clock),
+            patience: config.patience,
+            devices: RefCell::new(devices.map(|(device, &id)| keep(device, id, pool.as_ref())).collect()),
+            events: Cell::new(assembly.events),
+            roles: RefCell::new(assembly.recorded.roles.clone()),
+            left_behind: Cell::new(behind),
+            in_doubt: assembly.resync_offset,
+            recorded: RefCell::new(assembly.recorded),
+        };
+        superblocks.disown_absent();
+        superblocks
+    }
+
+    /// Marks the roles of devices that are not here as failed, to be written with the next change.
+    fn disown_absent(&self) {
+        let devices = self.devices.borrow();
+        let mut here: Vec<u32> =
+            devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
+        here.sort_unstable();
+        for (number, role) in (0u32..).zip(self.roles.borrow_mut().iter_mut()) {
+            if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
+                *role = DeviceRole::Faulty;
+                self.left_behind.set(Some(self.events.get()));
+            }
+        }
+    }
+
+    /// Some device that is out of use may be but one change behind. md takes it for a member in sync then when it comes
+    /// back, whatever the others say of it: with 0.90 always, with 1.x up to Linux 6.7 (`super_90_validate` and
+    /// `super_1_validate` in `md.c`).
+    ///
+    /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
+    fn must_move_on(&self) -> bool {
+        self.left_behind.get().is_some_and(|count| self.events.get() < count.saturating_add(2))
+    }
+
+    /// Where superblocks say that redundancy stops being known true, if that was overruled by force, and as long as
+    /// this run has not recorded otherwise.
+    fn forced_offset(&self) -> Option<u64> {
+        let forced = self.identity.limits.iter().find_map(Limitation::forced_from)?;
+        let untouched = self.recorded.borrow().resync_offset == Some(forced);
+        untouched.then_some(forced)
+    }
+
+    /// When to give up on devices that [`crate::patience`] does not look at: spares.
+    fn latest(&self, patience: Duration) -> Instant {
+        self.io.now().after(patience).after(patience)
+    }
+
+    /// Whether each superblock can be written as it is.
+    pub(crate) fn check(&self) -> Result<(), (String, EncodeError)> {
+        let mut block = [0; SUPERBLOCK_BYTES];
+        for device in self.devices.borrow().iter().filter(|d| d.alive) {
+            device.superblock.encode(&mut block).map_err(|why| (device.label.clone(), why))?;
+        }
+        Ok(())
+    }
+}
+
+impl Ledger for Superblocks {
+    fn in_doubt(&self) -> Option<u64> {
+        self.in_doubt
+    }
+
+    fn record<'a>(&'a self, state: State, bears: Bears<'a>) -> Recording<'a> {
+        Box::pin(self.update(state, bears))
+    }
+
+    fn is_settled(&self) -> bool {
+        !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
+    }
+
+    fn lose(&self, id: MemberId, failed: Failed) {
+        let mut devices = self.devices.borrow_mut();
+        let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return };
+        device.alive = false;
+        device.failure = Some(failed);
+        // Spares and others that fill no role are left out of what is written, no more.
+        if device.role().is_none() {
+            return;
+        }
+        // It may yet get the state that is being written now.
+        self.left_behind.set(Some(self.events.get()));
+        let mut roles = self.roles.borrow_mut();
+        if let Some(entry) = roles.get_mut(device.superblock.device_number as usize) {
+            *entry = DeviceRole::Faulty;
+        }
+    }
+
+    /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
+    /// none, whatever its count; spares may lag.
+    fn laggards(&self) -> Vec<MemberId> {
+        let count = self.events.get();
+        self.devices.borrow().iter().filter(|d| d.lags(count)).map(|d| d.id).collect()
+    }
+
+    fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
+        Box::pin(self.update_laggards(bears))
+    }
+
+    fn any_torn(&self) -> bool {
+        self.devices.borrow().iter().any(|d| d.alive && d.count.is_none())
+    }
+
+    fn is_lent(&self) -> bool {
+        let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
+        self.devices.borrow().iter().any(lent)
+    }
+
+    fn label(&self, id: MemberId) -> Option<String> {
+        let devices = self.devices.borrow();
+        devices.iter().find(|d| d.id == id).map(|device| device.label.clone())
+    }
+
+    fn describe(&self) -> Description {
+        let identity = &self.identity;
+        Description {
+            uuid: identity.uuid,
+            name: identity.name.clone(),
+            version: Some(identity.version),
+            component_size: identity.component_size,
+            events: self.events.get(),
+            forced_offset: self.forced_offset(),
+            limits: identity.limits.clone(),
+            devices: self.devices.borrow().iter().map(Kept::known).collect(),
+        }
+    }
+}
+
+fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
+    let alive = !matches!(device.usage, DeviceUse::LeftOut { .. });
+    Kept {
+        label: device.label,
+        id,
+        usage: device.usage,
+        alive,
+        failure: None,
+        image: Box::new(*device.superblock.bytes()),
+        count: (!device.torn).then_some(device.superblock.events),
+        superblock: device.superblock,
+        super_offset: device.super_offset,
+        buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
+    }
+}
+
+/// The highest count of a device that is here but out of use, where that could be taken for one in sync; and the
+/// present one, if a torn superblock has it alone: whoever is not here may have what that one was to say.
+fn left_behind(assembly: &Assembly) -> Option<u64> {
+    let counts = assembly.devices.iter().filter_map(|device| match device.usage {
+        DeviceUse::LeftOut { .. } => Some(device.superblock.events),
+        _ if device.torn => Some(device.superblock.events),
+        _ => None,
+    });
+    counts.max().map(|count| count.min(assembly.events))
+}

@@ -1,0 +1,180 @@
+//! Where an array's state is on record, beyond this run: what the keeper asks of it, whatever the format.
+//!
+//! What the state is (dirty, how far redundancy is true, which members have failed) and when it changes is the keeper's, and
+//! the same for every ledger. A ledger puts that on devices and finds it there again.
+
+mod md;
+mod nothing;
+
+use core::pin::Pin;
+
+use brindle_format::md::{Uuid, Version};
+use brindle_io::{MemberId, OpError};
+
+use crate::assembly::{DeviceUse, Limitation};
+use crate::events::Cause;
+
+pub(crate) use md::Superblocks;
+pub use nothing::Nothing;
+
+/// What is on record of an array, beside the fate of its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Writes may be under way: nothing is known of redundancy.
+    pub dirty: bool,
+    /// Where redundancy stops being known true if the array is not dirty, as
+    /// [`Array::sync_len`](crate::Array::sync_len) counts; `None`: it is true everywhere.
+    pub resync_offset: Option<u64>,
+}
+
+impl State {
+    /// From where on redundancy is in doubt for whoever finds this on record; `None`: it is true everywhere.
+    pub fn in_doubt(&self) -> Option<u64> {
+        if self.dirty { Some(0) } else { self.resync_offset }
+    }
+}
+
+/// Why and when a device failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Why.
+    pub cause: Cause,
+    /// Seconds since 1970.
+    pub at: u64,
+}
+
+/// A device that a ledger knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownDevice {
+    /// How messages name it.
+    pub label: String,
+    /// The reactor's number.
+    pub id: MemberId,
+    /// What it is in the array.
+    pub usage: DeviceUse,
+    /// Why and when it was lost, if it was in this run.
+    pub failure: Option<Failed>,
+}
+
+/// What a ledger tells of the array, for whoever looks at it. Sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The array's identity.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Version of md's metadata, if that is what the ledger is.
+    pub version: Option<Version>,
+    /// Bytes used of each member; 0 where that is not on record.
+    pub component_size: u64,
+    /// How often the record has changed, as the format counts.
+    pub events: u64,
+    /// From where on the record says that redundancy is in doubt, where that was overruled by force.
+    pub forced_offset: Option<u64>,
+    /// What keeps the array from being written to, or makes its content less certain.
+    pub limits: Vec<Limitation>,
+    /// The devices, in the order in which they were given.
+    pub devices: Vec<KnownDevice>,
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        Self {
+            uuid: Uuid::nil(),
+            name: String::new(),
+            version: None,
+            component_size: 0,
+            events: 0,
+            forced_offset: None,
+            limits: Vec::new(),
+            devices: Vec::new(),
+        }
+    }
+}
+
+/// Whether the array could do without the records of the members of these roles, too.
+pub type Bears<'a> = &'a dyn Fn(&[u16]) -> bool;
+
+/// Devices that did not take what was to be put on record, and why.
+pub type Refusals = Vec<(MemberId, OpError)>;
+
+/// A record being put on devices; it ends when all have answered or been given up.
+pub type Recording<'a> = Pin<Box<dyn Future<Output = Refusals> + 'a>>;
+
+/// Keeps what must be known of an array when it is opened again. Nothing of it is asked by requests on their way.
+///
+/// The keeper promises:
+///
+/// 1. It awaits one recording of the array before it begins another, and drives each to its end.
+/// 2. It asks for [`Ledger::record`] only when no device [lags](Ledger::laggards), nor has a record
+///    [in flight](Ledger::is_lent) that was given up.
+/// 3. No member is written to before `dirty` is on record. What is not dirty is recorded when no write is under way, and
+///    all members in use have been flushed since the last: what the record says is true of stable storage.
+/// 4. A device is [lost](Ledger::lose) before anything relies on its absence, and never comes back in this run. Whoever
+///    relies on it is told of success only after a recording that came to its end without refusals, after which the ledger
+///    was [settled](Ledger::is_settled).
+/// 5. A member that refuses a record is lost; if the array can't do without it, the array is broken and nothing more is
+///    recorded.
+///
+/// A ledger promises:
+///
+/// 6. A recording that ends without refusals is on stable storage. Whoever opens the array from any set of devices that the
+///    array can do with finds it, or a later one.
+/// 7. While a recording is under way, and when the power goes in it, they find what was on record before or what was to be.
+///    Once something has been found, it must not be lost again with the device on which it was found: such devices
+///    as have it not [lag](Ledger::laggards).
+/// 8. A device that was lost is not written to again, also not by a recording under way that has not reached it yet.
+/// 9. Once a record that calls a device lost is settled, whoever opens the array with that device among others does not take
+///    it for a member, whatever its own record says.
+///
+/// The keeper asserts what it can see of this; a ledger asserts its own rules at each change.
+pub trait Ledger {
+    /// From where on redundancy was in doubt when the ledger was opened, counted as
+    /// [`Array::sync_len`](crate::Array::sync_len) does; `None`: it was true everywhere.
+    fn in_doubt(&self) -> Option<u64>;
+
+    /// Puts `state`, and who is lost, on the devices.
+    fn record<'a>(&'a self, state: State, bears: Bears<'a>) -> Recording<'a>;
+
+    /// All that was to be recorded is, who is lost included.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// A device is out of use from now on. The next record says so, on the others. A device that is not known, or lost
+    /// already, changes nothing.
+    fn lose(&self, device: MemberId, failed: Failed);
+
+    /// Devices in use that lack what others have on record, since the power went in between.
+    fn laggards(&self) -> Vec<MemberId> {
+        Vec::new()
+    }
+
+    /// Gives laggards what the others have on record.
+    fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
+        let _ = bears;
+        Box::pin(core::future::ready(Refusals::new()))
+    }
+
+    /// The record of some device in use was torn when the ledger was opened, and has not been made whole since. What it was
+    /// to say may stand on a device that is not here.
+    fn any_torn(&self) -> bool {
+        false
+    }
+
+    /// A record that was given up may still land on a device in use.
+    fn is_lent(&self) -> bool {
+        false
+    }
+
+    /// How messages name a device; `None` if it is not known.
+    fn label(&self, device: MemberId) -> Option<String> {
+        let _ = device;
+        None
+    }
+
+    /// What is known of the array.
+    fn describe(&self) -> Description {
+        Description::default()
+    }
+}
