@@ -21,13 +21,9 @@ step() {
     fi
 }
 
-# A test that waits for an emulated machine leaves a processor idle every now and then: one more than there are keeps all
-# of them busy.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
-
 step scripts/install-test-deps.sh
 step make --no-print-directory lint
-step cargo test --workspace --no-fail-fast
+step scripts/cargo-tests
 step scripts/test-neon
 
 # One line for all: tests by the count of their runner, skips by the line with which each tells its reason.
