@@ -2,7 +2,7 @@
 
 use brindle_array::assembly::Candidate;
 use brindle_format::md::probe_offsets;
-use brindle_format::signature::{self, Found, Window};
+use brindle_format::signature::{self, Found, Sample};
 use brindle_io::MemberInfo;
 use brindle_io::device::Device;
 
@@ -43,10 +43,10 @@ pub(crate) fn look(
     let places = signature::needed(size).into_iter();
     let read: Vec<(u64, Vec<u8>)> =
         places.map(|(offset, len)| Ok((offset, read(offset, len)?))).collect::<Result<_, Failure>>()?;
-    let windows: Vec<Window<'_>> =
-        read.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
-    let blank = windows.iter().all(|window| window.bytes.iter().all(|byte| *byte == 0));
-    Ok(Look { found: signature::detect(size, &windows), blank })
+    let samples: Vec<Sample<'_>> =
+        read.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
+    let blank = samples.iter().all(|sample| sample.bytes.iter().all(|byte| *byte == 0));
+    Ok(Look { found: signature::detect(size, &samples), blank })
 }
 
 /// Reads what can be read of a device that is going bad.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use brindle_format::md::{DeviceRole, Superblock, Uuid, Version};
-use brindle_format::signature::{Found, Signature, Window, detect, needed};
+use brindle_format::signature::{Found, Sample, Signature, detect, needed};
 use brindle_testkit::skip::{find, or_skip};
 use proptest::prelude::*;
 
@@ -26,9 +26,9 @@ fn detect_with(device_bytes: u64, mut read: impl FnMut(u64, &mut [u8])) -> Vec<F
         read(offset, &mut bytes);
         parts.push((offset, bytes));
     }
-    let windows: Vec<Window<'_>> =
-        parts.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
-    detect(device_bytes, &windows)
+    let samples: Vec<Sample<'_>> =
+        parts.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
+    detect(device_bytes, &samples)
 }
 
 fn detect_file(path: &Path) -> Vec<Found> {
@@ -396,8 +396,8 @@ proptest! {
         let label = b"LABELONE\0\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xffLVM2 001";
         detect_blocks(device_bytes, &blocks);
         detect_blocks(device_bytes, &[(0, label)]);
-        // A window shorter than was asked for, or elsewhere.
-        let windows = [Window { offset, bytes: &bytes[..bytes.len().min(cut)] }];
-        detect(device_bytes, &windows);
+        // A sample shorter than was asked for, or elsewhere.
+        let samples = [Sample { offset, bytes: &bytes[..bytes.len().min(cut)] }];
+        detect(device_bytes, &samples);
     }
 }

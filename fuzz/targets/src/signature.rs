@@ -2,7 +2,7 @@
 //! patches on zeroes: place (1: which window, from its start or its end), offset (4), length (1), bytes.
 
 use brindle_format::md::{SUPERBLOCK_BYTES, Version};
-use brindle_format::signature::{self, Window};
+use brindle_format::signature::{self, Sample};
 
 use crate::checksum;
 use crate::feed::Feed;
@@ -24,8 +24,8 @@ pub fn run(data: &[u8]) {
     for (_, bytes) in &mut windows {
         bytes.truncate(bytes.len().saturating_sub(cut));
     }
-    let windows: Vec<Window<'_>> =
-        windows.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
+    let windows: Vec<Sample<'_>> =
+        windows.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
     let found = signature::detect(size, &windows);
     assert!(found.iter().all(|found| found.offset < size), "a signature beyond the device: {found:?}");
     assert!(found.is_sorted_by_key(|found| found.offset) && found.len() < 100);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use brindle_format::md::defaults::{self, Consistency};
 use brindle_format::md::{DeviceRole, Features, Superblock, Uuid, Version, probe_offsets, split_name};
-use brindle_format::signature::{Signature, Window, detect, needed};
+use brindle_format::signature::{Sample, Signature, detect, needed};
 use brindle_tests::golden::{self, Made, Recipe};
 use brindle_tests::tools::or_skip;
 
@@ -110,8 +110,8 @@ fn members_of_md_are_recognised() {
         let size = file.metadata().unwrap().len();
         let parts: Vec<(u64, Vec<u8>)> =
             needed(size).into_iter().map(|(offset, len)| (offset, read(&file, offset, len))).collect();
-        let windows: Vec<Window<'_>> =
-            parts.iter().map(|(offset, bytes)| Window { offset: *offset, bytes }).collect();
+        let windows: Vec<Sample<'_>> =
+            parts.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
         let md: Vec<_> =
             detect(size, &windows).into_iter().filter(|f| f.signature == Signature::MdRaid).collect();
         assert_eq!(md.len(), 1, "{}: {md:?}", path.display());

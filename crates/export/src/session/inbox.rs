@@ -22,8 +22,8 @@ impl Inbox {
     }
 
     /// The bytes that are there, as a guard: dereference and take `[..len]` of it.
-    pub(crate) fn bytes(&self) -> Window<'_> {
-        Window { bytes: self.buf.bytes(), start: self.start, end: self.end }
+    pub(crate) fn bytes(&self) -> Peeked<'_> {
+        Peeked { bytes: self.buf.bytes(), start: self.start, end: self.end }
     }
 
     /// The first bytes, if there are as many.
@@ -62,13 +62,13 @@ impl Inbox {
 }
 
 /// A look at an inbox's bytes.
-pub(crate) struct Window<'a> {
+pub(crate) struct Peeked<'a> {
     bytes: Bytes<'a>,
     start: usize,
     end: usize,
 }
 
-impl core::ops::Deref for Window<'_> {
+impl core::ops::Deref for Peeked<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {

@@ -1,6 +1,6 @@
 //! Formats that a magic number at a fixed place tells, with label and UUID at fixed places.
 
-use super::window::Device;
+use super::sample::Samples;
 use super::{Found, Signature};
 
 /// How a format keeps its label or UUID.
@@ -127,7 +127,7 @@ const MAGICS: &[Magic] = &[
 ];
 
 /// Everything in the table that stands on the device.
-pub(super) fn find(device: &Device<'_>) -> Vec<Found> {
+pub(super) fn find(device: &Samples<'_>) -> Vec<Found> {
     let present = MAGICS.iter().filter(|m| device.has(m.offset, m.magic));
     present
         .map(|m| Found {
@@ -139,7 +139,7 @@ pub(super) fn find(device: &Device<'_>) -> Vec<Found> {
         .collect()
 }
 
-fn read(device: &Device<'_>, field: Field) -> Option<String> {
+fn read(device: &Samples<'_>, field: Field) -> Option<String> {
     match field {
         Field::None => None,
         Field::Text(offset, len) => device.text(offset, len),

@@ -6,14 +6,14 @@
 
 mod magic;
 mod probe;
-mod window;
+mod sample;
 mod zfs;
 
 use core::fmt;
 
-pub use window::{Window, needed};
+pub use sample::{Sample, needed};
 
-use window::Device;
+use sample::Samples;
 
 /// A format that may stand on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -182,10 +182,10 @@ impl fmt::Display for Found {
     }
 }
 
-/// Names everything that stands on a device of `device_bytes`, of which `windows` holds at least what [`needed`] asks
+/// Names everything that stands on a device of `device_bytes`, of which `samples` holds at least what [`needed`] asks
 /// for; bytes that are missing are taken as holding nothing. Ordered by place.
-pub fn detect(device_bytes: u64, windows: &[Window<'_>]) -> Vec<Found> {
-    let device = Device { bytes: device_bytes, windows };
+pub fn detect(device_bytes: u64, samples: &[Sample<'_>]) -> Vec<Found> {
+    let device = Samples { bytes: device_bytes, samples };
     let mut found = magic::find(&device);
     found.extend(probe::find(&device));
     found.sort_by_key(|f| f.offset);

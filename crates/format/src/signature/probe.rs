@@ -1,6 +1,6 @@
 //! Formats that take more than one magic number at one place to tell.
 
-use super::window::Device;
+use super::sample::Samples;
 use super::{Found, Signature, zfs};
 use crate::SECTOR;
 use crate::md::{self, Endian, Version};
@@ -10,7 +10,7 @@ const KIB: u64 = 1 << 10;
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
 /// Everything that this module can tell of the device.
-pub(super) fn find(device: &Device<'_>) -> Vec<Found> {
+pub(super) fn find(device: &Samples<'_>) -> Vec<Found> {
     let mut found = gpt(device);
     found.extend(md_raid(device));
     let single = [ext, mbr, lvm_pv, zfs::find, imsm, ddf, drbd, bios_raid];
@@ -23,7 +23,7 @@ pub(super) fn bare(signature: Signature, offset: u64) -> Found {
 }
 
 /// The magic number of ext is only 16 bits: the rest of its superblock must make sense too.
-fn ext(device: &Device<'_>) -> Option<Found> {
+fn ext(device: &Samples<'_>) -> Option<Found> {
     const SUPER: u64 = 1024;
     let magic = SUPER.wrapping_add(56);
     let log_block_size = device.le32(SUPER.wrapping_add(24))?;
@@ -37,7 +37,7 @@ fn ext(device: &Device<'_>) -> Option<Found> {
 }
 
 /// Header in the second sector, its backup in the last.
-fn gpt(device: &Device<'_>) -> Vec<Found> {
+fn gpt(device: &Samples<'_>) -> Vec<Found> {
     let backups = SECTOR_SIZES.iter().filter_map(|size| {
         let sectors = device.bytes.checked_div(*size)?;
         sectors.checked_sub(1)?.checked_mul(*size)
@@ -50,14 +50,14 @@ fn gpt(device: &Device<'_>) -> Vec<Found> {
 }
 
 /// Disk GUID of a GPT header: its first three fields are little-endian.
-fn guid(device: &Device<'_>, header: u64) -> Option<String> {
+fn guid(device: &Samples<'_>, header: u64) -> Option<String> {
     let bytes = device.array(header.checked_add(56)?)?;
     Some(uuid::Uuid::from_bytes_le(bytes).to_string())
 }
 
 /// Boot sectors of file systems end in the same two bytes: a partition table has only 0x00 and 0x80 as boot flags and
 /// at least a partition or a disk signature.
-fn mbr(device: &Device<'_>) -> Option<Found> {
+fn mbr(device: &Samples<'_>) -> Option<Found> {
     let sector = device.at(0, 512)?;
     let fat_or_ntfs =
         [(3, &b"NTFS    "[..]), (3, b"EXFAT   "), (54, b"FAT1"), (82, b"FAT32"), (3, b"-FVE-FS-")];
@@ -73,7 +73,7 @@ fn mbr(device: &Device<'_>) -> Option<Found> {
 }
 
 /// A label in one of the first four sectors; it says where the physical volume's UUID stands.
-fn lvm_pv(device: &Device<'_>) -> Option<Found> {
+fn lvm_pv(device: &Samples<'_>) -> Option<Found> {
     let label = (0..4u64)
         .map(|n| n.wrapping_mul(SECTOR))
         .find(|place| device.has(*place, b"LABELONE") && device.has(place.wrapping_add(24), b"LVM2 001"))?;
@@ -99,7 +99,7 @@ fn lvm_uuid(text: &str) -> Option<String> {
 }
 
 /// Anchor in the last sector but one. A table of its disks, 48 bytes each, stands between it and the first array's name.
-fn imsm(device: &Device<'_>) -> Option<Found> {
+fn imsm(device: &Samples<'_>) -> Option<Found> {
     const FAMILY: u64 = 0x40;
     const DISK_COUNT: u64 = 0x38;
     const DISKS: u64 = 0xd8;
@@ -117,7 +117,7 @@ fn imsm(device: &Device<'_>) -> Option<Found> {
 
 /// Anchor header in the last sector; some of Adaptec's stand before 128 KiB of their own. The specification is
 /// big-endian, but not all controllers are.
-fn ddf(device: &Device<'_>) -> Option<Found> {
+fn ddf(device: &Samples<'_>) -> Option<Found> {
     const MAGIC: u32 = 0xde11_de11;
     const GUID: u64 = 8;
     const ADAPTEC: u64 = 257 * SECTOR;
@@ -135,7 +135,7 @@ fn ddf(device: &Device<'_>) -> Option<Found> {
 
 /// Internal metadata: a big-endian block in the last 4 KiB, one magic number for each version from 0.7 to 9. Old
 /// versions did not round its place.
-fn drbd(device: &Device<'_>) -> Option<Found> {
+fn drbd(device: &Samples<'_>) -> Option<Found> {
     let ends = [device.bytes & !0xfff, device.bytes];
     let mut places = ends.into_iter().filter_map(|end| end.checked_sub(4 * KIB)?.checked_add(60));
     let known =
@@ -144,7 +144,7 @@ fn drbd(device: &Device<'_>) -> Option<Found> {
 }
 
 /// Controllers that keep their metadata so many bytes from the end.
-fn bios_raid(device: &Device<'_>) -> Option<Found> {
+fn bios_raid(device: &Samples<'_>) -> Option<Found> {
     const PROMISE: &[u8] = b"Promise Technology, Inc.";
     const PROMISE_SECTORS: [u64; 12] = [63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951];
     const OTHERS: [(u64, &[u8]); 5] = [
@@ -161,7 +161,7 @@ fn bios_raid(device: &Device<'_>) -> Option<Found> {
 }
 
 /// Every version at its place. The magic number is enough: a damaged superblock is still somebody's.
-fn md_raid(device: &Device<'_>) -> Vec<Found> {
+fn md_raid(device: &Samples<'_>) -> Vec<Found> {
     let present = md::probe_offsets(device.bytes).filter(|probe| {
         let little = probe.version != Version::V0_90(Endian::Big);
         let word = |n: u32| if little { n.to_le_bytes() } else { n.to_be_bytes() };

@@ -5,7 +5,7 @@
 //! have no uberblock yet, a rewritten list may be damaged.
 
 use super::probe::bare;
-use super::window::Device;
+use super::sample::Samples;
 use super::{Found, Signature};
 
 const KIB: u64 = 1 << 10;
@@ -28,21 +28,21 @@ const NUMBER: u32 = 8;
 const TEXT: u32 = 9;
 
 /// The first sign of a pool, with the pool's name and number if a list tells them.
-pub(super) fn find(device: &Device<'_>) -> Option<Found> {
+pub(super) fn find(device: &Samples<'_>) -> Option<Found> {
     let end = device.bytes & !LABEL.wrapping_sub(1);
     let places = [Some(0), end.checked_sub(LABEL), end.checked_sub(LABEL.wrapping_mul(2))];
     let labels = || places.into_iter().flatten();
     labels().find_map(|label| list(device, label)).or_else(|| labels().find_map(|label| ring(device, label)))
 }
 
-fn ring(device: &Device<'_>, label: u64) -> Option<Found> {
+fn ring(device: &Samples<'_>, label: u64) -> Option<Found> {
     let slots = (128..256u64).map(|slot| label.saturating_add(slot.wrapping_mul(SLOT)));
     let magic = [UBERBLOCK.to_le_bytes(), UBERBLOCK.to_be_bytes()];
     let mut used = slots.filter(|slot| magic.iter().any(|magic| device.has(*slot, magic)));
     used.next().map(|slot| bare(Signature::Zfs, slot))
 }
 
-fn list(device: &Device<'_>, label: u64) -> Option<Found> {
+fn list(device: &Samples<'_>, label: u64) -> Option<Found> {
     let place = label.checked_add(LIST)?;
     let mut found = None;
     for pair in pairs(device.at(place, LIST_BYTES)?)? {

@@ -7,7 +7,7 @@ use crate::op::{MemberInfo, OpError, OpKind, OpView, Place, Probe, Segment};
 /// What an operation gets that is not of whole logical blocks: EINVAL.
 pub(super) const MISALIGNED: OpError = OpError::Medium(22);
 
-pub(super) struct Device {
+pub(super) struct RamDevice {
     pub(super) info: MemberInfo,
     /// Empty for a null member.
     pub(super) bytes: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Device {
     pub(super) writes: u64,
 }
 
-impl Device {
+impl RamDevice {
     pub(super) fn ram(size: u64) -> Self {
         Self { bytes: vec![0; size as usize], null: false, ..Self::null(size) }
     }

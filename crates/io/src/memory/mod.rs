@@ -15,7 +15,7 @@ use crate::op::{
 };
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Clock, Instant};
-use device::{Device, MISALIGNED};
+use device::{MISALIGNED, RamDevice};
 pub(crate) use pipe::Pipes;
 
 /// The memory reactor. A handle: cloning gives the same members, so that a test keeps one while [`crate::Io`] owns another.
@@ -24,7 +24,7 @@ pub struct Memory(Rc<RefCell<State>>);
 
 struct State {
     clock: Clock,
-    devices: Vec<Device>,
+    devices: Vec<RamDevice>,
     pipes: Pipes,
     done: Vec<Completion>,
     /// Some strikes are to come, or a device hangs or transfers short.
@@ -164,7 +164,7 @@ impl Memory {
         })))
     }
 
-    fn add(&self, device: Device) -> MemberId {
+    fn add(&self, device: RamDevice) -> MemberId {
         let devices = &mut self.0.borrow_mut().devices;
         devices.push(device);
         MemberId::Device((devices.len() - 1) as u32)
@@ -172,12 +172,12 @@ impl Memory {
 
     /// A member of `bytes` bytes of zeroed RAM with 512-byte blocks.
     pub fn add_ram(&self, bytes: u64) -> MemberId {
-        self.add(Device::ram(bytes))
+        self.add(RamDevice::ram(bytes))
     }
 
     /// A member that takes everything and gives whatever the buffer held.
     pub fn add_null(&self, bytes: u64) -> MemberId {
-        self.add(Device::null(bytes))
+        self.add(RamDevice::null(bytes))
     }
 
     /// Sets what the member tells of itself; the size stays.

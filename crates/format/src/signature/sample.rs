@@ -1,4 +1,4 @@
-//! The parts of a device that were read.
+//! The parts of a device that were read, and those that are to be.
 
 const KIB: u64 = 1 << 10;
 
@@ -13,7 +13,7 @@ const ALIGN: u64 = 4 * KIB;
 
 /// Some bytes of a device.
 #[derive(Debug, Clone, Copy)]
-pub struct Window<'a> {
+pub struct Sample<'a> {
     /// Byte of the device at which they stand.
     pub offset: u64,
     /// The bytes.
@@ -37,19 +37,19 @@ pub fn needed(device_bytes: u64) -> Vec<(u64, usize)> {
 }
 
 /// A device of which only some parts are known.
-pub(super) struct Device<'a> {
+pub(super) struct Samples<'a> {
     /// Size of the device.
     pub(super) bytes: u64,
     /// The known parts.
-    pub(super) windows: &'a [Window<'a>],
+    pub(super) samples: &'a [Sample<'a>],
 }
 
-impl<'a> Device<'a> {
-    /// `len` bytes at `offset`, if one window holds them all.
+impl<'a> Samples<'a> {
+    /// `len` bytes at `offset`, if one sample holds them all.
     pub(super) fn at(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
-        self.windows.iter().find_map(|window| {
-            let from = usize::try_from(offset.checked_sub(window.offset)?).ok()?;
-            window.bytes.get(from..from.checked_add(len)?)
+        self.samples.iter().find_map(|sample| {
+            let from = usize::try_from(offset.checked_sub(sample.offset)?).ok()?;
+            sample.bytes.get(from..from.checked_add(len)?)
         })
     }
 
