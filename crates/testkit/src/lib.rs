@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod conformance;
+pub mod container;
 pub mod faults;
 pub mod hang;
 pub mod load;

@@ -2,7 +2,7 @@
 
 use brindle_testkit::faults::Fault;
 use brindle_testkit::random::Random;
-use brindle_testkit::storm::{self, Calm, Condition, Plan, Strike, Tally};
+use brindle_testkit::storm::{self, Calm, Condition, Course, Plan, Strike, Tally};
 
 /// Storms of these seeds, some cuts of each.
 fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
@@ -44,6 +44,35 @@ fn power_cuts_and_all_that_goes_wrong_with_drives() {
     storms(2000..2060, 12, &Fault::ALL);
 }
 
+/// Arrays whose state a container keeps: another ledger, the same promises.
+#[test]
+fn power_cuts_and_all_that_goes_wrong_with_drives_of_a_container() {
+    let (mut runs, mut tally) = (0, Tally::default());
+    for seed in 3000..3040 {
+        let plan = Plan { container: true, ..Plan::new(seed) };
+        if !plan.shape.level.is_redundant() {
+            continue;
+        }
+        let calm = Calm::of_plan(plan.clone()).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        let mut random = Random::stream(seed, 0x6669_7865);
+        for _ in 0..8 {
+            let cut = calm.cut(&mut random);
+            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
+            if let Some(failure) = storm.failure {
+                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
+            }
+            tally.add(&storm.tally);
+            runs += 1;
+        }
+    }
+    let met = |condition| tally.count(Strike::PowerCut, condition);
+    assert!(
+        runs > 200 && met(Condition::Failing) > 0 && met(Condition::Degraded) > 10,
+        "{}",
+        tally.table(&[Strike::PowerCut])
+    );
+}
+
 #[test]
 fn a_storm_is_replayed_by_its_seed_and_its_cut() {
     let trace = |seed, cut| storm::run(seed, Some(cut), &Fault::ALL).trace;
@@ -66,5 +95,6 @@ fn plans_are_of_every_kind() {
         );
     }
     assert!(some(&|plan| plan.model.logical_block == 4096) && some(&|plan| !plan.shape.in_sync));
+    assert!(some(&|plan| plan.container), "those of a container");
     assert!(plans.iter().all(|plan| plan.lanes * plan.requests >= 50), "at least 50 requests");
 }

@@ -82,7 +82,7 @@ impl Keeper {
     }
 
     /// The role that a device in use plays.
-    fn role_in_use(&self, id: MemberId) -> Option<u16> {
+    pub(super) fn role_in_use(&self, id: MemberId) -> Option<u16> {
         self.role_of(id).filter(|&role| self.members.writable(role).is_some())
     }
 

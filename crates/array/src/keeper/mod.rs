@@ -99,7 +99,7 @@ impl Keeper {
         config: OpenConfig,
     ) -> Rc<Self> {
         let found = State { dirty: false, resync_offset: ledger.in_doubt() };
-        Rc::new_cyclic(|me| Self {
+        let keeper = Rc::new_cyclic(|me: &Weak<Self>| Self {
             me: me.clone(),
             io: io.clone(),
             events: Events::new(io),
@@ -123,7 +123,14 @@ impl Keeper {
             unrecorded: Cell::new(false),
             changing: Cell::new(None),
             truth,
-        })
+        });
+        let me = Rc::downgrade(&keeper);
+        keeper.ledger.when_lost(Rc::new(move |device, why| {
+            if let Some(keeper) = me.upgrade() {
+                keeper.lost_elsewhere(device, why);
+            }
+        }));
+        keeper
     }
 
     /// Where the state is on record.
@@ -280,6 +287,16 @@ impl Keeper {
             }
             let broken = me.upgrade().is_some_and(|keeper| keeper.is_broken());
             if broken { Err(VolumeError::TooManyLost) } else { Ok(()) }
+        }
+    }
+
+    /// Another array that uses the device, too, has lost it: this one does without from now on, or is broken. That it does
+    /// is recorded at once, whoever waits for it.
+    fn lost_elsewhere(&self, device: MemberId, why: Cause) {
+        let Some(role) = self.role_in_use(device) else { return };
+        match self.begin_failing(role, why) {
+            Ok(recording) => drop(recording),
+            Err(_) => self.members.fail(role),
         }
     }
 

@@ -7,6 +7,7 @@ mod md;
 mod nothing;
 
 use core::pin::Pin;
+use std::rc::Rc;
 
 use brindle_format::md::{Uuid, Version};
 use brindle_io::{MemberId, OpError};
@@ -101,6 +102,9 @@ pub type Refusals = Vec<(MemberId, OpError)>;
 /// A record being put on devices; it ends when all have answered or been given up.
 pub type Recording<'a> = Pin<Box<dyn Future<Output = Refusals> + 'a>>;
 
+/// Who is to be told of a device that was lost, and why.
+pub type OnLoss = Rc<dyn Fn(MemberId, Cause)>;
+
 /// Keeps what must be known of an array when it is opened again. Nothing of it is asked by requests on their way.
 ///
 /// The keeper promises:
@@ -144,6 +148,12 @@ pub trait Ledger {
     /// A device is out of use from now on. The next record says so, on the others. A device that is not known, or lost
     /// already, changes nothing.
     fn lose(&self, device: MemberId, failed: Failed);
+
+    /// Whom to tell of devices that others lose who use them too, as soon as they do: other arrays of a container. Told, the
+    /// keeper takes its member out of use, as if it had failed itself. Called once, before anything is recorded.
+    fn when_lost(&self, told: OnLoss) {
+        let _ = told;
+    }
 
     /// Devices in use that lack what others have on record, since the power went in between.
     fn laggards(&self) -> Vec<MemberId> {

@@ -24,9 +24,9 @@ struct Disk {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// In use.
-    in_sync: Vec<u16>,
+    pub(super) in_sync: Vec<u16>,
     /// Out of use since this life, and recorded as that: writes without them may have been acknowledged.
-    failed: Vec<u16>,
+    pub(super) failed: Vec<u16>,
 }
 
 impl Known {

@@ -19,6 +19,8 @@ pub enum Failure {
     Look(OpError),
     /// The members form no array any more.
     Assembly(AssemblyError),
+    /// The drives that answer have no record of a container.
+    NoContainer,
     /// The array can't be opened.
     Open(OpenError),
     /// Members to which nothing had happened are no longer part of the array.
@@ -30,7 +32,7 @@ pub enum Failure {
         /// How.
         error: ProcessError,
     },
-    /// After a stop the array does not start clean without members that it can do without.
+    /// The array does not start, or after a stop not clean, without members that it can do without.
     NotEnough(Vec<u16>),
     /// After a cut superblocks of more members are torn than the array can lose.
     TornTogether(Vec<u16>),
@@ -54,10 +56,11 @@ impl fmt::Display for Failure {
             Self::Client(trouble) => write!(f, "{trouble}"),
             Self::Look(error) => write!(f, "a drive that is there can't be looked at: {error}"),
             Self::Assembly(error) => write!(f, "the members form no array: {error}"),
+            Self::NoContainer => f.write_str("no drive that answers has a record of the container"),
             Self::Open(error) => write!(f, "the array can't be opened: {error}"),
             Self::ThrownOut(roles) => write!(f, "roles {roles:?} are out, but nothing happened to them"),
             Self::NotEnough(roles) => {
-                write!(f, "stopped, but without roles {roles:?} it does not start clean")
+                write!(f, "without roles {roles:?} it does not start as it should, though it can do without")
             }
             Self::TornTogether(roles) => write!(f, "the superblocks of roles {roles:?} are torn"),
             Self::LeftBehind(roles) => {

@@ -1,5 +1,7 @@
 //! One life of an array: from its assembly to its end, in a world that may end before.
 
+mod contained;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -15,6 +17,7 @@ use super::disks::{Disks, Known};
 use super::judge::Failure;
 use super::plan::Plan;
 use super::run::Planned;
+use super::seen::Seen;
 use super::standstill::{Standstill, Waiting};
 use super::tally::{Condition, Strike, Tally};
 use crate::client::{Client, Trouble};
@@ -161,7 +164,7 @@ impl Stage<'_> {
         let cut = fate.cut.is_some_and(|cut| self.sim.steps() >= cut);
         let result = match ended {
             Some(result) => result,
-            None if cut => self.disks().judge_behind(&board.known()).map(|()| End::Cut),
+            None if cut => self.seen().judge_behind(&board.known()).map(|()| End::Cut),
             None => Err(Failure::Endless(Box::new(board.standstill(&io)))),
         };
         // What the world still had planned holds the board: the array must not live on with it.
@@ -174,7 +177,12 @@ impl Stage<'_> {
     }
 
     /// What stands on the drives.
-    pub(super) fn disks(&self) -> Disks {
+    pub(super) fn seen(&self) -> Seen {
+        Seen::look(&self.sim, self.drives, self.plan)
+    }
+
+    /// The superblocks on them.
+    fn disks(&self) -> Disks {
         Disks::look(&self.sim, self.drives, &self.plan.shape)
     }
 }
@@ -223,6 +231,9 @@ impl Run<'_> {
 
     /// Looks at the drives that answer, assembles what they carry as the product does, and opens it.
     async fn start(&self) -> Result<(Array, bool), Failure> {
+        if self.stage.plan.container {
+            return self.start_contained().await;
+        }
         let (ids, found) = self.look().await?;
         let struck = |roles: &[u16]| roles.iter().all(|role| self.fate.struck.contains(role));
         let (assembly, forced) = match assemble(&found, AssembleOptions::default()) {
@@ -239,15 +250,18 @@ impl Run<'_> {
         if self.fate.stopped && !assembly.is_clean() {
             return Err(Failure::NotClean);
         }
-        let config = OpenConfig {
-            idle: self.stage.plan.idle,
-            scratch_bytes: 0,
-            ..OpenConfig::new(Access::ReadWrite, self.clock())
-        };
-        Array::open(&self.io, assembly, &ids, config)
+        Array::open(&self.io, assembly, &ids, self.config())
             .await
             .map(|array| (array, forced))
             .map_err(Failure::Open)
+    }
+
+    fn config(&self) -> OpenConfig {
+        OpenConfig {
+            idle: self.stage.plan.idle,
+            scratch_bytes: 0,
+            ..OpenConfig::new(Access::ReadWrite, self.clock())
+        }
     }
 
     /// Only where the power went can there be a write under way that nobody can tell of.
@@ -283,7 +297,12 @@ impl Run<'_> {
     }
 
     fn judge_members(&self, assembly: &Assembly) -> Result<(), Failure> {
-        let mut out = assembly.degraded();
+        self.judge_out(&assembly.degraded())
+    }
+
+    /// Something has happened to each of the roles that are out.
+    fn judge_out(&self, out: &[u16]) -> Result<(), Failure> {
+        let mut out = out.to_vec();
         out.retain(|role| !self.fate.struck.contains(role));
         if out.is_empty() { Ok(()) } else { Err(Failure::ThrownOut(out)) }
     }
@@ -399,6 +418,9 @@ impl Run<'_> {
         let doubt = array.needs_resync();
         self.board.stopping.set(true);
         patient.engine("stop", array.stop().await)?;
+        if self.stage.plan.container {
+            return self.judge_stopped(array, patient).await;
+        }
         let (_, mut found) = self.look().await?;
         let assembly = match assemble(&found, AssembleOptions::default()) {
             Ok(assembly) if assembly.is_clean() || doubt || patient.errors => assembly,

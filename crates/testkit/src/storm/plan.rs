@@ -30,6 +30,8 @@ pub struct Plan {
     pub filled: bool,
     /// Of 1000 transfers, how many are short.
     pub short_transfers: u32,
+    /// The array's state is kept by a container, which describes another array beside it, not by superblocks.
+    pub container: bool,
 }
 
 /// Level, layout, members: small, but of every kind, some with more redundancy than one member.
@@ -78,6 +80,7 @@ impl Plan {
             idle: Duration::from_micros(300),
             filled: false,
             short_transfers: 0,
+            container: false,
         }
     }
 
@@ -112,6 +115,8 @@ impl Plan {
             idle: Duration::from_micros(*random.pick(&[300, 2000])),
             filled: random.one_in(2),
             short_transfers: *random.pick(&[0, 0, 0, 20]),
+            // Of its own stream: what else a seed stands for does not depend on it.
+            container: level.is_redundant() && Random::stream(seed, 0x636f_6e74).one_in(8),
         }
     }
 }
@@ -136,7 +141,8 @@ impl core::fmt::Display for Plan {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let cache = if self.model.volatile_cache { "volatile" } else { "no" };
         let (shape, block, tear) = (&self.shape, self.model.logical_block, self.model.tear_unit);
-        write!(f, "{shape}; drives with {cache} cache, blocks of {block}, torn at {tear}; ")?;
+        let container = if self.container { ", kept by a container" } else { "" };
+        write!(f, "{shape}{container}; drives with {cache} cache, blocks of {block}, torn at {tear}; ")?;
         write!(f, "{} clients of {} requests each", self.lanes, self.requests)
     }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use brindle_array::ledger::State;
 use brindle_io::MemberId;
 use brindle_io::sim::{Hostility, Overlaps, Sim};
 use brindle_layout::{Geometry, Level};
@@ -12,6 +13,7 @@ use super::judge::Failure;
 use super::life::{End, Fate, Stage};
 use super::plan::Plan;
 use super::tally::Tally;
+use crate::container;
 use crate::faults::{Atlas, Fault};
 use crate::oracle::Oracle;
 use crate::random::Random;
@@ -90,7 +92,15 @@ impl Calm {
     /// # Errors
     /// What broke even so.
     pub fn of(seed: u64) -> Result<Self, Failure> {
-        let storm = Course::calm(Plan::new(seed)).run_watched(MOST_WATCHED);
+        Self::of_plan(Plan::new(seed))
+    }
+
+    /// That of a plan.
+    ///
+    /// # Errors
+    /// What broke even so.
+    pub fn of_plan(plan: Plan) -> Result<Self, Failure> {
+        let storm = Course::calm(plan).run_watched(MOST_WATCHED);
         let Storm { steps, changing, .. } = storm;
         storm.failure.map_or(Ok(Self { steps, changing }), Err)
     }
@@ -134,8 +144,12 @@ impl Course {
 
     /// The course of a seed's storm.
     pub fn new(seed: u64, cut: Option<u64>, kinds: &[Fault]) -> Self {
-        let plan = Plan::new(seed);
-        let mut random = Random::stream(seed, cut.map_or(u64::MAX, |cut| cut + 1));
+        Self::of_plan(Plan::new(seed), cut, kinds)
+    }
+
+    /// The same with a plan that is not all the seed's.
+    pub fn of_plan(plan: Plan, cut: Option<u64>, kinds: &[Fault]) -> Self {
+        let mut random = Random::stream(plan.seed, cut.map_or(u64::MAX, |cut| cut + 1));
         let geometry = planned(&plan.shape.spec()).geometry;
         let mut struck = Vec::new();
         // In the first life before the cut as a rule, often shortly before, so that faults and cuts meet.
@@ -187,6 +201,12 @@ impl Course {
         let plan = &self.plan;
         let mut sim = new_world(plan);
         let drives: Vec<MemberId> = drives(&sim, &plan.shape, plan.model);
+        if plan.container {
+            // Nothing becomes of the second array: what is recorded for the first says the same of it, always.
+            let doubt = (!plan.shape.in_sync).then_some(0);
+            let states = [State { dirty: false, resync_offset: doubt }, State::default()];
+            container::create(&sim, &drives, plan.shape.device_bytes(), &states);
+        }
         let geometry = planned(&plan.shape.spec()).geometry;
         let new = if plan.shape.in_sync { Oracle::zeroes } else { Oracle::anything };
         let oracle = Rc::new(RefCell::new(new(geometry.size())));
@@ -235,7 +255,7 @@ impl Course {
     fn lose_newest(&self, geometry: &Geometry, stage: &Stage<'_>, past: &mut Past) {
         let struck = self.faults.iter().flatten().filter(|planned| planned.fault.harms());
         let mut struck: Vec<u16> = struck.map(|planned| planned.role).chain(past.lost.clone()).collect();
-        let newest = stage.disks().newest(|role| !struck.contains(&role));
+        let newest = stage.seen().newest(|role| !struck.contains(&role));
         struck.extend(newest);
         struck.sort_unstable();
         struck.dedup();
