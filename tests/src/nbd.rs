@@ -60,14 +60,15 @@ impl Change {
 pub struct Client(nbd::client::Client<UnixStream>);
 
 impl Client {
-    /// Connects to the default export at an address of the form `nbd+unix:///?socket=PATH`.
+    /// Connects to an export at an address of the form `nbd+unix:///EXPORT?socket=PATH`; without a name to the default one.
     ///
     /// # Panics
     /// If the server refuses or does not speak the protocol.
     pub fn connect(uri: &str) -> Self {
-        let path = uri.split_once("?socket=").unwrap_or_else(|| panic!("{uri} names no socket")).1;
+        let (export, path) = uri.split_once("?socket=").unwrap_or_else(|| panic!("{uri} names no socket"));
+        let export = export.trim_start_matches("nbd+unix:///");
         let stream = UnixStream::connect(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        Self(nbd::client::Client::connect(stream, "").unwrap_or_else(|e| panic!("{uri}: {e}")))
+        Self(nbd::client::Client::connect(stream, export).unwrap_or_else(|e| panic!("{uri}: {e}")))
     }
 
     /// Bytes of the export.

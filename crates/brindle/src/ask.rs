@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use brindle_io::uring;
 use serde_json::Value;
 
 use crate::cli::{Fail, Status, Stop};
@@ -14,14 +15,73 @@ use crate::{report, runtime};
 /// How long a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
 
+/// A server, and which of its arrays is meant: `None` for whatever it has.
+struct Target {
+    server: String,
+    array: Option<String>,
+}
+
+impl Target {
+    /// The array of that name, or with that UUID or member; if no server has one, the server of that name, which is then
+    /// missed.
+    fn find(folder: &Path, wanted: &str) -> Self {
+        let named = || Self { server: wanted.to_owned(), array: Some(wanted.to_owned()) };
+        // The server knows what it is called by, and what its arrays are.
+        if runtime::is_name(wanted) && runtime::control_socket(folder, wanted).exists() {
+            return named();
+        }
+        let real = real_name(wanted);
+        for (server, answer) in status_of_all(folder) {
+            let Ok(Asked::Report(told)) = answer else { continue };
+            if let Some(report) = report::find(&told, wanted).or_else(|| report::find(&told, &real)) {
+                return Self { server, array: report["name"].as_str().map(str::to_owned) };
+            }
+        }
+        named()
+    }
+
+    /// The only server.
+    fn only(folder: &Path) -> Result<Self, Failure> {
+        let mut servers = runtime::servers(folder);
+        if servers.len() > 1 {
+            servers.retain(|name| !uring::is_abandoned(&runtime::control_socket(folder, name)));
+        }
+        match (servers.pop(), servers.is_empty()) {
+            (Some(server), true) => Ok(Self { server, array: None }),
+            (Some(last), false) => Err(Failure::Usage(format!(
+                "several servers run: {}, {last}; name an array",
+                servers.join(", ")
+            ))),
+            (None, _) => {
+                Err(Failure::NoServer(format!("no array is served (looked in {})", folder.display())))
+            }
+        }
+    }
+
+    /// The server with an array of that member, or the only one, which then has to say that it is none of its own.
+    fn with_member(folder: &Path, member: &str) -> Result<Self, Failure> {
+        let real = real_name(member);
+        let is_member = |device: &Value| device["path"] == *member || device["path"] == *real;
+        let mut having = status_of_all(folder).into_iter().filter_map(|(server, answer)| match answer {
+            Ok(Asked::Report(told)) if report::devices(&told).any(is_member) => Some(server),
+            _ => None,
+        });
+        match (having.next(), having.next()) {
+            (Some(server), None) => Ok(Self { server, array: None }),
+            _ => Self::only(folder),
+        }
+    }
+}
+
 pub(crate) fn status(args: &Status) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
     if let Some(name) = &args.array {
-        let report = ask(&folder, name, &Request::Status)?;
+        let Target { server, array } = Target::find(&folder, name);
+        let told = ask(&folder, &server, &Request::Status { array })?;
         return if args.json {
-            report::print_json(&report)
+            report::print_json(&told)
         } else {
-            report::print(&crate::status::text(&report))
+            report::print(&text(report::of_arrays(&told)))
         };
     }
     let (reports, silent) = all(&folder);
@@ -32,8 +92,11 @@ pub(crate) fn status(args: &Status) -> Result<(), Failure> {
         let none = if silent { "no server answers" } else { "no array is served" };
         return report::print(&format!("{none} (looked in {})\n", folder.display()));
     }
-    let texts: Vec<String> = reports.iter().map(crate::status::text).collect();
-    report::print(&texts.join("\n"))
+    report::print(&text(&reports))
+}
+
+fn text(reports: &[Value]) -> String {
+    reports.iter().map(crate::status::text).collect::<Vec<_>>().join("\n")
 }
 
 /// The reports of all servers that answer, and whether there are others.
@@ -41,7 +104,7 @@ fn all(folder: &Path) -> (Vec<Value>, bool) {
     let (mut reports, mut silent) = (Vec::new(), false);
     for (name, answer) in status_of_all(folder) {
         match answer {
-            Ok(Asked::Report(report)) => reports.push(report),
+            Ok(Asked::Report(told)) => reports.extend_from_slice(report::of_arrays(&told)),
             Ok(Asked::Stale) => eprintln!("brindle: {}", runtime::clear_stale(folder, &name)),
             Err(failure) => {
                 silent = true;
@@ -57,7 +120,7 @@ pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Asked, Failure
     std::thread::scope(|scope| {
         let ask = |name: String| {
             scope.spawn(move || {
-                let answer = control::ask(folder, &name, &Request::Status);
+                let answer = control::ask(folder, &name, &Request::Status { array: None });
                 (name, answer)
             })
         };
@@ -78,25 +141,29 @@ fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value, Failure> {
 
 pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
-    let member = name_of_member(&folder, args)?;
-    let answer = ask(&folder, &args.array, &Request::Fail { member })?;
+    let target = match &args.array {
+        Some(name) => Target::find(&folder, name),
+        None => Target::with_member(&folder, &args.member)?,
+    };
+    let member = name_of_member(&folder, &target, &args.member)?;
+    let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
     if args.json {
         return report::print_json(&answer);
     }
-    report::print(&format!("{} of {} has failed and is out of service\n", args.member, args.array))
+    let array = args.array.as_deref().or(answer["name"].as_str()).unwrap_or_default();
+    report::print(&format!("{} of {array} has failed and is out of service\n", args.member))
 }
 
 /// How the server knows the member: by the number of its role, whatever files are called; by the name it was given; else
 /// by the real name of the file.
-fn name_of_member(folder: &Path, args: &Fail) -> Result<String, Failure> {
-    let member = &args.member;
+fn name_of_member(folder: &Path, target: &Target, member: &str) -> Result<String, Failure> {
     if member.parse::<u16>().is_ok() {
-        return Ok(member.clone());
+        return Ok(member.to_owned());
     }
     // Nothing is asked of a file whose name is known: it may hang.
-    let report = ask(folder, &args.array, &Request::Status)?;
-    let known = report::devices(&report).any(|device| device["path"] == **member);
-    Ok(if known { member.clone() } else { real_name(member) })
+    let report = ask(folder, &target.server, &Request::Status { array: target.array.clone() })?;
+    let known = report::devices(&report).any(|device| device["path"] == *member);
+    Ok(if known { member.to_owned() } else { real_name(member) })
 }
 
 /// The name of a file when all links are followed: the server may run in another folder. As it is, if there is no such
@@ -113,17 +180,23 @@ fn real_name(member: &str) -> String {
 
 pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
+    let Target { server, array } = match &args.array {
+        Some(name) => Target::find(&folder, name),
+        None => Target::only(&folder)?,
+    };
+    let array = array.filter(|_| !args.all);
+    let name = args.array.as_ref().unwrap_or(&server);
     let waiting = || {
         if !args.json {
             // Nobody who reads it is no reason not to wait.
-            let _ = report::print(&format!("{} is stopping\n", args.array));
+            let _ = report::print(&format!("{name} is stopping\n"));
         }
     };
-    let Some(answer) = control::stop(&folder, &args.array, waiting)? else {
-        return Err(Failure::NoServer(runtime::clear_stale(&folder, &args.array)));
+    let Some(answer) = control::stop(&folder, &server, array, waiting)? else {
+        return Err(Failure::NoServer(runtime::clear_stale(&folder, &server)));
     };
     if args.json {
         return report::print_json(&answer);
     }
-    report::print(&format!("{} is stopped\n", args.array))
+    report::print(&format!("{name} is stopped\n"))
 }

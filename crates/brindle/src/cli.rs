@@ -40,13 +40,16 @@ pub(crate) enum Command {
     Cat(Cat),
     /// Compare the redundancy of an array; never writes to a member
     Check(Check),
-    /// Serve an array over NBD, in the foreground
+    /// Serve arrays over NBD, in the foreground
+    ///
+    /// Members of several arrays may be named together: each array is told by its UUID, and is an export by its name. Arrays
+    /// of one name are called by their UUIDs. Nothing is served if one of them can't be assembled.
     Serve(Serve),
     /// Tell about running servers
     Status(Status),
     /// Fail a member of a running array
     Fail(Fail),
-    /// Stop a running server
+    /// Stop a running server, or one of its arrays
     Stop(Stop),
     /// Create an array of plain files, lose two members under load, and get every byte back
     Demo(Demo),
@@ -188,7 +191,7 @@ pub(crate) struct Tuning {
     /// Which copy a mirror is read from
     #[arg(long, default_value = "least-outstanding", value_name = "POLICY")]
     pub(crate) read_policy: ReadPolicy,
-    /// Most memory for buffers; taken as needed, given back when unused
+    /// Most memory for buffers, of all arrays together; taken as needed, given back when unused
     #[arg(long, default_value = "256M", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) memory: Bytes,
     #[command(flatten)]
@@ -252,19 +255,20 @@ pub(crate) struct Serve {
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,
-    /// Demand that the array takes writes: fail rather than fall back to read-only
+    /// Demand that the arrays take writes: fail rather than fall back to read-only
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) read_write: bool,
-    /// Serve an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
+    /// Serve arrays of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// What becomes of a member that has no room where it lives
     #[arg(long, default_value = "wait", value_name = "POLICY")]
     pub(crate) on_full: OnFull,
-    /// How long stopping may take; then the process ends all the same, and the array is not marked clean
+    /// How long stopping may take; then the process ends all the same, and what has not stopped is not marked clean
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
     pub(crate) stop_timeout: Span,
-    /// Name of the export and of the control socket [default: the array's name, or its UUID]
+    /// Name of the server: its control socket, and its export if it has one array [default: the first array's name, or its
+    /// UUID]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -274,7 +278,7 @@ pub(crate) struct Serve {
     /// Report as JSON: one object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
+    /// The members of one array or several, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
@@ -338,20 +342,21 @@ pub(crate) struct Status {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name of the array [default: all that run]
+    /// Name of the array, its UUID or one of its members [default: all that run]
     pub(crate) array: Option<String>,
 }
 
 /// Flags of `brindle fail`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub(crate) struct Fail {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name of the array
-    pub(crate) array: String,
+    /// Name of the array, or its UUID [default: the one that has the member]
+    pub(crate) array: Option<String>,
     /// The member, as it was named to `serve`, or its role's number
     pub(crate) member: String,
 }
@@ -364,8 +369,11 @@ pub(crate) struct Stop {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name of the array
-    pub(crate) array: String,
+    /// The whole server of the array, with all that it serves
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Name of the array, its UUID or one of its members [default: the only server, with all that it serves]
+    pub(crate) array: Option<String>,
 }
 
 /// Flags of `brindle demo`.

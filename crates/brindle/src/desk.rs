@@ -1,12 +1,12 @@
-//! What the control thread asks and tells: requests become tasks on the array's thread, which may hang; what that
-//! thread last said of the array can be had without it.
+//! What the control thread asks and tells: requests become tasks on the arrays' thread, which may hang; what that thread
+//! last said of the arrays can be had without it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use brindle_io::Remote;
+use brindle_io::{Io, Remote};
 use serde_json::{Value, json};
 
 use crate::control::{Answer, Handler, Reply, Request};
@@ -15,7 +15,8 @@ use crate::report;
 use crate::service::Service;
 
 thread_local! {
-    /// Jobs from other threads carry no references: they find the service here.
+    /// Jobs from other threads carry no references: they find the service here, which has all arrays, and name the one
+    /// that they mean.
     static SERVICE: RefCell<Option<Rc<Service>>> = const { RefCell::new(None) };
 }
 
@@ -55,53 +56,100 @@ impl Snapshot {
         owed.collect()
     }
 
-    /// The report, which says how old it is.
-    fn told(&self) -> Value {
-        let (mut report, made) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        report["stale_for"] = json!(made.elapsed().as_secs_f64());
-        report
+    /// The report, or that of one array, which says how old it is. A server of one array has no other.
+    fn told(&self, array: Option<&str>, server: &str) -> Answer {
+        let (mut told, made) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for report in report::of_arrays_mut(&mut told) {
+            report["stale_for"] = json!(made.elapsed().as_secs_f64());
+        }
+        match report::select(&told, array, server) {
+            Ok(Some(report)) => Answer::Ok(report.clone()),
+            Ok(None) => Answer::Ok(told),
+            Err(why) => Answer::Error(why),
+        }
+    }
+
+    /// What it means to stop `array`, or nothing by name.
+    fn stops(&self, array: Option<&str>, server: &str) -> Stops {
+        let told = &self.0.lock().unwrap_or_else(PoisonError::into_inner).0;
+        match report::select(told, array, server) {
+            Ok(Some(report)) => Stops::One(report["name"].as_str().unwrap_or_default().to_owned()),
+            Ok(None) => Stops::All,
+            Err(why) => Stops::Nothing(why),
+        }
     }
 }
 
-/// The control thread's way to the array.
+/// What is to be stopped.
+#[derive(Debug, PartialEq, Eq)]
+enum Stops {
+    All,
+    /// The array of that name.
+    One(String),
+    /// What was named is nothing here: why.
+    Nothing(String),
+}
+
+/// The control thread's way to the arrays.
 pub(crate) struct Desk {
     pub(crate) name: String,
     pub(crate) remote: Remote,
     pub(crate) snapshot: Snapshot,
     pub(crate) ending: Arc<Ending>,
+    /// How long stopping an array may take.
+    pub(crate) patience: Duration,
 }
 
 impl Desk {
     fn stopped(&self) -> Answer {
         Answer::Ok(json!({"name": self.name, "stopped": true}))
     }
+
+    /// Sends a job to the arrays' thread.
+    fn job(&self, work: impl FnOnce(&Io, &Rc<Service>) + Send + 'static) {
+        self.remote.run(move |io| with_service(|service| work(io, service)));
+    }
 }
 
 impl Handler for Desk {
     fn begin(&self, request: Request, reply: Reply) {
-        if request == Request::Stop {
-            // It stops in any case, so that this needs no word of the array's.
-            reply.send(self.stopped());
-            return self.ending.begin();
-        }
-        self.remote.run(move |io| {
-            with_service(|service| {
+        let Request::Stop { array } = &request else {
+            return self.job(move |io, service| {
                 let service = Rc::clone(service);
                 io.spawn(async move {
                     reply.send(service.answer(request).await);
                 });
             });
-        });
+        };
+        match self.snapshot.stops(array.as_deref(), &self.name) {
+            Stops::All => {
+                // It stops in any case, so that this needs no word of the arrays'.
+                reply.send(self.stopped());
+                self.ending.begin();
+            }
+            Stops::One(name) => {
+                let patience = brindle_io::Duration::from_millis(self.patience.as_millis() as u64);
+                self.job(move |_, service| service.stop_one(&name, patience, reply));
+            }
+            Stops::Nothing(why) => reply.send(Answer::Error(why)),
+        }
     }
 
     fn overdue(&self, request: &Request) -> Answer {
-        match request {
-            Request::Status => Answer::Ok(self.snapshot.told()),
-            Request::Stop => self.stopped(),
-            Request::Fail { member } => Answer::Error(format!(
-                "the thread of '{}' does not answer now: {member} is failed as soon as it does; see `brindle status`",
+        let late = |what: &str| {
+            Answer::Error(format!(
+                "the thread of '{}' does not answer now: {what} as soon as it does; see `brindle status`",
                 self.name
-            )),
+            ))
+        };
+        match request {
+            Request::Status { array } => self.snapshot.told(array.as_deref(), &self.name),
+            Request::Fail { member, .. } => late(&format!("{member} is failed")),
+            Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
+                Stops::All => self.stopped(),
+                Stops::One(name) => late(&format!("{name} is stopped")),
+                Stops::Nothing(why) => Answer::Error(why),
+            },
         }
     }
 }
@@ -120,5 +168,35 @@ mod tests {
         assert_eq!(snapshot.owed(), ["b (1)", "c (3)"]);
         snapshot.publish(json!({"array": {"devices": [device("c", 0)]}, "arrays": []}));
         assert_eq!(snapshot.owed(), Vec::<String>::new());
+        let of = |path: &str| json!({"array": {"devices": [device(path, 2)]}, "arrays": []});
+        snapshot.publish(json!([of("a"), of("b")]));
+        assert_eq!(snapshot.owed(), ["a (2)", "b (2)"]);
+    }
+
+    #[test]
+    fn an_array_is_stopped_by_any_of_its_names_and_all_by_the_servers() {
+        let array = |name: &str, uuid: &str, path: &str| json!({"name": name, "array": {"uuid": uuid, "devices": [{"path": path}]}, "arrays": []});
+        let alone = Snapshot::new(array("a", "1:2", "m0"));
+        for name in [None, Some("a"), Some("m0")] {
+            assert_eq!(alone.stops(name, "a"), Stops::All);
+        }
+        let two = Snapshot::new(json!([array("a", "1:2", "m0"), array("b", "3:4", "a")]));
+        let one = |name: &str| Stops::One(name.to_owned());
+        assert_eq!(two.stops(None, "s"), Stops::All);
+        assert_eq!(two.stops(Some("s"), "s"), Stops::All);
+        // A name counts before a member's path, and an array before its server.
+        assert_eq!(two.stops(Some("a"), "a"), one("a"));
+        for name in ["b", "3:4", "3-4"] {
+            assert_eq!(two.stops(Some(name), "a"), one("b"));
+        }
+        let Stops::Nothing(why) = two.stops(Some("c"), "s") else { panic!("there is no c") };
+        assert!(why.contains("'c'") && why.contains("a, b"), "{why}");
+        // It was started with several: what is left is still named, or meant with all.
+        let left = Snapshot::new(json!([array("b", "3:4", "a")]));
+        assert_eq!((left.stops(None, "a"), left.stops(Some("b"), "a")), (Stops::All, one("b")));
+        let Answer::Ok(told) = two.told(Some("b"), "s") else { panic!("it is known") };
+        assert!(told["name"] == "b" && told["stale_for"].is_number(), "{told}");
+        let Answer::Ok(told) = two.told(None, "s") else { panic!("all are known") };
+        assert!(told[0]["stale_for"].is_number() && told[1]["stale_for"].is_number(), "{told}");
     }
 }

@@ -6,7 +6,7 @@ use brindle_array::assembly::{AssemblyError, ReshapeError};
 use crate::cli::Detail;
 use crate::failure::Failure;
 use crate::report::{self, ArrayReport};
-use crate::world::{Opening, World};
+use crate::world::{Opening, World, warn_of_left_out};
 
 pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
     let mut world = World::new(Opening::LOOK)?;
@@ -15,7 +15,7 @@ pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
         Err(failure) if is_told_about(&failure) => world.assemble(&mut set, true)?,
         other => other?,
     };
-    set.warn_of_left_out();
+    warn_of_left_out([&set]);
     let report = ArrayReport::of(&assembly);
     if args.json { report::print_json(&report) } else { report::print(&report.text()) }
 }

@@ -197,29 +197,42 @@ impl Locks {
 
     /// Unlocks all, each on a thread of its own; names those that did not come free.
     pub(crate) fn unlock(&self) -> Vec<String> {
-        let locks = core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let (tell, told) = channel();
-        let mut stuck: Vec<String> = locks.iter().map(|(path, _)| path.display().to_string()).collect();
-        for (path, fd) in locks {
-            let tell = tell.clone();
-            let unlock = move || {
-                let _ = rustix::fs::flock(&fd, FlockOperation::Unlock);
-                drop(fd);
-                let _ = tell.send(path.display().to_string());
-            };
-            // Without a thread it can't be tried: it might never return.
-            let _ = std::thread::Builder::new().spawn(unlock);
-        }
-        drop(tell);
-        let until = Instant::now() + UNLOCKING;
-        while !stuck.is_empty() {
-            match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(free) => stuck.retain(|path| *path != free),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        stuck
+        unlock(core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
+
+    /// The same for some. It takes its time: not for the arrays' thread.
+    pub(crate) fn unlock_those(&self, paths: &[PathBuf]) -> Vec<String> {
+        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (those, others) =
+            core::mem::take(&mut *locks).into_iter().partition(|(path, _)| paths.contains(path));
+        *locks = others;
+        drop(locks);
+        unlock(those)
+    }
+}
+
+fn unlock(locks: Vec<(PathBuf, OwnedFd)>) -> Vec<String> {
+    let (tell, told) = channel();
+    let mut stuck: Vec<String> = locks.iter().map(|(path, _)| path.display().to_string()).collect();
+    for (path, fd) in locks {
+        let tell = tell.clone();
+        let unlock = move || {
+            let _ = rustix::fs::flock(&fd, FlockOperation::Unlock);
+            drop(fd);
+            let _ = tell.send(path.display().to_string());
+        };
+        // Without a thread it can't be tried: it might never return.
+        let _ = std::thread::Builder::new().spawn(unlock);
+    }
+    drop(tell);
+    let until = Instant::now() + UNLOCKING;
+    while !stuck.is_empty() {
+        match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(free) => stuck.retain(|path| *path != free),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    stuck
 }
 
 /// A Unix socket of this server, known by more than its name: another server may have the name by now.
@@ -283,6 +296,12 @@ mod tests {
         let locks = Locks::default();
         locks.add(&device).unwrap();
         assert!(open().is_err());
+        assert_eq!(locks.unlock_those(&["elsewhere".into()]), Vec::<String>::new());
+        assert!(open().is_err(), "it was not meant");
+        assert_eq!(locks.unlock_those(std::slice::from_ref(&path)), Vec::<String>::new());
+        drop(open().unwrap());
+        let device = open().unwrap();
+        locks.add(&device).unwrap();
         assert_eq!(locks.unlock(), Vec::<String>::new());
         open().unwrap();
         fs::remove_file(&path).unwrap();

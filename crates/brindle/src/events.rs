@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use brindle_array::{Array, Event, EventKind, Failed, Operation};
 use brindle_io::Io;
+use brindle_io::sync::{self, Either, race};
 use serde_json::{Value, json};
 
 use crate::log;
@@ -16,6 +17,8 @@ const SHOWN: usize = 100;
 
 /// An array whose events are told.
 pub(crate) struct Watched {
+    /// The array that is served, where there are several.
+    of: Option<String>,
     /// The array as messages name it; `None` for the one that is served.
     label: Option<String>,
     array: Array,
@@ -24,6 +27,8 @@ pub(crate) struct Watched {
     /// By role.
     tallies: RefCell<BTreeMap<u16, Tally>>,
     json: bool,
+    over: Cell<bool>,
+    is_over: sync::Event,
 }
 
 /// What happened to a member in this run that no counter of operations shows.
@@ -37,8 +42,17 @@ pub(crate) struct Tally {
 
 impl Watched {
     /// Begins to tell of an array.
-    pub(crate) fn begin(io: &Io, array: &Array, label: Option<String>, json: bool) -> Rc<Self> {
+    pub(crate) fn begin(
+        io: &Io,
+        array: &Array,
+        of: Option<String>,
+        label: Option<String>,
+        json: bool,
+    ) -> Rc<Self> {
         let watched = Rc::new(Self {
+            over: Cell::new(false),
+            is_over: sync::Event::new(io),
+            of,
             label,
             array: array.clone(),
             told: Cell::new(0),
@@ -47,8 +61,10 @@ impl Watched {
         });
         let this = Rc::clone(&watched);
         io.spawn(async move {
-            loop {
-                let event = this.array.next_event(this.told.get()).await;
+            let over = || this.over.get().then_some(());
+            while let Either::First(event) =
+                race(this.array.next_event(this.told.get()), this.is_over.until(over)).await
+            {
                 this.tell(&event);
             }
         });
@@ -58,6 +74,13 @@ impl Watched {
     /// Tells what has happened since the last turn of the task that tells.
     pub(crate) fn catch_up(&self) {
         self.array.events_since(self.told.get()).iter().for_each(|event| self.tell(event));
+    }
+
+    /// Tells what is left to tell, and lets the array go.
+    pub(crate) fn end(&self) {
+        self.catch_up();
+        self.over.set(true);
+        self.is_over.notify();
     }
 
     /// What happened to the member in a role.
@@ -79,10 +102,8 @@ impl Watched {
     fn tell(&self, event: &Event) {
         self.told.set(event.number);
         self.count(event);
-        let line = match &self.label {
-            None => event.to_string(),
-            Some(label) => format!("{label}: {event}"),
-        };
+        let names = self.of.iter().chain(&self.label).map(|name| format!("{name}: "));
+        let line = format!("{}{event}", names.collect::<String>());
         match level(event) {
             tracing::Level::ERROR => tracing::error!("{line}"),
             tracing::Level::WARN => tracing::warn!("{line}"),
@@ -91,6 +112,9 @@ impl Watched {
         if self.json {
             let mut object = self.object(event);
             object["event"] = json!(event.kind.name());
+            if let Some(of) = &self.of {
+                object["name"] = json!(of);
+            }
             log::print(format!("{object}\n"));
         }
     }

@@ -55,6 +55,18 @@ pub(crate) enum Failure {
         /// What was named besides, and why it is not used.
         left_out: String,
     },
+    /// Of the arrays whose members were named, one can't be assembled.
+    #[error(
+        "array {array}: {source}; the members belong to different arrays: {arrays}; give those of one, or enough of each"
+    )]
+    OneOf {
+        /// Its UUID and name.
+        array: String,
+        /// Why.
+        source: Box<Failure>,
+        /// All of them, with their members.
+        arrays: String,
+    },
     /// An array that is a member can't be used.
     #[error("{label}: {why}")]
     Nested {
@@ -161,7 +173,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Without { source, .. } => source.exit_code(),
+            Self::Without { source, .. } | Self::OneOf { source, .. } => source.exit_code(),
             _ => ExitCode::FAILURE,
         }
     }

@@ -1,9 +1,11 @@
 //! What a process runs: a reactor with its devices, and the arrays on them, each with its name.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use brindle_array::Array;
-use brindle_array::assembly::{Assembly, Limitation};
+use brindle_array::assembly::{Assembly, ForeignArray, Limitation};
 use brindle_format::md::{display_uuid, split_name};
 use brindle_io::device::Access;
 
@@ -25,10 +27,17 @@ pub(crate) struct Hosted {
     pub(crate) set: Set,
 }
 
+/// An array that is to be opened.
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) found: Found,
+    pub(crate) access: Access,
+}
+
 /// Owns the reactor, the devices, and the arrays.
 pub(crate) struct Host {
-    /// Let go before the world in which they run.
-    pub(crate) arrays: Vec<Hosted>,
+    /// Those that have not been closed. Let go before the world in which they run.
+    arrays: RefCell<Vec<Rc<Hosted>>>,
     pub(crate) world: World,
 }
 
@@ -44,7 +53,35 @@ impl Found {
         if runtime::is_name(own) {
             return own.to_owned();
         }
+        self.uuid_name()
+    }
+
+    fn uuid_name(&self) -> String {
         display_uuid(self.assembly.uuid).to_string().replace(':', "-")
+    }
+}
+
+/// What arrays are called: each by its own name, but those of one name by their UUIDs, all of them, so that none is taken for
+/// another.
+pub(crate) fn names(found: &[Found]) -> Vec<String> {
+    tell_apart(&found.iter().map(|found| (found.own_name(), found.uuid_name())).collect::<Vec<_>>())
+}
+
+/// The first of each pair where no other is called so, else the second, of which no two are the same.
+fn tell_apart(names: &[(String, String)]) -> Vec<String> {
+    let mut called: Vec<&String> = names.iter().map(|(own, _)| own).collect();
+    // An array may have another's UUID for a name.
+    loop {
+        let clashes = |at: &usize| {
+            called.iter().filter(|name| **name == called[*at]).count() > 1 && *called[*at] != names[*at].1
+        };
+        let clashing: Vec<usize> = (0..names.len()).filter(clashes).collect();
+        if clashing.is_empty() {
+            return called.into_iter().cloned().collect();
+        }
+        for at in clashing {
+            called[at] = &names[at].1;
+        }
     }
 }
 
@@ -75,37 +112,98 @@ impl Host {
         let mut set = world.open_all(names)?;
         let assembly = world.assemble(&mut set, opening.force)?;
         let found = Found { assembly, set };
-        let name = found.own_name();
-        let mut host = Self { arrays: Vec::new(), world };
-        host.start(name, found)?;
+        let host = Self { arrays: RefCell::default(), world };
+        host.start(found.own_name(), found)?;
+        host.warn_of_left_out();
         Ok(host)
     }
 
-    /// Opens what another world has found, with the access that each array is to have. Nothing is assembled again.
-    pub(crate) fn claim(
-        look: &World,
-        found: Vec<(String, Found, Access)>,
-        opening: Opening,
-    ) -> Result<Self, Failure> {
-        let mut host = Self { arrays: Vec::new(), world: World::new(opening)? };
-        host.world.share_memory(found.iter().map(|(_, found, _)| 1 + found.set.nested.len() as u64).sum());
-        for (name, Found { assembly, set }, access) in found {
-            let set = host.world.claim(set, look, access)?;
-            host.start(name, Found { assembly, set })?;
+    /// Finds the arrays that what is named forms, each by its superblocks. All or none: one that can't be assembled is
+    /// named.
+    pub(crate) fn find(look: &mut World, names: &[PathBuf], force: bool) -> Result<Vec<Found>, Failure> {
+        let sets = look.open_all(names)?.by_array();
+        let several = sets.len() > 1;
+        let arrays: Vec<_> = sets.iter().filter_map(Set::array).collect();
+        let mut found = Vec::with_capacity(sets.len());
+        for mut set in sets {
+            let array = set.array();
+            let assembly = look.assemble(&mut set, force).map_err(|failure| match array {
+                Some(array) if several => Failure::OneOf {
+                    array: ForeignArray { members: Vec::new(), ..array }.to_string(),
+                    source: Box::new(failure),
+                    arrays: arrays.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+                },
+                _ => failure,
+            })?;
+            if several && assembly.missing().is_empty() {
+                // Whatever else could not be read is no member of this one.
+                set.left_out.retain(|left_out| left_out.is_of(assembly.uuid));
+            }
+            found.push(Found { assembly, set });
         }
+        Ok(found)
+    }
+
+    /// Opens what another world has found, with the access that each array is to have. Nothing is assembled again.
+    pub(crate) fn claim(look: &World, wanted: Vec<Wanted>, opening: Opening) -> Result<Self, Failure> {
+        let mut world = World::new(opening)?;
+        world.share_memory(wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum());
+        let mut claimed = Vec::with_capacity(wanted.len());
+        for Wanted { name, found: Found { assembly, set }, access } in wanted {
+            let set = world.claim(set, look, access)?;
+            claimed.push((name, Found { assembly, set }, access));
+        }
+        let mut host = Self { arrays: RefCell::default(), world };
+        for (name, found, access) in claimed {
+            host.world.set_access(access);
+            host.start(name, found)?;
+        }
+        host.warn_of_left_out();
         Ok(host)
     }
 
     /// The array of a command that has one.
-    pub(crate) fn only(&self) -> &Hosted {
-        &self.arrays[0]
+    pub(crate) fn only(&self) -> Rc<Hosted> {
+        Rc::clone(&self.arrays.borrow()[0])
     }
 
-    fn start(&mut self, name: String, found: Found) -> Result<(), Failure> {
+    /// All arrays, in the order in which they were named.
+    pub(crate) fn arrays(&self) -> Vec<Rc<Hosted>> {
+        self.arrays.borrow().clone()
+    }
+
+    /// Lets an array go that has stopped, or was given up, and its devices. Their locks are the caller's to end.
+    pub(crate) fn close(&self, hosted: &Rc<Hosted>) -> Vec<PathBuf> {
+        self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
+        self.world.close(&hosted.set)
+    }
+
+    fn start(&self, name: String, found: Found) -> Result<(), Failure> {
         let Found { assembly, set } = found;
         let array = self.world.start(assembly.clone(), &set.members)?;
-        set.warn_of_left_out();
-        self.arrays.push(Hosted { name, array, assembly, set });
+        self.arrays.borrow_mut().push(Rc::new(Hosted { name, array, assembly, set }));
         Ok(())
+    }
+
+    fn warn_of_left_out(&self) {
+        world::warn_of_left_out(self.arrays.borrow().iter().map(|hosted| &hosted.set));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_one_name_are_called_by_their_uuids() {
+        let called = |names: &[(&str, &str)]| {
+            let names: Vec<_> = names.iter().map(|(own, uuid)| (own.to_string(), uuid.to_string())).collect();
+            tell_apart(&names)
+        };
+        assert_eq!(called(&[("a", "1"), ("b", "2")]), ["a", "b"]);
+        assert_eq!(called(&[("a", "1"), ("b", "2"), ("a", "3")]), ["1", "b", "3"]);
+        // One that is called as another's UUID gives way.
+        assert_eq!(called(&[("a", "1"), ("a", "2"), ("1", "3")]), ["1", "2", "3"]);
+        assert_eq!(called(&[("1", "1"), ("1", "2")]), ["1", "2"]);
     }
 }

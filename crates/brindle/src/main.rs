@@ -13,6 +13,7 @@ mod docs;
 mod ending;
 mod events;
 mod examine;
+mod exported;
 mod failure;
 mod host;
 mod log;

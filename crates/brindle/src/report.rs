@@ -25,11 +25,59 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .map_err(|source| Failure::output("standard output", source))
 }
 
-/// The devices in what a server reports: those of the arrays that are members, then those of the array that is served.
-pub(crate) fn devices(report: &Value) -> impl Iterator<Item = &Value> {
-    let nested = report["arrays"].as_array().into_iter().flatten();
-    let arrays = nested.chain([&report["array"]]);
-    arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten())
+/// The reports in what a server tells: one of each array. A server of one array tells that itself, others a list.
+pub(crate) fn of_arrays(told: &Value) -> &[Value] {
+    match told {
+        Value::Array(reports) => reports,
+        report => std::slice::from_ref(report),
+    }
+}
+
+/// The same, to be changed.
+pub(crate) fn of_arrays_mut(told: &mut Value) -> &mut [Value] {
+    match told {
+        Value::Array(reports) => reports,
+        report => std::slice::from_mut(report),
+    }
+}
+
+/// The devices in what a server tells: of each array those of the arrays that are its members, then its own.
+pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
+    of_arrays(told).iter().flat_map(|report| {
+        let nested = report["arrays"].as_array().into_iter().flatten();
+        let arrays = nested.chain([&report["array"]]);
+        arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten())
+    })
+}
+
+/// The report of the array of that name in what a server tells; else of the one with that UUID, or with a member of that
+/// name.
+pub(crate) fn find<'a>(told: &'a Value, name: &str) -> Option<&'a Value> {
+    let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
+    let reports = of_arrays(told);
+    let by_uuid =
+        |report: &&Value| report["array"]["uuid"].as_str().is_some_and(|uuid| bare(uuid) == bare(name));
+    let by_member = |report: &&Value| devices(report).any(|device| device["path"] == *name);
+    let named = reports.iter().find(|report| report["name"] == *name);
+    named.or_else(|| reports.iter().find(by_uuid)).or_else(|| reports.iter().find(by_member))
+}
+
+/// The report that is meant in what a server of several arrays tells; `None` for all of it, if nothing or the server
+/// is named. What a server of one array tells is always meant as a whole.
+pub(crate) fn select<'a>(
+    told: &'a Value,
+    array: Option<&str>,
+    server: &str,
+) -> Result<Option<&'a Value>, String> {
+    let (Value::Array(reports), Some(name)) = (told, array) else { return Ok(None) };
+    match find(told, name) {
+        Some(report) => Ok(Some(report)),
+        None if name == server => Ok(None),
+        None => {
+            let known: Vec<&str> = reports.iter().filter_map(|report| report["name"].as_str()).collect();
+            Err(format!("the server '{server}' has no array '{name}': it has {}", known.join(", ")))
+        }
+    }
 }
 
 /// An array's name as it can be shown on a terminal: whoever wrote the superblock chose the bytes.

@@ -1,4 +1,4 @@
-//! `brindle serve`: an array over NBD, until told to stop.
+//! `brindle serve`: arrays over NBD, until told to stop.
 
 mod places;
 mod twins;
@@ -22,12 +22,13 @@ use crate::cli::Serve;
 use crate::control::{self, Control, Ended};
 use crate::desk::{self, Desk};
 use crate::ending::{self, Ending, LastResort, Order, Socket};
+use crate::exported::Exported;
 use crate::failure::Failure;
-use crate::host::{Found, Host};
+use crate::host::{self, Found, Host, Wanted};
 use crate::service::Service;
 use crate::units::Bytes;
 use crate::world::{self, Opening, World};
-use crate::{log, report, runtime};
+use crate::{report, runtime};
 use places::Place;
 
 pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
@@ -36,31 +37,28 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     world::check_budget(args.tuning.memory)?;
     let opening =
         Opening { access: Access::Examine, force: args.force, tuning: args.tuning, on_full: args.on_full };
-    // Looked at in a world of its own, in which nothing is locked, and which is gone before the array runs.
+    // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;
-    let found = find(&mut look, args)?;
-    let access = access(args, &found)?;
-    let name = args.name.clone().unwrap_or_else(|| found.own_name());
+    let wanted = wanted(args, Host::find(&mut look, &args.members, args.force)?)?;
+    let name = args.name.clone().unwrap_or_else(|| wanted[0].name.clone());
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
-    twins::refuse(&folder, found.assembly.uuid, access == Access::Write)?;
-    let host = Host::claim(&look, vec![(name, found, access)], opening)?;
+    let host = Host::claim(&look, wanted, opening)?;
     drop(look);
-    let name = host.only().name.clone();
+    twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
-    let (service, mut sockets) = start(args, &host, name, &folder, places)?;
+    let (service, mut sockets) = start(args, host, name, &folder, places)?;
     desk::set_service(Some(&service));
+    let served = Served(service);
+    let service = &served.0;
     sockets.push(Socket::new(&runtime::control_socket(&folder, &service.name)));
-    let locks = Arc::clone(&host.world.locks);
-    let (ending, control) = answer_others(args, &host, &service, listener, sockets)?;
-    announce(args, &service)?;
-    let outcome = host.world.io.block_on(run(&host, &service));
+    let locks = Arc::clone(&service.host.world.locks);
+    let (ending, control) = answer_others(args, service, listener, sockets)?;
+    announce(args, service)?;
+    let outcome = service.host.world.io.block_on(run(service, &ending));
     ending.closing();
-    desk::set_service(None);
-    if outcome.is_ok() && !args.json {
-        log::print(format!("{}: {}\n", service.name, service.last_words()));
-    }
-    drop((service, host));
+    service.tell_the_end();
+    drop(served);
     let stuck = locks.unlock();
     if !stuck.is_empty() {
         tracing::warn!(
@@ -77,27 +75,42 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     outcome
 }
 
+/// Ends the world in which arrays are served: tasks in it hold the service, and so the world itself.
+struct Served(Rc<Service>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        desk::set_service(None);
+        self.0.host.world.end();
+    }
+}
+
 /// Starts the threads that answer, stop, and end what hangs.
 fn answer_others(
     args: &Serve,
-    host: &Host,
     service: &Rc<Service>,
     listener: UnixListener,
     sockets: Vec<Socket>,
 ) -> Result<(Arc<Ending>, Arc<Control>), Failure> {
-    let io = &host.world.io;
-    let remote = io.remote();
-    let ending = Ending::new(Duration::from_millis(args.stop_timeout.0), {
+    let remote = service.host.world.io.remote();
+    let patience = Duration::from_millis(args.stop_timeout.0);
+    let ending = Ending::new(patience, {
         let remote = remote.clone();
         move |order| remote.run(move |_| desk::with_service(|service| service.take(order)))
     });
     let name = service.name.clone();
-    let snapshot = service.publish_to_others(io);
-    let desk = Desk { name: name.clone(), remote, snapshot: snapshot.clone(), ending: Arc::clone(&ending) };
+    let snapshot = service.publish_to_others();
+    let desk = Desk {
+        name: name.clone(),
+        remote,
+        snapshot: snapshot.clone(),
+        ending: Arc::clone(&ending),
+        patience,
+    };
     let control = control::listen(listener, desk)
         .map_err(|source| Failure::system("the control thread can't start", source))?;
     let control = Arc::new(control);
-    let locks = Arc::clone(&host.world.locks);
+    let locks = Arc::clone(&service.host.world.locks);
     let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot };
     ending::watch(Arc::clone(&ending), last)?;
     ending::watch_signals(Arc::clone(&ending))?;
@@ -117,15 +130,23 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
     })
 }
 
-/// Finds the array that the members form.
-fn find(look: &mut World, args: &Serve) -> Result<Found, Failure> {
-    let mut set = look.open_all(&args.members)?;
-    let assembly = look.assemble(&mut set, args.force)?;
-    Ok(Found { assembly, set })
+/// What the arrays are called, and how they are opened: for writing, unless the user or an array's features forbid it.
+fn wanted(args: &Serve, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
+    let names = match &args.name {
+        // Of several it is the server's.
+        Some(name) if found.len() == 1 => vec![name.clone()],
+        _ => host::names(&found),
+    };
+    let several = found.len() > 1;
+    let wanted = names.into_iter().zip(found).map(|(name, found)| {
+        let access = access(args, &found, several.then_some(&*name))?;
+        Ok(Wanted { name, found, access })
+    });
+    wanted.collect()
 }
 
-/// How to open the members: for writing, unless the user or the array's features forbid it.
-fn access(args: &Serve, found: &Found) -> Result<Access, Failure> {
+/// `name`: what messages call the array, where there are several.
+fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<Access, Failure> {
     if args.read_only {
         return Ok(Access::Read);
     }
@@ -134,17 +155,20 @@ fn access(args: &Serve, found: &Found) -> Result<Access, Failure> {
     if reasons.is_empty() {
         return Ok(Access::Write);
     }
+    let reasons = reasons.join("; ");
     if args.read_write {
-        return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
+        let array = name.map_or_else(|| "the array".to_owned(), |name| format!("array '{name}'"));
+        return Err(Failure::Refused(format!("{array} can't be written to: {reasons}")));
     }
-    eprintln!("brindle: serving read-only: {}", reasons.join("; "));
+    let of = name.map_or_else(String::new, |name| format!("{name}: "));
+    eprintln!("brindle: {of}serving read-only: {reasons}");
     Ok(Access::Read)
 }
 
-/// The array's server, and the names of its sockets in the file system.
+/// The server of the arrays, and the names of its sockets in the file system.
 fn start(
     args: &Serve,
-    host: &Host,
+    host: Host,
     name: String,
     folder: &Path,
     mut places: Vec<Place>,
@@ -152,12 +176,14 @@ fn start(
     let io = &host.world.io;
     let config = nbd::Config { memory: (args.tuning.memory.0 / 2) as usize, ..nbd::Config::default() };
     let server = nbd::Server::new(io, config);
-    let running = host.only();
-    let assembly = &running.assembly;
-    let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
-    server
-        .add_export(&name, &description, Rc::new(running.array.clone()))
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let arrays = host.arrays();
+    for hosted in &arrays {
+        let assembly = &hosted.assembly;
+        let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
+        server
+            .add_export(&hosted.name, &description, Rc::new(hosted.array.clone()))
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+    }
     if places.is_empty() {
         places.push(Place::Unix(runtime::nbd_socket(folder, &name)));
     }
@@ -168,59 +194,69 @@ fn start(
             sockets.push(Socket::new(path));
         }
     }
-    let service = Service::new(host, server, name, addresses, args.json);
-    Ok((Rc::new(service), sockets))
+    let several = arrays.len() > 1;
+    let exported = arrays.into_iter().map(|hosted| {
+        let export = several.then_some(&*hosted.name);
+        let uris = addresses.iter().map(|address| address.uri(export)).collect();
+        Exported::new(io, hosted, uris, several.then(|| name.clone()), args.json)
+    });
+    let exported = exported.collect();
+    Ok((Service::new(name, host, server, exported, args.json), sockets))
 }
 
 fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
-    if args.json {
-        return report::print(&format!(
-            "{}\n",
-            json!({"event": "serving", "name": service.name, "nbd": service.addresses, "pid": std::process::id()})
-        ));
+    let mut text = String::new();
+    for array in service.arrays() {
+        let (name, addresses) = (array.name(), &array.addresses);
+        if args.json {
+            let serving =
+                json!({"event": "serving", "name": name, "nbd": addresses, "pid": std::process::id()});
+            text.push_str(&format!("{serving}\n"));
+            continue;
+        }
+        let state = if array.hosted.array.limits().read_only { ", read-only" } else { "" };
+        text.extend(addresses.iter().map(|at| format!("{name} serves on {at}{state}\n")));
     }
-    let state = if service.array.limits().read_only { ", read-only" } else { "" };
-    let text: String =
-        service.addresses.iter().map(|at| format!("{} serves on {at}{state}\n", service.name)).collect();
     report::print(&text)
 }
 
-/// Serves until told to stop; then drains, flushes and marks clean.
-async fn run(host: &Host, service: &Rc<Service>) -> Result<(), Failure> {
-    let running = host.only();
-    for array in running.set.nested.iter().map(|nested| &nested.array).chain([&running.array]) {
-        if array.needs_resync() && !array.limits().read_only {
-            resync_behind(&host.world.io, array.clone());
+/// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.
+async fn run(service: &Rc<Service>, ending: &Ending) -> Result<(), Failure> {
+    let arrays = service.arrays();
+    let several = arrays.len() > 1;
+    for exported in &arrays {
+        let of = if several { format!("{}: ", exported.name()) } else { String::new() };
+        for array in exported.arrays().filter(|array| array.needs_resync() && !array.limits().read_only) {
+            resync_behind(&service.host.world.io, array.clone(), of.clone());
         }
     }
-    service.told(Order::Stop).await;
-    let stop = async {
-        service.server.stop().await;
-        running.stop().await
-    };
-    let stopped = race(stop, service.told(Order::GiveUp)).await;
+    drop(arrays);
+    if let Either::Second(()) = race(service.told(Order::Stop), service.emptied()).await {
+        ending.begin();
+    }
+    let stopped = race(service.stop_all(), service.told(Order::GiveUp)).await;
     service.tell_the_last_events();
     match stopped {
         Either::First(stopped) => stopped,
-        Either::Second(()) => Err(Failure::Refused(ending::not_stopped(&service.name))),
+        Either::Second(()) => Err(Failure::Refused(service.not_stopped())),
     }
 }
 
-fn resync_behind(io: &Io, array: Array) {
+fn resync_behind(io: &Io, array: Array, of: String) {
     let resync = array.resync(|_| {});
     io.spawn(async move {
         match resync.await {
             Ok(report) => {
                 if let Some(offset) = array.detail().resync_offset {
                     tracing::warn!(
-                        "the resync has ended, but could not make {} redundant, first at byte {offset} of each \
+                        "{of}the resync has ended, but could not make {} redundant, first at byte {offset} of each \
                          member's data area: data there is lost or can't be read, until it is written anew",
                         Bytes(report.unverified)
                     );
                 }
             }
             Err(ProcessError::Volume(VolumeError::Stopping)) => {}
-            Err(error) => tracing::error!("the resync stopped: {error}"),
+            Err(error) => tracing::error!("{of}the resync stopped: {error}"),
         }
     });
 }

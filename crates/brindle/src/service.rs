@@ -1,123 +1,253 @@
-//! A served array as the control socket sees it: its report, and what can be asked of it.
+//! A server as the control socket sees it: its arrays, and what can be asked of them. Requests name the array.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use brindle_array::{Array, RoleState};
+use brindle_array::Array;
 use brindle_export::nbd;
-use brindle_io::sync::{Either, Event, race};
+use brindle_io::sync::{Either, Event, join_all, race};
 use brindle_io::{Duration, Io};
-use brindle_volume::Volume;
 use serde_json::{Value, json};
 
-use crate::control::{Answer, Request};
+use crate::control::{Answer, Ended, Reply, Request};
 use crate::desk::Snapshot;
-use crate::ending::Order;
+use crate::ending::{self, Order};
+use crate::exported::Exported;
+use crate::failure::Failure;
 use crate::host::Host;
-use crate::standing::Standing;
+use crate::{log, report};
 
-/// How old a report is at most that is told when the array's thread does not answer.
+/// How old a report is at most that is told when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
-
-/// How long it may take to record a failure before it is reported without that.
-const RECORD_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the control side can reach, on the reactor's thread.
 pub(crate) struct Service {
-    pub(crate) array: Array,
-    pub(crate) server: nbd::Server<Array>,
+    /// Of the server; that of the array, if there is one.
     pub(crate) name: String,
-    pub(crate) addresses: Vec<String>,
-    served: Standing,
-    nested: Vec<Standing>,
-    left_out: Value,
+    pub(crate) host: Host,
+    server: nbd::Server<Array>,
+    /// Those that have not been stopped, in the order of their names on the command line.
+    arrays: RefCell<Vec<Rc<Exported>>>,
+    /// It was started with several, and tells of a list of them.
+    several: bool,
+    /// An array was told to stop, and has not stopped in time.
+    given_up: Cell<bool>,
+    /// Why arrays have not stopped well.
+    failed: RefCell<Vec<String>>,
+    json: bool,
     io: Io,
     snapshot: RefCell<Option<Snapshot>>,
     order: Cell<Option<Order>>,
-    ordered: Event,
+    changed: Event,
 }
 
 impl Service {
-    /// With `json`, events are printed as objects, too.
+    /// Serves the arrays of `host`, which `arrays` has all of. With `json`, what happens is printed as objects, too.
     pub(crate) fn new(
-        host: &Host,
-        server: nbd::Server<Array>,
         name: String,
-        addresses: Vec<String>,
+        host: Host,
+        server: nbd::Server<Array>,
+        arrays: Vec<Rc<Exported>>,
         json: bool,
-    ) -> Self {
-        let (world, running) = (&host.world, host.only());
-        let nested = running.set.nested.iter().map(|nested| {
-            Standing::new(&world.io, Some(nested.label.clone()), &nested.array, &nested.assembly, json)
-        });
-        let left_out = running.set.left_out.iter();
-        Self {
-            array: running.array.clone(),
-            server,
+    ) -> Rc<Self> {
+        let io = host.world.io.clone();
+        Rc::new(Self {
             name,
-            addresses,
-            served: Standing::new(&world.io, None, &running.array, &running.assembly, json),
-            nested: nested.collect(),
-            left_out: left_out.map(|left_out| json!({"path": left_out.label, "why": left_out.why})).collect(),
-            io: world.io.clone(),
+            host,
+            server,
+            several: arrays.len() > 1,
+            arrays: RefCell::new(arrays),
+            given_up: Cell::new(false),
+            failed: RefCell::default(),
+            json,
             snapshot: RefCell::default(),
             order: Cell::new(None),
-            ordered: Event::new(&world.io),
-        }
+            changed: Event::new(&io),
+            io,
+        })
+    }
+
+    /// The arrays that have not been stopped.
+    pub(crate) fn arrays(&self) -> Vec<Rc<Exported>> {
+        self.arrays.borrow().clone()
     }
 
     pub(crate) fn take(&self, order: Order) {
         if self.order.get() != Some(Order::GiveUp) {
             self.order.set(Some(order));
         }
-        self.ordered.notify();
+        self.changed.notify();
     }
 
     /// Waits until it is told this, or more.
     pub(crate) async fn told(&self, order: Order) {
         let heard = || self.order.get().filter(|&told| told == order || told == Order::GiveUp);
-        self.ordered.until(heard).await;
+        self.changed.until(heard).await;
     }
 
-    /// What became of the array, for people.
-    pub(crate) fn last_words(&self) -> &'static str {
-        if self.array.limits().read_only {
-            "stopped, nothing was written"
-        } else if self.array.needs_resync() {
-            "stopped; the resync goes on when it is served again"
-        } else if self.array.detail().limits.iter().any(|limit| limit.forced_from().is_some()) {
-            // Clean only if something was written.
-            "stopped"
-        } else {
-            "stopped, marked clean"
-        }
+    /// Waits until there is nothing left to serve.
+    pub(crate) async fn emptied(&self) {
+        self.changed.until(|| self.arrays.borrow().is_empty().then_some(())).await;
     }
 
     pub(crate) async fn answer(self: Rc<Self>, request: Request) -> Answer {
         match request {
-            Request::Status => Answer::Ok(self.report()),
-            Request::Fail { member } => self.fail(&member).await,
-            Request::Stop => {
-                self.take(Order::Stop);
-                Answer::Ok(Value::Null)
-            }
+            Request::Status { array } => match self.called(array.as_deref()) {
+                Ok(Some(array)) => Answer::Ok(self.report_of(&array)),
+                Ok(None) => Answer::Ok(self.report()),
+                Err(answer) => answer,
+            },
+            Request::Fail { member, array } => self.fail(&member, array.as_deref()).await,
+            // The desk knows what is stopped.
+            Request::Stop { .. } => Answer::Ok(Value::Null),
         }
     }
 
-    /// What the tasks that tell had no turn for.
+    /// The array that is meant; `None` for all of the server. There is no other than the only one.
+    fn called(&self, name: Option<&str>) -> Result<Option<Rc<Exported>>, Answer> {
+        let arrays = self.arrays();
+        let told = self.report();
+        if !self.several {
+            return Ok(arrays.into_iter().next());
+        }
+        let meant = report::select(&told, name, &self.name).map_err(Answer::Error)?;
+        Ok(meant.and_then(|report| arrays.into_iter().find(|array| report["name"] == *array.name())))
+    }
+
+    async fn fail(&self, member: &str, array: Option<&str>) -> Answer {
+        let array = match self.called(array) {
+            Ok(Some(array)) => array,
+            Err(answer) => return answer,
+            Ok(None) => {
+                let arrays = self.arrays();
+                let mut having = arrays.iter().filter(|array| array.has(member));
+                match (having.next(), having.next()) {
+                    (Some(array), None) => Rc::clone(array),
+                    (Some(_), Some(_)) => {
+                        return Answer::Error(format!(
+                            "several arrays of {} have a member {member}: name the array",
+                            self.name
+                        ));
+                    }
+                    (None, _) => {
+                        return Answer::Error(format!("{member} is no member of an array of {}", self.name));
+                    }
+                }
+            }
+        };
+        let report = || {
+            self.publish();
+            self.report_of(&array)
+        };
+        array.fail(member, report).await
+    }
+
+    /// Stops one array, and lets its members go; the others are served on. Who asked is told of the end.
+    pub(crate) fn stop_one(self: &Rc<Self>, name: &str, patience: Duration, reply: Reply) {
+        let Some(array) = self.arrays().into_iter().find(|array| array.name() == name) else {
+            return reply.send(Answer::Error(format!("{name} has been stopped already")));
+        };
+        reply.send(Answer::Ok(json!({"name": name, "stopped": true})));
+        let this = Rc::clone(self);
+        self.io.spawn(async move {
+            let stop = array.stop(this.clients_of(&array));
+            let stopped = match race(stop, this.io.sleep(patience)).await {
+                Either::First(stopped) => stopped,
+                Either::Second(()) => {
+                    this.given_up.set(true);
+                    Err(ending::not_stopped(array.name()))
+                }
+            };
+            this.let_go(&array, stopped.as_ref().err());
+            let ended = match stopped {
+                Ok(()) => Ended::Well,
+                Err(why) => Ended::Badly { why },
+            };
+            let (devices, locks) = (this.host.close(&array.hosted), Arc::clone(&this.host.world.locks));
+            // Who waits for the end, waits for the members to be free.
+            let free = move || {
+                locks.unlock_those(&devices);
+                reply.end(ended);
+            };
+            // Without a thread they are unlocked, and it is told, when the server ends.
+            let _ = std::thread::Builder::new().name("unlock".into()).spawn(free);
+        });
+    }
+
+    /// Forgets an array, and tells of it for the last time, once, whoever else has stopped it.
+    fn let_go(&self, array: &Rc<Exported>, failed: Option<&String>) {
+        let at = self.arrays.borrow().iter().position(|other| Rc::ptr_eq(other, array));
+        let Some(at) = at else { return };
+        self.arrays.borrow_mut().remove(at);
+        array.tell_no_more();
+        self.tell_the_end_of(array);
+        if let Some(why) = failed {
+            tracing::error!("{why}");
+            self.failed.borrow_mut().push(why.clone());
+        }
+        self.publish();
+        self.changed.notify();
+    }
+
+    /// Tells what became of the arrays.
+    pub(crate) fn tell_the_end(&self) {
+        for array in self.arrays() {
+            self.tell_the_end_of(&array);
+        }
+    }
+
+    fn tell_the_end_of(&self, array: &Exported) {
+        if array.has_stopped_well() != Some(true) {
+            return;
+        }
+        match (self.json, self.several) {
+            (false, _) => log::print(format!("{}: {}\n", array.name(), array.last_words())),
+            (true, true) => log::print(format!("{}\n", json!({"event": "stopped", "name": array.name()}))),
+            (true, false) => {}
+        }
+    }
+
+    /// Ends an export, and waits until its clients are gone.
+    fn clients_of(&self, array: &Rc<Exported>) -> impl Future<Output = ()> + 'static {
+        let (server, name) = (self.server.clone(), array.name().to_owned());
+        async move { server.remove_export(&name).await }
+    }
+
+    /// Stops all arrays, side by side: one that hangs holds up no other. Clients of one that was given up may wait for ever.
+    pub(crate) async fn stop_all(&self) -> Result<(), Failure> {
+        let server = self.server.clone();
+        let closed = self.io.spawn(async move { server.stop().await });
+        let arrays = self.arrays();
+        let stopped = join_all(arrays.iter().map(|array| array.stop(self.clients_of(array)))).await;
+        if !self.given_up.get() {
+            closed.await;
+        }
+        let mut failed = self.failed.borrow_mut();
+        failed.extend(stopped.into_iter().filter_map(Result::err));
+        if failed.is_empty() { Ok(()) } else { Err(Failure::Refused(failed.join("; "))) }
+    }
+
+    /// Tells what the tasks that tell had no turn for.
     pub(crate) fn tell_the_last_events(&self) {
-        self.standings().for_each(|standing| standing.watched.catch_up());
+        self.arrays().iter().for_each(|array| array.tell_the_last_events());
+    }
+
+    /// The arrays that have not stopped, for people.
+    pub(crate) fn not_stopped(&self) -> String {
+        let arrays = self.arrays();
+        let left = arrays.iter().filter(|array| array.has_stopped_well().is_none());
+        ending::not_stopped(&left.map(|array| array.name()).collect::<Vec<_>>().join(", "))
     }
 
     /// Keeps a report where threads can have it that must not wait for this one.
-    pub(crate) fn publish_to_others(self: &Rc<Self>, io: &Io) -> Snapshot {
+    pub(crate) fn publish_to_others(self: &Rc<Self>) -> Snapshot {
         let snapshot = Snapshot::new(self.report());
         *self.snapshot.borrow_mut() = Some(snapshot.clone());
-        let (service, clock) = (Rc::clone(self), io.clone());
-        io.spawn(async move {
+        let service = Rc::clone(self);
+        self.io.spawn(async move {
             loop {
-                clock.sleep(SNAPSHOT_EVERY).await;
+                service.io.sleep(SNAPSHOT_EVERY).await;
                 service.publish();
             }
         });
@@ -130,67 +260,15 @@ impl Service {
         }
     }
 
-    async fn fail(&self, member: &str) -> Answer {
-        let Some((standing, role)) = self.find(member) else {
-            let known: Vec<&str> = self.standings().flat_map(Standing::members).collect();
-            return Answer::Error(format!(
-                "{member} is no member of {}: it has {}",
-                self.name,
-                known.join(", ")
-            ));
-        };
-        let array = standing.array.clone();
-        let recorded = self.io.spawn(async move { array.fail(role).await });
-        let failed = race(recorded, self.io.sleep(RECORD_PATIENCE)).await;
-        self.publish();
-        match failed {
-            Either::First(Ok(())) => Answer::Ok(self.report()),
-            Either::First(Err(error)) => Answer::Error(format!("{member} stays in service: {error}")),
-            // Out of service already; the other members learn of it as soon as they can.
-            Either::Second(()) if standing.array.state(role) == RoleState::Failed => {
-                Answer::Ok(self.report())
-            }
-            Either::Second(()) => Answer::Error(format!(
-                "{member} is still in service: the array is busy, and fails it as soon as it can; see `brindle status`"
-            )),
-        }
+    fn report_of(&self, array: &Exported) -> Value {
+        array.report(&self.server.export_stats())
     }
 
-    /// The array that is served, then those that are its members.
-    fn standings(&self) -> impl Iterator<Item = &Standing> {
-        std::iter::once(&self.served).chain(&self.nested)
-    }
-
-    /// By the name that `serve` was given, by the number of a role of the array that is served, or by the real name of the
-    /// file as it was then: no file system is asked, since it may be the one that hangs.
-    fn find(&self, member: &str) -> Option<(&Standing, u16)> {
-        let by = |find: &dyn Fn(&Standing) -> Option<u16>| {
-            self.standings().find_map(|standing| Some((standing, find(standing)?)))
-        };
-        by(&|standing| standing.named(member))
-            .or_else(|| Some((&self.served, self.served.numbered(member)?)))
-            .or_else(|| by(&|standing| standing.same_file(Path::new(member))))
-    }
-
-    /// `brindle status --json`.
+    /// `brindle status --json`: an object, or a list of them where several arrays are served.
     fn report(&self) -> Value {
-        let total = self.server.export_stats().into_iter().next();
-        let counters = total.as_ref().map(|stats| stats.total).unwrap_or_default();
-        let events: Vec<Value> = self.standings().flat_map(|standing| standing.watched.report()).collect();
-        json!({
-            "name": self.name,
-            "pid": std::process::id(),
-            "nbd": self.addresses,
-            "array": self.served.report(),
-            "arrays": self.nested.iter().map(Standing::report).collect::<Vec<_>>(),
-            "left_out": self.left_out,
-            "connections": total.map_or(0, |stats| stats.connections),
-            "requests": counters.requests,
-            "bytes_read": counters.read_bytes,
-            "bytes_written": counters.written_bytes,
-            "errors": counters.errors,
-            "events": events,
-            "stale_for": null,
-        })
+        let stats = self.server.export_stats();
+        let arrays = self.arrays();
+        let mut reports = arrays.iter().map(|array| array.report(&stats));
+        if self.several { reports.collect() } else { reports.next().unwrap_or_default() }
     }
 }

@@ -28,9 +28,10 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Begins to watch an array.
+    /// Begins to watch an array; `of` is the name of the one that is served, where there are several.
     pub(crate) fn new(
         io: &Io,
+        of: Option<String>,
         label: Option<String>,
         array: &Array,
         assembly: &Assembly,
@@ -42,7 +43,7 @@ impl Standing {
         Self {
             array: array.clone(),
             io: io.clone(),
-            watched: Watched::begin(io, array, label.clone(), json),
+            watched: Watched::begin(io, array, of, label.clone(), json),
             files: paths.iter().map(file).collect(),
             paths,
             fixed: serde_json::to_value(ArrayReport::of(assembly)).unwrap_or_default(),

@@ -19,7 +19,7 @@ use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::ending::Locks;
 use crate::failure::Failure;
 use crate::units::Bytes;
-pub(crate) use members::{LeftOut, Named, Set};
+pub(crate) use members::{LeftOut, Named, Set, warn_of_left_out};
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
@@ -100,7 +100,7 @@ impl World {
             {
                 // Nothing may be written to it, not even what its own redundancy lacks.
                 set.aside.push(set.nested.remove(at));
-                set.left_out.push(LeftOut::of(&device.label, why));
+                set.left_out.push(LeftOut::of(&device.label, why, assembly.uuid));
             }
         }
         Ok(assembly)
@@ -119,6 +119,11 @@ impl World {
     /// Opens the array that was assembled from `members`.
     pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
         Ok(self.io.block_on(Array::open(&self.io, assembly, &ids(members), self.config()))?)
+    }
+
+    /// The access with which arrays are started from now on.
+    pub(crate) fn set_access(&mut self, access: Access) {
+        self.opening.access = access;
     }
 
     /// So many arrays share the memory for parity and reconstruction.
@@ -178,6 +183,18 @@ impl World {
 }
 
 impl World {
+    /// Closes the devices of a set once what they were asked has completed. Their locks are the caller's to end: the
+    /// names of them are returned.
+    pub(crate) fn close(&self, set: &Set) -> Vec<PathBuf> {
+        let inner = set.nested.iter().chain(&set.aside).flat_map(|nested| &nested.members);
+        let devices = inner.chain(&set.members).filter_map(|named| self.device(named.id));
+        let close = |device: &Opened| {
+            self.uring.close_member(device.id);
+            device.path.clone()
+        };
+        devices.map(close).collect()
+    }
+
     /// Ends every task, and lets the devices go. Done when it is dropped, too; what tasks hold is not dropped before.
     pub(crate) fn end(&self) {
         if self.ended.replace(true) {

@@ -37,15 +37,16 @@ pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Asked,
     }
 }
 
-/// Tells the server to stop. `waiting` is called when it has not ended within a second; what is returned is its answer,
+/// Tells the server to stop, or one of its arrays. `waiting` is called when it has not ended within a second; what is returned is its answer,
 /// once it has ended and its members are free.
 pub(crate) fn stop(
     folder: &Path,
     name: &str,
+    array: Option<String>,
     waiting: impl FnOnce(),
 ) -> Result<Option<serde_json::Value>, Failure> {
     let Some(mut line) = Line::open(folder, name)? else { return Ok(None) };
-    let answer = line.ask(&Request::Stop)?;
+    let answer = line.ask(&Request::Stop { array })?;
     match line.last_words(folder, waiting)? {
         Some(Ended::Badly { why }) => Err(Failure::Refused(why)),
         Some(Ended::Well) => Ok(Some(answer)),
@@ -122,7 +123,8 @@ impl Line {
         while is_late(&read) {
             read = self.stream.read_until(b'\n', &mut words);
             if is_late(&read)
-                && let Err(silent @ Failure::NoServer(_)) = ask(folder, &self.name, &Request::Status)
+                && let Err(silent @ Failure::NoServer(_)) =
+                    ask(folder, &self.name, &Request::Status { array: None })
             {
                 return Err(silent);
             }

@@ -6,15 +6,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// How is the array?
-    Status,
+    /// How is it?
+    Status {
+        /// The array: its name, its UUID or one of its members. All that the server has, if none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
     /// Take a member out of service.
     Fail {
         /// Path as given to `serve`, or role number.
         member: String,
+        /// As above; if none is named, the one that has the member.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
     },
     /// Drain, flush, mark clean, end.
-    Stop,
+    Stop {
+        /// As above: the others go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
 }
 
 /// The answer.

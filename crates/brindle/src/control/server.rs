@@ -43,13 +43,21 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn send(self, answer: Answer) {
+    pub(crate) fn send(&self, answer: Answer) {
         self.post.send(News::Answer(self.peer, answer));
+    }
+
+    /// Tells whoever was answered that it stops what became of it.
+    pub(crate) fn end(self, ended: Ended) {
+        self.post.send(News::Ended(self.peer, ended));
     }
 }
 
 enum News {
     Answer(u64, Answer),
+    /// To one client.
+    Ended(u64, Ended),
+    /// To all.
     End(Ended),
 }
 
@@ -172,6 +180,12 @@ impl House {
                         answer_to(peer, &answer, now);
                     }
                 }
+                News::Ended(id, ended) => {
+                    let peer = self.peers.iter_mut().find(|peer| peer.id == id);
+                    if let Some(peer) = peer {
+                        tell_end(peer, &ended, now);
+                    }
+                }
                 News::End(ended) => self.close(&ended, now),
             }
         }
@@ -192,14 +206,7 @@ impl House {
                 let answer = self.handler.overdue(request);
                 answer_to(peer, &answer, now);
             }
-            match &mut peer.step {
-                Step::Told { answer, then: then @ Then::Stay, .. } => {
-                    answer.extend(message::line(ended));
-                    *then = Then::Close;
-                }
-                Step::Staying => peer.tell(message::line(ended), Then::Close, now),
-                Step::Told { .. } | Step::Asking { .. } | Step::Waiting { .. } => {}
-            }
+            tell_end(peer, ended, now);
         }
         self.peers.retain(|peer| !peer.is_silent());
     }
@@ -275,9 +282,21 @@ impl House {
     }
 }
 
+/// Owes the client the word of the end, if it stays for that.
+fn tell_end(peer: &mut Peer, ended: &Ended, now: Instant) {
+    match &mut peer.step {
+        Step::Told { answer, then: then @ Then::Stay, .. } => {
+            answer.extend(message::line(ended));
+            *then = Then::Close;
+        }
+        Step::Staying => peer.tell(message::line(ended), Then::Close, now),
+        Step::Told { .. } | Step::Asking { .. } | Step::Waiting { .. } => {}
+    }
+}
+
 /// Owes the client an answer, if it waits for one.
 fn answer_to(peer: &mut Peer, answer: &Answer, now: Instant) {
     let Step::Waiting { request, .. } = &peer.step else { return };
-    let stays = *request == Request::Stop && matches!(answer, Answer::Ok(_));
+    let stays = matches!(request, Request::Stop { .. }) && matches!(answer, Answer::Ok(_));
     peer.tell(message::line(answer), if stays { Then::Stay } else { Then::Close }, now);
 }

@@ -1,4 +1,4 @@
-//! Where an array is served.
+//! Where arrays are served.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -18,6 +18,34 @@ pub(super) enum Place {
     Unix(PathBuf),
     /// Host and port: every address that the name stands for, each once.
     Tcp(Vec<SocketAddr>),
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+impl Address {
+    /// As NBD clients write it. `export` is the name that has to be chosen, where there are several.
+    pub(super) fn uri(&self, export: Option<&str>) -> String {
+        let export = export.map(escaped);
+        match (self, export) {
+            (Self::Unix(path), export) => {
+                format!("nbd+unix:///{}?socket={}", export.unwrap_or_default(), path.display())
+            }
+            (Self::Tcp(address), None) => format!("nbd://{address}"),
+            (Self::Tcp(address), Some(export)) => format!("nbd://{address}/{export}"),
+        }
+    }
+}
+
+/// A name as part of a URI (RFC 3986).
+fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.bytes().map(escape).collect()
 }
 
 impl Place {
@@ -49,18 +77,18 @@ impl Place {
         )))
     }
 
-    /// Listens, and tells the addresses as NBD clients write them.
+    /// Listens, and tells the addresses.
     pub(super) fn listen(
         &self,
         uring: &Uring,
         server: &nbd::Server<Array>,
         mode: u32,
-    ) -> Result<Vec<String>, Failure> {
+    ) -> Result<Vec<Address>, Failure> {
         match self {
             Self::Unix(path) => {
                 server.serve(uring.listen_unix_as(path, mode)?);
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                Ok(vec![format!("nbd+unix:///?socket={}", path.display())])
+                Ok(vec![Address::Unix(path)])
             }
             Self::Tcp(addresses) => {
                 let bound = bind(addresses, |address| {
@@ -68,7 +96,7 @@ impl Place {
                     server.serve(socket);
                     Ok(uring.local_addr(socket).unwrap_or(address))
                 })?;
-                Ok(bound.iter().map(|address| format!("nbd://{address}")).collect())
+                Ok(bound.into_iter().map(Address::Tcp).collect())
             }
         }
     }
@@ -106,6 +134,15 @@ fn is_absent(error: &ListenError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_name_the_export_where_it_has_to_be_chosen() {
+        let (unix, tcp) = (Address::Unix("/run/a.nbd".into()), Address::Tcp(([127, 0, 0, 1], 7).into()));
+        let uris = |export| [unix.uri(export), tcp.uri(export)];
+        assert_eq!(uris(None), ["nbd+unix:///?socket=/run/a.nbd", "nbd://127.0.0.1:7"]);
+        let escaped = ["nbd+unix:///%C3%A4%20%3F?socket=/run/a.nbd", "nbd://127.0.0.1:7/%C3%A4%20%3F"];
+        assert_eq!(uris(Some("ä ?")), escaped);
+    }
 
     #[test]
     fn only_this_machine_is_served_unasked() {

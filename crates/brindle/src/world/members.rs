@@ -6,8 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_array::assembly::{Assembly, AssemblyError, Candidate, Claim, LeftOut as Why, Limitation};
+use brindle_array::assembly::{
+    Assembly, AssemblyError, Candidate, Claim, ForeignArray, LeftOut as Why, Limitation,
+};
 use brindle_array::{Array, nest};
+use brindle_format::md::Uuid;
 use brindle_io::device::{Access, Device, Identity, OpenError, OpenErrorKind};
 use brindle_io::{MemberId, MemberInfo};
 
@@ -33,6 +36,13 @@ pub(crate) struct Named {
     pub(crate) candidate: Candidate,
     /// A file that is known to read as zeroes.
     pub(crate) is_zero: bool,
+}
+
+impl Named {
+    /// The array that its superblock says it belongs to.
+    fn array(&self) -> Option<Uuid> {
+        self.candidate.superblock().ok().map(|(superblock, _)| superblock.set_uuid)
+    }
 }
 
 /// A device and what stands on it.
@@ -73,22 +83,30 @@ pub(crate) struct LeftOut {
     pub(crate) why: String,
     /// What its damaged superblock says of itself.
     pub(super) claim: Option<Claim>,
+    /// The array that it was to be a part of, if that is known.
+    pub(super) of: Option<Uuid>,
 }
 
 impl LeftOut {
     /// An array that is no working part of the one above it.
-    pub(super) fn of(label: &str, why: Why) -> Self {
+    pub(super) fn of(label: &str, why: Why, array: Uuid) -> Self {
         Self {
             label: label.to_owned(),
             why: format!("{label}: is {} in the array above it", report::left_out(why)),
             claim: None,
+            of: Some(array),
         }
+    }
+
+    /// Whether it says that it belongs to this array, or is told to be in the way there.
+    pub(crate) fn is_of(&self, array: Uuid) -> bool {
+        self.of == Some(array) || self.claim.is_some_and(|claim| claim.array == array)
     }
 
     /// What could not be opened, and may be missing.
     fn because_of(label: &str, failure: &Failure) -> Self {
         let claim = if let Failure::Damaged { claim, .. } = failure { *claim } else { None };
-        Self { label: label.to_owned(), why: failure.to_string(), claim }
+        Self { label: label.to_owned(), why: failure.to_string(), claim, of: None }
     }
 }
 
@@ -104,11 +122,45 @@ impl Set {
         self.nested.iter().flat_map(|nested| &nested.assembly.limits)
     }
 
-    /// Tells on standard error of what is done without.
-    pub(crate) fn warn_of_left_out(&self) {
-        for left_out in &self.left_out {
-            eprintln!("brindle: {left_out}");
+    /// The members of each array that there are superblocks of, in the order in which the first of each was named. What has
+    /// none goes with the first. What was left out and does not say where it belongs may be missing from any.
+    pub(crate) fn by_array(self) -> Vec<Self> {
+        let mut uuids: Vec<Uuid> = Vec::new();
+        for uuid in self.members.iter().filter_map(Named::array) {
+            if !uuids.contains(&uuid) {
+                uuids.push(uuid);
+            }
         }
+        if uuids.len() < 2 {
+            return vec![self];
+        }
+        let place = |of: Option<Uuid>| of.and_then(|of| uuids.iter().position(|uuid| *uuid == of));
+        let mut sets: Vec<Self> = uuids.iter().map(|_| Self::default()).collect();
+        let mut nested = self.nested;
+        for named in self.members {
+            let set = &mut sets[place(named.array()).unwrap_or(0)];
+            if let Some(at) = nested.iter().position(|nested| nested.label == named.label) {
+                set.nested.push(nested.remove(at));
+            }
+            set.members.push(named);
+        }
+        for left_out in self.left_out {
+            match place(left_out.of.or(left_out.claim.map(|claim| claim.array))) {
+                Some(at) => sets[at].left_out.push(left_out),
+                None => sets.iter_mut().for_each(|set| set.left_out.push(left_out.clone())),
+            }
+        }
+        sets
+    }
+
+    /// How messages name the array.
+    pub(crate) fn array(&self) -> Option<ForeignArray> {
+        let (superblock, _) = self.members.iter().find_map(|named| named.candidate.superblock().ok())?;
+        Some(ForeignArray {
+            uuid: superblock.set_uuid,
+            name: superblock.name.clone(),
+            members: self.members.iter().map(|named| named.label.clone()).collect(),
+        })
     }
 
     /// What was opened, if it is not to be left out.
@@ -143,6 +195,17 @@ impl Set {
             // It names what was left out.
             Failure::Newer { .. } => failure,
             failure => Failure::Without { source: Box::new(failure), left_out },
+        }
+    }
+}
+
+/// Tells on standard error of what is done without, once.
+pub(crate) fn warn_of_left_out<'a>(sets: impl IntoIterator<Item = &'a Set>) {
+    let mut told: Vec<&str> = Vec::new();
+    for left_out in sets.into_iter().flat_map(|set| &set.left_out) {
+        if !told.contains(&left_out.label.as_str()) {
+            told.push(&left_out.label);
+            eprintln!("brindle: {left_out}");
         }
     }
 }
@@ -212,7 +275,6 @@ impl World {
             };
             set.members.push(Named { id, ..named });
         }
-        self.opening.access = access;
         Ok(set)
     }
 
@@ -241,7 +303,7 @@ impl World {
     }
 
     /// The device that has this number.
-    fn device(&self, id: MemberId) -> Option<&Opened> {
+    pub(super) fn device(&self, id: MemberId) -> Option<&Opened> {
         self.devices.iter().find(|opened| opened.id == id)
     }
 
@@ -317,12 +379,17 @@ impl World {
             let part = part.display().to_string();
             members.extend(set.or_leave_out(&part, opened)?);
         }
-        let opened = self.serve_array(set, label, members);
-        opened.map_err(|failure| {
-            let whys = set.left_out.drain(before..).map(|left_out| left_out.why);
-            let whys: Vec<String> = std::iter::once(failure.to_string()).chain(whys).collect();
-            Failure::Nested { label: label.to_owned(), why: whys.join("; ") }
-        })
+        match self.serve_array(set, label, members) {
+            Ok(named) => {
+                set.left_out[before..].iter_mut().for_each(|left_out| left_out.of = named.array());
+                Ok(named)
+            }
+            Err(failure) => {
+                let whys = set.left_out.drain(before..).map(|left_out| left_out.why);
+                let whys: Vec<String> = std::iter::once(failure.to_string()).chain(whys).collect();
+                Err(Failure::Nested { label: label.to_owned(), why: whys.join("; ") })
+            }
+        }
     }
 
     fn serve_array(&mut self, set: &mut Set, label: &str, members: Vec<Named>) -> Result<Named, Failure> {

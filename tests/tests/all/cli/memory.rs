@@ -8,7 +8,7 @@ use brindle_tests::tools::{self, or_skip};
 use super::*;
 
 /// Bytes that a server may have at rest, and beside `--memory` under load.
-const REST: u64 = 40 * MIB;
+pub(super) const REST: u64 = 40 * MIB;
 /// Bytes that pass through it.
 const LOAD: u64 = 256 * MIB;
 
@@ -19,7 +19,7 @@ fn raid6() -> Set {
 }
 
 /// Bytes of a figure in the kernel's report on the server.
-fn bytes(server: &Server, figure: &str) -> u64 {
+pub(super) fn bytes(server: &Server, figure: &str) -> u64 {
     let path = format!("/proc/{}/status", server.pid().as_raw_nonzero());
     let report = std::fs::read_to_string(path).unwrap();
     let line = report.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':')).unwrap();

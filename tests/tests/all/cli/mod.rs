@@ -17,6 +17,7 @@ mod occupied;
 mod places;
 mod refuse;
 mod serve;
+mod several;
 mod without;
 mod words;
 

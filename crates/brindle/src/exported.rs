@@ -1,0 +1,198 @@
+//! An array that is served, as the control socket sees it: its report, and what can be asked of it.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+
+use brindle_array::{Array, RoleState};
+use brindle_export::nbd::ExportStats;
+use brindle_io::sync::{Either, Event, race};
+use brindle_io::{Duration, Io};
+use brindle_volume::Volume;
+use serde_json::{Value, json};
+
+use crate::control::Answer;
+use crate::host::Hosted;
+use crate::standing::Standing;
+
+/// How long it may take to record a failure before it is reported without that.
+const RECORD_PATIENCE: Duration = Duration::from_millis(500);
+
+/// An array, its addresses, and what happens to it.
+pub(crate) struct Exported {
+    pub(crate) hosted: Rc<Hosted>,
+    /// NBD URIs.
+    pub(crate) addresses: Vec<String>,
+    /// The name of its server, if that serves several.
+    server: Option<String>,
+    served: Standing,
+    nested: Vec<Standing>,
+    left_out: Value,
+    io: Io,
+    stopping: Cell<bool>,
+    stopped: RefCell<Option<Result<(), String>>>,
+    changed: Event,
+}
+
+impl Exported {
+    /// Begins to watch the array. Of a server of several, its reports and events name it. With `json`, events are printed
+    /// as objects, too.
+    pub(crate) fn new(
+        io: &Io,
+        hosted: Rc<Hosted>,
+        addresses: Vec<String>,
+        server: Option<String>,
+        json: bool,
+    ) -> Rc<Self> {
+        let of = server.is_some().then(|| hosted.name.clone());
+        let nested = hosted.set.nested.iter().map(|nested| {
+            Standing::new(io, of.clone(), Some(nested.label.clone()), &nested.array, &nested.assembly, json)
+        });
+        let left_out = hosted.set.left_out.iter();
+        Rc::new(Self {
+            nested: nested.collect(),
+            left_out: left_out.map(|left_out| json!({"path": left_out.label, "why": left_out.why})).collect(),
+            served: Standing::new(io, of, None, &hosted.array, &hosted.assembly, json),
+            io: io.clone(),
+            stopping: Cell::new(false),
+            stopped: RefCell::default(),
+            changed: Event::new(io),
+            hosted,
+            addresses,
+            server,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.hosted.name
+    }
+
+    /// The array that is served, and those that are its members.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
+        self.standings().map(|standing| &standing.array)
+    }
+
+    /// How it has stopped: `None` if it has not, or not yet.
+    pub(crate) fn has_stopped_well(&self) -> Option<bool> {
+        self.stopped.borrow().as_ref().map(Result::is_ok)
+    }
+
+    /// Stops the array, once its clients are gone: `clients` waits for that. Told once more, it waits for the same end.
+    pub(crate) async fn stop(
+        self: &Rc<Self>,
+        clients: impl Future<Output = ()> + 'static,
+    ) -> Result<(), String> {
+        if !self.stopping.replace(true) {
+            let this = Rc::clone(self);
+            self.io.spawn(async move {
+                clients.await;
+                let stopped = this.hosted.stop().await;
+                *this.stopped.borrow_mut() = Some(stopped.map_err(|failure| failure.to_string()));
+                this.changed.notify();
+            });
+        }
+        self.changed.until(|| self.stopped.borrow().clone()).await
+    }
+
+    /// What became of the array, for people.
+    pub(crate) fn last_words(&self) -> &'static str {
+        let array = &self.hosted.array;
+        if array.limits().read_only {
+            "stopped, nothing was written"
+        } else if array.needs_resync() {
+            "stopped; the resync goes on when it is served again"
+        } else if array.detail().limits.iter().any(|limit| limit.forced_from().is_some()) {
+            // Clean only if something was written.
+            "stopped"
+        } else {
+            "stopped, marked clean"
+        }
+    }
+
+    /// What the tasks that tell had no turn for.
+    pub(crate) fn tell_the_last_events(&self) {
+        self.standings().for_each(|standing| standing.watched.catch_up());
+    }
+
+    /// The same, for good.
+    pub(crate) fn tell_no_more(&self) {
+        self.standings().for_each(|standing| standing.watched.end());
+    }
+
+    /// The members, as they were named.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &str> {
+        self.standings().flat_map(Standing::members)
+    }
+
+    /// Whether the member of this name is one of its own.
+    pub(crate) fn has(&self, member: &str) -> bool {
+        self.find(member).is_some()
+    }
+
+    /// Takes a member out of service. `report` is what is answered if that is done.
+    pub(crate) async fn fail(&self, member: &str, report: impl Fn() -> Value) -> Answer {
+        let Some((standing, role)) = self.find(member) else {
+            let known: Vec<&str> = self.members().collect();
+            return Answer::Error(format!(
+                "{member} is no member of {}: it has {}",
+                self.name(),
+                known.join(", ")
+            ));
+        };
+        let array = standing.array.clone();
+        let recorded = self.io.spawn(async move { array.fail(role).await });
+        let failed = race(recorded, self.io.sleep(RECORD_PATIENCE)).await;
+        let report = report();
+        match failed {
+            Either::First(Ok(())) => Answer::Ok(report),
+            Either::First(Err(error)) => Answer::Error(format!("{member} stays in service: {error}")),
+            // Out of service already; the other members learn of it as soon as they can.
+            Either::Second(()) if standing.array.state(role) == RoleState::Failed => Answer::Ok(report),
+            Either::Second(()) => Answer::Error(format!(
+                "{member} is still in service: the array is busy, and fails it as soon as it can; see `brindle status`"
+            )),
+        }
+    }
+
+    /// The array that is served, then those that are its members.
+    fn standings(&self) -> impl Iterator<Item = &Standing> {
+        std::iter::once(&self.served).chain(&self.nested)
+    }
+
+    /// By the name that `serve` was given, by the number of a role of the array that is served, or by the real name of the
+    /// file as it was then: no file system is asked, since it may be the one that hangs.
+    fn find(&self, member: &str) -> Option<(&Standing, u16)> {
+        let by = |find: &dyn Fn(&Standing) -> Option<u16>| {
+            self.standings().find_map(|standing| Some((standing, find(standing)?)))
+        };
+        by(&|standing| standing.named(member))
+            .or_else(|| Some((&self.served, self.served.numbered(member)?)))
+            .or_else(|| by(&|standing| standing.same_file(Path::new(member))))
+    }
+
+    /// `brindle status --json`, of this array.
+    pub(crate) fn report(&self, stats: &[ExportStats]) -> Value {
+        let total = stats.iter().find(|stats| stats.name == self.name());
+        let counters = total.map(|stats| stats.total).unwrap_or_default();
+        let events: Vec<Value> = self.standings().flat_map(|standing| standing.watched.report()).collect();
+        let mut report = json!({
+            "name": self.name(),
+            "pid": std::process::id(),
+            "nbd": self.addresses,
+            "array": self.served.report(),
+            "arrays": self.nested.iter().map(Standing::report).collect::<Vec<_>>(),
+            "left_out": self.left_out,
+            "connections": total.map_or(0, |stats| stats.connections),
+            "requests": counters.requests,
+            "bytes_read": counters.read_bytes,
+            "bytes_written": counters.written_bytes,
+            "errors": counters.errors,
+            "events": events,
+            "stale_for": null,
+        });
+        if let Some(server) = &self.server {
+            report["server"] = json!(server);
+        }
+        report
+    }
+}
