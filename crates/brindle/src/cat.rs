@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use brindle_array::Array;
-use brindle_io::device::Access;
+use brindle_io::device::DeviceAccess;
 use brindle_io::{Io, Pool, Slice, Task};
 use brindle_volume::{Volume, VolumeError, read_again};
 
@@ -19,7 +19,8 @@ const PIECE: usize = 1 << 20;
 const AHEAD: u64 = 8;
 
 pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
-    let opening = Opening { access: Access::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
+    let opening =
+        Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open(&args.members, opening)?;
     let running = host.only();
     for limit in running.limits() {

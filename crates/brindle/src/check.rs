@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use brindle_array::{BadPlace, MismatchKind, SyncMode};
-use brindle_io::device::Access;
+use brindle_io::device::DeviceAccess;
 use serde::Serialize;
 
 use crate::cli::Check;
@@ -49,7 +49,7 @@ struct Place {
 }
 
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
-    let opening = Opening { access: Access::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
+    let opening = Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open(&args.members, opening)?;
     let running = host.only();
     let level = running.assembly.level();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::{Endian, Uuid, Version};
-use brindle_io::device::Access;
+use brindle_io::device::DeviceAccess;
 use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     };
     // An array that can't be made true as it is made is none.
     let on_full = OnFull::Fail;
-    let mut world = World::new(Opening { access: Access::Write, force: false, tuning, on_full })?;
+    let mut world = World::new(Opening { access: DeviceAccess::Write, force: false, tuning, on_full })?;
     let set = world.open_each(&devices(&args.members))?;
     let members = &set.members;
     if !args.force {

@@ -291,7 +291,7 @@ mod tests {
     fn a_member_is_free_when_its_lock_is_let_go_though_the_device_stays_open() {
         let path = std::env::temp_dir().join(format!("brindle-locks-test-{}", std::process::id()));
         fs::write(&path, [0; 4096]).unwrap();
-        let open = || Device::open(&path, brindle_io::device::Access::Write);
+        let open = || Device::open(&path, brindle_io::device::DeviceAccess::Write);
         let device = open().unwrap();
         let locks = Locks::default();
         locks.add(&device).unwrap();

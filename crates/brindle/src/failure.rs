@@ -12,7 +12,7 @@ use crate::units::Bytes;
 pub(crate) enum Failure {
     /// A member could not be opened or is not to be used.
     #[error(transparent)]
-    Open(#[from] brindle_io::device::OpenError),
+    Open(#[from] brindle_io::device::DeviceError),
     /// A member could not be read before the array was assembled.
     #[error("{path}: can't be read: {source}")]
     Probe {

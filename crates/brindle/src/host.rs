@@ -7,7 +7,7 @@ use std::rc::Rc;
 use brindle_array::Array;
 use brindle_array::assembly::{Assembly, ForeignArray, Limitation};
 use brindle_format::md::{display_uuid, split_name};
-use brindle_io::device::Access;
+use brindle_io::device::DeviceAccess;
 
 use crate::failure::Failure;
 use crate::runtime;
@@ -31,7 +31,7 @@ pub(crate) struct Hosted {
 pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) found: Found,
-    pub(crate) access: Access,
+    pub(crate) access: DeviceAccess,
 }
 
 /// Owns the reactor, the devices, and the arrays.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use brindle_array::{Array, ProcessError};
 use brindle_export::nbd;
 use brindle_io::Io;
-use brindle_io::device::Access;
+use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile};
 use brindle_volume::{Volume, VolumeError};
@@ -35,8 +35,12 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     let places =
         args.nbd.iter().map(|listen| Place::find(listen, args.insecure)).collect::<Result<_, _>>()?;
     world::check_budget(args.tuning.memory)?;
-    let opening =
-        Opening { access: Access::Examine, force: args.force, tuning: args.tuning, on_full: args.on_full };
+    let opening = Opening {
+        access: DeviceAccess::Examine,
+        force: args.force,
+        tuning: args.tuning,
+        on_full: args.on_full,
+    };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;
     let wanted = wanted(args, Host::find(&mut look, &args.members, args.force)?)?;
@@ -146,14 +150,14 @@ fn wanted(args: &Serve, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
 }
 
 /// `name`: what messages call the array, where there are several.
-fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<Access, Failure> {
+fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<DeviceAccess, Failure> {
     if args.read_only {
-        return Ok(Access::Read);
+        return Ok(DeviceAccess::Read);
     }
     let reasons: Vec<String> =
         found.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
     if reasons.is_empty() {
-        return Ok(Access::Write);
+        return Ok(DeviceAccess::Write);
     }
     let reasons = reasons.join("; ");
     if args.read_write {
@@ -162,7 +166,7 @@ fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<Access, Fai
     }
     let of = name.map_or_else(String::new, |name| format!("{name}: "));
     eprintln!("brindle: {of}serving read-only: {reasons}");
-    Ok(Access::Read)
+    Ok(DeviceAccess::Read)
 }
 
 /// The server of the arrays, and the names of its sockets in the file system.

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, assemble};
 use brindle_array::{Array, OpenConfig};
-use brindle_io::device::{Access, Identity};
+use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::uring::Uring;
 use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
 
@@ -33,7 +33,7 @@ const PIECE: usize = 16 * PAGE;
 /// How devices and arrays are opened.
 #[derive(Clone, Copy)]
 pub(crate) struct Opening {
-    pub(crate) access: Access,
+    pub(crate) access: DeviceAccess,
     /// Use arrays of which some bytes may be wrong.
     pub(crate) force: bool,
     pub(crate) tuning: Tuning,
@@ -43,7 +43,7 @@ pub(crate) struct Opening {
 impl Opening {
     /// To look at superblocks only.
     pub(crate) const LOOK: Self = Self {
-        access: Access::Examine,
+        access: DeviceAccess::Examine,
         force: true,
         tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20), patience: Patience::USUAL },
         on_full: OnFull::Wait,
@@ -122,7 +122,7 @@ impl World {
     }
 
     /// The access with which arrays are started from now on.
-    pub(crate) fn set_access(&mut self, access: Access) {
+    pub(crate) fn set_access(&mut self, access: DeviceAccess) {
         self.opening.access = access;
     }
 
@@ -133,8 +133,8 @@ impl World {
 
     fn config(&self) -> OpenConfig {
         let access = match self.opening.access {
-            Access::Write => brindle_array::Access::ReadWrite,
-            Access::Read | Access::Examine => brindle_array::Access::ReadOnly,
+            DeviceAccess::Write => brindle_array::Access::ReadWrite,
+            DeviceAccess::Read | DeviceAccess::Examine => brindle_array::Access::ReadOnly,
         };
         let tuning = self.opening.tuning;
         OpenConfig {

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use brindle_io::device::{Access, Device, OpenErrorKind};
+use brindle_io::device::{Device, DeviceAccess, DeviceErrorKind};
 use brindle_io::uring::{ListenError, Uring};
 use brindle_testkit::skip::{Missing, or_skip};
 use tempfile::TempDir;
@@ -24,7 +24,7 @@ fn ring() -> Option<Uring> {
 }
 
 /// Why a path is refused; the message must name it.
-fn refusal(path: &Path, access: Access) -> OpenErrorKind {
+fn refusal(path: &Path, access: DeviceAccess) -> DeviceErrorKind {
     let error = Device::open(path, access).expect_err("it is refused");
     assert!(error.to_string().starts_with(&format!("{}: ", path.display())), "{error}");
     error.kind
@@ -34,32 +34,33 @@ fn refusal(path: &Path, access: Access) -> OpenErrorKind {
 fn what_is_no_member_is_refused_by_kind() {
     let dir = TempDir::new().unwrap();
     let path = |name: &str| dir.path().join(name);
-    assert_eq!(refusal(&path("missing"), Access::Read), OpenErrorKind::Missing);
-    assert_eq!(refusal(dir.path(), Access::Read), OpenErrorKind::NotStorage("a directory"));
-    let character = refusal(Path::new("/dev/null"), Access::Write);
-    assert_eq!(character, OpenErrorKind::NotStorage("a character device"));
+    assert_eq!(refusal(&path("missing"), DeviceAccess::Read), DeviceErrorKind::Missing);
+    assert_eq!(refusal(dir.path(), DeviceAccess::Read), DeviceErrorKind::NotStorage("a directory"));
+    let character = refusal(Path::new("/dev/null"), DeviceAccess::Write);
+    assert_eq!(character, DeviceErrorKind::NotStorage("a character device"));
     let _listener = UnixListener::bind(path("socket")).unwrap();
-    assert_eq!(refusal(&path("socket"), Access::Read), OpenErrorKind::NotStorage("a socket"));
-    assert_eq!(refusal(&image(&dir, "empty", 0), Access::Read), OpenErrorKind::Empty);
-    assert_eq!(refusal(&image(&dir, "tiny", 511), Access::Read), OpenErrorKind::Empty);
+    assert_eq!(refusal(&path("socket"), DeviceAccess::Read), DeviceErrorKind::NotStorage("a socket"));
+    assert_eq!(refusal(&image(&dir, "empty", 0), DeviceAccess::Read), DeviceErrorKind::Empty);
+    assert_eq!(refusal(&image(&dir, "tiny", 511), DeviceAccess::Read), DeviceErrorKind::Empty);
     // Must not hang, as opening a pipe without a writer does.
     assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
-    assert_eq!(refusal(&path("pipe"), Access::Read), OpenErrorKind::NotStorage("a pipe"));
+    assert_eq!(refusal(&path("pipe"), DeviceAccess::Read), DeviceErrorKind::NotStorage("a pipe"));
 }
 
 #[test]
 fn locks_keep_a_second_brindle_away() {
     let dir = TempDir::new().unwrap();
     let path = image(&dir, "a", 1 << 20);
-    let writer = Device::open(&path, Access::Write).unwrap();
-    assert_eq!(refusal(&path, Access::Write), OpenErrorKind::Busy);
-    assert_eq!(refusal(&path, Access::Read), OpenErrorKind::Busy);
-    Device::open(&path, Access::Examine).expect("looking is free");
+    let writer = Device::open(&path, DeviceAccess::Write).unwrap();
+    assert_eq!(refusal(&path, DeviceAccess::Write), DeviceErrorKind::Busy);
+    assert_eq!(refusal(&path, DeviceAccess::Read), DeviceErrorKind::Busy);
+    Device::open(&path, DeviceAccess::Examine).expect("looking is free");
     drop(writer);
-    let readers = [Device::open(&path, Access::Read).unwrap(), Device::open(&path, Access::Read).unwrap()];
-    assert_eq!(refusal(&path, Access::Write), OpenErrorKind::Busy);
+    let readers =
+        [Device::open(&path, DeviceAccess::Read).unwrap(), Device::open(&path, DeviceAccess::Read).unwrap()];
+    assert_eq!(refusal(&path, DeviceAccess::Write), DeviceErrorKind::Busy);
     drop(readers);
-    Device::open(&path, Access::Write).unwrap();
+    Device::open(&path, DeviceAccess::Write).unwrap();
 }
 
 #[test]
@@ -68,13 +69,13 @@ fn a_ring_that_ends_lets_go_of_its_members_at_once() {
     let path = image(&dir, "a", 1 << 20);
     for _ in 0..20 {
         let Some(uring) = ring() else { return };
-        uring.add_member(Device::open(&path, Access::Write).unwrap());
+        uring.add_member(Device::open(&path, DeviceAccess::Write).unwrap());
         drop(brindle_io::Io::new(Box::new(uring)));
     }
     let Some(uring) = ring() else { return };
-    let member = uring.add_member(Device::open(&path, Access::Write).unwrap());
+    let member = uring.add_member(Device::open(&path, DeviceAccess::Write).unwrap());
     uring.close_member(member);
-    Device::open(&path, Access::Write).expect("a closed member is unlocked while its ring lives");
+    Device::open(&path, DeviceAccess::Write).expect("a closed member is unlocked while its ring lives");
 }
 
 #[test]
@@ -82,13 +83,13 @@ fn facts_and_identity() {
     let dir = TempDir::new().unwrap();
     // Not a multiple of any block.
     let path = image(&dir, "a", (1 << 20) + 700);
-    let device = Device::open(&path, Access::Read).unwrap();
+    let device = Device::open(&path, DeviceAccess::Read).unwrap();
     let info = device.info();
     assert!(info.logical_block == 512 || info.logical_block == 4096, "{info:?}");
     assert_eq!(info.size, ((1 << 20) + 700) / u64::from(info.logical_block) * u64::from(info.logical_block));
     let (linked, other) = (dir.path().join("link"), image(&dir, "b", 1 << 20));
     symlink(&path, &linked).unwrap();
-    let identity = |path: &Path| Device::open(path, Access::Read).unwrap().identity();
+    let identity = |path: &Path| Device::open(path, DeviceAccess::Read).unwrap().identity();
     assert_eq!(identity(&linked), device.identity());
     assert_ne!(identity(&other), device.identity());
 }
@@ -99,7 +100,7 @@ fn reads_at_any_alignment() {
     let path = image(&dir, "a", 0);
     let bytes: Vec<u8> = (0..100_352u32).map(|at| (at * 7 + (at >> 8)) as u8).collect();
     File::create(&path).unwrap().write_all(&bytes).unwrap();
-    let device = Device::open(&path, Access::Read).unwrap();
+    let device = Device::open(&path, DeviceAccess::Read).unwrap();
     let size = device.info().size as usize;
     for (offset, len) in [(0, 4096), (1, 1), (511, 2), (4095, 8194), (0, size), (size - 1, 1), (77, 0)] {
         assert_eq!(
@@ -118,7 +119,7 @@ fn reads_at_any_alignment() {
 fn holes_are_known_and_data_is_not_taken_for_one() {
     let dir = TempDir::new().unwrap();
     let path = image(&dir, "a", 8 << 20);
-    let device = Device::open(&path, Access::Examine).unwrap();
+    let device = Device::open(&path, DeviceAccess::Examine).unwrap();
     let sparse = device.is_hole(0, 8 << 20).unwrap();
     File::options().write(true).open(&path).unwrap().write_all_at(&[1], 4 << 20).unwrap();
     assert!(!device.is_hole(0, 8 << 20).unwrap());
@@ -135,7 +136,7 @@ fn block_devices_and_permissions() {
     let path = image(&dir, "a", 4 << 20);
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
     if File::open(&path).is_err() {
-        assert_eq!(refusal(&path, Access::Read), OpenErrorKind::Permission);
+        assert_eq!(refusal(&path, DeviceAccess::Read), DeviceErrorKind::Permission);
         let root: Result<(), Missing> = Err(Missing::new("loop devices need root"));
         assert_eq!(or_skip(root), None);
         return;
@@ -145,16 +146,16 @@ fn block_devices_and_permissions() {
     let Some(made) = or_skip(made.ok_or_else(|| Missing::new("no loop devices here"))) else { return };
     let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
     let result = std::panic::catch_unwind(|| {
-        assert_eq!(refusal(&path, Access::Write), OpenErrorKind::BacksLoop(device.clone()));
-        let opened = Device::open(&device, Access::Write).unwrap();
+        assert_eq!(refusal(&path, DeviceAccess::Write), DeviceErrorKind::BacksLoop(device.clone()));
+        let opened = Device::open(&device, DeviceAccess::Write).unwrap();
         assert_eq!(opened.info().size, 4 << 20);
         assert!(opened.direct());
         assert_eq!(opened.read_at(0, 4096).unwrap(), [0; 4096]);
-        assert_eq!(refusal(&device, Access::Write), OpenErrorKind::InUse);
+        assert_eq!(refusal(&device, DeviceAccess::Write), DeviceErrorKind::InUse);
         drop(opened);
         assert!(Command::new("blockdev").arg("--setro").arg(&device).status().unwrap().success());
-        assert_eq!(refusal(&device, Access::Write), OpenErrorKind::ReadOnly);
-        Device::open(&device, Access::Read).expect("reading does no harm");
+        assert_eq!(refusal(&device, DeviceAccess::Write), DeviceErrorKind::ReadOnly);
+        Device::open(&device, DeviceAccess::Read).expect("reading does no harm");
     });
     // It would stay read-only for its next user.
     assert!(Command::new("blockdev").arg("--setrw").arg(&device).status().unwrap().success());

@@ -56,7 +56,7 @@ impl Open {
         let pool = io.pool(8 << 20);
         let ids: Vec<MemberId> = members
             .iter()
-            .map(|path| uring.add_member(Device::open(path, device::Access::Write).unwrap()))
+            .map(|path| uring.add_member(Device::open(path, device::DeviceAccess::Write).unwrap()))
             .collect();
         let array = io.block_on(async {
             let mut candidates = Vec::new();

@@ -11,7 +11,7 @@ use brindle_array::assembly::{
 };
 use brindle_array::{Array, nest};
 use brindle_format::md::Uuid;
-use brindle_io::device::{Access, Device, Identity, OpenError, OpenErrorKind};
+use brindle_io::device::{Device, DeviceAccess, DeviceError, DeviceErrorKind, Identity};
 use brindle_io::{MemberId, MemberInfo};
 
 use super::{Opened, World};
@@ -259,13 +259,13 @@ impl World {
 
     /// Opens for use what another world has only looked at. No superblock is looked for again: `Array::open` makes sure
     /// that each is still the one that was assembled. What did not answer there is asked nothing here.
-    pub(crate) fn claim(&mut self, found: Set, look: &World, access: Access) -> Result<Set, Failure> {
+    pub(crate) fn claim(&mut self, found: Set, look: &World, access: DeviceAccess) -> Result<Set, Failure> {
         let mut set = Set { left_out: found.left_out, ..Set::default() };
         for nested in found.nested {
             set.nested.push(self.claim_array(nested, look, access)?);
         }
         for nested in found.aside {
-            set.aside.push(self.claim_array(nested, look, Access::Read)?);
+            set.aside.push(self.claim_array(nested, look, DeviceAccess::Read)?);
         }
         for named in found.members {
             let array = set.nested.iter().chain(&set.aside).find(|nested| nested.label == named.label);
@@ -278,7 +278,7 @@ impl World {
         Ok(set)
     }
 
-    fn claim_array(&mut self, found: Nested, look: &World, access: Access) -> Result<Nested, Failure> {
+    fn claim_array(&mut self, found: Nested, look: &World, access: DeviceAccess) -> Result<Nested, Failure> {
         let mut members = Vec::with_capacity(found.members.len());
         for named in found.members {
             let id = self.claim_device(look.device(named.id), access)?;
@@ -289,7 +289,7 @@ impl World {
         Ok(Nested { array, members, ..found })
     }
 
-    fn claim_device(&mut self, found: Option<&Opened>, access: Access) -> Result<MemberId, Failure> {
+    fn claim_device(&mut self, found: Option<&Opened>, access: DeviceAccess) -> Result<MemberId, Failure> {
         let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
         let opened = self.ask(&label, move || {
@@ -326,8 +326,8 @@ impl World {
         let (access, path, label) = (self.opening.access, path.to_owned(), path.display().to_string());
         self.ask(&label, move || {
             // A second lock on a device would be refused as another Brindle's.
-            if access != Access::Examine
-                && let Ok(device) = Device::open(&path, Access::Examine)
+            if access != DeviceAccess::Examine
+                && let Ok(device) = Device::open(&path, DeviceAccess::Examine)
             {
                 refuse_twice(&device, &known)?;
             }
@@ -425,7 +425,7 @@ fn refuse_damaged(candidate: &Candidate) -> Result<(), Failure> {
 fn is_missing_member(failure: &Failure) -> bool {
     match failure {
         Failure::Probe { .. } | Failure::Damaged { .. } | Failure::Nested { .. } => true,
-        Failure::Open(OpenError { kind: OpenErrorKind::Failed(_), source: Some(source), .. }) => {
+        Failure::Open(DeviceError { kind: DeviceErrorKind::Failed(_), source: Some(source), .. }) => {
             is_broken(source)
         }
         _ => false,

@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 /// A member that could not be opened: which, why, and the way out.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {kind}", path.display())]
-pub struct OpenError {
+pub struct DeviceError {
     /// As it was named.
     pub path: PathBuf,
     /// Why.
-    pub kind: OpenErrorKind,
+    pub kind: DeviceErrorKind,
     /// What the kernel said, if it was asked.
     #[source]
     pub source: Option<io::Error>,
 }
 
-/// The kinds of [`OpenError`].
+/// The kinds of [`DeviceError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum OpenErrorKind {
+pub enum DeviceErrorKind {
     /// No such file.
     Missing,
     /// The user may not open it.
@@ -41,7 +41,7 @@ pub enum OpenErrorKind {
     Failed(String),
 }
 
-impl fmt::Display for OpenErrorKind {
+impl fmt::Display for DeviceErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => write!(f, "no such file or device; check the name"),
@@ -65,19 +65,19 @@ impl fmt::Display for OpenErrorKind {
     }
 }
 
-impl OpenError {
-    pub(super) fn new(path: &Path, kind: OpenErrorKind) -> Self {
+impl DeviceError {
+    pub(super) fn new(path: &Path, kind: DeviceErrorKind) -> Self {
         Self { path: path.to_path_buf(), kind, source: None }
     }
 
     pub(super) fn from_errno(path: &Path, errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         let kind = match errno {
-            Errno::NOENT => OpenErrorKind::Missing,
-            Errno::ACCESS | Errno::PERM => OpenErrorKind::Permission,
-            Errno::ROFS => OpenErrorKind::ReadOnly,
-            Errno::BUSY | Errno::TXTBSY => OpenErrorKind::InUse,
-            other => OpenErrorKind::Failed(io::Error::from(other).to_string()),
+            Errno::NOENT => DeviceErrorKind::Missing,
+            Errno::ACCESS | Errno::PERM => DeviceErrorKind::Permission,
+            Errno::ROFS => DeviceErrorKind::ReadOnly,
+            Errno::BUSY | Errno::TXTBSY => DeviceErrorKind::InUse,
+            other => DeviceErrorKind::Failed(io::Error::from(other).to_string()),
         };
         Self { path: path.to_path_buf(), kind, source: Some(errno.into()) }
     }

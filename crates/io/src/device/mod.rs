@@ -11,11 +11,11 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Statx};
 use rustix::io::Errno;
 
 use crate::op::MemberInfo;
-pub use error::{OpenError, OpenErrorKind};
+pub use error::{DeviceError, DeviceErrorKind};
 
 /// What a member is opened for, and so how it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum DeviceAccess {
     /// To look at something that others may be changing: not locked at all. For reports only.
     Examine,
     /// Others may read too, nobody may write.
@@ -39,7 +39,7 @@ pub struct Device {
     path: PathBuf,
     info: MemberInfo,
     identity: Identity,
-    access: Access,
+    access: DeviceAccess,
     direct: bool,
     /// Of a loop device: its file, and how long that must be.
     backing: Option<(OwnedFd, u64)>,
@@ -64,29 +64,29 @@ impl Device {
     /// Opens a regular file or a block device.
     ///
     /// # Errors
-    /// [`OpenErrorKind`] has them all; nothing is changed on the device.
-    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self, OpenError> {
+    /// [`DeviceErrorKind`] has them all; nothing is changed on the device.
+    pub fn open(path: impl AsRef<Path>, access: DeviceAccess) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         // Looked at before it is opened: opening can do things to tapes, watchdogs and pipes.
-        let stat = rustix::fs::stat(path).map_err(|errno| OpenError::from_errno(path, errno))?;
+        let stat = rustix::fs::stat(path).map_err(|errno| DeviceError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
         // Some drivers refuse to open such a device for writing, others only to write.
-        if block && access == Access::Write && facts::is_read_only(stat.st_rdev) {
-            return Err(OpenError::new(path, OpenErrorKind::ReadOnly));
+        if block && access == DeviceAccess::Write && facts::is_read_only(stat.st_rdev) {
+            return Err(DeviceError::new(path, DeviceErrorKind::ReadOnly));
         }
         let (fd, direct) = open_fd(path, access, block)?;
-        let stat = rustix::fs::fstat(&fd).map_err(|errno| OpenError::from_errno(path, errno))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| DeviceError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
         lock(path, &fd, access)?;
-        if access == Access::Write
+        if access == DeviceAccess::Write
             && !block
             && let Some(device) = facts::loop_over(&stat)
         {
-            return Err(OpenError::new(path, OpenErrorKind::BacksLoop(device)));
+            return Err(DeviceError::new(path, DeviceErrorKind::BacksLoop(device)));
         }
-        let info = facts::gather(&fd, &stat, block).map_err(|errno| OpenError::from_errno(path, errno))?;
+        let info = facts::gather(&fd, &stat, block).map_err(|errno| DeviceError::from_errno(path, errno))?;
         if info.size == 0 {
-            return Err(OpenError::new(path, OpenErrorKind::Empty));
+            return Err(DeviceError::new(path, DeviceErrorKind::Empty));
         }
         let identity = Identity {
             block,
@@ -103,7 +103,7 @@ impl Device {
     }
 
     /// What it was opened for.
-    pub fn access(&self) -> Access {
+    pub fn access(&self) -> DeviceAccess {
         self.access
     }
 
@@ -195,7 +195,7 @@ impl AsFd for Device {
 }
 
 /// Whether it is a block device; refuses what is neither that nor a regular file.
-fn is_block(path: &Path, stat: &Stat) -> Result<bool, OpenError> {
+fn is_block(path: &Path, stat: &Stat) -> Result<bool, DeviceError> {
     let what = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(false),
         FileType::BlockDevice => return Ok(true),
@@ -205,13 +205,13 @@ fn is_block(path: &Path, stat: &Stat) -> Result<bool, OpenError> {
         FileType::Fifo => "a pipe",
         _ => "of an unknown type",
     };
-    Err(OpenError::new(path, OpenErrorKind::NotStorage(what)))
+    Err(DeviceError::new(path, DeviceErrorKind::NotStorage(what)))
 }
 
-fn open_fd(path: &Path, access: Access, block: bool) -> Result<(OwnedFd, bool), OpenError> {
+fn open_fd(path: &Path, access: DeviceAccess, block: bool) -> Result<(OwnedFd, bool), DeviceError> {
     let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
-    flags |= if access == Access::Write { OFlags::RDWR } else { OFlags::RDONLY };
-    if access == Access::Write && block {
+    flags |= if access == DeviceAccess::Write { OFlags::RDWR } else { OFlags::RDONLY };
+    if access == DeviceAccess::Write && block {
         // Claims the device as a mount or a kernel array does; EBUSY if one of those has it.
         flags |= OFlags::EXCL;
     }
@@ -221,15 +221,15 @@ fn open_fd(path: &Path, access: Access, block: bool) -> Result<(OwnedFd, bool), 
         Err(Errno::INVAL) => rustix::fs::open(path, flags, Mode::empty()),
         Err(errno) => Err(errno),
     };
-    opened.map(|fd| (fd, false)).map_err(|errno| OpenError::from_errno(path, errno))
+    opened.map(|fd| (fd, false)).map_err(|errno| DeviceError::from_errno(path, errno))
 }
 
 /// Locks against other Brindles; a lock on a block device is also udev's sign to leave it alone.
-fn lock(path: &Path, fd: &OwnedFd, access: Access) -> Result<(), OpenError> {
+fn lock(path: &Path, fd: &OwnedFd, access: DeviceAccess) -> Result<(), DeviceError> {
     let operation = match access {
-        Access::Examine => return Ok(()),
-        Access::Read => FlockOperation::NonBlockingLockShared,
-        Access::Write => FlockOperation::NonBlockingLockExclusive,
+        DeviceAccess::Examine => return Ok(()),
+        DeviceAccess::Read => FlockOperation::NonBlockingLockShared,
+        DeviceAccess::Write => FlockOperation::NonBlockingLockExclusive,
     };
     // udev holds a shared lock while it probes a device that has just appeared or been written to, and the kernel
     // keeps what a killed process had in its ring for a moment after the process is gone.
@@ -242,8 +242,8 @@ fn lock(path: &Path, fd: &OwnedFd, access: Access) -> Result<(), OpenError> {
                 patience -= 1;
                 std::thread::sleep(std::time::Duration::from_millis(25));
             }
-            Err(Errno::WOULDBLOCK) => return Err(OpenError::new(path, OpenErrorKind::Busy)),
-            Err(errno) => return Err(OpenError::from_errno(path, errno)),
+            Err(Errno::WOULDBLOCK) => return Err(DeviceError::new(path, DeviceErrorKind::Busy)),
+            Err(errno) => return Err(DeviceError::from_errno(path, errno)),
         }
     }
 }
