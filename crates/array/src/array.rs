@@ -7,9 +7,10 @@ use brindle_io::{Io, Slice};
 use brindle_layout::{Geometry, Level};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
-use crate::config::OpenConfig;
+use crate::config::{Access, OpenConfig};
 use crate::core::{Core, Ties};
 use crate::events::Event;
+use crate::intent::Intent;
 use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
 use crate::members::{Members, RoleState};
@@ -50,6 +51,9 @@ impl Array {
         let last = geometry.level() == Level::Raid1 && members.len() - members.lost() == 1;
         let truth = Truth::of(&geometry, ledger.in_doubt().filter(|_| !last));
         let keeper = Keeper::new(io, Rc::clone(&members), can_lose, redundant, ledger, truth, config.clone());
+        // Nothing is put on record for what does not change.
+        let hooks = config.hooks.as_ref().filter(|_| config.access == Access::ReadWrite);
+        let intent = hooks.map_or(Intent::DirtyMark, |hooks| Intent::Hooked(hooks.make(&geometry)));
         let config = config.running();
         let geometries = || core::iter::once(&geometry).chain(border.as_ref().map(|border| &border.geometry));
         let size = geometries().map(Geometry::size).min().unwrap_or(0);
@@ -57,7 +61,7 @@ impl Array {
         let scratch = geometries().map(|geometry| Family::scratch_bytes(geometry, config.scratch_bytes));
         let scratch = scratch.max().unwrap_or(0);
         let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
-        let core = Core::new(io, members, keeper, config, limits, ties, scratch);
+        let core = Core::new(io, members, keeper, intent, config, limits, ties, scratch);
         let family = Family::new(&core, &geometry, None);
         let placement = match border {
             None => Placement::One(family),

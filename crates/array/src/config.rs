@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use brindle_io::Duration;
 
+use crate::hooks::MakeHooks;
 use crate::patience::Patience;
 
 /// What may be done to the members.
@@ -82,6 +83,8 @@ pub struct OpenConfig {
     pub idle: Duration,
     /// What becomes of a member that has no room where it lives.
     pub on_full: OnFull,
+    /// What is put on record before bytes change, beside the dirty mark.
+    pub hooks: Option<MakeHooks>,
     /// Seconds since 1970, for the superblocks: the engine reads no clock.
     pub wall_clock: Rc<dyn Fn() -> u64>,
 }
@@ -97,6 +100,7 @@ impl OpenConfig {
             patience,
             idle: Duration::from_millis(200),
             on_full,
+            hooks: None,
             wall_clock: Rc::new(wall_clock),
         }
     }

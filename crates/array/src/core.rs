@@ -9,7 +9,8 @@ use brindle_io::{Io, Slice};
 use brindle_volume::{Limits, VolumeError};
 
 use crate::config::Config;
-use crate::intent::{Intent, Writing};
+use crate::hooks::Change;
+use crate::intent::{Intent, Upkeep, Writing};
 use crate::keeper::Keeper;
 use crate::members::Members;
 use crate::patience::Ration;
@@ -53,6 +54,7 @@ impl Core {
         io: &Io,
         members: Rc<Members>,
         keeper: Rc<Keeper>,
+        intent: Intent,
         config: Config,
         limits: Limits,
         ties: Ties,
@@ -65,10 +67,10 @@ impl Core {
             ration: Ration::default(),
             zeroes: OnceCell::new(),
             when_cramped: OnceCell::new(),
-            intent: Intent::DirtyMark,
             me: me.clone(),
             members,
             keeper,
+            intent,
             config,
             limits,
             ties,
@@ -82,7 +84,12 @@ impl Core {
         offset: u64,
         len: u64,
     ) -> impl Future<Output = Result<Writing<'_>, VolumeError>> {
-        Writing::begin(self.intent, &self.keeper, offset..offset + len)
+        Writing::begin(&self.intent, &self.keeper, offset..offset + len)
+    }
+
+    /// Members are about to get what they should hold already: returns once they may be changed.
+    pub(crate) fn upkeep(&self, change: Change) -> impl Future<Output = Result<Upkeep<'_>, VolumeError>> {
+        Upkeep::begin(&self.intent, change)
     }
 
     /// Refuses what no member could do.

@@ -12,6 +12,7 @@ use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Sl
 
 use crate::core::Core;
 use crate::events::Cause;
+use crate::hooks::{Content, MemberChange};
 use crate::members::{Device, RoleState};
 
 /// Where members have the data of one side of a reshape's border: elsewhere than they say.
@@ -238,9 +239,30 @@ impl<'a> MemberOps<'a> {
         self.group.is_empty() && self.held.is_none()
     }
 
+    /// What members are asked to change so far.
+    #[cold]
+    pub(crate) fn changes(&self) -> Vec<MemberChange> {
+        let change = |(kind, slices): (OpKind, Vec<Slice>)| {
+            let role = self.door.core.role_of(kind.member()?)?;
+            let start = self.door.start(self.door.core.members.device(role)?);
+            let (offset, len, content) = match kind {
+                OpKind::Write { offset, .. } => {
+                    let len = slices.iter().map(|slice| slice.len() as u64).sum();
+                    (offset, len, Content::Bytes(slices))
+                }
+                OpKind::WriteZeroes { offset, len, .. } => (offset, len, Content::Zeroes),
+                OpKind::Discard { offset, len, .. } => (offset, len, Content::Discarded),
+                _ => return None,
+            };
+            Some(MemberChange { role, offset: offset - start, len, content })
+        };
+        self.group.asked().into_iter().filter_map(change).collect()
+    }
+
     /// Sends all operations. What comes back waits for the last.
     #[inline]
     pub(crate) fn submit(self) -> Sent<'a> {
+        self.door.core.intent.sent(|| self.changes());
         Sent { door: self.door, pending: self.group.submit(), held: self.held, asked: self.asked, told: 0 }
     }
 }

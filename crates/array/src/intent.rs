@@ -1,52 +1,47 @@
 //! What is put on record before bytes of an array change, so that a crash in the middle of it is known of.
 //!
 //! There are two moments for that, and every change comes by: it begins with its range before the first member is touched
-//! ([`Writing::begin`]), and what it makes of rows with parity is announced between parity computed and members written
-//! ([`Intent::computed`]).
+//! ([`Writing::begin`], and [`Upkeep::begin`] where no byte of the array changes), and what it makes of rows with parity is
+//! announced between parity computed and members written ([`Intent::computed`]).
 
 use core::ops::Range;
+use std::rc::Rc;
 
 use brindle_volume::VolumeError;
 
+use crate::hooks::{Change, Computed, Hooks, MemberChange};
 use crate::keeper::Keeper;
 
 /// What is put on record, and so what is in doubt after a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// That the array changes, not where: all of its redundancy is in doubt.
     DirtyMark,
+    /// That, and what these put on record.
+    Hooked(Rc<dyn Hooks>),
 }
 
 impl Intent {
-    /// A range of the array, in its bytes, is about to change: returns once that is on record.
+    /// What rows shall hold from now on has been computed: returns once members may be written.
     #[inline]
-    async fn begins(self, keeper: &Keeper, _range: &Range<u64>) -> Result<(), VolumeError> {
-        match self {
-            Self::DirtyMark => keeper.write_begins().await,
-        }
-    }
-
-    /// The last member has been touched for that.
-    #[inline]
-    fn ends(self, keeper: &Keeper, _range: &Range<u64>) {
-        match self {
-            Self::DirtyMark => keeper.write_ends(),
-        }
-    }
-
-    /// What rows shall hold from now on has been computed, in a range that is counted as a resync counts: returns once
-    /// members may be written.
-    #[inline]
-    pub(crate) async fn computed(self, _range: Range<u64>) -> Result<(), VolumeError> {
+    pub(crate) async fn computed(&self, rows: impl FnOnce() -> Computed) -> Result<(), VolumeError> {
         match self {
             Self::DirtyMark => Ok(()),
+            Self::Hooked(hooks) => hooks.computed(&rows()).await,
+        }
+    }
+
+    /// Members are about to be sent changes of their data.
+    #[inline]
+    pub(crate) fn sent(&self, changes: impl FnOnce() -> Vec<MemberChange>) {
+        if let Self::Hooked(hooks) = self {
+            changes().iter().for_each(|change| hooks.sent(change));
         }
     }
 }
 
 /// A change of a range of the array in progress; the keeper waits for its end before it calls the array clean.
 pub(crate) struct Writing<'a> {
-    intent: Intent,
+    intent: &'a Intent,
     keeper: &'a Keeper,
     range: Range<u64>,
 }
@@ -55,18 +50,48 @@ impl<'a> Writing<'a> {
     /// Returns once members may be changed.
     #[inline]
     pub(crate) async fn begin(
-        intent: Intent,
+        intent: &'a Intent,
         keeper: &'a Keeper,
         range: Range<u64>,
     ) -> Result<Self, VolumeError> {
-        intent.begins(keeper, &range).await?;
-        Ok(Self { intent, keeper, range })
+        keeper.write_begins().await?;
+        let writing = Self { intent, keeper, range };
+        if let Intent::Hooked(hooks) = intent {
+            hooks.begins(&Change::Bytes(writing.range.clone())).await?;
+        }
+        Ok(writing)
     }
 }
 
 impl Drop for Writing<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.intent.ends(self.keeper, &self.range);
+        if let Intent::Hooked(hooks) = self.intent {
+            hooks.ends(&Change::Bytes(self.range.clone()));
+        }
+        self.keeper.write_ends();
+    }
+}
+
+/// Members get what they should hold already: a change in progress that needs no dirty mark, since no byte of the array
+/// changes, and redundancy that a crash leaves half mended was not true before.
+pub(crate) struct Upkeep<'a>(Option<(&'a dyn Hooks, Change)>);
+
+impl<'a> Upkeep<'a> {
+    /// Returns once members may be changed.
+    pub(crate) async fn begin(intent: &'a Intent, change: Change) -> Result<Self, VolumeError> {
+        let Intent::Hooked(hooks) = intent else { return Ok(Self(None)) };
+        let begun = hooks.begins(&change);
+        let upkeep = Self(Some((&**hooks, change)));
+        begun.await?;
+        Ok(upkeep)
+    }
+}
+
+impl Drop for Upkeep<'_> {
+    fn drop(&mut self) {
+        if let Some((hooks, change)) = &self.0 {
+            hooks.ends(change);
+        }
     }
 }

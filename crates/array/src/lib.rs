@@ -13,6 +13,7 @@ mod detail;
 mod door;
 mod errors;
 mod events;
+pub mod hooks;
 mod intent;
 mod journal;
 mod keeper;

@@ -91,6 +91,13 @@ impl Group {
         }
     }
 
+    /// What has been asked so far, with the memory of transfers; merged ones count once.
+    pub fn asked(&self) -> Vec<(OpKind, Vec<Slice>)> {
+        let table = self.0.core.table.borrow();
+        let op = |&key: &_| (table.view(key).kind, table.slices(key));
+        table.ops(self.0.id).iter().map(op).collect()
+    }
+
     /// Operations in the group; merged ones count once.
     #[inline]
     pub fn len(&self) -> usize {

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, OpenConfig, SyncMode, SyncReport};
+use brindle_array::ledger::Nothing;
+use brindle_array::{Array, Device, OpenConfig, SyncMode, SyncReport};
 use brindle_io::MemberId;
 use brindle_io::memory::Memory;
 use brindle_volume::{Volume, VolumeError};
@@ -181,7 +182,7 @@ impl<B: Bench> Running<B> {
     pub fn unrecorded(&self, ids: &[MemberId]) -> Array {
         let device = |&id| Some(Device { id, data_offset: self.data_offset });
         let devices = ids.iter().map(device).collect();
-        Array::volatile(&self.io, self.array.geometry().clone(), devices, Config::default())
+        Array::kept(&self.io, self.array.geometry().clone(), devices, Box::new(Nothing), &world::patient())
     }
 
     /// Whether a member gives these bytes when asked directly.

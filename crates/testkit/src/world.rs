@@ -11,6 +11,7 @@ use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Io, MemberId, OpError, Pool, Slice};
 use brindle_volume::{Volume, VolumeError, read_again};
 
+use crate::guard;
 use crate::shape::{Shape, encoded, given, planned};
 
 /// What the superblocks of these arrays show as the time of their last change, before there is any.
@@ -363,7 +364,8 @@ pub async fn read(
     Ok(bytes)
 }
 
-/// Read-write, marked clean on stop only.
+/// Read-write, guarded, marked clean on stop only.
 pub fn patient() -> OpenConfig {
-    OpenConfig { idle: Duration::from_secs(3600), ..OpenConfig::new(Access::ReadWrite, clock) }
+    let (idle, hooks) = (Duration::from_secs(3600), Some(guard::hooks()));
+    OpenConfig { idle, hooks, ..OpenConfig::new(Access::ReadWrite, clock) }
 }

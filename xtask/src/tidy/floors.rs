@@ -18,7 +18,7 @@ type Building = (&'static str, &'static [&'static [&'static str]]);
 const BUILDINGS: [Building; 2] = [("crates/array/src", ARRAY), ("crates/io/src", IO)];
 
 const ARRAY: &[&[&str]] = &[
-    &["errors", "events", "patience", "process", "scratch"],
+    &["errors", "events", "hooks", "patience", "process", "scratch"],
     &["assembly", "config", "members", "nest"],
     &["create", "ledger", "refusal"],
     &["keeper"],

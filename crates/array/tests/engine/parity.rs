@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, OpenConfig};
+use brindle_array::ledger::Nothing;
+use brindle_array::{Array, Device, OpenConfig};
 use brindle_io::sync::join_all;
 use brindle_layout::{Geometry, Layout, Level, ParityLayout};
 use brindle_testkit::load::Mix;
@@ -111,7 +112,6 @@ fn a_large_degraded_read_reads_each_survivor_once() {
 /// Arrays without superblocks: what is asked is who waits for whose memory.
 #[test]
 fn degraded_arrays_in_a_degraded_array_share_the_outer_ones_memory() {
-    let config = || Config { scratch_bytes: 1 << 20, ..Config::default() };
     let outermost = world::start(Level::Raid5, SYMMETRIC, 8192, 3, 256 << 10);
     let place = |lost: Option<usize>| {
         move |(role, id)| (Some(role) != lost).then_some(Device { id, data_offset: DATA_OFFSET })
@@ -120,7 +120,13 @@ fn degraded_arrays_in_a_degraded_array_share_the_outer_ones_memory() {
         let ids: Vec<_> = (0..3).map(|_| outermost.bench.add_ram(DATA_OFFSET + (256 << 10))).collect();
         // Each lacks a member from the start.
         let devices = ids.into_iter().enumerate().map(place(Some(1))).collect();
-        Array::volatile(&outermost.io, outermost.array.geometry().clone(), devices, config())
+        Array::kept(
+            &outermost.io,
+            outermost.array.geometry().clone(),
+            devices,
+            Box::new(Nothing),
+            &world::config(),
+        )
     };
     let inner: Vec<Array> = (0..3).map(inner).collect();
     let size = inner[0].limits().size - DATA_OFFSET;
@@ -129,7 +135,8 @@ fn degraded_arrays_in_a_degraded_array_share_the_outer_ones_memory() {
     let geometry = Geometry::new(Level::Raid5, SYMMETRIC, 16384, &[size; 3]).unwrap();
     for lost in [None, Some(2)] {
         let devices = members.iter().copied().enumerate().map(place(lost)).collect();
-        let array = Array::volatile(&outermost.io, geometry.clone(), devices, config());
+        let array =
+            Array::kept(&outermost.io, geometry.clone(), devices, Box::new(Nothing), &world::config());
         let mut content = world::pattern(8, array.limits().size as usize);
         outermost.run(async |w| {
             write(&w.pool, &array, 0, &content).await.unwrap();

@@ -1,6 +1,7 @@
 //! What may be promised, and what is refused, when members are lost: before a write, or in the midst of it.
 
-use brindle_array::{Array, Config, Device, RoleState};
+use brindle_array::ledger::Nothing;
+use brindle_array::{Array, Device, RoleState};
 use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
 use brindle_testkit::world::write;
 use brindle_volume::VolumeError;
@@ -84,7 +85,8 @@ fn whole_rows_are_refused_that_lack_more_than_their_parity_can_replace() {
     // Data and the parity of row 0; two blocks of data of row 1.
     let there = |(role, &id)| (role != 0 && role != 3).then_some(Device { id, data_offset: DATA_OFFSET });
     let devices = run.ids.iter().enumerate().map(there).collect();
-    let array = Array::volatile(&run.io, run.array.geometry().clone(), devices, Config::default());
+    let geometry = run.array.geometry().clone();
+    let array = Array::kept(&run.io, geometry, devices, Box::new(Nothing), &world::config());
     let row = run.array.geometry().row_bytes();
     for number in 0..2 {
         let bytes = &content[..row as usize];

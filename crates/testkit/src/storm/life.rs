@@ -22,6 +22,7 @@ use super::standstill::{Standstill, Waiting};
 use super::tally::{Condition, Strike, Tally};
 use crate::client::{Client, Trouble};
 use crate::faults::Fault;
+use crate::guard;
 use crate::load::{Load, Request};
 use crate::oracle::Oracle;
 use crate::random::Random;
@@ -260,6 +261,7 @@ impl Run<'_> {
         OpenConfig {
             idle: self.stage.plan.idle,
             scratch_bytes: 0,
+            hooks: Some(guard::hooks()),
             ..OpenConfig::new(Access::ReadWrite, self.clock())
         }
     }

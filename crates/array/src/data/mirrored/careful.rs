@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use brindle_io::{OpError, Slice};
+use brindle_layout::Extent;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
@@ -10,6 +11,7 @@ use super::{Mirror, Readable};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::door::Done;
+use crate::hooks::Change;
 
 /// Bytes read at a time; where no copy gives all of those, block by block.
 pub(super) const STEP: usize = 64 << 10;
@@ -94,6 +96,21 @@ impl Mirror {
         Ok(())
     }
 
+    /// [`Door::mend_place`](crate::door::Door::mend_place) of a copy, the range of which the caller holds alone.
+    pub(super) async fn mend_copy(
+        &self,
+        extent: &Extent,
+        why: OpError,
+        good: &Slice,
+        spare: &Slice,
+        ailing: &mut Ailing,
+    ) -> bool {
+        let (role, offset) = (extent.member, extent.offset);
+        let range = offset..offset + good.len() as u64;
+        let Ok(_upkeep) = self.core.upkeep(Change::Member { role, range }).await else { return false };
+        self.door().mend_place(role, offset, why, good, spare, ailing).await
+    }
+
     /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last, and
     /// only when it has answered what it was asked before: each time it would keep the memory that it is given.
     async fn read_piece(
@@ -122,12 +139,11 @@ impl Mirror {
             match done.ok() {
                 Ok(()) => {
                     for (Readable { extent, device, .. }, why) in bad {
-                        let (role, offset) = (extent.member, extent.offset);
-                        if self.core.members.device(role).is_none_or(|there| there.id != device.id) {
+                        if self.core.members.device(extent.member).is_none_or(|there| there.id != device.id) {
                             // Another device has taken over meanwhile, of which this error says nothing.
                             continue;
                         }
-                        self.door().mend_place(role, offset, why, &piece.into, &piece.spare, ailing).await;
+                        self.mend_copy(&extent, why, &piece.into, &piece.spare, ailing).await;
                     }
                     return Ok(());
                 }

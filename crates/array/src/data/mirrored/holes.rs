@@ -116,9 +116,7 @@ impl Mirror {
             let mended = match &good {
                 Some(good) => {
                     let good = window.slice(good.copy, at, len);
-                    self.door()
-                        .mend_place(extent.member, extent.offset, why, &good, &place, &mut search.ailing)
-                        .await
+                    self.mend_copy(&extent, why, &good, &place, &mut search.ailing).await
                 }
                 None => {
                     let place = extent.offset..extent.offset + len;

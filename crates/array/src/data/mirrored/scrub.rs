@@ -14,6 +14,7 @@ use super::window::{Window, block};
 use crate::data::lock::Hold;
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
+use crate::hooks::Change;
 
 impl Mirror {
     pub(crate) async fn sync(
@@ -95,8 +96,9 @@ impl Mirror {
             return Ok(());
         }
         if !group.is_empty() {
-            let outcome = group.submit().await;
             let range = window.offset..window.offset + window.len;
+            let _upkeep = self.core.upkeep(Change::Redundancy(range.clone())).await?;
+            let outcome = group.submit().await;
             match self.core.settle_range(&outcome, false, range).await {
                 // It is made true once there is room.
                 Err(VolumeError::Member(OpError::NoSpace)) => {
@@ -191,6 +193,7 @@ impl Mirror {
         for &(_, len, start) in &extents {
             group.write(device, pos + start, &memory(start, len), false);
         }
+        let _upkeep = self.core.upkeep(Change::Member { role, range: pos..pos + len }).await?;
         let outcome = group.submit().await;
         self.core.settle_writes(&outcome, false).await?;
         Ok(outcome.ok()?)

@@ -8,6 +8,7 @@ use super::Parity;
 use super::window::{Planes, Window};
 use crate::data::mend::Ailing;
 use crate::door::{Done, MemberOps};
+use crate::hooks::{Change, Computed, Content, MemberChange};
 
 impl Parity {
     /// Sends what makes a window hold new content, and waits for the last. The caller holds the rows.
@@ -16,7 +17,8 @@ impl Parity {
     /// If the change could not be put on record: nothing was sent then.
     #[inline]
     pub(super) async fn commit(&self, window: &Window, ops: MemberOps<'_>) -> Result<Done, VolumeError> {
-        self.core.intent.computed(window.range(&self.map)).await?;
+        let rows = || Computed { range: window.range(&self.map), changes: ops.changes() };
+        self.core.intent.computed(rows).await?;
         Ok(ops.submit().await)
     }
 
@@ -27,9 +29,11 @@ impl Parity {
         options: ZeroOptions,
     ) -> Result<(), VolumeError> {
         let range = window.range(&self.map);
-        self.core.intent.computed(range.clone()).await?;
         let len = range.end - range.start;
         let spans: Vec<_> = (0..self.width()).map(|role| (role, range.start, len)).collect();
+        let zeroes = |&(role, offset, len): &_| MemberChange { role, offset, len, content: Content::Zeroes };
+        let rows = || Computed { range: range.clone(), changes: spans.iter().map(zeroes).collect() };
+        self.core.intent.computed(rows).await?;
         self.door().zero_spans(&spans, options, range).await
     }
 
@@ -44,11 +48,16 @@ impl Parity {
         ailing: &mut Ailing,
     ) -> bool {
         let range = window.range(&self.map);
-        let (offset, read_only) = (range.start, self.core.config.read_only);
-        if !read_only && self.core.intent.computed(range).await.is_err() {
+        let (offset, len) = (range.start, range.end - range.start);
+        let (good, spare) = (planes.all(role), planes.all(self.width()));
+        let Ok(_upkeep) = self.core.upkeep(Change::Member { role, range: range.clone() }).await else {
+            return false;
+        };
+        let mended = || MemberChange { role, offset, len, content: Content::Bytes(vec![good.clone()]) };
+        let rows = || Computed { range, changes: vec![mended()] };
+        if self.core.intent.computed(rows).await.is_err() {
             return false;
         }
-        let (good, spare) = (planes.all(role), planes.all(self.width()));
         self.door().mend_place(role, offset, why, &good, &spare, ailing).await
     }
 }

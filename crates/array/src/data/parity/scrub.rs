@@ -16,6 +16,7 @@ use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
+use crate::hooks::Change;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
@@ -56,6 +57,7 @@ impl Parity {
         let mut whole: SmallVec<[u64; 8]> = SmallVec::new();
         let repairs = self.compare(window, planes, mode, report, &mut whole);
         if !repairs.is_empty() {
+            let _upkeep = self.core.upkeep(Change::Redundancy(window.range(&self.map))).await?;
             let outcome = self.commit(window, repairs).await?;
             match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
                 // It is made true once there is room.
@@ -259,6 +261,7 @@ impl Parity {
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
         group.write(device, window.offset(&self.map, window.rows.start), &planes.all(role), false);
+        let _upkeep = self.core.upkeep(Change::Member { role, range: window.range(&self.map) }).await?;
         let outcome = self.commit(window, group).await?;
         self.core.settle_writes(&outcome, true).await?;
         Ok(outcome.ok()?)

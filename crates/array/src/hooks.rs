@@ -1,0 +1,113 @@
+//! What others put on record before bytes of an array change, and what they are told of what members are sent.
+
+use core::fmt;
+use core::future::Future;
+use core::ops::Range;
+use core::pin::Pin;
+use std::rc::Rc;
+
+use brindle_io::Slice;
+use brindle_layout::Geometry;
+use brindle_volume::VolumeError;
+
+/// Something that is being put on record.
+pub type OnRecord<'a> = Pin<Box<dyn Future<Output = Result<(), VolumeError>> + 'a>>;
+
+/// What is put on record before bytes of an array change, beside the dirty mark: a write-intent bitmap, a partial parity
+/// log and a journal are implementations of it. An array without one keeps the dirty mark only.
+///
+/// Every change of members' data comes by three times: it [begins](Hooks::begins) with its range, after the array was
+/// marked dirty and before a member is touched; in levels with parity, what members shall hold has been
+/// [computed](Hooks::computed), and none has been given it; and it [ends](Hooks::ends).
+pub trait Hooks {
+    /// A change begins. Members are touched once that has been put on record, and not at all if it fails. What is to be
+    /// noted at once is noted by the call: the future may be dropped.
+    fn begins(&self, change: &Change) -> OnRecord<'_>;
+
+    /// A change has ended: called once for each call of [`Hooks::begins`], whatever came of that.
+    fn ends(&self, change: &Change);
+
+    /// What a window of rows with parity shall hold has been computed. Members are written once that has been put on
+    /// record, and not at all if it fails; nobody else has to do with the rows meanwhile. A window may come again before
+    /// its change ends: to be taken back, for instance, where there was no room.
+    fn computed(&self, rows: &Computed) -> OnRecord<'_>;
+
+    /// A member is about to be sent a change of its data. For those who watch.
+    fn sent(&self, change: &MemberChange) {
+        let _unwatched = change;
+    }
+}
+
+/// A change of members' data, as it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Bytes of the array change, by a request: which.
+    Bytes(Range<u64>),
+    /// Redundancy is made true, and no byte of the array changes: in a range that is counted as
+    /// [`Array::sync_len`](crate::Array::sync_len) is.
+    Redundancy(Range<u64>),
+    /// A role's member gets what it should hold: what was rebuilt for it, or what it could not read.
+    Member {
+        /// Whose member.
+        role: u16,
+        /// Bytes of its data area.
+        range: Range<u64>,
+    },
+}
+
+/// What members shall hold in a window of rows with parity.
+#[derive(Clone, Debug)]
+pub struct Computed {
+    /// The window on every member, in bytes of the data area: whole rows, or columns of one.
+    pub range: Range<u64>,
+    /// All that is written, data and parity. What does not change is left out.
+    pub changes: Vec<MemberChange>,
+}
+
+/// What becomes of a stretch of a member's data.
+#[derive(Clone, Debug)]
+pub struct MemberChange {
+    /// Whose member.
+    pub role: u16,
+    /// First byte, of the data area.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What it is to hold.
+    pub content: Content,
+}
+
+/// What a stretch of a member is to hold.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// These bytes, one stretch of memory after the other. They stay as they are until the change has ended.
+    Bytes(Vec<Slice>),
+    /// Zeroes.
+    Zeroes,
+    /// Anything.
+    Discarded,
+}
+
+type Make = dyn Fn(&Geometry) -> Rc<dyn Hooks>;
+
+/// How hooks are made for an array of a geometry, each time that one is opened.
+#[derive(Clone)]
+pub struct MakeHooks(Rc<Make>);
+
+impl MakeHooks {
+    /// Hooks are made by `make`.
+    pub fn new(make: impl Fn(&Geometry) -> Rc<dyn Hooks> + 'static) -> Self {
+        Self(Rc::new(make))
+    }
+
+    /// For an array of this geometry.
+    pub(crate) fn make(&self, geometry: &Geometry) -> Rc<dyn Hooks> {
+        (self.0)(geometry)
+    }
+}
+
+impl fmt::Debug for MakeHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MakeHooks")
+    }
+}

@@ -1,0 +1,142 @@
+//! What is told to hooks, and that members are left alone where those refuse.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_array::hooks::{Change, Computed, Content, Hooks, MakeHooks, MemberChange, OnRecord};
+use brindle_array::{OpenConfig, SyncMode};
+use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
+use brindle_volume::{Volume, VolumeError, ZeroOptions};
+
+use crate::world::{self, DATA_OFFSET, Running};
+
+const CHUNK: u64 = 8192;
+const SYMMETRIC: Layout = Layout::Parity(ParityLayout::LeftSymmetric);
+
+/// What has no redundancy comes first.
+fn shapes() -> [(Level, Layout, usize); 5] {
+    [
+        (Level::Raid0, Layout::None, 2),
+        (Level::Raid1, Layout::None, 2),
+        (Level::Raid10, Layout::Raid10(Raid10Layout::near(2)), 3),
+        (Level::Raid5, SYMMETRIC, 3),
+        (Level::Raid6, SYMMETRIC, 4),
+    ]
+}
+
+/// Refuses what it is told to, and remembers the rest.
+#[derive(Default)]
+struct Told {
+    refuse_begin: Cell<bool>,
+    refuse_computed: Cell<bool>,
+    begun: RefCell<Vec<Change>>,
+    ended: RefCell<Vec<Change>>,
+    /// The last: it holds memory that others may wait for.
+    computed: RefCell<Option<Computed>>,
+}
+
+fn answer(refuse: bool) -> OnRecord<'static> {
+    Box::pin(core::future::ready(if refuse { Err(VolumeError::ReadOnly) } else { Ok(()) }))
+}
+
+impl Hooks for Told {
+    fn begins(&self, change: &Change) -> OnRecord<'_> {
+        self.begun.borrow_mut().push(change.clone());
+        answer(self.refuse_begin.get())
+    }
+
+    fn ends(&self, change: &Change) {
+        self.ended.borrow_mut().push(change.clone());
+    }
+
+    fn computed(&self, rows: &Computed) -> OnRecord<'_> {
+        self.computed.replace(Some(rows.clone()));
+        answer(self.refuse_computed.get())
+    }
+}
+
+fn start((level, layout, members): (Level, Layout, usize)) -> (Running, Rc<Told>) {
+    let told = Rc::new(Told::default());
+    let given = Rc::clone(&told);
+    let hooks = Some(MakeHooks::new(move |_| Rc::clone(&given) as Rc<dyn Hooks>));
+    let shape = world::shape(level, layout, CHUNK, members, 8 * CHUNK);
+    let run = Running::of(&shape, OpenConfig { hooks, ..world::config() });
+    run.run(async |run| run.write_all(&world::pattern(1, run.size() as usize)).await).unwrap();
+    (run, told)
+}
+
+fn images(run: &Running) -> Vec<Vec<u8>> {
+    (0..run.ids.len()).map(|member| run.image(member)[DATA_OFFSET as usize..].to_vec()).collect()
+}
+
+/// Everything that changes bytes: of a part of a row, of whole rows and more, of all copies.
+async fn change(run: &Running) -> Vec<Result<(), VolumeError>> {
+    let (array, zeroes) = (&run.array, ZeroOptions::default());
+    let long = world::pattern(2, run.array.geometry().row_bytes() as usize + 512);
+    vec![
+        run.write(512, &long[..512]).await,
+        run.write(0, &long).await,
+        array.write_zeroes(1024, run.size() - 1024, zeroes).await,
+    ]
+}
+
+#[test]
+fn what_can_not_be_put_on_record_touches_no_member() {
+    for shape in shapes() {
+        let (run, told) = start(shape);
+        let before = images(&run);
+        told.refuse_begin.set(true);
+        let refused = run.run(change);
+        assert_eq!(refused, [Err(VolumeError::ReadOnly); 3], "{shape:?}");
+        run.run(async |run| run.array.discard(0, run.size()).await).unwrap_err();
+        assert!(images(&run) == before, "{shape:?}");
+        told.refuse_begin.set(false);
+        if matches!(shape.0, Level::Raid5 | Level::Raid6) {
+            told.refuse_computed.set(true);
+            let refused = run.run(change);
+            assert_eq!(refused, [Err(VolumeError::ReadOnly); 3], "{shape:?}");
+            assert!(images(&run) == before, "{shape:?}");
+            told.refuse_computed.set(false);
+        }
+        assert_eq!(run.run(change), [Ok(()); 3], "{shape:?}");
+        assert_eq!(*told.begun.borrow(), *told.ended.borrow(), "{shape:?}");
+    }
+}
+
+#[test]
+fn repairs_that_can_not_be_put_on_record_are_not_made() {
+    for shape in shapes().into_iter().skip(1) {
+        let (run, told) = start(shape);
+        let last = *run.ids.last().unwrap();
+        // Whatever it is of the row: it makes parity differ, or a copy.
+        run.bench.poke(last, DATA_OFFSET, &[0xa5; 512]);
+        let before = images(&run);
+        told.begun.borrow_mut().clear();
+        told.refuse_begin.set(true);
+        let repaired = run.run(async |run| run.scrub(SyncMode::Repair).await);
+        assert_eq!(repaired.map(|_| ()), Err(VolumeError::ReadOnly), "{shape:?}");
+        assert!(images(&run) == before, "{shape:?}");
+        assert!(matches!(told.begun.borrow()[..], [Change::Redundancy(ref range)] if range.start == 0));
+        told.refuse_begin.set(false);
+        let repaired = run.run(async |run| run.scrub(SyncMode::Repair).await).unwrap();
+        assert!(repaired.mismatch_sectors > 0 && images(&run) != before, "{shape:?}");
+    }
+}
+
+#[test]
+fn rows_are_announced_with_the_bytes_that_are_written() {
+    let (run, told) = start((Level::Raid5, SYMMETRIC, 3));
+    let bytes = world::pattern(9, 512);
+    run.run(async |run| run.write(1024, &bytes).await).unwrap();
+    let computed = told.computed.borrow();
+    let Computed { range, changes } = computed.as_ref().unwrap();
+    assert_eq!(*range, 1024..1536);
+    assert_eq!(changes.len(), 2, "one block of data, and parity");
+    for MemberChange { role, offset, len, content } in changes {
+        assert_eq!((*offset, *len), (1024, 512));
+        let Content::Bytes(slices) = content else { panic!("{content:?}") };
+        let announced: Vec<u8> = slices.iter().flat_map(|slice| slice.bytes().to_vec()).collect();
+        let at = (DATA_OFFSET + offset) as usize;
+        assert!(announced == run.image(usize::from(*role))[at..at + 512], "role {role}");
+    }
+}
