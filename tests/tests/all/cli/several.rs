@@ -366,3 +366,29 @@ fn an_array_that_hangs_is_given_up_alone() {
     assert!(code == 1 && err.contains("h: did not stop in time"), "{code}: {err}");
     assert!(writer.join().is_err(), "the write was not acknowledged");
 }
+
+#[test]
+fn an_array_of_arrays_is_served_beside_another() {
+    let set = Set::sparse(7, 8 * MIB);
+    let (inner, outer) = set.members.split_at(4);
+    inner.chunks(2).for_each(|pair| drop(run("create -l 1", pair).ok()));
+    let joined: Vec<PathBuf> =
+        inner.chunks(2).map(|pair| format!("{}+{}", name(&pair[0]), name(&pair[1])).into()).collect();
+    run("create -l 0 -c 64K -N big", &joined).ok();
+    run("create -l 5 -c 64K -N a", outer).ok();
+    // What an inner array does without is no affair of the other one.
+    flip(&inner[3], 4096 + 72);
+    let serving = Serving::start(&set, "", &[&outer[..2], &joined, &outer[2..]].concat());
+    let all = serving.ask(&["status", "--json"]).json();
+    assert_eq!(names(&all), ["a", "big"]);
+    assert_eq!((&all[0]["left_out"], &all[1]["left_out"][0]["path"]), (&json!([]), &json!(name(&inner[3]))));
+    assert_eq!(all[1]["arrays"].as_array().map(Vec::len), Some(2), "{all}");
+    for array in ["a", "big"] {
+        Client::connect(serving.uri(array)).all_at_once(&[write(0, 3)]);
+    }
+    serving.ask(&["stop", "big"]).ok();
+    assert_eq!(run("cat --length 4K", &joined).ended(0).out, [3; 4096]);
+    assert_eq!(state(&run("detail --json", &inner[..2]).json()), ["clean"]);
+    let (code, err) = serving.server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains(name(&inner[3])) && err.lines().count() == 1, "{err}");
+}
