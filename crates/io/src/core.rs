@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
-use crate::op::{Completion, MemberId, OpError, OpKey, OpSpan};
+use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpSpan};
 use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::queues::ServedQueues;
@@ -188,16 +188,17 @@ impl Core {
     #[inline]
     fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
         let view = table.view(key);
-        match view.kind.member() {
-            // Its completion may not overtake its submission.
-            Some(member) if table.is_forsaken(member) => return self.refused.borrow_mut().push(key),
-            Some(MemberId::Served(served)) => {
+        if let Some(member) = view.kind.member() {
+            if table.is_forsaken(member) {
+                // Its completion may not overtake its submission.
+                return self.refused.borrow_mut().push(key);
+            }
+            if let MemberKind::Served(served) = member.kind() {
                 if !self.served.borrow_mut().push(served, key, &self.scheduler) {
                     self.refused.borrow_mut().push(key);
                 }
                 return;
             }
-            Some(MemberId::Device(_)) | None => {}
         }
         self.at_reactor.set(self.at_reactor.get() + 1);
         // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
@@ -229,10 +230,10 @@ impl Core {
     fn settle(&self, given_up: GivenUp) {
         for key in given_up.orphans {
             let member = self.table.borrow().view(key).kind.member();
-            let Some(MemberId::Served(_)) = member else {
+            if !member.is_some_and(MemberId::is_served) {
                 self.reactor.borrow_mut().give_up(key);
                 continue;
-            };
+            }
             if self.served.borrow_mut().take_back(key) {
                 self.complete(Completion { key, result: Err(OpError::Cancelled) });
             }

@@ -13,7 +13,9 @@ use crate::arena::{NoMemory, Region, Source};
 use crate::buf::Slice;
 use crate::core::Core;
 use crate::group::{Group, Pending};
-use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpError, OpKind, OpSpan, Place, Probe, SocketId};
+use crate::op::{
+    Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKind, OpSpan, Place, Probe, SocketId,
+};
 use crate::pool::Pool;
 use crate::reactor::{Reactor, Unpark};
 use crate::served::Served;
@@ -105,7 +107,7 @@ impl Io {
 
     /// What is known of a member.
     pub fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
-        if let MemberId::Served(served) = member {
+        if let MemberKind::Served(served) = member.kind() {
             return self.0.core.served.borrow().info(served);
         }
         self.0.core.reactor.borrow().member_info(member)
@@ -365,7 +367,7 @@ impl Io {
 
     /// The member is served by tasks of this executor (see [`Io::serve_member`]).
     pub fn is_served(&self, member: MemberId) -> bool {
-        matches!(member, MemberId::Served(_))
+        member.is_served()
     }
 
     /// Operations on the member that were given up and whose real end is not known yet. While there are any, writes

@@ -41,8 +41,8 @@ pub use buf::{Buf, Bytes, BytesMut, Slice};
 pub use exec::{Io, Remote, Sleep, Task};
 pub use group::{Group, Outcome, Pending};
 pub use op::{
-    Completion, Failure, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpSpan, OpTag, OpView, Place,
-    Probe, Segment, ServedId, ServedOp, SocketId,
+    Completion, Failure, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKey, OpKind, OpSpan, OpTag,
+    OpView, Place, Probe, Segment, ServedId, ServedOp, SocketId,
 };
 pub use pool::Pool;
 pub use reactor::{Reactor, Unpark};

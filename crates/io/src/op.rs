@@ -3,9 +3,15 @@
 use crate::buf::Slice;
 pub use crate::class::OpClass;
 
-/// A member of an executor.
+/// A member of an executor: a device of its reactor, or one that its tasks serve ([`MemberId::kind`] tells).
+///
+/// The number within is nobody's business, and one word: it goes with every operation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(u32);
+
+/// What a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MemberId {
+pub enum MemberKind {
     /// A device, as the reactor numbered it. Numbers are small and dense per reactor.
     Device(u32),
     /// One that tasks of the executor serve (see [`crate::Io::serve_member`]).
@@ -17,31 +23,57 @@ pub enum MemberId {
 pub struct ServedId(pub(crate) u32);
 
 impl MemberId {
+    /// The reactor's device of that number.
+    #[inline]
+    pub const fn device(number: u32) -> Self {
+        Self(number << 1)
+    }
+
+    #[inline]
+    pub(crate) const fn served(id: ServedId) -> Self {
+        Self(id.0 << 1 | 1)
+    }
+
+    /// What it is.
+    #[inline]
+    pub const fn kind(self) -> MemberKind {
+        match self.0 & 1 {
+            0 => MemberKind::Device(self.0 >> 1),
+            _ => MemberKind::Served(ServedId(self.0 >> 1)),
+        }
+    }
+
+    /// Tasks of the executor serve it.
+    #[inline]
+    pub const fn is_served(self) -> bool {
+        self.0 & 1 == 1
+    }
+
     /// Its place in a reactor's list of devices. No list is so long that a served member has one: the executor never
     /// hands those to a reactor.
     #[inline]
-    pub(crate) fn place(self) -> usize {
-        match self {
-            Self::Device(number) => number as usize,
-            Self::Served(_) => usize::MAX,
-        }
+    pub(crate) const fn place(self) -> usize {
+        self.0.rotate_right(1) as usize
     }
 
     /// A number that no other member of the executor has, and that is small: for lists and sets of members.
     #[inline]
-    pub fn index(self) -> usize {
-        match self {
-            Self::Device(number) => number as usize * 2,
-            Self::Served(ServedId(number)) => number as usize * 2 + 1,
-        }
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl core::fmt::Debug for MemberId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.kind().fmt(f)
     }
 }
 
 impl core::fmt::Display for MemberId {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Device(number) => write!(f, "member{number}"),
-            Self::Served(ServedId(number)) => write!(f, "served{number}"),
+        match self.kind() {
+            MemberKind::Device(number) => write!(f, "member{number}"),
+            MemberKind::Served(ServedId(number)) => write!(f, "served{number}"),
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Served {
 impl Served {
     /// The member's number, to be given to the array above.
     pub fn member(&self) -> MemberId {
-        MemberId::Served(self.id)
+        MemberId::served(self.id)
     }
 
     /// The next request, in the order of their coming.

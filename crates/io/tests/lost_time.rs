@@ -78,7 +78,7 @@ fn flush(world: &Stopped, patience: Duration) -> (Result<(), OpError>, Instant) 
     let io = Io::new(Box::new(world.clone()));
     io.block_on(async {
         let mut group = io.group();
-        group.flush(MemberId::Device(0));
+        group.flush(MemberId::device(0));
         let outcome = group.submit_by(io.now().after(patience)).await.ok();
         (outcome, io.now())
     })
@@ -136,7 +136,7 @@ fn without_a_deadline_the_executor_sleeps_as_long_as_it_may() {
     let io = Io::new(Box::new(world.clone()));
     io.block_on(async {
         let mut group = io.group();
-        group.flush(MemberId::Device(0));
+        group.flush(MemberId::device(0));
         group.submit().await.ok().unwrap();
         io.sleep(3600 * SECOND).await;
     });

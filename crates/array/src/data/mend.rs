@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn ailment(role: u16, fate: Fate, place: Range<u64>) -> Ailment {
-        let (member, operation) = (Some(MemberId::Device(role.into())), Operation::Read);
+        let (member, operation) = (Some(MemberId::device(role.into())), Operation::Read);
         Ailment { role, member, operation, error: OpError::Medium(5), fate, place }
     }
 

@@ -167,7 +167,7 @@ impl Memory {
     fn add(&self, device: RamDevice) -> MemberId {
         let devices = &mut self.0.borrow_mut().devices;
         devices.push(device);
-        MemberId::Device((devices.len() - 1) as u32)
+        MemberId::device((devices.len() - 1) as u32)
     }
 
     /// A member of `bytes` bytes of zeroed RAM with 512-byte blocks.

@@ -114,7 +114,7 @@ impl Sim {
     fn add(&self, model: Model, bytes: u64, unwritten: Option<Unwritten>) -> MemberId {
         let drives = &mut self.0.borrow_mut().drives;
         drives.push(Drive::new(model, bytes, unwritten));
-        MemberId::Device((drives.len() - 1) as u32)
+        MemberId::device((drives.len() - 1) as u32)
     }
 
     /// From now on the world does this of its own accord.

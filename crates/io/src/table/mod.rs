@@ -250,7 +250,7 @@ impl Table {
             slot.class = g.class;
             slot.sent = true;
             // A served member's tasks take guards of their own.
-            if !matches!(slot.kind.member(), Some(MemberId::Served(_))) {
+            if !slot.kind.member().is_some_and(MemberId::is_served) {
                 let fills = slot.kind.fills();
                 for buf in &slot.holds {
                     buf.device_begins(fills);

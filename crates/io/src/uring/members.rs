@@ -89,7 +89,7 @@ impl Members {
             shorter: false,
             looked_in: 0,
         });
-        MemberId::Device(id)
+        MemberId::device(id)
     }
 
     /// Lets the kernel have more workers for one more member: one that hangs must not hold those of the others. A worker

@@ -282,7 +282,7 @@ pub(crate) fn a_probe_tells_size_and_place<W: World>(stage: &Stage<W>) {
         let probe = io.probe(member, until).await.unwrap();
         assert_eq!(probe, Probe { size: 1 << 20, place: Place::There });
         assert_eq!(io.probe(closed, until).await, Err(OpError::Gone));
-        assert_eq!(io.probe(MemberId::Device(999), until).await, Err(OpError::Gone));
+        assert_eq!(io.probe(MemberId::device(999), until).await, Err(OpError::Gone));
     });
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn a_closed_member_is_gone<W: World>(stage: &Stage<W>) {
         let outcome = group.submit().await;
         assert!(outcome.failures().iter().all(|f| f.error == OpError::Gone && f.tag != fine));
         assert_eq!(outcome.failures().len(), 2);
-        assert_eq!(read(io, MemberId::Device(999), 0, &buf.all()).await, Err(OpError::Gone));
+        assert_eq!(read(io, MemberId::device(999), 0, &buf.all()).await, Err(OpError::Gone));
     });
 }
 
