@@ -8,11 +8,12 @@
 #[allow(dead_code, reason = "other examples use the rest")]
 mod shared;
 
-use brindle_array::{Array, Config, Device};
+use brindle_array::Device;
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
+use brindle_testkit::world::in_memory;
 
 use shared::{Request, TURNS, Target, arguments, median};
 
@@ -80,7 +81,7 @@ fn measure((_, level, layout, _): Shape, members: usize, sim: bool, depth: usize
     let geometry =
         Geometry::new(level, layout, CHUNK, &vec![MEMBER; members]).expect("the table's shapes are possible");
     let devices = ids.into_iter().map(|id| Some(Device { id, data_offset: 0 })).collect();
-    let array = Target::Array(Array::volatile(&io, geometry, devices, Config::default()));
+    let array = Target::Array(in_memory(&io, geometry, devices));
     let pool = io.pool(LEN);
     let request = Request { len: LEN, write: true, sequential: false, together: true };
     let turn = seconds * 1e9 / (DEPTHS.len() * TURNS) as f64;

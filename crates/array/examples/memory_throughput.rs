@@ -8,10 +8,11 @@
 
 mod shared;
 
-use brindle_array::{Array, Config, Device};
+use brindle_array::Device;
 use brindle_io::memory::Memory;
 use brindle_io::{Io, MemberId};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
+use brindle_testkit::world::in_memory;
 
 use shared::{Request, Target, arguments, median, take_turns};
 
@@ -115,5 +116,5 @@ fn array(io: &Io, subject: &Subject, ids: &[MemberId], lost: usize) -> Target {
         .expect("the table's shapes are possible");
     let device = |(role, &id)| (role >= lost).then_some(Device { id, data_offset: 0 });
     let devices = ids.iter().enumerate().map(device).collect();
-    Target::Array(Array::volatile(io, geometry, devices, Config::default()))
+    Target::Array(in_memory(io, geometry, devices))
 }

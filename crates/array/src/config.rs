@@ -43,17 +43,17 @@ pub enum OnFull {
 
 /// How an array runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// Memory for parity and reconstruction, in bytes; raised to what the array's width needs.
-    pub scratch_bytes: usize,
+    pub(crate) scratch_bytes: usize,
     /// Which copy answers a read.
-    pub read_policy: ReadPolicy,
+    pub(crate) read_policy: ReadPolicy,
     /// Changes are refused.
-    pub read_only: bool,
+    pub(crate) read_only: bool,
     /// What becomes of a member that has no room.
-    pub on_full: OnFull,
+    pub(crate) on_full: OnFull,
     /// How long members may take.
-    pub patience: Patience,
+    pub(crate) patience: Patience,
 }
 
 impl Default for Config {

@@ -127,6 +127,10 @@ pub enum EventKind {
     ResyncBegun,
     /// A resync has come to its end.
     ResyncEnded,
+    /// A member is being rebuilt from the others; `range` is what of it has to be.
+    RecoveryBegun,
+    /// A member has been rebuilt.
+    RecoveryEnded,
     /// `range` could not be made redundant: a loss of a member there is a loss of data.
     Unprotected,
     /// A member is slow: reads are answered from redundancy in its place.
@@ -159,6 +163,8 @@ impl EventKind {
             Self::Uncorrected => "uncorrected",
             Self::ResyncBegun => "resync-begun",
             Self::ResyncEnded => "resync-ended",
+            Self::RecoveryBegun => "recovery-begun",
+            Self::RecoveryEnded => "recovery-ended",
             Self::Unprotected => "unprotected",
             Self::Slow => "slow",
             Self::GivenUp => "given-up",
@@ -181,6 +187,8 @@ impl EventKind {
             Self::Uncorrected => "can't be read in a place, and the others do not make up for it",
             Self::ResyncBegun => "is being resynced",
             Self::ResyncEnded => "has been resynced",
+            Self::RecoveryBegun => "is being rebuilt from the others",
+            Self::RecoveryEnded => "has been rebuilt",
             Self::Unprotected => "could not be made redundant in a place",
             Self::Slow => "is slow: the others answer for it",
             Self::GivenUp => "did not answer in time: the operation was given up",

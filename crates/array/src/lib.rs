@@ -35,7 +35,7 @@ mod watch;
 pub use array::Array;
 /// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.
 pub use brindle_volume::Volume;
-pub use config::{Access, Config, OnFull, OpenConfig, ReadPolicy};
+pub use config::{Access, OnFull, OpenConfig, ReadPolicy};
 pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use events::{Cause, Event, EventKind, Operation};

@@ -20,7 +20,7 @@ pub enum RoleState {
 }
 
 /// A member of the running array.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
     /// The reactor's number.
     pub id: MemberId,

@@ -9,10 +9,10 @@ use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::assembly::{AssembledDevice, Assembly, Found};
-use crate::config::{Access, Config, OpenConfig};
+use crate::config::{Access, OpenConfig};
 use crate::keeper::StateChange;
-use crate::ledger::{Ledger, Nothing, Superblocks};
-use crate::members::{Device, Members, RoleState};
+use crate::ledger::{Ledger, Superblocks};
+use crate::members::{Device, Members};
 use crate::patience::Patience;
 use crate::refusal::OpenError;
 use crate::reshape;
@@ -29,26 +29,6 @@ impl Array {
     ) -> Self {
         let members = Rc::new(Members::new(io, devices));
         Self::over(io, geometry, None, members, ledger, config).tried_again().watched()
-    }
-
-    /// An array whose state lives in memory only: no superblocks are read or written, every present member is in
-    /// sync. For tests and benches. `devices` are in the order of roles; `None` is a missing member.
-    pub fn volatile(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>, config: Config) -> Self {
-        let access = if config.read_only { Access::ReadOnly } else { Access::ReadWrite };
-        let Config { scratch_bytes, read_policy, on_full, patience, .. } = config;
-        let config =
-            OpenConfig { scratch_bytes, read_policy, on_full, patience, ..OpenConfig::new(access, || 0) };
-        Self::kept(io, geometry, devices, Box::new(Nothing), &config)
-    }
-
-    /// Gives a missing or failed role a device of which nothing is good yet; it takes every write from now on. For
-    /// volatile arrays: superblocks learn nothing of it.
-    ///
-    /// # Panics
-    /// If the array has no such role.
-    pub fn begin_recovery(&self, role: u16, device: Device) {
-        self.0.core.members.set_device(role, device, RoleState::Recovering(0));
-        self.0.placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
     }
 
     /// Opens an assembled array. `devices` are the reactor's numbers of the assembly's devices, in their order.

@@ -8,6 +8,7 @@ use brindle_volume::{VolumeError, bytes};
 
 use crate::core::Core;
 use crate::data::list::part;
+use crate::data::lock::Held;
 use crate::data::mirrored::Mirror;
 use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
@@ -118,6 +119,16 @@ impl Placement {
             Family::Parity(parity) => parity.sync(pos, len, mode, &mut report).await?,
         }
         Ok(report)
+    }
+
+    /// Waits until nothing is under way that looks at members more than once, and lets nothing begin as long as what comes
+    /// back lives.
+    pub(crate) async fn quiet(&self) -> Option<Held<'_>> {
+        match self.one().ok()? {
+            Family::Stripes(_) => None,
+            Family::Mirror(mirror) => Some(mirror.quiet().await),
+            Family::Parity(parity) => Some(parity.quiet().await),
+        }
     }
 
     /// The mirrors, if the array has some: they choose by how fast members answer.

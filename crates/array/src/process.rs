@@ -19,6 +19,8 @@ pub enum ProcessKind {
     Check,
     /// Compares redundancy everywhere, and makes it true.
     Repair,
+    /// Rebuilds what a member is to hold from the others.
+    Recovery,
 }
 
 impl fmt::Display for ProcessKind {
@@ -27,6 +29,7 @@ impl fmt::Display for ProcessKind {
             Self::Resync => "resync",
             Self::Check => "check",
             Self::Repair => "repair",
+            Self::Recovery => "recover",
         })
     }
 }
@@ -48,7 +51,8 @@ pub enum ProcessError {
 /// How far a process has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes done, in the unit of [`Array::sync_len`](crate::Array::sync_len).
+    /// Bytes done, in the unit of [`Array::sync_len`](crate::Array::sync_len); of a recovery, bytes of the member's data
+    /// area.
     pub position: u64,
     /// Bytes in all.
     pub total: u64,

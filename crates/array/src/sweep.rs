@@ -1,4 +1,5 @@
-//! Processes that go over the whole array: redundancy made true, or compared, window after window, several at a time.
+//! Processes that go over the whole array: redundancy made true, or compared, or a member rebuilt, window after window,
+//! several at a time.
 
 use std::collections::VecDeque;
 
@@ -6,15 +7,20 @@ use brindle_io::{Duration, OpClass, OpError, Task};
 use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
 
-use crate::array::Array;
+use crate::array::{Array, Running};
 use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
 use crate::keeper::sync_len;
+use crate::members::{Device, RoleState};
 use crate::placement::Family;
 use crate::process::{Process, ProcessError, ProcessKind, Progress};
 
 /// Bytes of a window, or the chunk where that is more.
 const WINDOW: u64 = 4 << 20;
+/// Windows begin at multiples of this, if not of the chunk.
+const ALIGNMENT: u64 = 64 << 10;
+/// What is good of a member that is rebuilt grows in so many steps at least, where its chunks are small enough.
+const STEPS: u64 = 16;
 /// Windows under way at the same time: members are kept busy while one is computed.
 const IN_FLIGHT: usize = 3;
 /// How far a resync has come is recorded at least this often over the whole array,
@@ -45,20 +51,6 @@ impl Array {
         self.0.placement.sync_window(pos, len, mode).await
     }
 
-    /// Rebuilds `len` bytes at `pos` of the data area of `role`, which is recovering, from the others. For parity both
-    /// are multiples of the chunk, so that the border of what is good never cuts a row.
-    ///
-    /// # Errors
-    /// [`VolumeError::TooManyLost`] or a member's, if it can't be rebuilt; [`VolumeError::Member`] if the recovering
-    /// member refuses it.
-    pub async fn recover_window(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
-        match self.0.placement.one()? {
-            Family::Stripes(_) => Err(VolumeError::TooManyLost),
-            Family::Mirror(mirror) => mirror.recover(role, pos, len).await,
-            Family::Parity(parity) => parity.recover(role, pos, len).await,
-        }
-    }
-
     /// The process that is under way.
     pub fn process(&self) -> Option<Process> {
         self.0.process.borrow().clone()
@@ -87,7 +79,10 @@ impl Array {
         let from = self.0.core.keeper.resync_offset();
         let sweep = match from {
             None if !self.0.core.config.read_only => Ok(None),
-            from => Sweep::begin(self, ProcessKind::Resync, from.unwrap_or(0)).map(Some),
+            from => {
+                let work = Work::Sync(SyncMode::Repair);
+                Sweep::begin(self, ProcessKind::Resync, work, from.unwrap_or(0)).map(Some)
+            }
         };
         async move {
             match sweep? {
@@ -113,7 +108,7 @@ impl Array {
             SyncMode::Check => ProcessKind::Check,
             SyncMode::Repair => ProcessKind::Repair,
         };
-        let sweep = Sweep::begin(self, kind, 0);
+        let sweep = Sweep::begin(self, kind, Work::Sync(mode), 0);
         async move {
             let mut sweep = sweep?;
             while sweep.advance().await?.is_some() {
@@ -122,6 +117,96 @@ impl Array {
             Ok(sweep.report.clone())
         }
     }
+}
+
+impl Array {
+    /// Rebuilds a role that is missing or failed onto `device`, of which nothing is good yet. It takes every write from the
+    /// call on, and requests go on meanwhile. Its bytes below the position that has been reached (in bytes of its data
+    /// area) can be read at once. In the end it is in sync, as soon as the ledger has taken it in
+    /// ([`take_in`](crate::ledger::Ledger::take_in)). Begins and ends as [`Array::resync`] does; one that did not come to
+    /// its end goes on from there if it is called again with the same role and device.
+    ///
+    /// # Errors
+    /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
+    /// [`VolumeError::OutOfRange`] if there is no such role, it is in use, or the device is too small;
+    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile;
+    /// [`VolumeError::TooManyLost`] or a member's, if it can't be rebuilt from the others, whose redundancy must be known
+    /// true, or has failed itself; [`VolumeError::Reshaping`].
+    pub fn recover<F: FnMut(Progress)>(
+        &self,
+        role: u16,
+        device: Device,
+        progress: F,
+    ) -> impl Future<Output = Result<(), ProcessError>> + use<F> {
+        let sweep = self.begin_recovery(role, device);
+        async move { recover(sweep?, role, progress).await }
+    }
+
+    fn begin_recovery(&self, role: u16, device: Device) -> Result<Sweep, ProcessError> {
+        let Running { core, placement, geometry, .. } = &*self.0;
+        if let Family::Stripes(_) = placement.one()? {
+            return Err(VolumeError::TooManyLost.into());
+        }
+        let end = device.data_offset + geometry.member_size();
+        let fits = core.io.member_info(device.id).is_some_and(|info| info.size >= end);
+        let state = (role < core.members.len()).then(|| core.members.state(role));
+        let from = match state {
+            Some(RoleState::Missing | RoleState::Failed) if fits => None,
+            Some(RoleState::Recovering(upto)) if core.members.device(role) == Some(device) => Some(upto),
+            _ => return Err(VolumeError::OutOfRange.into()),
+        };
+        let sweep = Sweep::begin(self, ProcessKind::Recovery, Work::Recover(role), from.unwrap_or(0))?;
+        if from.is_none() {
+            core.members.set_device(role, device, RoleState::Recovering(0));
+            placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
+        }
+        Ok(sweep)
+    }
+
+    /// Rebuilds `len` bytes at `pos` of the data area of a role that is recovering.
+    async fn recover_window(&self, role: u16, pos: u64, len: u64) -> Result<SyncReport, VolumeError> {
+        match self.0.placement.one()? {
+            Family::Stripes(_) => return Err(VolumeError::TooManyLost),
+            Family::Mirror(mirror) => mirror.recover(role, pos, len).await?,
+            Family::Parity(parity) => parity.recover(role, pos, len).await?,
+        }
+        Ok(SyncReport::default())
+    }
+}
+
+/// A recovery, from where it begins to its end.
+async fn recover(
+    mut sweep: Sweep,
+    role: u16,
+    mut progress: impl FnMut(Progress),
+) -> Result<(), ProcessError> {
+    let array = sweep.array.clone();
+    let (members, keeper) = (&array.0.core.members, &array.0.core.keeper);
+    let Progress { position: from, total, .. } = sweep.process.progress();
+    keeper.note_member(role, EventKind::RecoveryBegun, None, Some(from..total));
+    while let Some(position) = sweep.advance().await? {
+        // Not one that has failed meanwhile: the next window tells.
+        // No request must see both sides of the border's move.
+        let _quiet = array.0.placement.quiet().await;
+        if let RoleState::Recovering(_) = members.state(role) {
+            members.set_state(role, RoleState::Recovering(position));
+        }
+        progress(sweep.process.progress());
+    }
+    let quiet = array.0.placement.quiet().await;
+    keeper.rebuilt(role).await?;
+    drop(quiet);
+    keeper.note_member(role, EventKind::RecoveryEnded, None, None);
+    Ok(())
+}
+
+/// What is done with each window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// Redundancy is compared, or made true.
+    Sync(SyncMode),
+    /// The member of a role is rebuilt.
+    Recover(u16),
 }
 
 /// A resync, from where it begins to its end.
@@ -165,14 +250,17 @@ async fn resync(mut sweep: Sweep, mut progress: impl FnMut(Progress)) -> Result<
 
 /// One window. Members that the array can't do without, and that do not answer, are asked again: a resync that ended for
 /// that would not begin anew before the next run.
-async fn sweep_window(array: Array, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
+async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<SyncReport, VolumeError> {
     let mut tries = 0;
     loop {
         let syncing = array.0.core.keeper.sync_begins()?;
-        let report = array.sync_window(pos, len, mode).await;
+        let report = match work {
+            Work::Sync(mode) => array.sync_window(pos, len, mode).await,
+            Work::Recover(role) => array.recover_window(role, pos, len).await,
+        };
         let silent = report == Err(VolumeError::Member(OpError::TimedOut));
         tries += 1;
-        if !silent || mode == SyncMode::Check && tries == CHECK_TRIES {
+        if !silent || work == Work::Sync(SyncMode::Check) && tries == CHECK_TRIES {
             return report;
         }
         drop(syncing);
@@ -184,7 +272,7 @@ async fn sweep_window(array: Array, pos: u64, len: u64, mode: SyncMode) -> Resul
 struct Sweep {
     array: Array,
     process: Process,
-    mode: SyncMode,
+    work: Work,
     next: u64,
     window: u64,
     running: VecDeque<(u64, Task<Result<SyncReport, VolumeError>>)>,
@@ -198,25 +286,32 @@ impl Drop for Sweep {
 }
 
 impl Sweep {
-    fn begin(array: &Array, kind: ProcessKind, from: u64) -> Result<Self, ProcessError> {
-        let mode = if kind == ProcessKind::Check { SyncMode::Check } else { SyncMode::Repair };
-        if mode == SyncMode::Repair && array.0.core.config.read_only {
+    fn begin(array: &Array, kind: ProcessKind, work: Work, from: u64) -> Result<Self, ProcessError> {
+        if work != Work::Sync(SyncMode::Check) && array.0.core.config.read_only {
             return Err(VolumeError::ReadOnly.into());
         }
         if let Some(other) = array.process() {
             return Err(ProcessError::Busy(other.kind()));
         }
-        // Chunks of levels with parity are powers of two, so that this is a multiple of them.
-        let window = match array.0.geometry.family() {
-            Map::Parity(map) => WINDOW.max(map.chunk()),
-            _ => WINDOW,
+        // Chunks of levels with parity are powers of two, so that this is a multiple of them: the border of what is good
+        // never cuts a row.
+        let unit = match array.0.geometry.family() {
+            Map::Parity(map) => map.chunk(),
+            _ => ALIGNMENT,
         };
-        let process = Process::new(&array.0.core.io, kind, from, array.sync_len());
+        let (total, window) = match work {
+            Work::Sync(_) => (array.sync_len(), WINDOW.max(unit)),
+            Work::Recover(_) => {
+                let total = array.0.geometry.member_size();
+                (total, (total / STEPS).next_multiple_of(unit).clamp(unit, WINDOW.max(unit)))
+            }
+        };
+        let process = Process::new(&array.0.core.io, kind, from, total);
         array.0.process.replace(Some(process.clone()));
         Ok(Self {
             array: array.clone(),
             process,
-            mode,
+            work,
             next: from - from % window,
             window,
             running: VecDeque::new(),
@@ -251,9 +346,9 @@ impl Sweep {
             if !self.process.may_begin(len) {
                 return;
             }
-            let (array, mode) = (self.array.clone(), self.mode);
+            let (array, work) = (self.array.clone(), self.work);
             // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
-            let task = self.array.0.core.io.spawn_as(OpClass::Repair, sweep_window(array, pos, len, mode));
+            let task = self.array.0.core.io.spawn_as(OpClass::Repair, sweep_window(array, pos, len, work));
             self.next += len;
             self.running.push_back((self.next, task));
         }

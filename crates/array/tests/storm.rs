@@ -70,10 +70,8 @@ async fn deaths(run: &Running<Sim>, client: &Client<Array>, dead: &[u16]) -> Vec
         }
         let bytes = run.data_offset + CHUNK * ROWS;
         let id = run.bench.add_blank_drive(Model::sata_ssd(), bytes);
-        run.begin_recovery(role, id);
-        for pos in (0..CHUNK * ROWS).step_by(2 * CHUNK as usize) {
-            run.array.recover_window(role, pos, 2 * CHUNK).await.unwrap();
-        }
+        // One at a time.
+        run.recovery(role, id).await.unwrap();
         drives[usize::from(role)] = id;
     }
     drives

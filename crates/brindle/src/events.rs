@@ -164,6 +164,8 @@ fn level(event: &Event) -> tracing::Level {
         EventKind::MemberFailed | EventKind::Broken | EventKind::Uncorrected => tracing::Level::ERROR,
         EventKind::ResyncBegun
         | EventKind::ResyncEnded
+        | EventKind::RecoveryBegun
+        | EventKind::RecoveryEnded
         | EventKind::LateAnswer
         | EventKind::RoomAgain
         | EventKind::BroughtUp => tracing::Level::INFO,

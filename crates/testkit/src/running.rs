@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use brindle_array::ledger::Nothing;
-use brindle_array::{Array, Device, OpenConfig, SyncMode, SyncReport};
+use brindle_array::{Array, Device, OpenConfig, ProcessError, SyncMode, SyncReport};
 use brindle_io::MemberId;
 use brindle_io::memory::Memory;
 use brindle_volume::{Volume, VolumeError};
@@ -64,7 +64,8 @@ impl Running<Memory> {
     #[must_use]
     pub fn recovering(&self, role: u16) -> Self {
         let next = self.without(&[role]);
-        next.begin_recovery(role, next.ids[usize::from(role)]);
+        // Stopped as soon as it has begun.
+        drop(next.recovery(role, next.ids[usize::from(role)]));
         next
     }
 
@@ -171,10 +172,14 @@ impl<B: Bench> Running<B> {
         Ok(report)
     }
 
-    /// Gives a role that is missing or has failed a member of which nothing is rebuilt yet. Superblocks learn nothing of
-    /// it.
-    pub fn begin_recovery(&self, role: u16, id: MemberId) {
-        self.array.begin_recovery(role, Device { id, data_offset: self.data_offset });
+    /// Rebuilds a role that is missing or has failed, onto a member of which nothing is good yet; or goes on with that.
+    /// Superblocks learn nothing of it.
+    pub fn recovery(
+        &self,
+        role: u16,
+        id: MemberId,
+    ) -> impl Future<Output = Result<(), ProcessError>> + use<B> {
+        self.array.recover(role, Device { id, data_offset: self.data_offset }, |_| ())
     }
 
     /// An array over these members whose superblocks nobody asks: to look at what a recovery has rebuilt, of which they

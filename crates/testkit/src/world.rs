@@ -4,11 +4,13 @@ use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidat
 use brindle_array::create::CreateSpec;
 use std::cell::Cell;
 
-use brindle_array::{Access, Array, OpenConfig, OpenError};
+use brindle_array::ledger::Nothing;
+use brindle_array::{Access, Array, Device, OpenConfig, OpenError};
 use brindle_format::md::{SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Io, MemberId, OpError, Pool, Slice};
+use brindle_layout::Geometry;
 use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::guard;
@@ -362,6 +364,12 @@ pub async fn read(
     let memory = read_again(volume, offset, async || unread(pool, len).await).await?;
     let bytes = memory.bytes().to_vec();
     Ok(bytes)
+}
+
+/// An array whose state nothing keeps. `devices` are in the order of roles; `None` is a missing member, the others are in
+/// sync.
+pub fn in_memory(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> Array {
+    Array::kept(io, geometry, devices, Box::new(Nothing), &OpenConfig::new(Access::ReadWrite, clock))
 }
 
 /// Read-write, guarded, marked clean on stop only.

@@ -1,7 +1,7 @@
 //! Every volume there is keeps the contract of volumes (`brindle_volume::Volume`): arrays of each level, whole and without
 //! members, arrays of arrays, and the volume in RAM. The other end of a connection is judged in `crates/export`.
 
-use brindle_array::{Access, Array, Config, Device, OpenConfig, nest};
+use brindle_array::{Access, Array, Device, OpenConfig, nest};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_layout::{Family, Geometry, Layout, Level};
@@ -9,7 +9,7 @@ use brindle_testkit::conformance::{Subject, conforms, conforms_without, refuses_
 use brindle_testkit::ram::RamVolume;
 use brindle_testkit::running::Running;
 use brindle_testkit::shape::Shape;
-use brindle_testkit::world::{World, patient};
+use brindle_testkit::world::{World, in_memory, patient};
 use brindle_volume::Volume;
 
 /// Every level, with members that it can do without.
@@ -93,7 +93,7 @@ fn volatile(io: &Io, level: Level, ids: impl IntoIterator<Item = (MemberId, u64)
     let chunk = if matches!(level, Level::Raid1 | Level::Linear) { 0 } else { 4096 };
     let geometry = Geometry::new(level, Layout::default_for(level), chunk, &sizes).expect("an array");
     let devices = devices.into_iter().map(|(id, _)| Some(Device { id, data_offset: 0 })).collect();
-    Array::volatile(io, geometry, devices, Config::default())
+    in_memory(io, geometry, devices)
 }
 
 #[test]

@@ -13,6 +13,16 @@ const PACKAGE: &str = "brindle-export";
 const PROGRAM: &str = "instruction_counts";
 /// Its sources, from the root.
 const FOLDER: &str = "crates/export/examples/instruction_counts";
+/// Its file that makes arrays, for a commit that knew no ledgers.
+const MADE_THEN: &str = "
+use brindle_array::{Array, Config, Device};
+use brindle_io::Io;
+use brindle_layout::Geometry;
+
+pub(crate) fn array(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> Array {
+    Array::volatile(io, geometry, devices, Config::default())
+}
+";
 /// The function within which instructions count.
 const STRETCH: &str = "instruction_counts::hot_stretch";
 /// What the clock brings about does not count: how much of it there is depends on how busy the machine is.
@@ -62,6 +72,9 @@ pub(crate) fn count_commit(root: &Path, commit: &str) -> Result<Vec<Count>, Fail
         let file = entry?.path();
         fs::create_dir_all(tree.join(FOLDER))?;
         fs::copy(&file, tree.join(FOLDER).join(file.file_name().unwrap_or_default()))?;
+    }
+    if !tree.join("crates/array/src/ledger").exists() {
+        fs::write(tree.join(FOLDER).join("made.rs"), MADE_THEN)?;
     }
     // What the program uses beyond what the crate's tests used then. Their dependencies end the file.
     let manifest = tree.join("crates/export/Cargo.toml");

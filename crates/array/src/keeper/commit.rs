@@ -8,6 +8,7 @@ use super::{Closed, Keeper, StateChange};
 use crate::config::OnFull;
 use crate::events::{Cause, EventKind, Note, Operation};
 use crate::ledger::State;
+use crate::members::RoleState;
 
 /// How long to wait before a record that found no room is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -173,6 +174,23 @@ impl Keeper {
             self.state.set(before);
         }
         recorded
+    }
+
+    /// Puts a member that was rebuilt on record, and counts on it from then on. Whoever calls has the turn.
+    pub(super) async fn take_in(&self, role: u16) -> Result<(), VolumeError> {
+        let recovering = || matches!(self.members.state(role), RoleState::Recovering(_));
+        // What it was given must be as stable as what it is taken for.
+        self.flush().await?;
+        let device = self.members.device(role).filter(|_| recovering());
+        let Some(device) = device else { return Err(VolumeError::Member(OpError::Gone)) };
+        if self.ledger.take_in(role, device.id) {
+            self.commit().await?;
+            if !recovering() {
+                return Err(VolumeError::Member(OpError::Gone));
+            }
+            self.members.set_state(role, RoleState::InSync);
+        }
+        Ok(())
     }
 
     /// Makes stable what every member in use was given. Those that could not are out of use from the moment on at which

@@ -149,6 +149,13 @@ pub trait Ledger {
     /// already, changes nothing.
     fn lose(&self, device: MemberId, failed: Failed);
 
+    /// A device that was not in use has been rebuilt, and fills a role from now on: the next record says so. False if this
+    /// ledger can't say that; then it is not counted on for redundancy in this run, and no member in the next.
+    fn take_in(&self, role: u16, device: MemberId) -> bool {
+        let _ = (role, device);
+        false
+    }
+
     /// Whom to tell of devices that others lose who use them too, as soon as they do: other arrays of a container. Told, the
     /// keeper takes its member out of use, as if it had failed itself. Called once, before anything is recorded.
     fn when_lost(&self, told: OnLoss) {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, EventKind, RoleState, nest};
+use brindle_array::{Array, Device, EventKind, RoleState, nest};
 use brindle_format::md::Version;
 use brindle_io::sim::{BadRange, Model, Sim, When};
 use brindle_io::{Duration, Instant, Io};
@@ -289,12 +289,12 @@ fn an_array_that_is_a_member_is_not_given_up_while_it_deals_with_a_member_of_its
         .chunks(3)
         .map(|ids| {
             let geometry = geometry(Level::Raid5, &[1 << 20; 3]);
-            Array::volatile(&io, geometry, ids.iter().map(|&id| place(id)).collect(), Config::default())
+            in_memory(&io, geometry, ids.iter().map(|&id| place(id)).collect())
         })
         .collect();
     let ids: Vec<_> = inner.iter().map(|array| nest::serve(&io, array.clone(), 8)).collect();
     let geometry = geometry(Level::Raid0, &[2 << 20; 2]);
-    let outer = Array::volatile(&io, geometry, ids.iter().map(|&id| place(id)).collect(), Config::default());
+    let outer = in_memory(&io, geometry, ids.iter().map(|&id| place(id)).collect());
     io.block_on(async {
         write(&pool, &outer, 0, &pattern(1, 1 << 20)).await.unwrap();
         sim.afflict(drives[1], |faults| faults.hangs = true);

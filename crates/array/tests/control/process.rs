@@ -2,11 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use brindle_array::{Array, Process, ProcessError, ProcessKind, Progress, SyncMode, SyncReport};
+use brindle_array::{
+    Array, Device, EventKind, Process, ProcessError, ProcessKind, Progress, RoleState, SyncMode, SyncReport,
+};
+use brindle_format::md::Version;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Task};
 use brindle_layout::Level;
-use brindle_volume::VolumeError;
+use brindle_volume::{Volume, VolumeError};
 
 use crate::common::*;
 
@@ -146,4 +149,73 @@ fn an_array_whose_process_is_paused_or_slow_can_be_stopped() {
             assert_eq!(resync.await, Err(VolumeError::Stopping.into()));
         });
     }
+}
+
+/// An array in memory without its first member, and a drive to take that role.
+fn lacking(level: Level, members: usize) -> (World<Sim>, Array, Device, Vec<u8>) {
+    let world = on_drives(level, members, Version::V1_2);
+    let geometry = world.assembly().unwrap().geometry;
+    let device = |&id| Some(Device { id, data_offset: DATA_OFFSET });
+    let whole = in_memory(&world.io, geometry.clone(), world.ids.iter().map(device).collect());
+    let content = pattern(5, whole.limits().size as usize);
+    world.write(&whole, 0, &content).unwrap();
+    world.stop(&whole);
+    let devices = world.ids.iter().enumerate().map(|(n, id)| device(id).filter(|_| n > 0)).collect();
+    let array = in_memory(&world.io, geometry, devices);
+    let size = world.io.member_info(world.ids[1]).unwrap().size;
+    let id = world.bench.add_drive(Model::nvme(), size);
+    (world, array, Device { id, data_offset: DATA_OFFSET }, content)
+}
+
+#[test]
+fn a_recovery_is_seen_and_in_the_end_the_member_is_counted_on() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)] {
+        let (world, array, device, content) = lacking(level, members);
+        let total = array.geometry().member_size();
+        let mut positions = Vec::new();
+        world.io.block_on(async {
+            let recovery = array.recover(0, device, |progress| positions.push(progress.position));
+            let seen = array.detail().process.expect("a process");
+            assert_eq!((seen.kind, seen.kind.to_string().as_str()), (ProcessKind::Recovery, "recover"));
+            assert_eq!((seen.progress.position, seen.progress.total), (0, total), "{level}");
+            assert_eq!(array.state(0), RoleState::Recovering(0));
+            let busy = array.check(SyncMode::Check, |_| ()).await;
+            assert_eq!(busy, Err(ProcessError::Busy(ProcessKind::Recovery)));
+            recovery.await.unwrap();
+        });
+        assert!(positions.len() > 1 && positions.is_sorted() && positions.last() == Some(&total), "{level}");
+        assert_eq!((array.state(0), array.detail().degraded), (RoleState::InSync, 0), "{level}");
+        let kinds: Vec<_> = array.events_since(0).iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [EventKind::RecoveryBegun, EventKind::RecoveryEnded]);
+        // What it holds stands in for the next that is lost.
+        world.bench.kill(world.ids[1]);
+        assert!(world.read(&array, 0, content.len()).unwrap() == content, "{level}");
+        assert_eq!(world.io.block_on(array.recover(0, device, |_| ())), Err(VolumeError::OutOfRange.into()));
+    }
+}
+
+#[test]
+fn a_recovery_is_paused_slowed_stopped_and_goes_on_from_there() {
+    let (world, array, device, content) = lacking(Level::Raid5, 3);
+    let total = array.geometry().member_size();
+    world.io.block_on(async {
+        let recovery = world.io.spawn(array.recover(0, device, |_| ()));
+        let process = array.process().expect("a process");
+        process.pause();
+        world.io.sleep(Duration::from_secs(1)).await;
+        assert!(process.detail().paused && process.progress().position < total);
+        process.set_pace(NonZeroU64::new(total / 10));
+        process.resume();
+        world.io.sleep(Duration::from_secs(3)).await;
+        let RoleState::Recovering(upto) = array.state(0) else { panic!("it takes 10 s") };
+        assert!(upto > 0 && upto < total && upto == process.progress().position);
+        process.stop();
+        assert_eq!(recovery.await, Err(ProcessError::Interrupted));
+        let mut first = None;
+        array.recover(0, device, |progress| _ = first.get_or_insert(progress.position)).await.unwrap();
+        assert!(first.is_some_and(|first| first > upto), "what was done stays done");
+    });
+    assert_eq!(array.state(0), RoleState::InSync);
+    world.bench.kill(world.ids[2]);
+    assert!(world.read(&array, 0, content.len()).unwrap() == content);
 }

@@ -1,7 +1,7 @@
 //! Arrays in the middle of a reshape: what their superblocks make of them, and which byte comes from where.
 
 use brindle_array::assembly::{AssembleOptions, AssemblyError, Limitation, ReshapeError, assemble};
-use brindle_array::{Access, Array, Config, Device, OpenConfig, OpenError, RoleState, SyncMode};
+use brindle_array::{Access, Array, Device, OpenConfig, OpenError, RoleState, SyncMode};
 use brindle_format::md::{DeviceRole, Features, Reshape, Superblock, Version};
 use brindle_layout::{Geometry, Level};
 use brindle_volume::VolumeError;
@@ -180,7 +180,7 @@ fn lay_out(world: &World, case: Case, content: &[u8]) {
         let device = |n: usize| Some(Device { id: world.ids[n], data_offset: offset });
         let layout = brindle_layout::Layout::default_for(Level::Raid5);
         let geometry = Geometry::new(Level::Raid5, layout, chunk, &vec![4 * MIB; members as usize]).unwrap();
-        Array::volatile(&world.io, geometry, (0..members as usize).map(device).collect(), Config::default())
+        in_memory(&world.io, geometry, (0..members as usize).map(device).collect())
     };
     // Whole rows: parity must be made anew of what lay there before.
     let write = |array: &Array, from: usize, to: usize| {

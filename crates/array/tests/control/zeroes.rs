@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, RoleState, SyncMode};
+use brindle_array::{Array, Device, RoleState, SyncMode};
 use brindle_io::OpKind;
 use brindle_io::sim::{Model, Sim};
 use brindle_layout::{Geometry, Layout, Level};
@@ -200,7 +200,7 @@ fn members_are_told_whether_zeroes_may_free_their_room() {
             Some(Device { id: member, data_offset: 0 })
         };
         let geometry = Geometry::new(level, Layout::default_for(level), 4096, &[1 << 20; 3]).unwrap();
-        let array = Array::volatile(&world.io, geometry, (0..3).map(served).collect(), Config::default());
+        let array = in_memory(&world.io, geometry, (0..3).map(served).collect());
         for keep_allocated in [true, false] {
             let options = ZeroOptions { keep_allocated, ..ZeroOptions::default() };
             zero(&world, &array, 0, array.limits().size as usize, options).unwrap();

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, RoleState, SyncMode};
+use brindle_array::{Array, Device, RoleState, SyncMode};
 use brindle_io::OpError;
 use brindle_layout::{Layout, Level, ParityLayout, Place, Raid10Layout};
 use brindle_testkit::client::{Client, Trouble};
@@ -11,6 +11,7 @@ use brindle_testkit::load::{Load, Mix, Request};
 use brindle_testkit::oracle::Oracle;
 use brindle_testkit::shape::info;
 use brindle_testkit::stamp::SECTOR;
+use brindle_testkit::world::in_memory;
 use brindle_volume::Volume;
 
 use crate::world::{self, DATA_OFFSET, Random, Running};
@@ -266,7 +267,7 @@ fn a_member_without_flush_does_not_go_with_one_that_fails_to_flush() {
         let (without, failing) = (served(OpError::Unsupported), served(OpError::Medium(5)));
         let ids = [vec![without, failing], world.ids[2..].to_vec()].concat();
         let devices = ids.iter().map(|&id| Some(Device { id, data_offset: DATA_OFFSET })).collect();
-        let array = Array::volatile(&world.io, world.array.geometry().clone(), devices, Config::default());
+        let array = in_memory(&world.io, world.array.geometry().clone(), devices);
         let result = world.io.block_on(array.flush());
         assert_eq!(result.is_ok(), tolerated, "{shape:?}: {result:?}");
         assert_eq!(array.state(0), RoleState::InSync);

@@ -1,7 +1,7 @@
 //! What may be promised, and what is refused, when members are lost: before a write, or in the midst of it.
 
 use brindle_array::ledger::Nothing;
-use brindle_array::{Array, Device, RoleState};
+use brindle_array::{Array, Device, ProcessError, RoleState};
 use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
 use brindle_testkit::world::write;
 use brindle_volume::VolumeError;
@@ -57,8 +57,9 @@ fn a_member_that_does_not_take_what_is_rebuilt_is_failed() {
         let (whole, content) = filled(shape);
         let world = whole.recovering(1);
         world.bench.refuse_writes(world.ids[1]);
-        let recovered = world.run(async |w| w.array.recover_window(1, 0, CHUNK).await);
-        assert!(matches!(recovered, Err(VolumeError::Member(_))), "{shape:?}: {recovered:?}");
+        let recovered = world.run(async |w| w.recovery(1, w.ids[1]).await);
+        let refused = matches!(recovered, Err(ProcessError::Volume(VolumeError::Member(_))));
+        assert!(refused, "{shape:?}: {recovered:?}");
         assert_eq!(world.array.state(1), RoleState::Failed, "{shape:?}");
         assert!(world.run(async |w| w.read_all().await).unwrap() == content, "{shape:?}");
     }
@@ -78,7 +79,7 @@ fn a_write_is_not_acknowledged_that_only_a_member_lost_meanwhile_and_no_parity_h
     assert_eq!(world.array.state(0), RoleState::Failed);
 }
 
-/// Of arrays in memory nobody records that they are broken: each write looks for itself.
+/// Nobody has lost a member in this run, so that the array is not closed: each write looks for itself.
 #[test]
 fn whole_rows_are_refused_that_lack_more_than_their_parity_can_replace() {
     let (run, content) = filled(RAID5);

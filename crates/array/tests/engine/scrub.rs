@@ -93,7 +93,7 @@ fn a_member_is_recovered_from_the_others() {
             let mut before = vec![0; size as usize];
             recovering.bench.peek(id, DATA_OFFSET, &mut before);
             recovering.bench.poke(id, DATA_OFFSET, &vec![0xAA; size as usize]);
-            recovering.run(async |w| w.array.recover_window(role, 0, size).await).unwrap();
+            recovering.run(async |w| w.recovery(role, id).await).unwrap();
             let mut after = vec![0; size as usize];
             recovering.bench.peek(id, DATA_OFFSET, &mut after);
             let used = |at: usize| world.array.geometry().place(role, at as u64) != Place::Unused;
@@ -112,12 +112,10 @@ fn a_member_is_recovered_from_the_others() {
 fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_true() {
     for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
         let (world, content) = filled(level, Layout::Parity(ParityLayout::LeftSymmetric), members);
-        let size = world.array.geometry().member_size();
         for role in 0..members as u16 {
             let (recovering, mut content) = (world.recovering(role), content.clone());
             recovering.run(async |w| {
-                w.array.recover_window(role, 0, size).await.unwrap();
-                // Nobody has told the array yet how far the recovery has come.
+                w.recovery(role, w.ids[usize::from(role)]).await.unwrap();
                 for row in 0..8 {
                     let at = row * 100 * 1024;
                     let bytes = world::pattern(u64::from(role) * 100 + row as u64, 6 << 10);

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use brindle_array::{Array, Config, Device, Volume};
+use brindle_array::{Array, Device, Volume};
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Io, MemberId, Slice};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
 
-use crate::{HotPath, Run, next};
+use crate::{HotPath, Run, made, next};
 
 /// Bytes of each null member: so many that requests seldom meet.
 const MEMBER: u64 = 1 << 38;
@@ -245,7 +245,7 @@ pub(crate) fn array(memory: &Memory, shape: Shape, lost: Option<u16>) -> (Io, Ar
 fn array_of(io: &Io, shape: Shape, devices: Vec<Option<Device>>) -> Array {
     let geometry = Geometry::new(shape.level, shape.layout, CHUNK, &vec![MEMBER; shape.members])
         .expect("the table's shapes are possible");
-    Array::volatile(io, geometry, devices, Config::default())
+    made::array(io, geometry, devices)
 }
 
 /// Slots that each do one request after the other, as those of an export.

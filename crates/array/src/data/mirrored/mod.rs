@@ -17,7 +17,7 @@ use brindle_layout::{Extent, Geometry, Mirrored};
 use pace::Paces;
 
 use crate::core::Core;
-use crate::data::lock::RangeLock;
+use crate::data::lock::{Held, Hold, RangeLock};
 use crate::door::{Door, MemberOps, Moved};
 use crate::members::Device;
 
@@ -66,6 +66,11 @@ impl Mirror {
     pub(crate) fn scratch_bytes(map: &Mirrored, wanted: usize) -> usize {
         let step = (usize::from(map.copies()) * window::block(map) as usize).next_power_of_two();
         wanted.clamp(step.max(1 << 20), step.max(4 << 20))
+    }
+
+    /// All of the array is held, as by a write to all of it.
+    pub(crate) async fn quiet(&self) -> Held<'_> {
+        self.locks.acquire(0..self.geometry.size(), Hold::Exclusive).await
     }
 
     /// Another device has taken the role.

@@ -33,7 +33,7 @@ use batch::Batches;
 use writers::Writers;
 
 use crate::core::Core;
-use crate::data::lock::RangeLock;
+use crate::data::lock::{Held, Hold, RangeLock};
 use crate::door::{Door, MemberOps, Moved};
 use crate::members::Device;
 
@@ -97,6 +97,11 @@ impl Parity {
     /// Bytes of scratch that one step may take: several steps can run side by side.
     fn budget(&self) -> u64 {
         self.core.scratch.capacity().min(64 << 20) as u64 / 8
+    }
+
+    /// All rows are held, as by a write to all of them.
+    pub(crate) async fn quiet(&self) -> Held<'_> {
+        self.locks.acquire(0..self.map.rows(), Hold::Exclusive).await
     }
 
     /// The member of `role` if its bytes in row `row` can be trusted.
