@@ -13,7 +13,7 @@ use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Sl
 use crate::core::Core;
 use crate::events::Cause;
 use crate::hooks::{Content, MemberChange};
-use crate::members::{Device, RoleState};
+use crate::members::{Device, Members, RoleState};
 
 /// Where members have the data of one side of a reshape's border: elsewhere than they say.
 pub(crate) struct Moved(Vec<(MemberId, u64)>);
@@ -41,13 +41,34 @@ pub(crate) struct Door<'a> {
 pub(crate) struct MemberOps<'a> {
     door: Door<'a>,
     group: Group,
-    held: Held,
+    /// Next to always nothing: a word then, since whoever sends operations moves it about.
+    aside: Option<Box<Aside>>,
     asked: Asked,
 }
 
-/// What was refused here. Next to always nothing: a word then, since whoever sends operations moves it about.
-#[allow(clippy::box_collection, reason = "a vector is three words")]
-type Held = Option<Box<Vec<Refused>>>;
+/// What is known of operations beside the group.
+#[derive(Default)]
+struct Aside {
+    /// What was refused here.
+    refused: Vec<Refused>,
+    /// Reads of roles that have a second device, which may be asked if the first does not answer.
+    reads: Vec<Asking>,
+    again: Option<Again>,
+}
+
+/// A read of a member.
+struct Asking {
+    device: Device,
+    offset: u64,
+    into: Slice,
+}
+
+/// Second devices were asked for what these members did not give.
+struct Again {
+    members: Vec<MemberId>,
+    /// What had failed before.
+    failures: Vec<Failure>,
+}
 
 /// Who was read, and when: what a member gave that has failed meanwhile is no answer. One that fails a flush may have
 /// forgotten what it was given, and gives something older.
@@ -68,8 +89,10 @@ impl Asked {
 /// An operation that a member did not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// Whose member it was.
+    /// Whose member it was,
     pub(crate) role: u16,
+    /// and which.
+    pub(crate) member: MemberId,
     /// First byte, of the data area; 0 for a flush.
     pub(crate) offset: u64,
     /// Bytes of a discard or write-zeroes; 0 for others.
@@ -78,6 +101,13 @@ pub(crate) struct Refused {
     pub(crate) error: OpError,
     /// The same with what was asked and where, for the events.
     cause: Cause,
+}
+
+impl Refused {
+    /// The member is the role's still; else another has taken its place, of which this says nothing.
+    pub(crate) fn is_of(&self, members: &Members) -> bool {
+        members.device(self.role).is_some_and(|device| device.id == self.member)
+    }
 }
 
 impl From<&Refused> for Cause {
@@ -116,7 +146,7 @@ impl<'a> Door<'a> {
     #[inline]
     pub(crate) fn ask(self) -> MemberOps<'a> {
         let asked = Asked { readers: 0, failures: self.core.members.failures() };
-        MemberOps { door: self, group: self.core.io.group(), held: None, asked }
+        MemberOps { door: self, group: self.core.io.group(), aside: None, asked }
     }
 
     /// Where the data area of a member begins.
@@ -135,7 +165,11 @@ impl<'a> Door<'a> {
 
     /// A failure by its role. `None` for a device that has been taken out of its role meanwhile: nobody relies on it.
     fn refused(self, failure: &Failure) -> Option<Refused> {
-        let role = self.core.role_of(failure.kind.member()?)?;
+        let member = failure.kind.member()?;
+        if self.is_beside(failure) {
+            return None;
+        }
+        let role = self.core.role_of(member)?;
         let start = self.start(self.core.members.device(role)?);
         let (offset, len) = match failure.kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
@@ -143,27 +177,39 @@ impl<'a> Door<'a> {
             _ => (start, 0),
         };
         let (error, cause) = (failure.error, Cause::from(failure));
-        Some(Refused { role, offset: offset.saturating_sub(start), len, error, cause })
+        Some(Refused { role, member, offset: offset.saturating_sub(start), len, error, cause })
+    }
+
+    /// Whether a role took what this device did not: it has two, and this was the second, which is out of use then, or one
+    /// that is out of use already.
+    fn is_beside(self, failure: &Failure) -> bool {
+        let members = &self.core.members;
+        let Some(id) = failure.kind.member() else { return false };
+        if let Some(role) = members.has_seconds().then(|| members.seconded_by(id)).flatten() {
+            members.fail_second(role);
+        }
+        !matches!(failure.kind, OpKind::Read { .. }) && members.unseated_from(id).is_some()
     }
 
     /// The members among those that were read which have failed meanwhile.
     #[cold]
     fn failed_readers(self, asked: Asked) -> Vec<Refused> {
         let members = &self.core.members;
-        let failed = |role: &u16| {
-            let read = |device: Device| asked.readers & Asked::bit(device.id) != 0;
-            members.state(*role) == RoleState::Failed && members.device(*role).is_some_and(read)
-        };
         let changed = members.failures() != asked.failures;
-        let roles = (0..members.len()).filter(|role| changed && failed(role));
+        let roles = (0..members.len()).filter(|&role| changed && members.state(role) == RoleState::Failed);
+        let read = |role| {
+            let device: Device = members.device(role)?;
+            (asked.readers & Asked::bit(device.id) != 0).then_some((role, device.id))
+        };
         let error = OpError::Gone;
-        roles.map(|role| Refused { role, offset: 0, len: 0, error, cause: error.into() }).collect()
+        let refused =
+            |(role, member)| Refused { role, member, offset: 0, len: 0, error, cause: error.into() };
+        roles.filter_map(read).map(refused).collect()
     }
 
     #[cold]
-    fn all_refused(self, outcome: &Outcome) -> Vec<Refused> {
-        let refused: Vec<Refused> =
-            outcome.failures().iter().filter_map(|failure| self.refused(failure)).collect();
+    fn all_refused(self, failures: &[Failure]) -> Vec<Refused> {
+        let refused: Vec<Refused> = failures.iter().filter_map(|failure| self.refused(failure)).collect();
         refused.iter().for_each(|refused| self.core.look_after_error(refused.role));
         refused
     }
@@ -179,6 +225,10 @@ impl<'a> MemberOps<'a> {
         }
         self.door.core.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
+        if self.door.core.members.has_seconds() {
+            let asking = Asking { device: member, offset, into: into.clone() };
+            self.aside.get_or_insert_default().reads.push(asking);
+        }
         self.group.read(member.id, self.door.start(member) + offset, into);
     }
 
@@ -189,6 +239,9 @@ impl<'a> MemberOps<'a> {
             return;
         }
         self.group.write(member.id, self.door.start(member) + offset, from, fua);
+        self.second(member, |group, second| {
+            group.write(second.id, second.data_offset + offset, from, fua);
+        });
     }
 
     /// Makes the member's completed writes stable.
@@ -197,6 +250,9 @@ impl<'a> MemberOps<'a> {
             return;
         }
         self.group.flush(member.id);
+        self.second(member, |group, second| {
+            group.flush(second.id);
+        });
     }
 
     /// Discards `len` bytes at `offset` of the member.
@@ -205,6 +261,9 @@ impl<'a> MemberOps<'a> {
             return;
         }
         self.group.discard(member.id, self.door.start(member) + offset, len);
+        self.second(member, |group, second| {
+            group.discard(second.id, second.data_offset + offset, len);
+        });
     }
 
     /// Makes `len` bytes at `offset` of the member read as zeroes.
@@ -213,6 +272,37 @@ impl<'a> MemberOps<'a> {
             return;
         }
         self.group.write_zeroes(member.id, self.door.start(member) + offset, len, may_unmap);
+        self.second(member, |group, second| {
+            group.write_zeroes(second.id, second.data_offset + offset, len, may_unmap);
+        });
+    }
+
+    /// Writes what was made for a role's member anew: to its second device alone, if the member holds it already.
+    pub(crate) fn write_rebuilt(&mut self, role: u16, member: Device, offset: u64, from: &Slice) {
+        let members = &self.door.core.members;
+        match members.second(role).filter(|_| members.state(role) == RoleState::InSync) {
+            None => self.write(member, offset, from, false),
+            Some(second) => {
+                let start = second.device.data_offset;
+                self.group.write(second.device.id, start + offset, from, false);
+            }
+        }
+    }
+
+    /// No second device is asked for what has been read so far.
+    pub(crate) fn ask_no_second(&mut self) {
+        self.aside.iter_mut().for_each(|aside| aside.reads.clear());
+    }
+
+    /// Sends to the second device in the member's role, if there is one, what the member is sent.
+    #[inline]
+    fn second(&mut self, member: Device, send: impl FnOnce(&mut Group, Device)) {
+        let members = &self.door.core.members;
+        if members.has_seconds()
+            && let Some(second) = members.second_beside(member)
+        {
+            send(&mut self.group, second.device);
+        }
     }
 
     /// Refuses what would change a member on which writes that were given up may still land.
@@ -229,14 +319,14 @@ impl<'a> MemberOps<'a> {
     fn refuse(&mut self, member: Device, offset: u64, len: u64) {
         let role = self.door.core.role_of(member.id).unwrap_or_default();
         let error = OpError::TimedOut;
-        let refused = Refused { role, offset, len, error, cause: error.into() };
-        self.held.get_or_insert_default().push(refused);
+        let refused = Refused { role, member: member.id, offset, len, error, cause: error.into() };
+        self.aside.get_or_insert_default().refused.push(refused);
     }
 
     /// Nothing is asked.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.group.is_empty() && self.held.is_none()
+        self.group.is_empty() && self.aside.as_ref().is_none_or(|aside| aside.refused.is_empty())
     }
 
     /// What members are asked to change so far.
@@ -263,7 +353,7 @@ impl<'a> MemberOps<'a> {
     #[inline]
     pub(crate) fn submit(self) -> Sent<'a> {
         self.door.core.intent.sent(|| self.changes());
-        Sent { door: self.door, pending: self.group.submit(), held: self.held, asked: self.asked, told: 0 }
+        Sent { door: self.door, pending: self.group.submit(), aside: self.aside, asked: self.asked, told: 0 }
     }
 }
 
@@ -272,7 +362,7 @@ impl<'a> MemberOps<'a> {
 pub(crate) struct Sent<'a> {
     door: Door<'a>,
     pending: Pending,
-    held: Held,
+    aside: Option<Box<Aside>>,
     asked: Asked,
     /// How many failures [`Sent::next_refused`] has looked at.
     told: usize,
@@ -281,7 +371,7 @@ pub(crate) struct Sent<'a> {
 impl Sent<'_> {
     /// The next operation that a member did not carry out, as soon as it is known; `None` when there are no more.
     pub(crate) async fn next_refused(&mut self) -> Option<Refused> {
-        let held = self.held.as_ref().map_or(&[][..], |held| held);
+        let held = self.aside.as_ref().map_or(&[][..], |aside| &aside.refused);
         if let Some(held) = held.get(self.told) {
             self.told += 1;
             return Some(*held);
@@ -298,11 +388,63 @@ impl Sent<'_> {
     /// What became of the operations where not all is well.
     #[cold]
     fn judge(&mut self, outcome: &Outcome) -> Done {
-        let mut refused = self.held.take().map(|held| *held).unwrap_or_default();
+        let Aside { mut refused, again, .. } = self.aside.take().map(|aside| *aside).unwrap_or_default();
+        let mut failures = outcome.failures().to_vec();
+        let mut unanswered = false;
+        if let Some(Again { members, failures: mut before }) = again {
+            let answered = |failure: &Failure| {
+                let read = matches!(failure.kind, OpKind::Read { .. });
+                read && failure.kind.member().is_some_and(|id| members.contains(&id))
+            };
+            unanswered = !outcome.is_ok();
+            before.retain(|failure| unanswered || !answered(failure));
+            failures.splice(0..0, before);
+        }
+        failures.retain(|failure| !self.door.is_beside(failure));
         refused.extend(self.door.failed_readers(self.asked));
-        let first = refused.first().map(|held| held.error).or(outcome.ok().err());
-        refused.extend(self.door.all_refused(outcome));
+        let first = refused.first().map(|held| held.error).or(failures.first().map(|first| first.error));
+        let first = first.or(unanswered.then_some(OpError::Gone));
+        refused.extend(self.door.all_refused(&failures));
         Done(first.map(|first| Box::new(NotDone { first, refused })))
+    }
+
+    /// Has the other device of a role asked for what the first did not give, or gave before it was taken out of use; nothing
+    /// if there is none that holds it.
+    #[cold]
+    fn ask_seconds(&mut self, outcome: &Outcome) -> Option<Pending> {
+        let aside = self.aside.as_mut()?;
+        let reads = core::mem::take(&mut aside.reads);
+        let members = &self.door.core.members;
+        let unread = |id: MemberId| {
+            let failed =
+                |failure: &Failure| matches!(failure.kind, OpKind::Read { member, .. } if member == id);
+            outcome.failures().iter().any(failed) || members.unseated_from(id).is_some()
+        };
+        let other = |asking: &Asking| {
+            let end = asking.offset + asking.into.len() as u64;
+            let device = match members.unseated_from(asking.device.id) {
+                Some(role) => members.readable(role, end),
+                None => members.second_beside(asking.device).filter(|s| end <= s.good).map(|s| s.device),
+            };
+            device.filter(|_| !asking.into.is_lent())
+        };
+        let mut asked: Vec<MemberId> = Vec::new();
+        let mut group = self.door.core.io.group();
+        for asking in reads.iter().filter(|asking| unread(asking.device.id)) {
+            let of_it = reads.iter().filter(|other| other.device.id == asking.device.id);
+            // Operations are joined: what failed of a member may be any of this.
+            if let Some(device) =
+                other(asking).filter(|_| of_it.clone().all(|asking| other(asking).is_some()))
+            {
+                group.read(device.id, device.data_offset + asking.offset, &asking.into);
+                asked.push(asking.device.id);
+            }
+        }
+        if asked.is_empty() {
+            return None;
+        }
+        aside.again = Some(Again { members: asked, failures: outcome.failures().to_vec() });
+        Some(group.submit())
     }
 }
 
@@ -313,8 +455,14 @@ impl Future for Sent<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
         let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
         let unchanged = self.door.core.members.failures() == self.asked.failures;
-        let well = outcome.is_ok() && self.held.is_none() && unchanged;
-        Poll::Ready(if well { Done::default() } else { self.judge(&outcome) })
+        if outcome.is_ok() && self.aside.is_none() && unchanged {
+            return Poll::Ready(Done::default());
+        }
+        if let Some(again) = self.ask_seconds(&outcome) {
+            self.pending = again;
+            return self.poll(cx);
+        }
+        Poll::Ready(self.judge(&outcome))
     }
 }
 

@@ -29,6 +29,7 @@ mod refusal;
 mod reshape;
 mod room;
 mod scratch;
+mod seats;
 mod sweep;
 mod watch;
 

@@ -1,6 +1,6 @@
 //! The members of an array by role, and what may be asked of each.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 
 use brindle_io::{Instant, Io, MemberId, Place};
 
@@ -28,9 +28,18 @@ pub struct Device {
     pub data_offset: u64,
 }
 
+/// A second device in a role: takes every change that the role's member takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Second {
+    pub(crate) device: Device,
+    /// Below this offset of the data area it holds what the member holds; `u64::MAX` when that is everywhere.
+    pub(crate) good: u64,
+}
+
 /// One role of the array.
 struct Role {
     device: Cell<Option<Device>>,
+    second: Cell<Option<Second>>,
     state: Cell<RoleState>,
     errors: ReadErrors,
     /// Since when a read that was given up has waited for it: others are read instead where they can be.
@@ -48,6 +57,9 @@ pub(crate) struct Members {
     lost: Cell<u16>,
     slow: Cell<u16>,
     held: Cell<u16>,
+    seconds: Cell<u16>,
+    /// Devices that were taken out of a seat while the role went on with the other.
+    unseated: RefCell<Vec<(MemberId, u16)>>,
     /// Members that have failed in this run.
     failures: Cell<u32>,
 }
@@ -58,6 +70,7 @@ impl Members {
         let role = |device: Option<Device>| Role {
             state: Cell::new(if device.is_some() { RoleState::InSync } else { RoleState::Missing }),
             device: Cell::new(device),
+            second: Cell::new(None),
             errors: ReadErrors::default(),
             slow: Cell::new(None),
             held: Cell::new(None),
@@ -70,6 +83,8 @@ impl Members {
             lost: Cell::new(0),
             slow: Cell::new(0),
             held: Cell::new(0),
+            seconds: Cell::new(0),
+            unseated: RefCell::default(),
             failures: Cell::new(0),
         };
         members.recount();
@@ -81,6 +96,7 @@ impl Members {
         self.lost.set(count(|role| role.state.get() != RoleState::InSync));
         self.slow.set(count(|role| role.slow.get().is_some()));
         self.held.set(count(|role| role.held.get().is_some()));
+        self.seconds.set(count(|role| role.second.get().is_some()));
     }
 
     /// Roles in all.
@@ -102,6 +118,7 @@ impl Members {
     /// Takes a role's device out of use: nothing is sent to it any more, and nobody waits for what it was sent.
     pub(crate) fn fail(&self, role: u16) {
         // Nobody waits for its answers any more, nor holds anything back for them.
+        self.fail_second(role);
         let Role { slow, held, .. } = &self.roles[role as usize];
         slow.set(None);
         held.set(None);
@@ -110,6 +127,74 @@ impl Members {
         if let Some(device) = self.device(role) {
             self.io.forsake(device.id);
         }
+    }
+
+    /// Some role has a second device.
+    #[inline]
+    pub(crate) fn has_seconds(&self) -> bool {
+        self.seconds.get() > 0
+    }
+
+    /// The second device of a role.
+    pub(crate) fn second(&self, role: u16) -> Option<Second> {
+        self.roles[role as usize].second.get()
+    }
+
+    /// The second device beside this one.
+    #[cold]
+    pub(crate) fn second_beside(&self, first: Device) -> Option<Second> {
+        let seats = |role: &Role| role.device.get().is_some_and(|device| device.id == first.id);
+        self.roles.iter().find(|role| seats(role)).and_then(|role| role.second.get())
+    }
+
+    /// Gives a role a second device, or tells how far that holds what the member holds.
+    pub(crate) fn set_second(&self, role: u16, second: Second) {
+        self.roles[role as usize].second.set(Some(second));
+        self.recount();
+    }
+
+    /// A role's second device can take the place of its member at once.
+    pub(crate) fn is_doubled(&self, role: u16) -> bool {
+        let in_sync = self.state(role) == RoleState::InSync;
+        in_sync && self.second(role).is_some_and(|second| second.good == u64::MAX)
+    }
+
+    /// Takes a role's second device out of use. The array loses nothing.
+    pub(crate) fn fail_second(&self, role: u16) {
+        if let Some(second) = self.roles[role as usize].second.take() {
+            self.unseat(second.device.id, role);
+        }
+    }
+
+    /// Takes a role's member out of use, and puts its second device, which holds the same, in its place.
+    pub(crate) fn promote_second(&self, role: u16) {
+        let seats = &self.roles[role as usize];
+        let (Some(first), Some(second)) = (seats.device.get(), seats.second.take()) else { return };
+        seats.slow.set(None);
+        seats.held.set(None);
+        seats.errors.forget();
+        seats.place.set(Place::There);
+        seats.device.set(Some(second.device));
+        self.failures.set(self.failures.get() + 1);
+        self.unseat(first.id, role);
+    }
+
+    fn unseat(&self, device: MemberId, role: u16) {
+        self.unseated.borrow_mut().push((device, role));
+        self.recount();
+        self.io.forsake(device);
+    }
+
+    /// The role in which a device was, of the two that it had, and which went on with the other.
+    #[cold]
+    pub(crate) fn unseated_from(&self, device: MemberId) -> Option<u16> {
+        self.unseated.borrow().iter().find(|(id, _)| *id == device).map(|&(_, role)| role)
+    }
+
+    /// The role whose second device this is.
+    #[cold]
+    pub(crate) fn seconded_by(&self, device: MemberId) -> Option<u16> {
+        (0..self.len()).find(|&role| self.second(role).is_some_and(|second| second.device.id == device))
     }
 
     /// How many members have failed so far.

@@ -164,7 +164,7 @@ impl Array {
     }
 
     /// Rebuilds `len` bytes at `pos` of the data area of a role that is recovering.
-    async fn recover_window(&self, role: u16, pos: u64, len: u64) -> Result<SyncReport, VolumeError> {
+    pub(crate) async fn recover_window(&self, role: u16, pos: u64, len: u64) -> Result<SyncReport, VolumeError> {
         match self.0.placement.one()? {
             Family::Stripes(_) => return Err(VolumeError::TooManyLost),
             Family::Mirror(mirror) => mirror.recover(role, pos, len).await?,

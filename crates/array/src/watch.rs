@@ -70,6 +70,7 @@ impl Watch {
         if !core.ration.is_left() {
             (0..core.members.len()).for_each(|role| core.members.set_slow(role, None));
         }
+        self.fail_silent_seconds(core, now);
         let waits: Vec<Waits> =
             (0..core.members.len()).filter_map(|role| self.waits(core, role, now)).collect();
         let beyond = |waits: &Waits, share: u32| {
@@ -90,6 +91,20 @@ impl Watch {
         if now >= self.look_at {
             self.look_at = now.after(presence::EVERY);
             waits.iter().for_each(|waits| presence::look(core, waits.role));
+        }
+    }
+
+    /// Takes second devices out of use that have let something wait beyond patience: the array loses nothing.
+    fn fail_silent_seconds(&self, core: &Core, now: Instant) {
+        for role in (0..core.members.len()).filter(|_| core.members.has_seconds()) {
+            let Some(second) = core.members.second(role) else { continue };
+            let silent = |&class: &OpSpan| {
+                let oldest = core.io.oldest(second.device.id, class);
+                oldest.is_some_and(|since| now.since(since) >= self.patience.of(class))
+            };
+            if CLASSES.iter().any(silent) {
+                core.members.fail_second(role);
+            }
         }
     }
 

@@ -29,7 +29,7 @@ const ARRAY: &[&[&str]] = &[
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["journal", "room", "sweep", "watch"],
+    &["journal", "room", "seats", "sweep", "watch"],
     &["detail"],
     &["open"],
 ];

@@ -128,6 +128,7 @@ impl Door<'_> {
         group.submit().await.ok().map_err(|error| (Operation::Write, error))?;
         let mut group = self.ask();
         group.read(member, offset, spare);
+        group.ask_no_second();
         group.submit().await.ok().map_err(|error| (Operation::Read, error))
     }
 

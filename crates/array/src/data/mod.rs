@@ -110,7 +110,7 @@ impl Core {
     #[cold]
     async fn settle_failed_writes(&self, outcome: &Done, for_good: bool) -> Result<(), VolumeError> {
         let mut result = self.keeper.failures_recorded().await;
-        for refused in outcome.refused() {
+        for refused in outcome.refused().iter().filter(|refused| refused.is_of(&self.members)) {
             let failed = if self.waits_for_room(refused.error) {
                 Err(VolumeError::Member(refused.error))
             } else {

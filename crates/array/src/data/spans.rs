@@ -117,6 +117,9 @@ impl Door<'_> {
                 done = self.send_zeroes(refused).await;
             }
             let Err(error) = done else { continue };
+            if !refused.is_of(&self.core.members) {
+                continue;
+            }
             let failed = if self.core.is_kept(refused.role, error) {
                 let why = Cause { error: Some(error), ..refused.into() };
                 if error == OpError::NoSpace && self.zero_in_place(refused).await {

@@ -302,9 +302,18 @@ impl Keeper {
 
     /// Whether the array could do without these roles too.
     pub(crate) fn can_lose(&self, roles: &[u16]) -> bool {
-        let out = |role: &u16| roles.contains(role) || self.members.state(*role) != RoleState::InSync;
+        let out = |role: &u16| {
+            roles.contains(role) && !self.has_heir(*role) || self.members.state(*role) != RoleState::InSync
+        };
         let lost: Vec<u16> = (0..self.members.len()).filter(out).collect();
         (self.can_lose)(&lost)
+    }
+
+    /// A role's second device takes its member's place if that fails.
+    fn has_heir(&self, role: u16) -> bool {
+        let seats = (self.members.device(role), self.members.second(role));
+        let (Some(first), Some(second)) = seats else { return false };
+        self.members.is_doubled(role) && self.ledger.replaces(first.id, second.device.id)
     }
 
     /// Takes members out of use, if the array can live without them; else the array takes no writes any more.
@@ -315,9 +324,14 @@ impl Keeper {
             return Err(VolumeError::TooManyLost);
         }
         for &(role, why) in members {
-            self.members.fail(role);
+            let device = self.members.device(role);
             self.note_member(role, EventKind::MemberFailed, why, None);
-            if let Some(device) = self.members.device(role) {
+            if self.has_heir(role) {
+                self.members.promote_second(role);
+            } else {
+                self.members.fail(role);
+            }
+            if let Some(device) = device {
                 self.lose_device(device.id, why);
             }
         }

@@ -162,6 +162,13 @@ pub trait Ledger {
         let _ = told;
     }
 
+    /// Whether the second device of a role, which holds what its member holds, may take the member's place once that is
+    /// [lost](Ledger::lose): it is found in the role by whoever opens the array then.
+    fn replaces(&self, member: MemberId, second: MemberId) -> bool {
+        let _ = (member, second);
+        false
+    }
+
     /// Devices in use that lack what others have on record, since the power went in between.
     fn laggards(&self) -> Vec<MemberId> {
         Vec::new()

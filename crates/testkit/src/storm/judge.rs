@@ -44,6 +44,13 @@ pub enum Failure {
     Mismatch(SyncReport),
     /// After a stop the superblocks do not say clean.
     NotClean,
+    /// The two devices of a role differ.
+    SeatsDiffer {
+        /// The role.
+        role: u16,
+        /// The first byte of its data area that differ, by 4 KiB.
+        offset: u64,
+    },
     /// Nothing came to an end.
     Endless(Box<Standstill>),
     /// The engine panicked.
@@ -77,6 +84,9 @@ impl fmt::Display for Failure {
                 )
             }
             Self::NotClean => f.write_str("stopped, but not clean"),
+            Self::SeatsDiffer { role, offset } => {
+                write!(f, "the devices of role {role} differ from byte {offset} of the data area on")
+            }
             Self::Endless(standstill) => write!(f, "nothing comes to an end: {standstill}"),
             Self::Panic(what) => write!(f, "panic: {what}"),
         }

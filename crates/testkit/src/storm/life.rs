@@ -17,6 +17,7 @@ use super::disks::{Disks, Known};
 use super::judge::Failure;
 use super::plan::Plan;
 use super::run::Planned;
+use super::seats::{self, Seats};
 use super::seen::Seen;
 use super::standstill::{Standstill, Waiting};
 use super::tally::{Condition, Strike, Tally};
@@ -132,6 +133,8 @@ pub(super) struct Stage<'a> {
     pub(super) plan: &'a Plan,
     pub(super) sim: Sim,
     pub(super) drives: &'a [MemberId],
+    /// The second devices of the roles, if they have some.
+    pub(super) seconds: &'a [MemberId],
     pub(super) oracle: Rc<RefCell<Oracle>>,
 }
 
@@ -212,6 +215,7 @@ impl Run<'_> {
         }
         let patient = Patience { errors: self.may_fail(&array) };
         self.plan_faults(&array);
+        let seats = Seats::begin(&self.io, &array, self.stage);
         if self.fate.number > 1 {
             doing("reading what was there");
             patient.with(client.read_all().await)?;
@@ -226,7 +230,12 @@ impl Run<'_> {
         doing("reading all");
         patient.with(client.read_all().await)?;
         doing("stop");
+        seats.filled().await;
         let clean = self.stop(&array, patient).await?;
+        let discarded = plan.mix.discards > 0 && self.fate.reads_only;
+        if !discarded {
+            seats::judge(&array, self.stage)?;
+        }
         Ok(End::Well { clean })
     }
 
@@ -320,6 +329,8 @@ impl Run<'_> {
         for planned in &self.fate.faults {
             let Some(&drive) = self.stage.drives.get(usize::from(planned.role)) else { continue };
             let place = self.place(array, &mut random);
+            let seconds = self.stage.seconds.get(usize::from(planned.role));
+            let drive = seconds.filter(|_| random.one_in(2)).copied().unwrap_or(drive);
             let (board, oracle) = (Rc::clone(&self.board), Rc::clone(&self.stage.oracle));
             let fault = planned.fault;
             if fault.lasts().is_some() {

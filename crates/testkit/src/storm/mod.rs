@@ -13,6 +13,7 @@ mod judge;
 mod life;
 mod plan;
 mod run;
+mod seats;
 mod seen;
 mod standstill;
 mod tally;

@@ -32,6 +32,8 @@ pub struct Plan {
     pub short_transfers: u32,
     /// The array's state is kept by a container, which describes another array beside it, not by superblocks.
     pub container: bool,
+    /// Each role has a second device, which may fail as the first may.
+    pub seats: bool,
 }
 
 /// Level, layout, members: small, but of every kind, some with more redundancy than one member.
@@ -81,6 +83,7 @@ impl Plan {
             filled: false,
             short_transfers: 0,
             container: false,
+            seats: false,
         }
     }
 
@@ -117,6 +120,7 @@ impl Plan {
             short_transfers: *random.pick(&[0, 0, 0, 20]),
             // Of its own stream: what else a seed stands for does not depend on it.
             container: level.is_redundant() && Random::stream(seed, 0x636f_6e74).one_in(8),
+            seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
     }
 }
@@ -142,7 +146,11 @@ impl core::fmt::Display for Plan {
         let cache = if self.model.volatile_cache { "volatile" } else { "no" };
         let (shape, block, tear) = (&self.shape, self.model.logical_block, self.model.tear_unit);
         let container = if self.container { ", kept by a container" } else { "" };
-        write!(f, "{shape}{container}; drives with {cache} cache, blocks of {block}, torn at {tear}; ")?;
+        let seats = if self.seats { ", two devices to a role" } else { "" };
+        write!(
+            f,
+            "{shape}{container}{seats}; drives with {cache} cache, blocks of {block}, torn at {tear}; "
+        )?;
         write!(f, "{} clients of {} requests each", self.lanes, self.requests)
     }
 }

@@ -207,13 +207,21 @@ impl Course {
             let states = [State { dirty: false, resync_offset: doubt }, State::default()];
             container::create(&sim, &drives, plan.shape.device_bytes(), &states);
         }
+        let second = |_: &MemberId| sim.add_drive(plan.model, plan.shape.device_bytes());
+        let seconds: Vec<MemberId> = drives.iter().filter(|_| plan.seats).map(second).collect();
         let geometry = planned(&plan.shape.spec()).geometry;
         let new = if plan.shape.in_sync { Oracle::zeroes } else { Oracle::anything };
         let oracle = Rc::new(RefCell::new(new(geometry.size())));
         let (mut past, mut watched) = (Past::default(), watched);
         loop {
             let fate = self.fate(storm.life, &mut past, core::mem::take(&mut watched));
-            let stage = Stage { plan, sim: sim.clone(), drives: &drives, oracle: Rc::clone(&oracle) };
+            let stage = Stage {
+                plan,
+                sim: sim.clone(),
+                drives: &drives,
+                seconds: &seconds,
+                oracle: Rc::clone(&oracle),
+            };
             let lived = stage.live(&fate);
             storm.tally.add(&lived.tally);
             past.doubted |= lived.doubt;
@@ -241,7 +249,8 @@ impl Course {
                 self.lose_newest(&geometry, &stage, &mut past);
             }
             sim = sim.restart(plan.seed.wrapping_add(storm.trace));
-            drives.iter().for_each(|&drive| Fault::after_power_cycle(&sim, drive, self.stays_dead));
+            let all = drives.iter().chain(&seconds);
+            all.for_each(|&drive| Fault::after_power_cycle(&sim, drive, self.stays_dead));
             past.lost.iter().for_each(|&role| sim.kill(drives[usize::from(role)]));
         }
     }

@@ -15,6 +15,7 @@ use crate::data::lock::Hold;
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
 use crate::hooks::Change;
+use crate::members::RoleState;
 
 impl Mirror {
     pub(crate) async fn sync(
@@ -175,13 +176,17 @@ impl Mirror {
         }
         let buf = self.core.scratch.alloc(len as usize + STEP).await;
         let memory = |start: u64, len: u64| buf.slice(start as usize..(start + len) as usize);
+        // A member that holds it gives it to its role's second device.
+        let held_by_it = self.core.members.state(role) == RoleState::InSync;
         let mut group = self.ask();
         for &(offset, len, start) in &extents {
-            let copy = self.readable_copies(offset, len).find(|copy| copy.extent.member != role);
+            let copy =
+                self.readable_copies(offset, len).find(|copy| (copy.extent.member == role) == held_by_it);
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
             group.read(copy.device, copy.extent.offset, &memory(start, len));
         }
-        if !group.submit().await.is_ok() {
+        let read = group.submit().await.is_ok();
+        if !read {
             for &(offset, len, start) in &extents {
                 let spare = buf.slice(buf.len() - STEP..buf.len());
                 let into = memory(start, len);
@@ -191,7 +196,12 @@ impl Mirror {
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
         for &(_, len, start) in &extents {
-            group.write(device, pos + start, &memory(start, len), false);
+            // What another copy gave need not be what the member holds.
+            if read {
+                group.write_rebuilt(role, device, pos + start, &memory(start, len));
+            } else {
+                group.write(device, pos + start, &memory(start, len), false);
+            }
         }
         let _upkeep = self.core.upkeep(Change::Member { role, range: pos..pos + len }).await?;
         let outcome = group.submit().await;

@@ -190,7 +190,7 @@ impl Parity {
 
     /// Makes readable what the members in `failed` would not give, or takes them out of use.
     async fn mend_reads(&self, job: &Job<'_>, cols: &Range<u64>, failed: &Done) -> Result<(), VolumeError> {
-        for &Refused { role, error, .. } in failed.refused() {
+        for &Refused { role, error, .. } in failed.refused().iter().filter(|r| r.is_of(&self.core.members)) {
             if error == OpError::TimedOut {
                 self.core.answered(role).await?;
                 continue;

@@ -260,7 +260,7 @@ impl Parity {
     async fn write_plane(&self, window: &Window, planes: &Planes, role: u16) -> Result<(), VolumeError> {
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
-        group.write(device, window.offset(&self.map, window.rows.start), &planes.all(role), false);
+        group.write_rebuilt(role, device, window.offset(&self.map, window.rows.start), &planes.all(role));
         let _upkeep = self.core.upkeep(Change::Member { role, range: window.range(&self.map) }).await?;
         let outcome = self.commit(window, group).await?;
         self.core.settle_writes(&outcome, true).await?;

@@ -1,0 +1,66 @@
+//! A second device in a role: it takes every change that the role's member takes, and is given what that held before.
+
+use brindle_volume::VolumeError;
+
+use crate::array::Array;
+use crate::members::{Device, RoleState, Second};
+use crate::placement::Family;
+
+impl Array {
+    /// Gives a role whose member is in sync a second device, of which nothing is good yet. It takes every change from now on;
+    /// [`Array::fill_second`] gives it the rest. The member is asked, and the second only for what the member does not
+    /// give. If the second fails it is taken out of use, and nothing else changes. If the member fails that it holds all
+    /// of, it is the member, where the array's ledger
+    /// [can say so](crate::ledger::Ledger::replaces).
+    ///
+    /// # Errors
+    /// [`VolumeError::OutOfRange`] if there is no such role; [`VolumeError::TooManyLost`] if its member is not in sync;
+    /// [`VolumeError::Unsupported`] if it has a second device, or the level no redundancy: who writes to such an array waits
+    /// for nobody; [`VolumeError::ReadOnly`]; [`VolumeError::Reshaping`].
+    pub fn begin_second(&self, role: u16, device: Device) -> Result<(), VolumeError> {
+        let core = &self.0.core;
+        if role >= core.members.len() {
+            return Err(VolumeError::OutOfRange);
+        }
+        if core.config.read_only {
+            return Err(VolumeError::ReadOnly);
+        }
+        if core.members.state(role) != RoleState::InSync {
+            return Err(VolumeError::TooManyLost);
+        }
+        let striped = matches!(self.0.placement.one()?, Family::Stripes(_));
+        if striped || core.members.second(role).is_some() {
+            return Err(VolumeError::Unsupported);
+        }
+        core.members.set_second(role, Second { device, good: 0 });
+        Ok(())
+    }
+
+    /// Gives the second device of a role what the member holds in `len` bytes at `pos` of the data area: from where the
+    /// last such step ended. For parity both are multiples of the chunk, so that the border of what is good never cuts a
+    /// row. Requests to that range wait meanwhile.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] or a member's, if it can't be read nor rebuilt, or the second device refuses it;
+    /// [`VolumeError::TooManyLost`] too if there is no second device, or none any more; [`VolumeError::Reshaping`].
+    pub async fn fill_second(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
+        let members = &self.0.core.members;
+        let seat = |role| members.second(role).filter(|_| members.state(role) == RoleState::InSync);
+        let before = seat(role).ok_or(VolumeError::TooManyLost)?;
+        self.recover_window(role, pos, len).await?;
+        let now = seat(role).filter(|now| now.device.id == before.device.id && now.good == pos);
+        let now = now.ok_or(VolumeError::TooManyLost)?;
+        let whole = pos + len >= self.0.geometry.member_size();
+        members.set_second(role, Second { good: if whole { u64::MAX } else { pos + len }, ..now });
+        Ok(())
+    }
+
+    /// The second device of a role, and below which byte of the data area it holds what the member holds; `u64::MAX` when
+    /// that is everywhere. `None` if there is none, or none any more.
+    ///
+    /// # Panics
+    /// If the array has no such role.
+    pub fn second(&self, role: u16) -> Option<(Device, u64)> {
+        self.0.core.members.second(role).map(|second| (second.device, second.good))
+    }
+}

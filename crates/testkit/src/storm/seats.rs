@@ -1,0 +1,62 @@
+//! Second devices of an array's roles: filled while clients ask, and the same as the first in the end.
+
+use brindle_array::{Array, Device};
+use brindle_io::sync::join_all;
+use brindle_io::{Io, Task};
+use brindle_layout::Place;
+
+use super::judge::Failure;
+use super::life::Stage;
+
+/// Bytes of a member that are filled at a time, a multiple of any chunk of these arrays.
+const STEP: u64 = 64 << 10;
+/// Bytes that are compared at a time.
+const UNIT: u64 = 4096;
+
+/// The second devices of one life.
+pub(super) struct Seats(Vec<Task<()>>);
+
+impl Seats {
+    /// Gives each role whose member is in sync the second device that the world has for it.
+    pub(super) fn begin(io: &Io, array: &Array, stage: &Stage<'_>) -> Self {
+        let fill = |(role, &id): (u16, &_)| {
+            let device = Device { id, data_offset: stage.plan.shape.data_offset() };
+            array.begin_second(role, device).ok()?;
+            let (array, size) = (array.clone(), array.geometry().member_size());
+            Some(io.spawn(async move {
+                for pos in (0..size).step_by(STEP as usize) {
+                    // Whoever fails it is out of its seat: the array judges.
+                    if array.fill_second(role, pos, STEP.min(size - pos)).await.is_err() {
+                        return;
+                    }
+                }
+            }))
+        };
+        Self((0..).zip(stage.seconds).filter_map(fill).collect())
+    }
+
+    /// Returns when no more is filled.
+    pub(super) async fn filled(self) {
+        join_all(self.0).await;
+    }
+}
+
+/// Both devices of a role hold the same in all that the array has on them, where the second is good.
+pub(super) fn judge(array: &Array, stage: &Stage<'_>) -> Result<(), Failure> {
+    let geometry = array.geometry();
+    for (role, &first) in (0..geometry.members()).zip(stage.drives) {
+        let Some((second, u64::MAX)) = array.second(role) else { continue };
+        let held = |id, offset| {
+            let mut bytes = vec![0; UNIT as usize];
+            stage.sim.peek(id, second.data_offset + offset, &mut bytes);
+            bytes
+        };
+        let mut used = (0..geometry.member_size() / UNIT * UNIT)
+            .step_by(UNIT as usize)
+            .filter(|&offset| geometry.place(role, offset) != Place::Unused);
+        if let Some(offset) = used.find(|&offset| held(first, offset) != held(second.id, offset)) {
+            return Err(Failure::SeatsDiffer { role, offset });
+        }
+    }
+    Ok(())
+}
