@@ -9,6 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Slice};
+use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::events::Cause;
@@ -123,7 +124,8 @@ pub(crate) struct Done(Option<Box<NotDone>>);
 
 #[derive(Debug)]
 struct NotDone {
-    first: OpError,
+    /// Whose operation failed first, if that role still has that member, and why.
+    first: (Option<u16>, OpError),
     /// In the order in which they failed.
     refused: Vec<Refused>,
 }
@@ -402,8 +404,12 @@ impl Sent<'_> {
         }
         failures.retain(|failure| !self.door.is_beside(failure));
         refused.extend(self.door.failed_readers(self.asked));
-        let first = refused.first().map(|held| held.error).or(failures.first().map(|first| first.error));
-        let first = first.or(unanswered.then_some(OpError::Gone));
+        let held = refused.first().map(|held| (Some(held.role), held.error));
+        let first = held.or_else(|| {
+            let failure = failures.first()?;
+            Some((self.door.refused(failure).map(|refused| refused.role), failure.error))
+        });
+        let first = first.or(unanswered.then_some((None, OpError::Gone)));
         refused.extend(self.door.all_refused(&failures));
         Done(first.map(|first| Box::new(NotDone { first, refused })))
     }
@@ -495,6 +501,16 @@ impl Done {
     /// The first operation's that failed.
     #[inline]
     pub(crate) fn ok(&self) -> Result<(), OpError> {
-        self.0.as_ref().map_or(Ok(()), |not_done| Err(not_done.first))
+        self.0.as_ref().map_or(Ok(()), |not_done| Err(not_done.first.1))
+    }
+
+    /// The same for whoever asked the volume.
+    ///
+    /// # Errors
+    /// [`VolumeError::Member`], with the role of the member that failed first.
+    #[inline]
+    pub(crate) fn named(&self) -> Result<(), VolumeError> {
+        let of = |&(role, error): &(Option<u16>, OpError)| VolumeError::Member { role, error };
+        self.0.as_ref().map_or(Ok(()), |not_done| Err(of(&not_done.first)))
     }
 }

@@ -239,9 +239,12 @@ impl Members {
         self.roles[role as usize].held.get()
     }
 
-    /// See [`Members::is_held`].
-    pub(crate) fn any_held(&self) -> bool {
-        self.held.get() > 0
+    /// The first role of which [`Members::is_held`] is true of its device.
+    pub(crate) fn first_held(&self) -> Option<u16> {
+        if self.held.get() == 0 {
+            return None;
+        }
+        (0..self.len()).find(|&role| self.held_since(role).is_some())
     }
 
     /// Where the file of the role's device was when it was last looked at.

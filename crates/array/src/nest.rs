@@ -64,8 +64,8 @@ fn member_error(error: VolumeError) -> OpError {
         VolumeError::Unsupported | VolumeError::Reshaping => OpError::Unsupported,
         // The array above asks again, with memory of its own choice.
         VolumeError::Again => OpError::TimedOut,
-        VolumeError::Member(OpError::TimedOut) => OpError::Medium(ETIMEDOUT),
-        VolumeError::Member(error) => error,
+        VolumeError::Member { error: OpError::TimedOut, .. } => OpError::Medium(ETIMEDOUT),
+        VolumeError::Member { error, .. } => error,
         VolumeError::TooManyLost | VolumeError::Stopping => OpError::Gone,
         VolumeError::Unaligned | VolumeError::ReadOnly => OpError::Medium(EINVAL),
     }

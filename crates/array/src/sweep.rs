@@ -164,7 +164,12 @@ impl Array {
     }
 
     /// Rebuilds `len` bytes at `pos` of the data area of a role that is recovering.
-    pub(crate) async fn recover_window(&self, role: u16, pos: u64, len: u64) -> Result<SyncReport, VolumeError> {
+    pub(crate) async fn recover_window(
+        &self,
+        role: u16,
+        pos: u64,
+        len: u64,
+    ) -> Result<SyncReport, VolumeError> {
         match self.0.placement.one()? {
             Family::Stripes(_) => return Err(VolumeError::TooManyLost),
             Family::Mirror(mirror) => mirror.recover(role, pos, len).await?,
@@ -258,7 +263,7 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
             Work::Sync(mode) => array.sync_window(pos, len, mode).await,
             Work::Recover(role) => array.recover_window(role, pos, len).await,
         };
-        let silent = report == Err(VolumeError::Member(OpError::TimedOut));
+        let silent = matches!(report, Err(VolumeError::Member { error: OpError::TimedOut, .. }));
         tries += 1;
         if !silent || work == Work::Sync(SyncMode::Check) && tries == CHECK_TRIES {
             return report;

@@ -28,7 +28,7 @@ impl Plain {
     async fn one(&self, add: impl FnOnce(&mut Group)) -> Result<(), VolumeError> {
         let mut group = self.io.group();
         add(&mut group);
-        Ok(group.submit().await.ok()?)
+        group.submit().await.ok().map_err(VolumeError::of_some_member)
     }
 }
 

@@ -197,8 +197,8 @@ fn a_remote_export_is_a_volume() {
         let told = |len, hole| Allocation { len, hole, zero: hole };
         assert_eq!(found, [told(4096, true), told(4096, false), told((1 << 20) - 8192, true)]);
         for (error, told) in [
-            (VolumeError::TooManyLost, VolumeError::Member(OpError::Medium(5))),
-            (VolumeError::Member(OpError::NoSpace), VolumeError::Member(OpError::NoSpace)),
+            (VolumeError::TooManyLost, VolumeError::of_some_member(OpError::Medium(5))),
+            (VolumeError::of_member(2, OpError::NoSpace), VolumeError::of_some_member(OpError::NoSpace)),
             (VolumeError::ReadOnly, VolumeError::ReadOnly),
             (VolumeError::Stopping, VolumeError::Stopping),
         ] {
@@ -228,9 +228,9 @@ fn whoever_waits_for_a_server_that_dies_is_told() {
         world.io.yield_now().await;
         remote.close();
         for task in asked {
-            assert_eq!(task.await, Err(VolumeError::Member(OpError::Disconnected)));
+            assert_eq!(task.await, Err(VolumeError::of_some_member(OpError::Disconnected)));
         }
-        assert_eq!(remote.flush().await, Err(VolumeError::Member(OpError::Disconnected)));
+        assert_eq!(remote.flush().await, Err(VolumeError::of_some_member(OpError::Disconnected)));
         world.settle(0).await;
         for _ in 0..4 {
             world.io.yield_now().await;
@@ -262,7 +262,7 @@ fn a_server_that_answers_what_was_not_asked_is_left() {
             world.io.spawn(async move { remote.flush().await })
         };
         says(server, &SimpleReply { error: 0, cookie: 77 }.encode()).await;
-        assert_eq!(flush.await, Err(VolumeError::Member(OpError::Disconnected)));
+        assert_eq!(flush.await, Err(VolumeError::of_some_member(OpError::Disconnected)));
         assert!(remote.is_closed());
         world.io.close(server);
         world.io.close(listener);

@@ -66,7 +66,7 @@ struct Settled {
 
 impl Settled {
     async fn settle(&self, answer: Result<(), VolumeError>) -> Result<(), VolumeError> {
-        if answer == Err(VolumeError::Member(OpError::Disconnected)) {
+        if answer == Err(VolumeError::of_some_member(OpError::Disconnected)) {
             self.run.gone(self.id).await;
         }
         answer
@@ -163,7 +163,7 @@ impl Run {
         for _ in 0..REQUESTS {
             match client.ask(load.next_request()).await {
                 Ok(()) => self.note(|tally| tally.done += 1),
-                Err(Trouble::Refused(_, VolumeError::Member(OpError::Disconnected))) => {
+                Err(Trouble::Refused(_, VolumeError::Member { error: OpError::Disconnected, .. })) => {
                     return self.note(|tally| tally.broken += 1);
                 }
                 Err(trouble) => panic!("seed {}: {trouble}", self.seed),

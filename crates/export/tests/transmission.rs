@@ -240,8 +240,8 @@ fn each_error_of_a_volume_has_its_number() {
         let mut client = world.client().await;
         let cases = [
             (VolumeError::TooManyLost, IO),
-            (VolumeError::Member(OpError::Medium(5)), IO),
-            (VolumeError::Member(OpError::NoSpace), NO_SPACE),
+            (VolumeError::of_member(1, OpError::Medium(5)), IO),
+            (VolumeError::of_some_member(OpError::NoSpace), NO_SPACE),
             (VolumeError::ReadOnly, PERM),
             (VolumeError::Unaligned, INVALID),
             (VolumeError::Stopping, SHUTDOWN),

@@ -17,10 +17,15 @@ pub enum VolumeError {
     /// Too many members are gone for these bytes: nothing was returned or acknowledged.
     #[error("more members are lost than the array's redundancy can replace")]
     TooManyLost,
-    /// A member failed and redundancy could not make up for it. Which role's it was is told by the array's events, and by
-    /// its state where the member has been failed for it.
-    #[error("a member failed: {0}")]
-    Member(#[from] OpError),
+    /// A member failed and redundancy could not make up for it.
+    #[error("{}: {error}", who(*role))]
+    Member {
+        /// Whose member it was; `None` where that is not known: it has been taken out of its role meanwhile, or is of a
+        /// volume of another process.
+        role: Option<u16>,
+        /// What it said.
+        error: OpError,
+    },
     /// A member has not answered, and may still write to the memory that was given: nothing was returned. The same read
     /// into other memory will not ask that member again.
     #[error("a member did not answer in time, and its memory can't be used again: ask with other memory")]
@@ -34,4 +39,38 @@ pub enum VolumeError {
     /// The volume is stopping.
     #[error("the volume is stopping")]
     Stopping,
+}
+
+impl VolumeError {
+    /// What the member of a role said.
+    #[inline]
+    pub const fn of_member(role: u16, error: OpError) -> Self {
+        Self::Member { role: Some(role), error }
+    }
+
+    /// What a member said of which the role is not known.
+    #[inline]
+    pub const fn of_some_member(error: OpError) -> Self {
+        Self::Member { role: None, error }
+    }
+}
+
+/// Who failed, for a message.
+fn who(role: Option<u16>) -> String {
+    role.map_or_else(|| "a member failed".to_owned(), |role| format!("the member of role {role} failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_role_if_it_is_known() {
+        let error = OpError::Gone;
+        assert_eq!(
+            VolumeError::of_member(3, error).to_string(),
+            format!("the member of role 3 failed: {error}")
+        );
+        assert_eq!(VolumeError::of_some_member(error).to_string(), format!("a member failed: {error}"));
+    }
 }

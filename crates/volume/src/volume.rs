@@ -60,7 +60,7 @@ pub struct Allocation {
 ///
 /// The first error in this order is given: [`VolumeError::ReadOnly`], [`VolumeError::Stopping`],
 /// [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`], [`VolumeError::Reshaping`], and then what members answer. A member's
-/// error is given only where redundancy can't make up for it; its role is in the array's events.
+/// error is given only where redundancy can't make up for it, with the role that it has in the array.
 ///
 /// # Memory
 ///

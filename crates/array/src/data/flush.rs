@@ -13,9 +13,9 @@ impl Core {
     /// # Errors
     /// If a member failed it that the array can't do without; from then on, every flush does.
     pub(crate) async fn flush_members(&self) -> Result<(), VolumeError> {
-        if self.members.any_held() {
+        if let Some(role) = self.members.first_held() {
             // Nothing was sent: this says nothing of flushes to come.
-            return Err(VolumeError::Member(OpError::TimedOut));
+            return Err(VolumeError::of_member(role, OpError::TimedOut));
         }
         let flushes = self.keeper.flushes();
         let flight = flushes.begin();
@@ -49,7 +49,7 @@ impl Core {
             return None;
         }
         if !self.ties.redundant {
-            self.keeper.flushes().fail(VolumeError::Member(refused.error));
+            self.keeper.flushes().fail(VolumeError::of_member(refused.role, refused.error));
             return None;
         }
         match self.begin_failing(refused.role, refused.into(), self.ties.coupled) {

@@ -42,7 +42,7 @@ impl Core {
             && !self.is_served(role)
             && self.members.writable(role).is_some()
         {
-            return Err(VolumeError::Member(OpError::TimedOut));
+            return Err(VolumeError::of_member(role, OpError::TimedOut));
         }
         self.begin_failing(role, why, for_good)?.await
     }
@@ -76,8 +76,8 @@ impl Core {
             self.members.is_slow(role) || self.members.writable(role).is_none() || self.is_served(role)
         };
         // Who is in use still, and silent, would be asked again.
-        let silent = done.refused().iter().any(|r| r.error == OpError::TimedOut && !avoided(r.role));
-        Some(if silent { VolumeError::Member(OpError::TimedOut) } else { VolumeError::Again })
+        let silent = done.refused().iter().find(|r| r.error == OpError::TimedOut && !avoided(r.role));
+        Some(silent.map_or(VolumeError::Again, |silent| VolumeError::of_member(silent.role, silent.error)))
     }
 
     /// Waits until a slow member has answered, or is out of use; or is asked by everybody again, since what answering for
@@ -89,7 +89,7 @@ impl Core {
         let waits = |device: Device| self.io.orphans(device.id) > 0;
         while self.members.writable(role).is_some_and(waits) {
             if !self.members.is_slow(role) {
-                let given_up = Err(VolumeError::Member(OpError::TimedOut));
+                let given_up = Err(VolumeError::of_member(role, OpError::TimedOut));
                 return if self.ration.is_left() { given_up } else { Ok(()) };
             }
             self.io.sleep(self.config.patience.read / 4).await;
@@ -112,7 +112,7 @@ impl Core {
         let mut result = self.keeper.failures_recorded().await;
         for refused in outcome.refused().iter().filter(|refused| refused.is_of(&self.members)) {
             let failed = if self.waits_for_room(refused.error) {
-                Err(VolumeError::Member(refused.error))
+                Err(VolumeError::of_member(refused.role, refused.error))
             } else {
                 self.fail_member(refused.role, refused, for_good).await
             };

@@ -127,11 +127,11 @@ impl Door<'_> {
                 } else {
                     self.core.no_room(doubtful.clone(), &[(refused.role, why)]);
                 }
-                Err(VolumeError::Member(error))
+                Err(VolumeError::of_member(refused.role, error))
             } else if redundant {
                 self.core.fail_member(refused.role, error, self.core.ties.coupled).await
             } else {
-                Err(VolumeError::Member(error))
+                Err(VolumeError::of_member(refused.role, error))
             };
             result = result.and(failed);
         }

@@ -70,10 +70,7 @@ impl Stripes {
     #[cold]
     async fn unread(&self, into: &[Slice], done: &Done) -> VolumeError {
         self.settle_lost(done).await;
-        self.core
-            .lent(into, done)
-            .or_else(|| done.ok().err().map(VolumeError::Member))
-            .unwrap_or(VolumeError::TooManyLost)
+        self.core.lent(into, done).or_else(|| done.named().err()).unwrap_or(VolumeError::TooManyLost)
     }
 
     #[inline]
@@ -100,7 +97,7 @@ impl Stripes {
         if !done.is_ok() {
             self.settle_lost(&done).await;
         }
-        Ok(done.ok()?)
+        done.named()
     }
 
     /// Members that are gone, or shorter than they were, have lost what they held: what they give from now on is not it.

@@ -73,12 +73,13 @@ impl Keeper {
     /// Writes that were given up may still land on a member, and the array can't do without it: nothing is recorded
     /// before their end is known, or the others would go on without it.
     fn check_held(&self) -> Result<(), VolumeError> {
-        let held = self.members.any_held() || self.ledger.is_lent();
-        if held { Err(VolumeError::Member(OpError::TimedOut)) } else { Ok(()) }
+        let role = self.members.first_held();
+        let held = role.is_some() || self.ledger.is_lent();
+        if held { Err(VolumeError::Member { role, error: OpError::TimedOut }) } else { Ok(()) }
     }
 
     /// The role that a device plays, or did until it failed.
-    fn role_of(&self, id: MemberId) -> Option<u16> {
+    pub(super) fn role_of(&self, id: MemberId) -> Option<u16> {
         (0..self.members.len()).find(|&role| self.members.device(role).is_some_and(|device| device.id == id))
     }
 
@@ -103,7 +104,8 @@ impl Keeper {
                 None => self.lose_device(id, why),
             }
         }
-        let silent = members.iter().any(|(_, why)| why.error == Some(OpError::TimedOut));
+        let mut silent = members.iter().filter(|(_, why)| why.error == Some(OpError::TimedOut));
+        let silent = silent.next().map(|&(role, _)| role);
         members.retain(|(_, why)| why.error != Some(OpError::TimedOut));
         let lost = if members.is_empty() { Ok(()) } else { self.lose(&members) };
         if lost.is_err() {
@@ -111,7 +113,7 @@ impl Keeper {
             let shorter = members.iter().filter(|(_, why)| why.error == Some(OpError::Truncated));
             shorter.for_each(|&(role, _)| self.members.fail(role));
         }
-        if silent { lost.and(Err(VolumeError::Member(OpError::TimedOut))) } else { lost }
+        silent.map_or(lost, |role| lost.and(Err(VolumeError::of_member(role, OpError::TimedOut))))
     }
 
     /// Marks the array clean if nothing is being written: its members are flushed first, so that what the mark says
@@ -182,11 +184,12 @@ impl Keeper {
         // What it was given must be as stable as what it is taken for.
         self.flush().await?;
         let device = self.members.device(role).filter(|_| recovering());
-        let Some(device) = device else { return Err(VolumeError::Member(OpError::Gone)) };
+        let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
+        let Some(device) = device else { return Err(gone) };
         if self.ledger.take_in(role, device.id) {
             self.commit().await?;
             if !recovering() {
-                return Err(VolumeError::Member(OpError::Gone));
+                return Err(gone);
             }
             self.members.set_state(role, RoleState::InSync);
         }

@@ -440,7 +440,10 @@ impl Keeper {
             return Err(VolumeError::TooManyLost);
         }
         let failed = done.failures().iter().find(|failure| failure.error != OpError::Unsupported);
-        failed.map_or(others, |failure| Err(VolumeError::Member(failure.error)))
+        failed.map_or(others, |failure| {
+            let role = failure.kind.member().and_then(|id| self.role_of(id));
+            Err(VolumeError::Member { role, error: failure.error })
+        })
     }
 
     /// Fails a member because the operator says so.

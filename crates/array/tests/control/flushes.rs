@@ -203,7 +203,7 @@ fn without_redundancy_a_failed_flush_stays_an_error_until_the_array_is_stopped()
     for level in [Level::Raid0, Level::Linear] {
         let world = world(level, 2);
         let array = world.open();
-        let failed = Err(VolumeError::Member(OpError::Medium(5)));
+        let failed = Err(VolumeError::of_member(0, OpError::Medium(5)));
         world.io.block_on(async {
             let slow = one_flush_fails(&world, &array).await;
             // The other one has been taken by both, but what was lost before is lost.
@@ -226,7 +226,11 @@ fn without_redundancy_stop_tells_of_the_flush_that_failed_it() {
         let array = world.open();
         world.write(&array, 0, &pattern(1, 65536)).unwrap();
         world.bench.afflict(world.ids[0], |faults| faults.failing_flushes = 1);
-        assert_eq!(world.io.block_on(array.stop()), Err(VolumeError::Member(OpError::Medium(5))), "{level}");
+        assert_eq!(
+            world.io.block_on(array.stop()),
+            Err(VolumeError::of_member(0, OpError::Medium(5))),
+            "{level}"
+        );
     }
 }
 

@@ -171,8 +171,8 @@ fn members_that_hang_together_are_not_failed_and_serve_again() {
             hang(&world, role, true);
         }
         let began = world.io.now();
-        assert!(matches!(world.write(&array, 0, &pattern(2, 256 << 10)), Err(VolumeError::Member(_))));
-        assert!(matches!(world.read(&array, 0, 65536), Err(VolumeError::Member(_))), "{level}");
+        assert!(matches!(world.write(&array, 0, &pattern(2, 256 << 10)), Err(VolumeError::Member { .. })));
+        assert!(matches!(world.read(&array, 0, 65536), Err(VolumeError::Member { .. })), "{level}");
         assert!(
             elapsed(&world, began) < 60_000,
             "{level}: {} ms {:?}",
@@ -184,7 +184,7 @@ fn members_that_hang_together_are_not_failed_and_serve_again() {
                 .collect::<Vec<_>>()
         );
         // What was given up may still land: nothing is written over it.
-        assert!(matches!(world.write(&array, 0, &pattern(3, 256 << 10)), Err(VolumeError::Member(_))));
+        assert!(matches!(world.write(&array, 0, &pattern(3, 256 << 10)), Err(VolumeError::Member { .. })));
         assert_eq!(failed(&array, &world), [0usize; 0], "{level}");
         for role in 0..members {
             hang(&world, role, false);

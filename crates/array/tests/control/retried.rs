@@ -5,7 +5,7 @@ use brindle_layout::Level;
 use brindle_volume::{Volume, ZeroOptions};
 
 use crate::common::*;
-use crate::full::{FULL, room, wait, world_of};
+use crate::full::{full, room, wait, world_of};
 
 #[test]
 fn all_that_found_no_room_is_made_true_wherever_it_begins_and_ends() {
@@ -30,7 +30,7 @@ fn all_that_found_no_room_is_made_true_wherever_it_begins_and_ends() {
             room(&world, &last, false);
             for at in (start..size).step_by(step as usize) {
                 let bytes = pattern(at, step.min(size - at) as usize);
-                assert_eq!(world.write(&array, at, &bytes), FULL, "{who}");
+                assert_eq!(world.write(&array, at, &bytes), full(last[0]), "{who}");
             }
             assert!(array.needs_resync(), "{who}");
             wait(&world, 4);
@@ -62,7 +62,7 @@ fn zeroes_that_find_no_room_leave_their_range_in_doubt_and_nothing_before_it() {
     world.write(&array, from, &pattern(1, len as usize)).unwrap();
     full(true);
     let zeroes = world.io.block_on(array.write_zeroes(from, len, ZeroOptions::default()));
-    assert_eq!(zeroes, FULL);
+    assert_eq!(zeroes, crate::full::full(0));
     assert_eq!(array.detail().resync_offset, Some(from));
     full(false);
     wait(&world, 60);

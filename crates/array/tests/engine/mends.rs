@@ -312,7 +312,7 @@ fn a_scrub_ends_when_the_last_copy_is_gone() {
     let world = whole.without(&[0]);
     world.bench.kill(world.ids[1]);
     let report = world.run(async |w| w.array.sync_window(0, 128 << 10, SyncMode::Check).await);
-    assert_eq!(report, Err(VolumeError::Member(OpError::Gone)));
+    assert_eq!(report, Err(VolumeError::of_member(1, OpError::Gone)));
     let gone = world.array.events_since(0).into_iter().find(|event| event.kind == EventKind::Uncorrected);
     assert_eq!(gone.and_then(|event| event.range), Some(0..128 << 10));
 }

@@ -58,7 +58,8 @@ fn a_member_that_does_not_take_what_is_rebuilt_is_failed() {
         let world = whole.recovering(1);
         world.bench.refuse_writes(world.ids[1]);
         let recovered = world.run(async |w| w.recovery(1, w.ids[1]).await);
-        let refused = matches!(recovered, Err(ProcessError::Volume(VolumeError::Member(_))));
+        let refused =
+            matches!(recovered, Err(ProcessError::Volume(VolumeError::Member { role: Some(1), .. })));
         assert!(refused, "{shape:?}: {recovered:?}");
         assert_eq!(world.array.state(1), RoleState::Failed, "{shape:?}");
         assert!(world.run(async |w| w.read_all().await).unwrap() == content, "{shape:?}");

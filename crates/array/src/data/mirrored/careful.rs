@@ -154,6 +154,8 @@ impl Mirror {
             let place = extent.offset..extent.offset + len;
             self.core.note_unread(ailing, extent.member, *error, place);
         }
-        Err(bad.first().map_or(VolumeError::TooManyLost, |&(_, error)| VolumeError::Member(error)))
+        Err(bad.first().map_or(VolumeError::TooManyLost, |(copy, error)| {
+            VolumeError::of_member(copy.extent.member, *error)
+        }))
     }
 }

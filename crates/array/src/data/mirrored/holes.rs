@@ -79,7 +79,7 @@ impl Mirror {
         self.door().judge(search.ailing).await;
         match gone {
             Some(role) if self.core.members.writable(role).is_some() => {
-                Err(VolumeError::Member(OpError::Gone))
+                Err(VolumeError::of_member(role, OpError::Gone))
             }
             _ => Ok(search.holes),
         }

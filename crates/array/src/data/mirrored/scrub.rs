@@ -102,7 +102,7 @@ impl Mirror {
             let outcome = group.submit().await;
             match self.core.settle_range(&outcome, false, range).await {
                 // It is made true once there is room.
-                Err(VolumeError::Member(OpError::NoSpace)) => {
+                Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
                     report.unverified += window.len;
                     return Ok(());
                 }
@@ -206,6 +206,6 @@ impl Mirror {
         let _upkeep = self.core.upkeep(Change::Member { role, range: pos..pos + len }).await?;
         let outcome = group.submit().await;
         self.core.settle_writes(&outcome, false).await?;
-        Ok(outcome.ok()?)
+        outcome.named()
     }
 }

@@ -25,13 +25,13 @@ impl Bad {
 
     /// What ails the first.
     pub(super) fn error(&self) -> Option<VolumeError> {
-        self.0.first().map(|&(_, error)| VolumeError::Member(error))
+        self.0.first().map(|&(role, error)| VolumeError::of_member(role, error))
     }
 
     /// What ails one of them that can't be asked at all: no smaller piece of it can be read either.
     pub(super) fn absent(&self) -> Option<VolumeError> {
         let absent = self.iter().find(|(_, error)| !matches!(error, OpError::Medium(_)));
-        absent.map(|(_, error)| VolumeError::Member(error))
+        absent.map(|(role, error)| VolumeError::of_member(role, error))
     }
 
     /// A member that does not answer.

@@ -48,7 +48,7 @@ impl Parity {
             Ok(planes) => {
                 let _left = self.mend(window, planes, &bad, ailing).await;
                 if planes.are_lent() {
-                    return Err(VolumeError::Member(OpError::TimedOut));
+                    return Err(VolumeError::Member { role: bad.silent(), error: OpError::TimedOut });
                 }
             }
             Err(_) => self.note_window(window, &bad, ailing),

@@ -153,13 +153,13 @@ impl Parity {
                 Tried::Done => return Ok(()),
                 Tried::Replan => {}
                 Tried::Unread(failed) => {
-                    last = failed.ok().err().map_or(last, VolumeError::Member);
+                    last = failed.named().err().unwrap_or(last);
                     // What is unreadable again has been mended in vain, of a member that the array can't do without.
                     if failed.refused().iter().any(|refused| mended.has(refused.role)) {
                         return Box::pin(self.write_beside(job, cols, &failed)).await;
                     }
                     match Box::pin(self.mend_reads(job, &cols, &failed)).await {
-                        Err(VolumeError::Member(_)) if !known => {
+                        Err(VolumeError::Member { .. }) if !known => {
                             return Box::pin(self.write_beside(job, cols, &failed)).await;
                         }
                         done => done?,
@@ -183,7 +183,7 @@ impl Parity {
         }
         let mut unreadable = job.unreadable.clone();
         if !unreadable.add_all(failed) {
-            return failed.ok().map_err(VolumeError::Member);
+            return failed.named();
         }
         self.write_columns(&Job { unreadable: &unreadable, ..*job }, cols).await
     }

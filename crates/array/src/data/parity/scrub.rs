@@ -61,7 +61,7 @@ impl Parity {
             let outcome = self.commit(window, repairs).await?;
             match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
                 // It is made true once there is room.
-                Err(VolumeError::Member(OpError::NoSpace)) => {
+                Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
                     report.unverified += window.plane();
                     return Ok(());
                 }
@@ -137,7 +137,7 @@ impl Parity {
                 Ok(planes) => break planes,
                 Err(LoadError::Members(outcome)) if bad.add_all(&outcome) => {}
                 Err(LoadError::Members(outcome)) => {
-                    return Err(outcome.ok().err().map_or(VolumeError::TooManyLost, VolumeError::Member));
+                    return Err(outcome.named().err().unwrap_or(VolumeError::TooManyLost));
                 }
                 Err(LoadError::Volume(error)) if bad.is_empty() => return Err(error),
                 Err(LoadError::Volume(_)) => {
@@ -156,7 +156,7 @@ impl Parity {
             });
         }
         if planes.are_lent() {
-            return Err(VolumeError::Member(OpError::TimedOut));
+            return Err(VolumeError::Member { role: bad.silent(), error: OpError::TimedOut });
         }
         if left.is_empty() {
             self.sync_planes(window, &planes, mode, report).await?;
@@ -264,7 +264,7 @@ impl Parity {
         let _upkeep = self.core.upkeep(Change::Member { role, range: window.range(&self.map) }).await?;
         let outcome = self.commit(window, group).await?;
         self.core.settle_writes(&outcome, true).await?;
-        Ok(outcome.ok()?)
+        outcome.named()
     }
 }
 

@@ -167,7 +167,9 @@ impl Parity {
     pub(super) async fn end_without_room(&self, outcome: &Done) -> VolumeError {
         self.core.tell_full(outcome);
         let settled = self.core.settle_writes(outcome, true).await;
-        settled.err().unwrap_or(VolumeError::Member(OpError::NoSpace))
+        let cramped = outcome.refused().iter().find(|refused| refused.error == OpError::NoSpace);
+        let role = cramped.map(|refused| refused.role);
+        settled.err().unwrap_or(VolumeError::Member { role, error: OpError::NoSpace })
     }
 }
 

@@ -180,9 +180,9 @@ fn errno(error: VolumeError, beyond: Errno) -> Errno {
         VolumeError::OutOfRange => beyond,
         VolumeError::Unaligned => Errno::Invalid,
         VolumeError::ReadOnly => Errno::Perm,
-        VolumeError::Member(OpError::NoSpace) => Errno::NoSpace,
+        VolumeError::Member { error: OpError::NoSpace, .. } => Errno::NoSpace,
         VolumeError::TooManyLost
-        | VolumeError::Member(_)
+        | VolumeError::Member { .. }
         | VolumeError::Again
         | VolumeError::Unsupported
         | VolumeError::Reshaping => Errno::Io,

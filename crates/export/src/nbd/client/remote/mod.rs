@@ -163,7 +163,7 @@ impl Remote {
 
 type Asked = Result<Vec<Extent>, VolumeError>;
 
-const CONNECTION_LOST: VolumeError = VolumeError::Member(OpError::Disconnected);
+const CONNECTION_LOST: VolumeError = VolumeError::of_some_member(OpError::Disconnected);
 
 async fn haggle(
     io: &Io,

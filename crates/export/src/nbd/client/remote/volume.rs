@@ -21,10 +21,10 @@ pub(super) fn error(number: u32) -> VolumeError {
     match number {
         PERM => VolumeError::ReadOnly,
         INVALID => VolumeError::OutOfRange,
-        NO_SPACE => VolumeError::Member(OpError::NoSpace),
+        NO_SPACE => VolumeError::of_some_member(OpError::NoSpace),
         NOT_SUPPORTED => VolumeError::Unsupported,
         SHUTDOWN => VolumeError::Stopping,
-        other => VolumeError::Member(OpError::Medium(i32::try_from(other).unwrap_or(i32::MAX))),
+        other => VolumeError::of_some_member(OpError::Medium(i32::try_from(other).unwrap_or(i32::MAX))),
     }
 }
 
