@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use brindle_io::device::{Device, DeviceAccess};
+use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::sim::Model;
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId};
@@ -94,7 +94,7 @@ fn in_files(dir: &tempfile::TempDir) -> Result<World<Files>, Missing> {
         path
     };
     let paths: Vec<_> = shape.superblocks().into_iter().enumerate().map(make).collect();
-    let open = |path| uring.add_member(Device::open(path, DeviceAccess::Write).unwrap());
+    let open = |path| uring.add_member(OpenDevice::open(path, DeviceAccess::Write).unwrap());
     let ids = paths.iter().map(open).collect();
     Ok(World::over(Files { uring, paths: Rc::new(paths) }, ids, shape.version))
 }

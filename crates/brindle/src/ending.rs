@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use brindle_io::device::Device;
+use brindle_io::device::OpenDevice;
 use rustix::fs::FlockOperation;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -189,7 +189,7 @@ pub(crate) struct Locks(Mutex<Vec<(PathBuf, OwnedFd)>>);
 
 impl Locks {
     /// Remembers the lock of a device. It is the device's own: unlocked here, it is unlocked there.
-    pub(crate) fn add(&self, device: &Device) -> std::io::Result<()> {
+    pub(crate) fn add(&self, device: &OpenDevice) -> std::io::Result<()> {
         let lock = (device.path().to_owned(), device.as_fd().try_clone_to_owned()?);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
         Ok(())
@@ -291,7 +291,7 @@ mod tests {
     fn a_member_is_free_when_its_lock_is_let_go_though_the_device_stays_open() {
         let path = std::env::temp_dir().join(format!("brindle-locks-test-{}", std::process::id()));
         fs::write(&path, [0; 4096]).unwrap();
-        let open = || Device::open(&path, brindle_io::device::DeviceAccess::Write);
+        let open = || OpenDevice::open(&path, brindle_io::device::DeviceAccess::Write);
         let device = open().unwrap();
         let locks = Locks::default();
         locks.add(&device).unwrap();

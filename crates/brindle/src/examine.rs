@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use brindle_array::assembly::Candidate;
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
 use brindle_format::signature::Found;
-use brindle_io::device::{Device, DeviceAccess, DeviceErrorKind};
+use brindle_io::device::{DeviceAccess, DeviceErrorKind, OpenDevice};
 use brindle_layout::{Geometry, Layout, Level};
 use serde::Serialize;
 
@@ -115,7 +115,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
 
 /// Looks at a device; no ring is needed for that.
 fn look(path: &Path) -> Result<(MemberReport, Option<Candidate>), Failure> {
-    let device = match Device::open(path, DeviceAccess::Examine) {
+    let device = match OpenDevice::open(path, DeviceAccess::Examine) {
         Ok(device) => device,
         Err(error) if error.kind == DeviceErrorKind::Empty => return Ok((MemberReport::empty(path), None)),
         Err(error) => return Err(error.into()),

@@ -4,7 +4,7 @@ use brindle_array::assembly::Candidate;
 use brindle_format::md::probe_offsets;
 use brindle_format::signature::{self, Found, Sample};
 use brindle_io::MemberInfo;
-use brindle_io::device::Device;
+use brindle_io::device::OpenDevice;
 
 use crate::failure::Failure;
 
@@ -17,7 +17,7 @@ pub(crate) struct Look {
 }
 
 /// Reads a device as it is.
-pub(crate) fn reader(device: &Device) -> impl FnMut(u64, usize) -> Result<Vec<u8>, Failure> {
+pub(crate) fn reader(device: &OpenDevice) -> impl FnMut(u64, usize) -> Result<Vec<u8>, Failure> {
     |offset, len| {
         device
             .read_at(offset, len)

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use brindle_export::nbd::{Config, Server};
-use brindle_io::device::{Device, DeviceAccess};
+use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::uring::Uring;
 use brindle_io::{Group, Io, MemberId, MemberInfo, Slice};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [file, socket] = args.as_slice() else { return Err("usage: serve_file FILE SOCKET".into()) };
     let uring = Uring::new()?;
     let io = Io::new(Box::new(uring.clone()));
-    let device = Device::open(file, DeviceAccess::Write)?;
+    let device = OpenDevice::open(file, DeviceAccess::Write)?;
     let info = device.info();
     let volume = Rc::new(Plain { io: io.clone(), member: uring.add_member(device), info });
     let server = Server::new(&io, Config::default());

@@ -6,7 +6,7 @@
 //! named goes through the ring; it is read, or with `--write` overwritten. Of each figure, medians of [`RUNS`] runs:
 //! processor time of the executor's thread, of the whole process with the kernel's workers, and time that passed.
 
-use brindle_io::device::{Device, DeviceAccess};
+use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::memory::Memory;
 use brindle_io::sync::join_all;
 use brindle_io::uring::Uring;
@@ -47,7 +47,7 @@ fn main() {
 fn open(path: &str, write: bool) -> Result<Bench, String> {
     let uring = Uring::new().map_err(|error| error.to_string())?;
     let access = if write { DeviceAccess::Write } else { DeviceAccess::Examine };
-    let device = Device::open(path, access).map_err(|error| error.to_string())?;
+    let device = OpenDevice::open(path, access).map_err(|error| error.to_string())?;
     let member = uring.add_member(device);
     Ok(Bench::new(Io::new(Box::new(uring)), member, write))
 }

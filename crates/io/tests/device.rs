@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use brindle_io::device::{Device, DeviceAccess, DeviceErrorKind};
+use brindle_io::device::{DeviceAccess, DeviceErrorKind, OpenDevice};
 use brindle_io::uring::{ListenError, Uring};
 use brindle_testkit::skip::{Missing, or_skip};
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ fn ring() -> Option<Uring> {
 
 /// Why a path is refused; the message must name it.
 fn refusal(path: &Path, access: DeviceAccess) -> DeviceErrorKind {
-    let error = Device::open(path, access).expect_err("it is refused");
+    let error = OpenDevice::open(path, access).expect_err("it is refused");
     assert!(error.to_string().starts_with(&format!("{}: ", path.display())), "{error}");
     error.kind
 }
@@ -51,16 +51,18 @@ fn what_is_no_member_is_refused_by_kind() {
 fn locks_keep_a_second_brindle_away() {
     let dir = TempDir::new().unwrap();
     let path = image(&dir, "a", 1 << 20);
-    let writer = Device::open(&path, DeviceAccess::Write).unwrap();
+    let writer = OpenDevice::open(&path, DeviceAccess::Write).unwrap();
     assert_eq!(refusal(&path, DeviceAccess::Write), DeviceErrorKind::Busy);
     assert_eq!(refusal(&path, DeviceAccess::Read), DeviceErrorKind::Busy);
-    Device::open(&path, DeviceAccess::Examine).expect("looking is free");
+    OpenDevice::open(&path, DeviceAccess::Examine).expect("looking is free");
     drop(writer);
-    let readers =
-        [Device::open(&path, DeviceAccess::Read).unwrap(), Device::open(&path, DeviceAccess::Read).unwrap()];
+    let readers = [
+        OpenDevice::open(&path, DeviceAccess::Read).unwrap(),
+        OpenDevice::open(&path, DeviceAccess::Read).unwrap(),
+    ];
     assert_eq!(refusal(&path, DeviceAccess::Write), DeviceErrorKind::Busy);
     drop(readers);
-    Device::open(&path, DeviceAccess::Write).unwrap();
+    OpenDevice::open(&path, DeviceAccess::Write).unwrap();
 }
 
 #[test]
@@ -69,13 +71,13 @@ fn a_ring_that_ends_lets_go_of_its_members_at_once() {
     let path = image(&dir, "a", 1 << 20);
     for _ in 0..20 {
         let Some(uring) = ring() else { return };
-        uring.add_member(Device::open(&path, DeviceAccess::Write).unwrap());
+        uring.add_member(OpenDevice::open(&path, DeviceAccess::Write).unwrap());
         drop(brindle_io::Io::new(Box::new(uring)));
     }
     let Some(uring) = ring() else { return };
-    let member = uring.add_member(Device::open(&path, DeviceAccess::Write).unwrap());
+    let member = uring.add_member(OpenDevice::open(&path, DeviceAccess::Write).unwrap());
     uring.close_member(member);
-    Device::open(&path, DeviceAccess::Write).expect("a closed member is unlocked while its ring lives");
+    OpenDevice::open(&path, DeviceAccess::Write).expect("a closed member is unlocked while its ring lives");
 }
 
 #[test]
@@ -83,13 +85,13 @@ fn facts_and_identity() {
     let dir = TempDir::new().unwrap();
     // Not a multiple of any block.
     let path = image(&dir, "a", (1 << 20) + 700);
-    let device = Device::open(&path, DeviceAccess::Read).unwrap();
+    let device = OpenDevice::open(&path, DeviceAccess::Read).unwrap();
     let info = device.info();
     assert!(info.logical_block == 512 || info.logical_block == 4096, "{info:?}");
     assert_eq!(info.size, ((1 << 20) + 700) / u64::from(info.logical_block) * u64::from(info.logical_block));
     let (linked, other) = (dir.path().join("link"), image(&dir, "b", 1 << 20));
     symlink(&path, &linked).unwrap();
-    let identity = |path: &Path| Device::open(path, DeviceAccess::Read).unwrap().identity();
+    let identity = |path: &Path| OpenDevice::open(path, DeviceAccess::Read).unwrap().identity();
     assert_eq!(identity(&linked), device.identity());
     assert_ne!(identity(&other), device.identity());
 }
@@ -100,7 +102,7 @@ fn reads_at_any_alignment() {
     let path = image(&dir, "a", 0);
     let bytes: Vec<u8> = (0..100_352u32).map(|at| (at * 7 + (at >> 8)) as u8).collect();
     File::create(&path).unwrap().write_all(&bytes).unwrap();
-    let device = Device::open(&path, DeviceAccess::Read).unwrap();
+    let device = OpenDevice::open(&path, DeviceAccess::Read).unwrap();
     let size = device.info().size as usize;
     for (offset, len) in [(0, 4096), (1, 1), (511, 2), (4095, 8194), (0, size), (size - 1, 1), (77, 0)] {
         assert_eq!(
@@ -119,7 +121,7 @@ fn reads_at_any_alignment() {
 fn holes_are_known_and_data_is_not_taken_for_one() {
     let dir = TempDir::new().unwrap();
     let path = image(&dir, "a", 8 << 20);
-    let device = Device::open(&path, DeviceAccess::Examine).unwrap();
+    let device = OpenDevice::open(&path, DeviceAccess::Examine).unwrap();
     let sparse = device.is_hole(0, 8 << 20).unwrap();
     File::options().write(true).open(&path).unwrap().write_all_at(&[1], 4 << 20).unwrap();
     assert!(!device.is_hole(0, 8 << 20).unwrap());
@@ -147,7 +149,7 @@ fn block_devices_and_permissions() {
     let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
     let result = std::panic::catch_unwind(|| {
         assert_eq!(refusal(&path, DeviceAccess::Write), DeviceErrorKind::BacksLoop(device.clone()));
-        let opened = Device::open(&device, DeviceAccess::Write).unwrap();
+        let opened = OpenDevice::open(&device, DeviceAccess::Write).unwrap();
         assert_eq!(opened.info().size, 4 << 20);
         assert!(opened.direct());
         assert_eq!(opened.read_at(0, 4096).unwrap(), [0; 4096]);
@@ -155,7 +157,7 @@ fn block_devices_and_permissions() {
         drop(opened);
         assert!(Command::new("blockdev").arg("--setro").arg(&device).status().unwrap().success());
         assert_eq!(refusal(&device, DeviceAccess::Write), DeviceErrorKind::ReadOnly);
-        Device::open(&device, DeviceAccess::Read).expect("reading does no harm");
+        OpenDevice::open(&device, DeviceAccess::Read).expect("reading does no harm");
     });
     // It would stay read-only for its next user.
     assert!(Command::new("blockdev").arg("--setrw").arg(&device).status().unwrap().success());

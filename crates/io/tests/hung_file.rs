@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use brindle_io::device::{Device, DeviceAccess};
+use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::uring::Uring;
 use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Pool};
 use brindle_testkit::hang::{Hang, HangingFiles};
@@ -33,7 +33,7 @@ fn world() -> Option<World> {
     let uring = or_skip(Uring::new().map_err(|error| Missing::new(error.to_string())))?;
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("well"), vec![7; SIZE]).unwrap();
-    let open = |path: &Path| uring.add_member(Device::open(path, DeviceAccess::Write).unwrap());
+    let open = |path: &Path| uring.add_member(OpenDevice::open(path, DeviceAccess::Write).unwrap());
     let [hung, beside] = [0, 1].map(|file| open(&hanging.path(file)));
     let well = open(&folder.path().join("well"));
     let io = Io::new(Box::new(uring.clone()));
@@ -188,11 +188,11 @@ fn the_end_of_a_ring_with_a_hung_member_lets_all_others_go_at_once() {
     assert!(took < LONG, "it took {took:?}");
     assert!(!listening.exists());
     assert!(other.can_lock(&well_path));
-    drop(Device::open(&well_path, DeviceAccess::Write).unwrap());
+    drop(OpenDevice::open(&well_path, DeviceAccess::Write).unwrap());
     // The other file is of the same file system: closing it waits, and nobody for that.
     hanging.release();
     let again = [0, 1].map(|file| hanging.path(file));
-    assert!(Device::open(&again[1], DeviceAccess::Write).is_ok(), "{beside:?}");
+    assert!(OpenDevice::open(&again[1], DeviceAccess::Write).is_ok(), "{beside:?}");
     assert_eq!(pool.free_bytes() % PAGE, 0);
     drop(hanging);
 }

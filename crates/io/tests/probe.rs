@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use brindle_io::device::{Device, DeviceAccess};
+use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::uring::Uring;
 use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Place, Probe};
 use brindle_testkit::skip::{Missing, or_skip};
@@ -31,7 +31,7 @@ impl World {
     }
 
     fn open(&self, path: &Path) -> MemberId {
-        self.uring.add_member(Device::open(path, DeviceAccess::Write).unwrap())
+        self.uring.add_member(OpenDevice::open(path, DeviceAccess::Write).unwrap())
     }
 
     fn probe(&self, member: MemberId) -> Probe {

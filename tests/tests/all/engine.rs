@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_array::{Access, Array, OpenConfig};
-use brindle_io::device::{self, Device};
+use brindle_io::device::{self, OpenDevice};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, Pool};
 use brindle_testkit::load::{Load, Mix, Request};
@@ -56,7 +56,7 @@ impl Open {
         let pool = io.pool(8 << 20);
         let ids: Vec<MemberId> = members
             .iter()
-            .map(|path| uring.add_member(Device::open(path, device::DeviceAccess::Write).unwrap()))
+            .map(|path| uring.add_member(OpenDevice::open(path, device::DeviceAccess::Write).unwrap()))
             .collect();
         let array = io.block_on(async {
             let mut candidates = Vec::new();

@@ -11,7 +11,7 @@ use brindle_array::assembly::{
 };
 use brindle_array::{Array, nest};
 use brindle_format::md::Uuid;
-use brindle_io::device::{Device, DeviceAccess, DeviceError, DeviceErrorKind, Identity};
+use brindle_io::device::{DeviceAccess, DeviceError, DeviceErrorKind, Identity, OpenDevice};
 use brindle_io::{MemberId, MemberInfo};
 
 use super::{Opened, World};
@@ -47,7 +47,7 @@ impl Named {
 
 /// A device and what stands on it.
 struct Seen {
-    device: Device,
+    device: OpenDevice,
     candidate: Candidate,
     is_zero: bool,
 }
@@ -293,7 +293,7 @@ impl World {
         let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
         let opened = self.ask(&label, move || {
-            let device = Device::open(&path, access)?;
+            let device = OpenDevice::open(&path, access)?;
             if device.identity() == identity {
                 return Ok(device);
             }
@@ -327,11 +327,11 @@ impl World {
         self.ask(&label, move || {
             // A second lock on a device would be refused as another Brindle's.
             if access != DeviceAccess::Examine
-                && let Ok(device) = Device::open(&path, DeviceAccess::Examine)
+                && let Ok(device) = OpenDevice::open(&path, DeviceAccess::Examine)
             {
                 refuse_twice(&device, &known)?;
             }
-            let device = Device::open(&path, access)?;
+            let device = OpenDevice::open(&path, access)?;
             refuse_twice(&device, &known)?;
             let label = path.display().to_string();
             let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
@@ -361,7 +361,7 @@ impl World {
         Ok(Named { label, id, info, candidate, is_zero })
     }
 
-    fn add(&mut self, path: &Path, device: Device) -> Result<MemberId, Failure> {
+    fn add(&mut self, path: &Path, device: OpenDevice) -> Result<MemberId, Failure> {
         let identity = device.identity();
         let locked = self.locks.add(&device);
         locked.map_err(|source| Failure::system(path.display().to_string(), source))?;
@@ -403,7 +403,7 @@ impl World {
     }
 }
 
-fn refuse_twice(device: &Device, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {
+fn refuse_twice(device: &OpenDevice, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {
     let path = device.path();
     match known.iter().find(|(identity, _)| *identity == device.identity()) {
         None => Ok(()),

@@ -34,7 +34,7 @@ pub struct Identity {
 
 /// An open member. Locked for as long as it lives.
 #[derive(Debug)]
-pub struct Device {
+pub struct OpenDevice {
     fd: OwnedFd,
     path: PathBuf,
     info: MemberInfo,
@@ -60,7 +60,7 @@ impl Identity {
     }
 }
 
-impl Device {
+impl OpenDevice {
     /// Opens a regular file or a block device.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Device {
     }
 }
 
-impl AsFd for Device {
+impl AsFd for OpenDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

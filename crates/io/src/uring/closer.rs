@@ -4,11 +4,11 @@ use std::sync::mpsc::channel;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use crate::device::Device;
+use crate::device::OpenDevice;
 
 /// Unlocks and closes devices. Closing a file can wait for its file system; so that no member waits for another, each such
 /// one has a thread. Those that have not ended within `patience` are left behind.
-pub(super) fn close(devices: impl IntoIterator<Item = Device>, patience: Duration) {
+pub(super) fn close(devices: impl IntoIterator<Item = OpenDevice>, patience: Duration) {
     let until = Instant::now() + patience;
     let (done, ended) = channel::<()>();
     for device in devices {

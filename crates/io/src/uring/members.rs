@@ -8,7 +8,7 @@ use io_uring::squeue;
 use super::closer;
 use super::probe::{self, Origin};
 use super::ring::Ring;
-use crate::device::Device;
+use crate::device::OpenDevice;
 use crate::op::{MemberId, MemberInfo, OpError, OpKind};
 
 /// The file of a member.
@@ -33,7 +33,7 @@ const WORKERS_SPARE: u32 = 16;
 
 struct Member {
     /// `None` once closed.
-    device: Option<Device>,
+    device: Option<OpenDevice>,
     origin: Origin,
     info: MemberInfo,
     target: Target,
@@ -65,7 +65,7 @@ impl Members {
         }
     }
 
-    pub(super) fn add(&mut self, ring: &Ring, device: Device) -> MemberId {
+    pub(super) fn add(&mut self, ring: &Ring, device: OpenDevice) -> MemberId {
         let id = self.members.len() as u32;
         let fd = device.as_fd().as_raw_fd();
         let registered = self.has_table
@@ -127,7 +127,7 @@ impl Members {
     }
 
     /// The device of a member with operations in flight.
-    pub(super) fn device(&self, member: MemberId) -> &Device {
+    pub(super) fn device(&self, member: MemberId) -> &OpenDevice {
         self.members[member.place()].device.as_ref().expect("it is open while operations are in flight")
     }
 
@@ -196,7 +196,7 @@ impl Members {
     }
 
     /// Takes a member out of the kernel's table: that would keep the file open, and locked.
-    fn take(&mut self, ring: &Ring, id: usize) -> Option<Device> {
+    fn take(&mut self, ring: &Ring, id: usize) -> Option<OpenDevice> {
         let member = &mut self.members[id];
         if let Target::Registered(place) = member.target
             && member.device.is_some()

@@ -3,7 +3,7 @@
 //! One ring per executor, used by its thread only. A park is at most one `io_uring_enter`: it sends what was submitted,
 //! waits, and runs the kernel's deferred work. Members are registered files, arenas are registered buffers where the
 //! limit on locked memory allows it. What may hold the thread that sends it is left to workers of the kernel, see
-//! `Device::may_wait`.
+//! `OpenDevice::may_wait`.
 
 mod arenas;
 mod closer;
@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 use io_uring::opcode;
 
-use crate::device::Device;
+use crate::device::OpenDevice;
 use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Probe, SocketId};
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Clock, Duration, Instant};
@@ -86,7 +86,7 @@ impl Uring {
     }
 
     /// Makes an open device a member. It stays open, and locked, until [`Uring::close_member`] or the end of the ring.
-    pub fn add_member(&self, device: Device) -> MemberId {
+    pub fn add_member(&self, device: OpenDevice) -> MemberId {
         let state = &mut *self.0.borrow_mut();
         state.members.add(&state.ring, device)
     }

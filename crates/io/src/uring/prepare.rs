@@ -14,7 +14,7 @@ use super::members::{Members, Target};
 use super::probe::Look;
 use super::ring::Ring;
 use super::sockets::Sockets;
-use crate::device::Device;
+use crate::device::OpenDevice;
 use crate::op::{OpClass, OpError, OpKind, OpView, Probe, Segment};
 
 // The op table's array of stretches is handed to the kernel as it is.
@@ -126,7 +126,7 @@ impl Running {
     /// What the kernel's answer to a look comes to; `None` if there is more to ask.
     pub(super) fn looked(
         &mut self,
-        device: &Device,
+        device: &OpenDevice,
         result: Result<u32, i32>,
     ) -> Option<Result<Probe, OpError>> {
         self.look.as_mut()?.answered(device, result)

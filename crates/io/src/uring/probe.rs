@@ -11,7 +11,7 @@ use io_uring::{opcode, squeue, types};
 use rustix::fs::{AtFlags, Statx, StatxFlags};
 use rustix::ioctl::{Getter, ioctl, opcode::read};
 
-use crate::device::{Device, Identity};
+use crate::device::{Identity, OpenDevice};
 use crate::op::{OpError, Place, Probe};
 
 /// `BLKGETSIZE64` of `linux/fs.h`: `_IOR(0x12, 114, size_t)`, which fills 64 bits whatever `size_t` is.
@@ -26,7 +26,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn of(device: &Device) -> Self {
+    pub(super) fn of(device: &OpenDevice) -> Self {
         let path = std::path::absolute(device.path()).unwrap_or_else(|_| device.path().to_path_buf());
         // It was opened by this name, so that there is no zero in it.
         let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Look {
     /// The kernel has answered: what the member is, or `None` if there is more to ask.
     pub(super) fn answered(
         &mut self,
-        device: &Device,
+        device: &OpenDevice,
         result: Result<u32, i32>,
     ) -> Option<Result<Probe, OpError>> {
         let origin = device.identity();
@@ -99,7 +99,7 @@ impl Look {
 
 /// By how many bytes a device's file is shorter than it was when it was opened, as far as the kernel knows: the file system
 /// itself is not asked, so that nothing waits for one that hangs. Zero if there is no file.
-pub(super) fn lacks(device: &Device) -> u64 {
+pub(super) fn lacks(device: &OpenDevice) -> u64 {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     device.file().map_or(0, |(file, size)| {
         let now = rustix::fs::statx(file, c"", flags, StatxFlags::SIZE);
@@ -108,7 +108,7 @@ pub(super) fn lacks(device: &Device) -> u64 {
 }
 
 /// Bytes of a block device: a number that the kernel keeps. No lock is taken and no device asked.
-fn size_of(device: &Device) -> Result<u64, OpError> {
+fn size_of(device: &OpenDevice) -> Result<u64, OpError> {
     // SAFETY: the kernel writes 64 bits.
     let size = unsafe { ioctl(device.as_fd(), Getter::<BLKGETSIZE64, u64>::new()) };
     size.map_err(|errno| OpError::Medium(errno.raw_os_error()))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
-use brindle_io::device::{Device, DeviceAccess};
+use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Hostility, Model, Sim};
 use brindle_io::uring::Uring;
@@ -134,7 +134,7 @@ impl Files {
     }
 
     fn open(&self, path: &Path) -> MemberId {
-        self.uring.add_member(Device::open(path, DeviceAccess::Write).unwrap())
+        self.uring.add_member(OpenDevice::open(path, DeviceAccess::Write).unwrap())
     }
 }
 

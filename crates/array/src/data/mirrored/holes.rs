@@ -5,7 +5,7 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::Mirror;
-use super::window::Window;
+use super::window::CopyWindow;
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, SyncReport};
 
@@ -38,7 +38,7 @@ impl Holes {
 
 /// What is found out about a window.
 struct Search<'a> {
-    window: &'a Window,
+    window: &'a CopyWindow,
     ailing: Ailing,
     holes: Holes,
     report: &'a mut SyncReport,
@@ -51,7 +51,7 @@ impl Mirror {
     /// If a member is gone that the array can't do without.
     pub(super) async fn find_holes(
         &self,
-        window: &Window,
+        window: &CopyWindow,
         report: &mut SyncReport,
     ) -> Result<Holes, VolumeError> {
         let mut search = Search { window, ailing: Ailing::default(), holes: Holes::default(), report };
@@ -88,7 +88,7 @@ impl Mirror {
     /// Reads a range of a copy into its place; `None` if the copy is not there to be read.
     async fn read_copy(
         &self,
-        window: &Window,
+        window: &CopyWindow,
         copy: u16,
         (at, len): (u64, u64),
     ) -> Option<Result<(), OpError>> {

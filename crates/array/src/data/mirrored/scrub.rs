@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::Mirror;
 use super::careful::{STEP, Suspects};
 use super::holes::Holes;
-use super::window::{Window, block};
+use super::window::{CopyWindow, block};
 use crate::data::lock::Hold;
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
@@ -33,7 +33,7 @@ impl Mirror {
             let _held = self.locks.acquire(offset..offset + len, Hold::Exclusive).await;
             let (window, holes) = loop {
                 let window =
-                    Window { offset, len, buf: self.core.scratch.alloc((copies * len) as usize).await };
+                    CopyWindow { offset, len, buf: self.core.scratch.alloc((copies * len) as usize).await };
                 let read = self.read_copies(&window, report).await;
                 if !window.buf.is_lent() {
                     break (window, read?);
@@ -53,7 +53,7 @@ impl Mirror {
     }
 
     /// Reads all copies of a window; gives the places that they can't give.
-    async fn read_copies(&self, window: &Window, report: &mut SyncReport) -> Result<Holes, VolumeError> {
+    async fn read_copies(&self, window: &CopyWindow, report: &mut SyncReport) -> Result<Holes, VolumeError> {
         let mut group = self.ask();
         for (at, len) in window.blocks(&self.map) {
             for copy in self.readable_copies(at, len) {
@@ -72,7 +72,7 @@ impl Mirror {
 
     async fn compare_copies(
         &self,
-        window: &Window,
+        window: &CopyWindow,
         holes: &Holes,
         mode: SyncMode,
         report: &mut SyncReport,
@@ -117,7 +117,7 @@ impl Mirror {
     /// same.
     fn compare_block(
         &self,
-        window: &Window,
+        window: &CopyWindow,
         (at, len): (u64, u64),
         holes: &Holes,
         repairs: &mut MemberOps<'_>,

@@ -16,13 +16,13 @@ pub(super) fn block(map: &Mirrored) -> u64 {
 }
 
 /// Some bytes of the array with all their copies in memory.
-pub(super) struct Window {
+pub(super) struct CopyWindow {
     pub(super) offset: u64,
     pub(super) len: u64,
     pub(super) buf: Buf,
 }
 
-impl Window {
+impl CopyWindow {
     pub(super) fn slice(&self, copy: u16, offset: u64, len: u64) -> Slice {
         let start = (u64::from(copy) * self.len + offset - self.offset) as usize;
         self.buf.slice(start..start + len as usize)

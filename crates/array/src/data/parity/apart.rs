@@ -17,7 +17,7 @@ use super::Parity;
 use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, Job, Tried, parity_blocks, with_new};
 use super::solve::{SmallSlots, generate, slots};
-use super::window::{self, Planes, Window};
+use super::window::{self, Planes, RowWindow};
 use crate::door::Done;
 use crate::events::Cause;
 
@@ -51,7 +51,7 @@ impl Parity {
     ) -> Result<Tried, VolumeError> {
         let (anew, others): (Bands, Bands) =
             bands.iter().copied().partition(|band| band.way == Way::Reconstruct);
-        let window = Window::of_row(job.number, cols.clone());
+        let window = RowWindow::of_row(job.number, cols.clone());
         let mut group = self.ask();
         self.write_made(job, health, &anew, &blocks, &mut group);
         let parity = self.commit(&window, group).await?;
@@ -112,7 +112,7 @@ impl Parity {
     }
 
     /// See [`Parity::agree_or_doubt`]; `None` if it did not come about.
-    async fn agree(&self, job: &Job<'_>, window: &Window, sent: Sent) -> Option<()> {
+    async fn agree(&self, job: &Job<'_>, window: &RowWindow, sent: Sent) -> Option<()> {
         // Two planes more: for P and Q as they are to be.
         let planes = self.planes(window, 2).await;
         let health = self.health(job.number, &job.row, &window.cols, job.unreadable).ok()?;
@@ -161,7 +161,7 @@ impl Parity {
     fn compute_agreement(
         &self,
         job: &Job<'_>,
-        window: &Window,
+        window: &RowWindow,
         health: &Health,
         sent: Sent,
         planes: &Planes,

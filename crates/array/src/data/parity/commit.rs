@@ -5,7 +5,7 @@ use brindle_io::OpError;
 use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::Parity;
-use super::window::{Planes, Window};
+use super::window::{Planes, RowWindow};
 use crate::data::mend::Ailing;
 use crate::door::{Done, MemberOps};
 use crate::hooks::{Change, Computed, Content, MemberChange};
@@ -16,7 +16,7 @@ impl Parity {
     /// # Errors
     /// If the change could not be put on record: nothing was sent then.
     #[inline]
-    pub(super) async fn commit(&self, window: &Window, ops: MemberOps<'_>) -> Result<Done, VolumeError> {
+    pub(super) async fn commit(&self, window: &RowWindow, ops: MemberOps<'_>) -> Result<Done, VolumeError> {
         let rows = || Computed { range: window.range(&self.map), changes: ops.changes() };
         self.core.intent.computed(rows).await?;
         Ok(ops.submit().await)
@@ -25,7 +25,7 @@ impl Parity {
     /// The same of zeroes in whole rows: zero data has zero parity.
     pub(super) async fn commit_zeroes(
         &self,
-        window: &Window,
+        window: &RowWindow,
         options: ZeroOptions,
     ) -> Result<(), VolumeError> {
         let range = window.range(&self.map);
@@ -41,7 +41,7 @@ impl Parity {
     /// of `why`). True if it can now.
     pub(super) async fn commit_mended(
         &self,
-        window: &Window,
+        window: &RowWindow,
         role: u16,
         why: OpError,
         planes: &Planes,

@@ -12,7 +12,7 @@ use super::bad::Bad;
 use super::plan::Pieces;
 use super::row_write::{Job, clip, cut_part};
 use super::solve::{SmallSlots, generate};
-use super::window::Window;
+use super::window::RowWindow;
 use super::{Parity, data_roles, parity_roles};
 use crate::data::list::part;
 use crate::data::lock::Hold;
@@ -45,7 +45,7 @@ impl Parity {
                 .clamp(4096, self.map.chunk());
             for col in (0..self.map.chunk()).step_by(width as usize) {
                 let cols = col..(col + width).min(self.map.chunk());
-                let window = Window { rows: rows.clone(), cols };
+                let window = RowWindow { rows: rows.clone(), cols };
                 self.write_full_window(&window, first, from, fua).await?;
             }
         }
@@ -68,7 +68,7 @@ impl Parity {
 
     async fn write_full_window(
         &self,
-        window: &Window,
+        window: &RowWindow,
         first: u64,
         from: &Source<'_>,
         fua: bool,
@@ -219,7 +219,7 @@ impl<'a> Source<'a> {
 /// A window whose rows are written whole.
 struct Full<'a> {
     map: &'a ParityRows,
-    window: &'a Window,
+    window: &'a RowWindow,
     /// The row with which `from` begins.
     first: u64,
     from: &'a Source<'a>,
@@ -248,7 +248,7 @@ impl Full<'_> {
 }
 
 /// The window's part of the row that comes `nth` in memory, as pieces.
-fn full_pieces(map: &ParityRows, window: &Window, nth: u64, from: &Source<'_>) -> Pieces {
+fn full_pieces(map: &ParityRows, window: &RowWindow, nth: u64, from: &Source<'_>) -> Pieces {
     let bytes = map.row_data_bytes();
     let mut pieces = Pieces::new();
     for (start, slice) in stretches(0, &part(from.list, nth * bytes..(nth + 1) * bytes)) {

@@ -8,7 +8,7 @@ use brindle_volume::VolumeError;
 
 use super::bad::Bad;
 use super::rebuild::LoadError;
-use super::window::{Planes, Window};
+use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity};
 use crate::data::mend::Ailing;
 
@@ -29,7 +29,7 @@ impl Parity {
     /// If too little is left: what the first member said that could not read.
     pub(super) async fn load_carefully(
         &self,
-        window: &Window,
+        window: &RowWindow,
         role: u16,
         bad: Bad,
         ailing: &mut Ailing,
@@ -57,7 +57,7 @@ impl Parity {
     }
 
     /// A window of one row can't be rebuilt, since these members can't read it.
-    pub(super) fn note_window(&self, window: &Window, bad: &Bad, ailing: &mut Ailing) {
+    pub(super) fn note_window(&self, window: &RowWindow, bad: &Bad, ailing: &mut Ailing) {
         let offset = window.offset(&self.map, window.rows.start);
         for (role, error) in bad.iter() {
             self.core.note_unread(ailing, role, error, offset..offset + window.width());
@@ -66,7 +66,13 @@ impl Parity {
 
     /// Writes rebuilt bytes of a window of one row over those that could not be read, and reads them back into the
     /// plane behind the members'. Gives the members that still can't read theirs.
-    pub(super) async fn mend(&self, window: &Window, planes: &Planes, bad: &Bad, ailing: &mut Ailing) -> Bad {
+    pub(super) async fn mend(
+        &self,
+        window: &RowWindow,
+        planes: &Planes,
+        bad: &Bad,
+        ailing: &mut Ailing,
+    ) -> Bad {
         let mut left = Bad::default();
         for (role, why) in bad.iter() {
             if planes.are_lent() {
@@ -87,7 +93,7 @@ impl Parity {
     /// The member's, if redundancy does not make up for it everywhere.
     pub(super) async fn mend_block(&self, row: u64, cols: Range<u64>, role: u16) -> Result<(), VolumeError> {
         let mut result = Ok(());
-        for step in Window::of_row(row, cols).cut(self.mend_step()) {
+        for step in RowWindow::of_row(row, cols).cut(self.mend_step()) {
             let mut ailing = Ailing::default();
             if self.load_carefully(&step, role, Bad::default(), &mut ailing).await.is_err() {
                 ailing.forget_lost();

@@ -15,7 +15,7 @@ mod rebuild;
 mod row_write;
 mod scrub;
 mod solve;
-mod truth;
+mod trusted;
 mod undo;
 mod window;
 mod write;

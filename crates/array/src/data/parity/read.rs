@@ -10,7 +10,7 @@ use brindle_volume::{VolumeError, stretches};
 use super::Parity;
 use super::bad::Bad;
 use super::rebuild::LoadError;
-use super::window::{Planes, Window};
+use super::window::{Planes, RowWindow};
 use crate::data::list::Cut;
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
@@ -127,7 +127,7 @@ impl Parity {
     }
 
     /// Rebuilds a window and copies what is wanted of it; `false` if that failed for some of it.
-    async fn read_window(&self, window: &Window, offset: u64, into: &Slice) -> Result<bool, VolumeError> {
+    async fn read_window(&self, window: &RowWindow, offset: u64, into: &Slice) -> Result<bool, VolumeError> {
         let _held = self.locks.acquire(window.rows.clone(), Hold::Shared).await;
         let len = into.len() as u64;
         let touched =
@@ -230,8 +230,8 @@ impl Parity {
         into: &Slice,
         bad: Bad,
     ) -> Result<(), VolumeError> {
-        let whole = Window::of_row(row, start..start + into.len() as u64);
-        let put = |block: &Window, planes: &Planes| {
+        let whole = RowWindow::of_row(row, start..start + into.len() as u64);
+        let put = |block: &RowWindow, planes: &Planes| {
             into.put((block.cols.start - start) as usize, &planes.block(role, row).bytes());
         };
         let mut ailing = Ailing::default();

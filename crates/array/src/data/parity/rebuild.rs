@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::Parity;
 use super::bad::Bad;
 use super::solve::{self, Unsolvable};
-use super::window::{Planes, Window};
+use super::window::{Planes, RowWindow};
 use crate::door::Done;
 
 /// Why a window was not filled.
@@ -28,7 +28,7 @@ impl Parity {
     /// Planes of other roles may be filled too. The caller holds the rows.
     pub(super) async fn load(
         &self,
-        window: &Window,
+        window: &RowWindow,
         more: u16,
         wanted: impl Fn(&Row, u16) -> bool,
         bad: &Bad,

@@ -16,7 +16,7 @@ use super::batch::Batch;
 use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
 use super::rebuild::LoadError;
 use super::solve::{SmallSlots, generate};
-use super::window::{Planes, Window};
+use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, parity_roles};
 use crate::data::is_lost;
 use crate::door::{Done, MemberOps, Refused};
@@ -253,7 +253,7 @@ impl Parity {
         let mut group = self.ask();
         self.write_data(job, &mut group);
         self.write_made(job, &health, &bands, &blocks, &mut group);
-        let window = Window::of_row(job.number, cols.clone());
+        let window = RowWindow::of_row(job.number, cols.clone());
         let outcome = self.commit(&window, group).await?;
         if self.lacks_room(&health, &outcome) {
             return Box::pin(self.undo_bands(job, &health, &bands, &blocks, &outcome)).await;
@@ -284,7 +284,7 @@ impl Parity {
     /// After the writes: notes what parity is known to stand for now, and checks that what was written can be promised.
     pub(super) fn settle_bands(&self, job: &Job<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
         for band in bands {
-            let window = Window::of_row(job.number, band.lo..band.hi);
+            let window = RowWindow::of_row(job.number, band.lo..band.hi);
             if band.way == Way::Reconstruct {
                 self.note_true(&window, !self.core.members.all_in_sync());
             }
@@ -379,7 +379,7 @@ impl Parity {
         health: &Health,
         bands: &Bands,
     ) -> Result<Tried, VolumeError> {
-        let window = Window::of_row(job.number, cols.clone());
+        let window = RowWindow::of_row(job.number, cols.clone());
         let wanted = |row: &Row, role: u16| role != row.p() && Some(role) != row.q();
         let planes = match self.load(&window, 0, wanted, job.unreadable).await {
             Ok(planes) => planes,

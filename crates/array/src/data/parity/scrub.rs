@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::solve::generate_into;
-use super::window::{Planes, Window};
+use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
@@ -49,7 +49,7 @@ impl Parity {
     /// Compares a window that is in memory, and makes it true.
     async fn sync_planes(
         &self,
-        window: &Window,
+        window: &RowWindow,
         planes: &Planes,
         mode: SyncMode,
         report: &mut SyncReport,
@@ -69,7 +69,7 @@ impl Parity {
             }
         }
         if mode == SyncMode::Repair {
-            let note = |&row: &u64| self.note_true(&Window::of_row(row, window.cols.clone()), false);
+            let note = |&row: &u64| self.note_true(&RowWindow::of_row(row, window.cols.clone()), false);
             whole.iter().for_each(note);
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Parity {
     /// be neither read nor rebuilt. Such blocks are counted and named, and left to whoever writes them anew.
     async fn sync_steps(
         &self,
-        window: &Window,
+        window: &RowWindow,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
@@ -101,7 +101,7 @@ impl Parity {
     /// [`Parity::sync_step`]; once more if a member has been failed for what it could not read.
     async fn sync_step_judged(
         &self,
-        step: &Window,
+        step: &RowWindow,
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<Bad, VolumeError> {
@@ -124,7 +124,7 @@ impl Parity {
     /// true. Gives the members that hinder that: they can't read their bytes, nor be given them anew.
     async fn sync_step(
         &self,
-        window: &Window,
+        window: &RowWindow,
         mode: SyncMode,
         report: &mut SyncReport,
         ailing: &mut Ailing,
@@ -168,7 +168,7 @@ impl Parity {
     /// that are true then to `whole`.
     fn compare(
         &self,
-        window: &Window,
+        window: &RowWindow,
         planes: &Planes,
         mode: SyncMode,
         report: &mut SyncReport,
@@ -232,7 +232,7 @@ impl Parity {
     }
 
     /// Rebuilds a role's part of a window, not all of which can be read, and mends that.
-    async fn recover_steps(&self, window: &Window, role: u16) -> Result<(), VolumeError> {
+    async fn recover_steps(&self, window: &RowWindow, role: u16) -> Result<(), VolumeError> {
         for step in window.cut(self.mend_step()) {
             let mut ailing = Ailing::default();
             let mut result = match self.load_carefully(&step, role, Bad::default(), &mut ailing).await {
@@ -257,7 +257,7 @@ impl Parity {
     }
 
     /// Writes what a window holds of a role.
-    async fn write_plane(&self, window: &Window, planes: &Planes, role: u16) -> Result<(), VolumeError> {
+    async fn write_plane(&self, window: &RowWindow, planes: &Planes, role: u16) -> Result<(), VolumeError> {
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
         group.write_rebuilt(role, device, window.offset(&self.map, window.rows.start), &planes.all(role));
@@ -269,7 +269,7 @@ impl Parity {
 }
 
 /// Names the places of a window of one row that hinder its comparison, and counts the window as not compared.
-fn note_unreadable(map: &ParityRows, window: &Window, left: &Bad, report: &mut SyncReport) {
+fn note_unreadable(map: &ParityRows, window: &RowWindow, left: &Bad, report: &mut SyncReport) {
     let offset = window.offset(map, window.rows.start);
     for (role, _) in left.iter() {
         report.note_bad(BadPlace { role, offset, len: window.width(), mended: false });

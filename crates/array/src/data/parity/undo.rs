@@ -14,7 +14,7 @@ use brindle_volume::VolumeError;
 
 use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, Job, Tried, parity_blocks};
-use super::window::{Planes, Window};
+use super::window::{Planes, RowWindow};
 use super::{Parity, parity_roles};
 use crate::door::{Done, Refused};
 use crate::events::Cause;
@@ -77,7 +77,7 @@ impl Parity {
             let parity = parity_blocks(&job.row).filter(|(kind, _)| health.makes(band, *kind));
             parity.for_each(|(kind, role)| add(role, kind));
         }
-        let window = Window::of_row(job.number, blocks.cols());
+        let window = RowWindow::of_row(job.number, blocks.cols());
         if !self.undo(&window, &before, outcome).await {
             self.doubt_bands(job, &back, outcome);
         }
@@ -114,14 +114,14 @@ impl Parity {
         for (_, role) in parity_blocks(&job.row).filter(|(kind, _)| health.writable[usize::from(*kind)]) {
             bands.iter().for_each(|band| add(role, band.lo, band.hi));
         }
-        if !self.undo(&Window::of_row(job.number, cols.clone()), &before, outcome).await {
+        if !self.undo(&RowWindow::of_row(job.number, cols.clone()), &before, outcome).await {
             self.doubt_bands(job, bands, outcome);
         }
         Err(self.end_without_room(outcome).await)
     }
 
     /// Writes back what members held. True if all of them hold it.
-    async fn undo(&self, window: &Window, before: &[Before], outcome: &Done) -> bool {
+    async fn undo(&self, window: &RowWindow, before: &[Before], outcome: &Done) -> bool {
         let cramped = |role: u16| outcome.refused().iter().any(|refused| refused.role == role);
         let mut group = self.ask();
         for Before { role, offset, memory } in before {
@@ -157,7 +157,7 @@ impl Parity {
             let written = |role: &u16| self.core.members.writable(*role).is_some();
             let parity = parity_roles(&job.row).filter(written).count();
             if parity > 0 && parity + data.filter(written).count() > 1 {
-                let window = Window::of_row(job.number, band.lo..band.hi);
+                let window = RowWindow::of_row(job.number, band.lo..band.hi);
                 self.core.no_room(window.range(&self.map), &cramped);
             }
         }

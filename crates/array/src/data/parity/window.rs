@@ -10,13 +10,13 @@ use super::{PAGE, Parity};
 
 /// Some rows with all their columns, or one row with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct RowWindow {
     pub(super) rows: Range<u64>,
     /// Bytes within the chunks.
     pub(super) cols: Range<u64>,
 }
 
-impl Window {
+impl RowWindow {
     pub(super) fn of_row(row: u64, cols: Range<u64>) -> Self {
         Self { rows: row..row + 1, cols }
     }
@@ -54,7 +54,7 @@ impl Window {
 /// A window's bytes: a plane per member, in the order of roles, within which rows follow each other as they do on
 /// the member; and planes for what is computed besides.
 pub(super) struct Planes {
-    window: Window,
+    window: RowWindow,
     buf: Buf,
 }
 
@@ -99,7 +99,7 @@ impl Planes {
 
 impl Parity {
     /// Scratch for a window: a plane per member and `more`.
-    pub(super) async fn planes(&self, window: &Window, more: u16) -> Planes {
+    pub(super) async fn planes(&self, window: &RowWindow, more: u16) -> Planes {
         let planes = u64::from(self.width() + more);
         let buf = self.core.scratch.alloc((planes * window.plane()) as usize).await;
         Planes { window: window.clone(), buf }
@@ -112,7 +112,7 @@ impl Parity {
         cols: Range<u64>,
         more: u16,
         budget: u64,
-    ) -> impl Iterator<Item = Window> + use<> {
+    ) -> impl Iterator<Item = RowWindow> + use<> {
         let plane = budget / u64::from(self.width() + more);
         let width = cols.end - cols.start;
         let (row_step, col_step) =
@@ -122,7 +122,7 @@ impl Parity {
             let end = cols.end;
             cols.clone()
                 .step_by(col_step as usize)
-                .map(move |col| Window { rows: rows.clone(), cols: col..(col + col_step).min(end) })
+                .map(move |col| RowWindow { rows: rows.clone(), cols: col..(col + col_step).min(end) })
         })
     }
 }

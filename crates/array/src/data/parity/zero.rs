@@ -3,7 +3,7 @@
 use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::Parity;
-use super::window::Window;
+use super::window::RowWindow;
 use super::write::Cuts;
 use crate::data::lock::Hold;
 
@@ -46,7 +46,7 @@ impl Parity {
             let rows = row..(row + step).min(end);
             let _held = self.locks.acquire(rows.clone(), Hold::Exclusive).await;
             rows.clone().try_for_each(|row| self.check_row(row))?;
-            let window = Window { rows, cols: 0..self.map.chunk() };
+            let window = RowWindow { rows, cols: 0..self.map.chunk() };
             self.commit_zeroes(&window, options).await?;
             self.settle_window(&window)?;
         }

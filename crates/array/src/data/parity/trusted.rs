@@ -24,7 +24,7 @@ use core::ops::Range;
 
 use brindle_volume::VolumeError;
 
-use super::window::Window;
+use super::window::RowWindow;
 use super::{Parity, data_roles, parity_roles};
 
 impl Parity {
@@ -43,7 +43,7 @@ impl Parity {
 
     /// Parity of a window was made from all its data and written, or found to agree. The caller holds the rows alone.
     #[inline]
-    pub(super) fn note_true(&self, window: &Window, needed: bool) {
+    pub(super) fn note_true(&self, window: &RowWindow, needed: bool) {
         self.core.keeper.made_true(window.range(&self.map), needed);
     }
 
@@ -79,7 +79,7 @@ impl Parity {
     }
 
     /// [`Parity::check_written`] of a window that was written whole, after noting that its parity is true.
-    pub(super) fn settle_window(&self, window: &Window) -> Result<(), VolumeError> {
+    pub(super) fn settle_window(&self, window: &RowWindow) -> Result<(), VolumeError> {
         self.note_true(window, !self.core.members.all_in_sync());
         window.rows.clone().try_for_each(|row| self.check_written(row, &window.cols, |_| true))
     }
