@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use brindle_volume::VolumeError;
 
-use crate::hooks::{Change, Computed, Hooks, MemberChange};
+use crate::hooks::{Change, Computed, Hooks, MemberChange, OnRecord};
 use crate::keeper::Keeper;
 
 /// What is put on record, and so what is in doubt after a crash.
@@ -26,7 +26,7 @@ impl Intent {
     pub(crate) async fn computed(&self, rows: impl FnOnce() -> Computed) -> Result<(), VolumeError> {
         match self {
             Self::DirtyMark => Ok(()),
-            Self::Hooked(hooks) => hooks.computed(&rows()).await,
+            Self::Hooked(hooks) => announce(&**hooks, rows).await,
         }
     }
 
@@ -34,9 +34,31 @@ impl Intent {
     #[inline]
     pub(crate) fn sent(&self, changes: impl FnOnce() -> Vec<MemberChange>) {
         if let Self::Hooked(hooks) = self {
-            changes().iter().for_each(|change| hooks.sent(change));
+            tell(&**hooks, changes);
         }
     }
+}
+
+// Apart, so that they take no room in the futures of requests that need none of it.
+
+#[cold]
+fn announce(hooks: &dyn Hooks, rows: impl FnOnce() -> Computed) -> OnRecord<'_> {
+    hooks.computed(&rows())
+}
+
+#[cold]
+fn tell(hooks: &dyn Hooks, changes: impl FnOnce() -> Vec<MemberChange>) {
+    changes().iter().for_each(|change| hooks.sent(change));
+}
+
+#[cold]
+fn begins<'a>(hooks: &'a dyn Hooks, range: &Range<u64>) -> OnRecord<'a> {
+    hooks.begins(&Change::Bytes(range.clone()))
+}
+
+#[cold]
+fn ends(hooks: &dyn Hooks, range: &Range<u64>) {
+    hooks.ends(&Change::Bytes(range.clone()));
 }
 
 /// A change of a range of the array in progress; the keeper waits for its end before it calls the array clean.
@@ -57,7 +79,7 @@ impl<'a> Writing<'a> {
         keeper.write_begins().await?;
         let writing = Self { intent, keeper, range };
         if let Intent::Hooked(hooks) = intent {
-            hooks.begins(&Change::Bytes(writing.range.clone())).await?;
+            begins(&**hooks, &writing.range).await?;
         }
         Ok(writing)
     }
@@ -67,7 +89,7 @@ impl Drop for Writing<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Intent::Hooked(hooks) = self.intent {
-            hooks.ends(&Change::Bytes(self.range.clone()));
+            ends(&**hooks, &self.range);
         }
         self.keeper.write_ends();
     }
