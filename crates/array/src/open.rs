@@ -67,7 +67,10 @@ impl Array {
     /// clean.
     ///
     /// # Errors
-    /// [`VolumeError::TooManyLost`] if the array is broken: its superblocks are left as they are.
+    /// The run has ended all the same, and the next one finds the array dirty.
+    /// - [`VolumeError::TooManyLost`] if the array is broken, or breaks while it stops: its superblocks are left as they are.
+    /// - [`VolumeError::Member`] if a member that the array can't do without does not make stable what it was given; with
+    ///   `TimedOut` if writes to one that were given up may still land, so that its superblock can't be written.
     pub async fn stop(&self) -> Result<(), VolumeError> {
         if let Some(process) = self.process() {
             process.release();
@@ -80,8 +83,12 @@ impl Array {
     /// Takes the member of a role out of use, as if it had failed; returns when that is recorded.
     ///
     /// # Errors
-    /// [`VolumeError::TooManyLost`] if the array can't live without it: then nothing changes;
-    /// [`VolumeError::ReadOnly`], [`VolumeError::Stopping`]; [`VolumeError::OutOfRange`] if there is no such role.
+    /// [`VolumeError::ReadOnly`], [`VolumeError::Stopping`], [`VolumeError::OutOfRange`] if there is no such role, and
+    /// [`VolumeError::TooManyLost`] if the array can't live without it: then nothing changes.
+    ///
+    /// Where it is out of use but that could not be recorded: [`VolumeError::TooManyLost`] if members failed meanwhile that
+    /// the array can't do without; [`VolumeError::Member`] with `TimedOut` if writes to one that were given up may still
+    /// land; [`VolumeError::Stopping`] if the array was stopped first.
     pub async fn fail(&self, role: u16) -> Result<(), VolumeError> {
         if role >= self.0.core.members.len() {
             return Err(VolumeError::OutOfRange);

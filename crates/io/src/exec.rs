@@ -400,7 +400,8 @@ impl Io {
     /// A served member is what it said it was.
     ///
     /// # Errors
-    /// As an operation on the member: [`OpError::Gone`], [`OpError::TimedOut`], or what its file system says.
+    /// [`OpError::Gone`] if the reactor has no such member, or it is forsaken; [`OpError::TimedOut`]; [`OpError::Medium`] with
+    /// what its file system says.
     pub async fn probe(&self, member: MemberId, until: Instant) -> Result<Probe, OpError> {
         if self.is_served(member) {
             let size = self.member_info(member).ok_or(OpError::Gone)?.size;
@@ -414,7 +415,8 @@ impl Io {
     /// Waits for a connection on a listening socket.
     ///
     /// # Errors
-    /// As the reactor's listener answers; [`OpError::Cancelled`] once the listener is closed.
+    /// [`OpError::Cancelled`] once the listener is closed; [`OpError::Medium`] for want of memory or descriptors,
+    /// [`OpError::Disconnected`] for what else the kernel says: the next connection may be taken all the same.
     pub async fn accept(&self, listener: SocketId) -> Result<SocketId, OpError> {
         let value = self.socket_op(OpKind::Accept { socket: listener }, &[]).await?;
         Ok(SocketId(value as u32))
@@ -423,7 +425,8 @@ impl Io {
     /// Receives what has come, at most the slice's length; 0 at the end of the stream.
     ///
     /// # Errors
-    /// [`OpError::Disconnected`] if the other end reset the connection, [`OpError::Cancelled`] if this end closed it.
+    /// [`OpError::Disconnected`] if the other end reset the connection, [`OpError::Cancelled`] if this end closed it,
+    /// [`OpError::Medium`] for want of memory.
     pub async fn recv(&self, socket: SocketId, into: &Slice) -> Result<usize, OpError> {
         let value = self.socket_op(OpKind::Recv { socket }, core::slice::from_ref(into)).await?;
         Ok(value as usize)
@@ -432,7 +435,8 @@ impl Io {
     /// Sends all bytes of all slices (at most [`crate::MAX_SEGMENTS`]), in order. Two sends on one socket must not overlap.
     ///
     /// # Errors
-    /// [`OpError::Disconnected`] if the other end is gone, [`OpError::Cancelled`] if this end closed it.
+    /// [`OpError::Disconnected`] if the other end is gone, [`OpError::Cancelled`] if this end closed it,
+    /// [`OpError::Medium`] for want of memory.
     pub async fn send(&self, socket: SocketId, from: &[Slice]) -> Result<(), OpError> {
         self.socket_op(OpKind::Send { socket }, from).await.map(|_| ())
     }
