@@ -366,10 +366,10 @@ pub async fn read(
     Ok(bytes)
 }
 
-/// An array whose state nothing keeps. `devices` are in the order of roles; `None` is a missing member, the others are in
+/// An array whose state nothing keeps, guarded. `devices` are in the order of roles; `None` is a missing member, the others are in
 /// sync.
 pub fn in_memory(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> Array {
-    Array::kept(io, geometry, devices, Box::new(Nothing), &OpenConfig::new(Access::ReadWrite, clock))
+    Array::kept(io, geometry, devices, Box::new(Nothing), &patient())
 }
 
 /// Read-write, guarded, marked clean on stop only.

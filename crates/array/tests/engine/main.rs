@@ -9,6 +9,7 @@ mod model;
 mod parity;
 mod promised;
 mod scrub;
+mod seats;
 mod striped_mirrored;
 mod tight;
 mod unsynced;
