@@ -11,7 +11,7 @@ use brindle_array::Device;
 use brindle_io::Io;
 use brindle_io::memory::Memory;
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
-use brindle_testkit::world::in_memory;
+use brindle_testkit::world::unguarded;
 
 use shared::{Request, Target, arguments, median, take_turns};
 
@@ -82,7 +82,7 @@ fn measure(subject: &Subject, seconds: f64) -> (f64, f64) {
     let geometry = Geometry::new(subject.level, subject.layout, CHUNK, &vec![MEMBER; subject.members])
         .expect("the table's shapes are possible");
     let devices = ids.iter().map(|&id| Some(Device { id, data_offset: 0 })).collect();
-    let array = Target::Array(in_memory(&io, geometry, devices));
+    let array = Target::Array(unguarded(&io, geometry, devices));
     let bare = Target::Bare { io: io.clone(), members: [ids[0]].into(), size: MEMBER };
     let pool = io.pool(DEPTH * subject.len);
     let request = Request { len: subject.len, write: subject.write, sequential: false, together: false };

@@ -13,7 +13,7 @@ use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
-use brindle_testkit::world::in_memory;
+use brindle_testkit::world::unguarded;
 
 use shared::{Request, TURNS, Target, arguments, median};
 
@@ -81,7 +81,7 @@ fn measure((_, level, layout, _): Shape, members: usize, sim: bool, depth: usize
     let geometry =
         Geometry::new(level, layout, CHUNK, &vec![MEMBER; members]).expect("the table's shapes are possible");
     let devices = ids.into_iter().map(|id| Some(Device { id, data_offset: 0 })).collect();
-    let array = Target::Array(in_memory(&io, geometry, devices));
+    let array = Target::Array(unguarded(&io, geometry, devices));
     let pool = io.pool(LEN);
     let request = Request { len: LEN, write: true, sequential: false, together: true };
     let turn = seconds * 1e9 / (DEPTHS.len() * TURNS) as f64;

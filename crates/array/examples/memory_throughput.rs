@@ -12,7 +12,7 @@ use brindle_array::Device;
 use brindle_io::memory::Memory;
 use brindle_io::{Io, MemberId};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
-use brindle_testkit::world::in_memory;
+use brindle_testkit::world::unguarded;
 
 use shared::{Request, Target, arguments, median, take_turns};
 
@@ -116,5 +116,5 @@ fn array(io: &Io, subject: &Subject, ids: &[MemberId], lost: usize) -> Target {
         .expect("the table's shapes are possible");
     let device = |(role, &id)| (role >= lost).then_some(Device { id, data_offset: 0 });
     let devices = ids.iter().enumerate().map(device).collect();
-    Target::Array(in_memory(io, geometry, devices))
+    Target::Array(unguarded(io, geometry, devices))
 }
