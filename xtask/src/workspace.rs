@@ -54,9 +54,11 @@ impl File {
     }
 }
 
-/// Root folder of the workspace that this program was built in.
+/// Root folder of the workspace that cargo runs this program for. Not that which it was built in: a build folder may have
+/// been copied, and then another tree would be judged.
 pub(crate) fn root() -> Result<PathBuf, Failure> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     Ok(own.parent().ok_or("xtask has no parent folder")?.to_path_buf())
 }
 

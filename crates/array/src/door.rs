@@ -136,11 +136,6 @@ impl Core {
     pub(crate) fn door<'a>(&'a self, moved: Option<&'a Moved>) -> Door<'a> {
         Door { core: self, moved }
     }
-
-    /// The role that a member plays.
-    fn role_of(&self, member: MemberId) -> Option<u16> {
-        (0..self.members.len()).find(|&role| self.members.device(role).is_some_and(|d| d.id == member))
-    }
 }
 
 impl<'a> Door<'a> {
@@ -171,7 +166,7 @@ impl<'a> Door<'a> {
         if self.is_beside(failure) {
             return None;
         }
-        let role = self.core.role_of(member)?;
+        let role = self.core.members.role_of(member)?;
         let start = self.start(self.core.members.device(role)?);
         let (offset, len) = match failure.kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
@@ -319,7 +314,7 @@ impl<'a> MemberOps<'a> {
 
     #[cold]
     fn refuse(&mut self, member: Device, offset: u64, len: u64) {
-        let role = self.door.core.role_of(member.id).unwrap_or_default();
+        let role = self.door.core.members.role_of(member.id).unwrap_or_default();
         let error = OpError::TimedOut;
         let refused = Refused { role, member: member.id, offset, len, error, cause: error.into() };
         self.aside.get_or_insert_default().refused.push(refused);
@@ -335,7 +330,7 @@ impl<'a> MemberOps<'a> {
     #[cold]
     pub(crate) fn changes(&self) -> Vec<MemberChange> {
         let change = |(kind, slices): (OpKind, Vec<Slice>)| {
-            let role = self.door.core.role_of(kind.member()?)?;
+            let role = self.door.core.members.role_of(kind.member()?)?;
             let start = self.door.start(self.door.core.members.device(role)?);
             let (offset, len, content) = match kind {
                 OpKind::Write { offset, .. } => {

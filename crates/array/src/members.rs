@@ -143,8 +143,7 @@ impl Members {
     /// The second device beside this one.
     #[cold]
     pub(crate) fn second_beside(&self, first: Device) -> Option<Second> {
-        let seats = |role: &Role| role.device.get().is_some_and(|device| device.id == first.id);
-        self.roles.iter().find(|role| seats(role)).and_then(|role| role.second.get())
+        self.role_of(first.id).and_then(|role| self.second(role))
     }
 
     /// Gives a role a second device, or tells how far that holds what the member holds.
@@ -290,6 +289,11 @@ impl Members {
     #[inline]
     pub(crate) fn device(&self, role: u16) -> Option<Device> {
         self.roles[role as usize].device.get()
+    }
+
+    /// The role that a device plays, or did until it failed.
+    pub(crate) fn role_of(&self, id: MemberId) -> Option<u16> {
+        (0..self.len()).find(|&role| self.device(role).is_some_and(|device| device.id == id))
     }
 
     /// The device if its bytes up to `end` (of the data area) may be read.

@@ -110,7 +110,7 @@ impl Watch {
 
     /// What a member in use lets wait. An array that is a member deals with its own members itself.
     fn waits(&self, core: &Core, role: u16, now: Instant) -> Option<Waits> {
-        let device = core.members.writable(role).filter(|device| !core.io.is_served(device.id))?;
+        let device = core.members.writable(role).filter(|device| !device.id.is_served())?;
         let age = |class| {
             // What was given up is waited for still: a member that stays silent is judged again.
             let given_up = match class {

@@ -365,11 +365,6 @@ impl Io {
         self.0.core.give_up(member, span, before)
     }
 
-    /// The member is served by tasks of this executor (see [`Io::serve_member`]).
-    pub fn is_served(&self, member: MemberId) -> bool {
-        member.is_served()
-    }
-
     /// Operations on the member that were given up and whose real end is not known yet. While there are any, writes
     /// among them may still land, and reads still fill the memory that they were given.
     pub fn orphans(&self, member: MemberId) -> usize {
@@ -403,7 +398,7 @@ impl Io {
     /// [`OpError::Gone`] if the reactor has no such member, or it is forsaken; [`OpError::TimedOut`]; [`OpError::Medium`] with
     /// what its file system says.
     pub async fn probe(&self, member: MemberId, until: Instant) -> Result<Probe, OpError> {
-        if self.is_served(member) {
+        if member.is_served() {
             let size = self.member_info(member).ok_or(OpError::Gone)?.size;
             return Ok(Probe { size, place: Place::There });
         }

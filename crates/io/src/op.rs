@@ -43,7 +43,7 @@ impl MemberId {
         }
     }
 
-    /// Tasks of the executor serve it.
+    /// Tasks of the executor serve it (see [`crate::Io::serve_member`]).
     #[inline]
     pub const fn is_served(self) -> bool {
         self.0 & 1 == 1

@@ -64,7 +64,7 @@ impl Core {
 
     /// The role's member is an array of this process.
     fn is_served(&self, role: u16) -> bool {
-        self.members.device(role).is_some_and(|device| self.io.is_served(device.id))
+        self.members.device(role).is_some_and(|device| device.id.is_served())
     }
 
     /// What to tell the reader whose memory a member that was given up may still write to; `None` if none does.

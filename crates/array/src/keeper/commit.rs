@@ -78,14 +78,9 @@ impl Keeper {
         if held { Err(VolumeError::Member { role, error: OpError::TimedOut }) } else { Ok(()) }
     }
 
-    /// The role that a device plays, or did until it failed.
-    pub(super) fn role_of(&self, id: MemberId) -> Option<u16> {
-        (0..self.members.len()).find(|&role| self.members.device(role).is_some_and(|device| device.id == id))
-    }
-
     /// The role that a device in use plays.
     pub(super) fn role_in_use(&self, id: MemberId) -> Option<u16> {
-        self.role_of(id).filter(|&role| self.members.writable(role).is_some())
+        self.members.role_of(id).filter(|&role| self.members.writable(role).is_some())
     }
 
     /// Takes devices out of use that refused what they must not refuse. A record that found no room is tried again,
@@ -96,7 +91,7 @@ impl Keeper {
         for &(id, error) in refused {
             let why = Cause::new(operation, error);
             let waits = error == OpError::NoSpace && self.config.on_full == OnFull::Wait;
-            match self.role_of(id) {
+            match self.members.role_of(id) {
                 Some(_) if waits && operation == Operation::Superblock => {}
                 Some(role) if self.members.writable(role).is_some() => members.push((role, why)),
                 Some(_) => {}

@@ -441,7 +441,7 @@ impl Keeper {
         }
         let failed = done.failures().iter().find(|failure| failure.error != OpError::Unsupported);
         failed.map_or(others, |failure| {
-            let role = failure.kind.member().and_then(|id| self.role_of(id));
+            let role = failure.kind.member().and_then(|id| self.members.role_of(id));
             Err(VolumeError::Member { role, error: failure.error })
         })
     }
