@@ -223,15 +223,30 @@ impl<'a> MemberOps<'a> {
         self.door.core.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
         if self.door.core.members.has_seconds() {
-            let asking = Asking { device: member, offset, into: into.clone() };
-            self.aside.get_or_insert_default().reads.push(asking);
+            self.note_read(member, offset, into);
         }
         self.group.read(member.id, self.door.start(member) + offset, into);
+    }
+
+    /// A second device may be asked for it.
+    #[cold]
+    fn note_read(&mut self, device: Device, offset: u64, into: &Slice) {
+        let asking = Asking { device, offset, into: into.clone() };
+        self.aside.get_or_insert_default().reads.push(asking);
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline]
     pub(crate) fn write(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
+        if self.door.core.members.any_aside() {
+            return self.write_beside(member, offset, from, fua);
+        }
+        self.group.write(member.id, self.door.start(member) + offset, from, fua);
+    }
+
+    /// The same where a write may be refused here, or have to go to two devices.
+    #[cold]
+    fn write_beside(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
         if self.is_held(member, offset, 0) {
             return;
         }
@@ -292,7 +307,6 @@ impl<'a> MemberOps<'a> {
     }
 
     /// Sends to the second device in the member's role, if there is one, what the member is sent.
-    #[inline]
     fn second(&mut self, member: Device, send: impl FnOnce(&mut Group, Device)) {
         let members = &self.door.core.members;
         if members.has_seconds()

@@ -135,6 +135,12 @@ impl Members {
         self.seconds.get() > 0
     }
 
+    /// Some role has a second device, or one on which writes that were given up may still land.
+    #[inline]
+    pub(crate) fn any_aside(&self) -> bool {
+        self.seconds.get() | self.held.get() > 0
+    }
+
     /// The second device of a role.
     pub(crate) fn second(&self, role: u16) -> Option<Second> {
         self.roles[role as usize].second.get()
