@@ -54,14 +54,13 @@ impl Array {
         // Nothing is put on record for what does not change.
         let hooks = config.hooks.as_ref().filter(|_| config.access == Access::ReadWrite);
         let intent = hooks.map_or(Intent::DirtyMark, |hooks| Intent::Hooked(hooks.make(&geometry)));
-        let config = config.running();
         let geometries = || core::iter::once(&geometry).chain(border.as_ref().map(|border| &border.geometry));
         let size = geometries().map(Geometry::size).min().unwrap_or(0);
-        let limits = Limits { size, ..limits(io, &geometry, &members, config.read_only) };
+        let limits = Limits { size, ..limits(io, &geometry, &members, config.is_read_only()) };
         let scratch = geometries().map(|geometry| Family::scratch_bytes(geometry, config.scratch_bytes));
         let scratch = scratch.max().unwrap_or(0);
         let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
-        let core = Core::new(io, members, keeper, intent, config, limits, ties, scratch);
+        let core = Core::new(io, members, keeper, intent, config.clone(), limits, ties, scratch);
         let family = Family::new(&core, &geometry, None);
         let placement = match border {
             None => Placement::One(family),

@@ -41,39 +41,12 @@ pub enum OnFull {
     Fail,
 }
 
-/// How an array runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Config {
-    /// Memory for parity and reconstruction, in bytes; raised to what the array's width needs.
-    pub(crate) scratch_bytes: usize,
-    /// Which copy answers a read.
-    pub(crate) read_policy: ReadPolicy,
-    /// Changes are refused.
-    pub(crate) read_only: bool,
-    /// What becomes of a member that has no room.
-    pub(crate) on_full: OnFull,
-    /// How long members may take.
-    pub(crate) patience: Patience,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            scratch_bytes: 64 << 20,
-            read_policy: ReadPolicy::default(),
-            read_only: false,
-            on_full: OnFull::default(),
-            patience: Patience::default(),
-        }
-    }
-}
-
 /// How an array is opened.
 #[derive(Clone)]
 pub struct OpenConfig {
     /// What may be done to the members.
     pub access: Access,
-    /// Memory for parity and reconstruction, in bytes.
+    /// Memory for parity and reconstruction, in bytes; raised to what the array's width needs.
     pub scratch_bytes: usize,
     /// Which copy of a mirrored array answers a read.
     pub read_policy: ReadPolicy,
@@ -92,27 +65,21 @@ pub struct OpenConfig {
 impl OpenConfig {
     /// The defaults, with a clock that shows seconds since 1970.
     pub fn new(access: Access, wall_clock: impl Fn() -> u64 + 'static) -> Self {
-        let Config { scratch_bytes, read_policy, on_full, patience, .. } = Config::default();
         Self {
             access,
-            scratch_bytes,
-            read_policy,
-            patience,
+            scratch_bytes: 64 << 20,
+            read_policy: ReadPolicy::default(),
+            patience: Patience::default(),
             idle: Duration::from_millis(200),
-            on_full,
+            on_full: OnFull::default(),
             hooks: None,
             wall_clock: Rc::new(wall_clock),
         }
     }
 
-    /// What of it the data path asks.
-    pub(crate) fn running(&self) -> Config {
-        Config {
-            scratch_bytes: self.scratch_bytes,
-            read_policy: self.read_policy,
-            read_only: self.access == Access::ReadOnly,
-            on_full: self.on_full,
-            patience: self.patience,
-        }
+    /// Changes are refused.
+    #[inline]
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.access == Access::ReadOnly
     }
 }

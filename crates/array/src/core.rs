@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use brindle_io::{Io, Slice};
 use brindle_volume::{Limits, VolumeError};
 
-use crate::config::Config;
+use crate::config::OpenConfig;
 use crate::hooks::Change;
 use crate::intent::{Intent, Upkeep, Writing};
 use crate::keeper::Keeper;
@@ -32,7 +32,7 @@ pub(crate) struct Core {
     pub(crate) members: Rc<Members>,
     pub(crate) keeper: Rc<Keeper>,
     pub(crate) intent: Intent,
-    pub(crate) config: Config,
+    pub(crate) config: OpenConfig,
     pub(crate) limits: Limits,
     pub(crate) ties: Ties,
     pub(crate) scratch: Scratch,
@@ -55,7 +55,7 @@ impl Core {
         members: Rc<Members>,
         keeper: Rc<Keeper>,
         intent: Intent,
-        config: Config,
+        config: OpenConfig,
         limits: Limits,
         ties: Ties,
         scratch: usize,

@@ -147,7 +147,7 @@ impl Array {
             component_size: known.component_size,
             events: known.events,
             broken: core.keeper.is_broken(),
-            read_only: core.config.read_only,
+            read_only: core.config.is_read_only(),
             active: core.keeper.is_active(),
             degraded: core.members.lost(),
             resync_offset: core.keeper.resync_offset(),

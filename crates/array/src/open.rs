@@ -93,7 +93,7 @@ impl Array {
         if role >= self.0.core.members.len() {
             return Err(VolumeError::OutOfRange);
         }
-        if self.0.core.config.read_only {
+        if self.0.core.config.is_read_only() {
             return Err(VolumeError::ReadOnly);
         }
         if self.0.core.keeper.is_stopping() {

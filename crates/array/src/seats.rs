@@ -22,7 +22,7 @@ impl Array {
         if role >= core.members.len() {
             return Err(VolumeError::OutOfRange);
         }
-        if core.config.read_only {
+        if core.config.is_read_only() {
             return Err(VolumeError::ReadOnly);
         }
         if core.members.state(role) != RoleState::InSync {

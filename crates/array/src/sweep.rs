@@ -79,7 +79,7 @@ impl Array {
     ) -> impl Future<Output = Result<SyncReport, ProcessError>> + use<F> {
         let from = self.0.core.keeper.resync_offset();
         let sweep = match from {
-            None if !self.0.core.config.read_only => Ok(None),
+            None if !self.0.core.config.is_read_only() => Ok(None),
             from => {
                 let work = Work::Sync(SyncMode::Repair);
                 Sweep::begin(self, ProcessKind::Resync, work, from.unwrap_or(0)).map(Some)
@@ -294,7 +294,7 @@ impl Drop for Sweep {
 
 impl Sweep {
     fn begin(array: &Array, kind: ProcessKind, work: Work, from: u64) -> Result<Self, ProcessError> {
-        if work != Work::Sync(SyncMode::Check) && array.0.core.config.read_only {
+        if work != Work::Sync(SyncMode::Check) && array.0.core.config.is_read_only() {
             return Err(VolumeError::ReadOnly.into());
         }
         if let Some(other) = array.process() {

@@ -23,7 +23,7 @@ pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open(&args.members, opening)?;
     let running = host.only();
-    for limit in running.limits() {
+    for limit in running.found.limits() {
         eprintln!("brindle: {limit}");
     }
     let size = running.array.limits().size;

@@ -52,7 +52,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     let opening = Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open(&args.members, opening)?;
     let running = host.only();
-    let level = running.assembly.level();
+    let level = running.found.assembly.level();
     let total = running.array.sync_len();
     if total == 0 {
         return Err(Failure::Usage(format!("{} has no redundancy to check", level.name())));
@@ -66,8 +66,8 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
         .map_err(|source| Failure::Process { doing: "checking the array", source })?;
     bar.finish_and_clear();
     let path = |role: u16| {
-        let device = running.assembly.roles.get(usize::from(role)).copied().flatten()?;
-        running.assembly.devices.get(device).map(|device| device.label.clone())
+        let device = running.found.assembly.roles.get(usize::from(role)).copied().flatten()?;
+        running.found.assembly.devices.get(device).map(|device| device.label.clone())
     };
     let bad = |place: &BadPlace| Bad {
         role: place.role,
@@ -76,7 +76,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
         length: place.len,
     };
     let report = Report {
-        uuid: brindle_format::md::display_uuid(running.assembly.uuid).to_string(),
+        uuid: brindle_format::md::display_uuid(running.found.assembly.uuid).to_string(),
         level: level.name(),
         checked: total,
         mismatch_cnt: found.mismatch_sectors,

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::cli::{Create, Metadata, OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
-use crate::host::Hosted;
+use crate::host::{Found, Hosted};
 use crate::look;
 use crate::report::{self, ArrayReport};
 use crate::world::{self, Named, Opening, Set, World};
@@ -227,7 +227,7 @@ fn carry_out(world: &World, plan: &Plan, mut set: Set) -> Result<ArrayReport, Fa
     look_again(world, &mut set.members)?;
     let assembly = world.assemble(&mut set, false)?;
     let report = ArrayReport::of(&assembly);
-    let made = Hosted { name: String::new(), array, assembly, set };
+    let made = Hosted { name: String::new(), array, found: Found { assembly, set } };
     world.io.block_on(made.stop())?;
     Ok(report)
 }

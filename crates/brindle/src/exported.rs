@@ -45,14 +45,14 @@ impl Exported {
         json: bool,
     ) -> Rc<Self> {
         let of = server.is_some().then(|| hosted.name.clone());
-        let nested = hosted.set.nested.iter().map(|nested| {
+        let nested = hosted.found.set.nested.iter().map(|nested| {
             Standing::new(io, of.clone(), Some(nested.label.clone()), &nested.array, &nested.assembly, json)
         });
-        let left_out = hosted.set.left_out.iter();
+        let left_out = hosted.found.set.left_out.iter();
         Rc::new(Self {
             nested: nested.collect(),
             left_out: left_out.map(|left_out| json!({"path": left_out.label, "why": left_out.why})).collect(),
-            served: Standing::new(io, of, None, &hosted.array, &hosted.assembly, json),
+            served: Standing::new(io, of, None, &hosted.array, &hosted.found.assembly, json),
             io: io.clone(),
             stopping: Cell::new(false),
             stopped: RefCell::default(),

@@ -23,8 +23,7 @@ pub(crate) struct Found {
 pub(crate) struct Hosted {
     pub(crate) name: String,
     pub(crate) array: Array,
-    pub(crate) assembly: Assembly,
-    pub(crate) set: Set,
+    pub(crate) found: Found,
 }
 
 /// An array that is to be opened.
@@ -86,16 +85,11 @@ fn tell_apart(names: &[(String, String)]) -> Vec<String> {
 }
 
 impl Hosted {
-    /// What limits the use of the array, and of those that are its members.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = &Limitation> {
-        self.set.nested_limits().chain(&self.assembly.limits)
-    }
-
     /// Ends the array and the arrays that are its members, outermost first: each marks itself clean. A member that can't
     /// is the array's affair as any other, and has been told of.
     pub(crate) async fn stop(&self) -> Result<(), Failure> {
         let stopped = self.array.stop().await;
-        for nested in self.set.nested.iter().rev() {
+        for nested in self.found.set.nested.iter().rev() {
             if let Err(error) = nested.array.stop().await {
                 tracing::warn!("{}: not marked clean: {error}", nested.label);
             }
@@ -175,18 +169,17 @@ impl Host {
     /// Lets an array go that has stopped, or was given up, and its devices. Their locks are the caller's to end.
     pub(crate) fn close(&self, hosted: &Rc<Hosted>) -> Vec<PathBuf> {
         self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
-        self.world.close(&hosted.set)
+        self.world.close(&hosted.found.set)
     }
 
     fn start(&self, name: String, found: Found) -> Result<(), Failure> {
-        let Found { assembly, set } = found;
-        let array = self.world.start(assembly.clone(), &set.members)?;
-        self.arrays.borrow_mut().push(Rc::new(Hosted { name, array, assembly, set }));
+        let array = self.world.start(found.assembly.clone(), &found.set.members)?;
+        self.arrays.borrow_mut().push(Rc::new(Hosted { name, array, found }));
         Ok(())
     }
 
     fn warn_of_left_out(&self) {
-        world::warn_of_left_out(self.arrays.borrow().iter().map(|hosted| &hosted.set));
+        world::warn_of_left_out(self.arrays.borrow().iter().map(|hosted| &hosted.found.set));
     }
 }
 

@@ -182,7 +182,7 @@ fn start(
     let server = nbd::Server::new(io, config);
     let arrays = host.arrays();
     for hosted in &arrays {
-        let assembly = &hosted.assembly;
+        let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
         server
             .add_export(&hosted.name, &description, Rc::new(hosted.array.clone()))

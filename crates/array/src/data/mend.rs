@@ -77,7 +77,7 @@ impl Core {
     fn can_spare(&self, role: u16, error: OpError) -> bool {
         let doubtful = self.ties.coupled && self.keeper.resync_offset().is_some();
         let gives_nothing = is_lost(error);
-        (gives_nothing || !doubtful && !self.config.read_only) && self.keeper.can_lose(&[role])
+        (gives_nothing || !doubtful && !self.config.is_read_only()) && self.keeper.can_lose(&[role])
     }
 }
 
@@ -102,7 +102,7 @@ impl Door<'_> {
             return false;
         }
         // Only what the medium can't give is written anew: who is too short, or does not answer, is not written to.
-        if self.core.config.read_only || !matches!(why, OpError::Medium(_)) {
+        if self.core.config.is_read_only() || !matches!(why, OpError::Medium(_)) {
             return false;
         }
         let (operation, error, fate) = match self.rewrite(role, offset, good, spare).await {

@@ -16,7 +16,7 @@ use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pending};
 use brindle_volume::VolumeError;
 
-use crate::config::{Access, OpenConfig};
+use crate::config::OpenConfig;
 use crate::events::{Cause, EventKind, Events, Note};
 use crate::ledger::{Failed, Ledger, State};
 use crate::members::{Members, RoleState};
@@ -107,7 +107,7 @@ impl Keeper {
             cramped: Cramped::default(),
             members,
             can_lose,
-            recorded: redundant && config.access == Access::ReadWrite,
+            recorded: redundant && !config.is_read_only(),
             state: Cell::new(found),
             on_record: Cell::new(found),
             turns: Turns::new(io),
@@ -426,7 +426,7 @@ impl Keeper {
         self.ready.set(false);
         let empty = || self.writes.get() == 0 && self.syncs.get() == 0;
         self.drained.until(|| empty().then_some(())).await;
-        if self.config.access == Access::ReadOnly {
+        if self.config.is_read_only() {
             return Ok(());
         }
         if self.recorded && self.change(async |keeper| keeper.end_record().await).await? {

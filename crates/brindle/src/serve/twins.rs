@@ -40,7 +40,7 @@ pub(super) fn refuse(folder: &Path, arrays: &[Rc<Hosted>]) -> Result<(), Failure
 }
 
 fn refuse_copy(server: &str, report: &Value, hosted: &Hosted) -> Result<(), Failure> {
-    let uuid = display_uuid(hosted.assembly.uuid).to_string();
+    let uuid = display_uuid(hosted.found.assembly.uuid).to_string();
     let writes = !hosted.array.limits().read_only;
     let array = &report["array"];
     let read_only =
