@@ -14,13 +14,16 @@ use serde_json::Value;
 /// Longest wait for something that takes no time on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Path of the program, built if it is older than its source.
+/// Path of the program: what `BRINDLE_PROGRAM` says, else built if it is older than its source.
 ///
 /// # Panics
 /// If it can't be built.
 pub fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
+        if let Some(path) = std::env::var_os("BRINDLE_PROGRAM") {
+            return path.into();
+        }
         // target/PROFILE/deps/TEST-HASH: the program is built as the tests were.
         let test = std::env::current_exe().expect("path of the test binary");
         let release = test.ancestors().nth(2).is_some_and(|profile| profile.ends_with("release"));
