@@ -2,10 +2,13 @@
 
 use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use std::alloc::{Layout, handle_alloc_error};
+use std::os::fd::BorrowedFd;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use crate::time::Instant;
 
@@ -42,12 +45,50 @@ pub struct NoMemory {
     pub errno: i32,
 }
 
+/// Why memory that others give is not taken, or a part of it can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotGiven {
+    /// The file may be made shorter at any time, and looking at what is gone of it would end the process: it is no memfd
+    /// with the seal `F_SEAL_SHRINK`.
+    #[error("the file is not sealed against being made shorter (F_SEAL_SHRINK of a memfd)")]
+    Unsealed,
+    /// The range is empty, or not within the file or the memory that was given.
+    #[error("the range is not within the memory that was given, which has {0} bytes")]
+    OutOfRange(u64),
+    /// The range does not begin and end at multiples of this: of the file's pages, or of a volume's block.
+    #[error("offset or length is no multiple of {0}")]
+    Unaligned(u64),
+    /// The kernel does not map it (errno): the descriptor can't be read and written (EACCES), writes are sealed (EPERM),
+    /// there are not so many huge pages, or the address space has no room for it (ENOMEM).
+    #[error("the file can't be mapped (errno {0})")]
+    Refused(i32),
+}
+
+impl From<rustix::io::Errno> for NotGiven {
+    fn from(why: rustix::io::Errno) -> Self {
+        Self::Refused(why.raw_os_error())
+    }
+}
+
+/// The kind of file system that huge pages are files of; its block is a page.
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+
 /// Whole pages of zeroes, of which only those cost memory that were touched. The allocator would fill them all with
 /// zeroes by hand, for the sake of their alignment: 64 MiB of that take longer than all else that opening an array does.
 pub(crate) struct Region {
     base: NonNull<u8>,
     bytes: usize,
-    source: Source,
+    kept: Kept,
+}
+
+/// What becomes of pages that nobody needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// They go back to the kernel.
+    No,
+    /// They stay: those of huge pages reserved for the pool, or others could have them when it needs them again; those of
+    /// others, who may need them.
+    Yes,
 }
 
 impl Region {
@@ -63,9 +104,9 @@ impl Region {
     /// # Errors
     /// [`NoMemory`].
     pub(crate) fn of(source: Source, bytes: usize) -> Result<Self, NoMemory> {
-        let (page, huge) = match source {
-            Source::Pages => (PAGE, MapFlags::empty()),
-            Source::HugePages => (huge_page(), MapFlags::HUGETLB),
+        let (page, huge, kept) = match source {
+            Source::Pages => (PAGE, MapFlags::empty(), Kept::No),
+            Source::HugePages => (huge_page(), MapFlags::HUGETLB, Kept::Yes),
         };
         let bytes = bytes.max(1).next_multiple_of(page);
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -74,7 +115,34 @@ impl Region {
         let errno = |why: rustix::io::Errno| NoMemory { kind: source, bytes, errno: why.raw_os_error() };
         let base: *mut c_void = mapped.map_err(errno)?;
         let base = NonNull::new(base.cast()).ok_or(NoMemory { kind: source, bytes, errno: 0 })?;
-        Ok(Self { base, bytes, source })
+        Ok(Self { base, bytes, kept })
+    }
+
+    /// A range of a file that others have mapped too, and change at any time. Nobody may refer to its bytes.
+    ///
+    /// # Errors
+    /// [`NotGiven`].
+    pub(crate) fn of_file(file: BorrowedFd<'_>, range: Range<u64>) -> Result<Self, NotGiven> {
+        let seals = fcntl_get_seals(file).map_err(|_| NotGiven::Unsealed)?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(NotGiven::Unsealed);
+        }
+        // From here on it does not become shorter.
+        let holds = fstat(file)?.st_size as u64;
+        if range.is_empty() || range.end > holds {
+            return Err(NotGiven::OutOfRange(holds));
+        }
+        let about = fstatfs(file)?;
+        let page = if about.f_type == HUGETLBFS_MAGIC { about.f_bsize as u64 } else { PAGE as u64 };
+        if !(range.start | range.end).is_multiple_of(page) {
+            return Err(NotGiven::Unaligned(page));
+        }
+        let bytes = usize::try_from(range.end - range.start).map_err(|_| NotGiven::OutOfRange(holds))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at a place of the kernel's choice, changes no memory that is in use.
+        let mapped = unsafe { mmap(null_mut(), bytes, access, MapFlags::SHARED, file, range.start) }?;
+        let base = NonNull::new(mapped.cast()).ok_or(NotGiven::Refused(0))?;
+        Ok(Self { base, bytes, kept: Kept::Yes })
     }
 
     /// The first byte.
@@ -108,8 +176,7 @@ impl Region {
     /// If it is not within the region.
     pub(crate) unsafe fn forget(&self, at: usize, len: usize) {
         let part = self.part(at, len);
-        if self.source == Source::HugePages {
-            // They stay reserved for the pool: others could have them when it needs them again.
+        if self.kept == Kept::Yes {
             return;
         }
         // SAFETY: the part is of this mapping, which stays, and its bytes are nobody's: the caller's promise.
@@ -120,7 +187,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; whoever cut something from the region holds its owner.
+        // SAFETY: mapped by a constructor with this length; whoever cut something from the region holds its owner.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
@@ -138,6 +205,8 @@ fn huge_page() -> usize {
 pub(crate) trait Registrar {
     fn register(&self, arena: u32, memory: NonNull<[u8]>);
     fn unregister(&self, arena: u32);
+    fn shared(&self, memory: NonNull<[u8]>);
+    fn unshared(&self, memory: NonNull<[u8]>);
 }
 
 /// The arenas of an executor: numbered stretches of memory in use.
@@ -175,6 +244,16 @@ impl Arenas {
         self.registrar.unregister(arena);
         self.free.borrow_mut().push(arena);
         self.bytes.set(self.bytes.get() - bytes);
+    }
+
+    /// Bytes of this memory change by others' hands from now on.
+    pub(crate) fn share(&self, memory: NonNull<[u8]>) {
+        self.registrar.shared(memory);
+    }
+
+    /// The memory ends.
+    pub(crate) fn unshare(&self, memory: NonNull<[u8]>) {
+        self.registrar.unshared(memory);
     }
 
     /// Arenas in use.

@@ -11,7 +11,11 @@ use core::ptr::NonNull;
 use std::rc::Rc;
 
 use crate::arena::PAGE;
+use crate::racing;
 use crate::store::{Header, Store};
+
+/// The length of a buffer of shared memory, which ends only where the memory does. No other is as long.
+const SHARED: u32 = u32::MAX;
 
 /// Forgotten handles and guards could take a counter round to 0, and with it the block from those who still look at it.
 #[inline]
@@ -44,6 +48,27 @@ impl Buf {
         header.order.set(order as u8);
         header.refs.set(1);
         Some(Self { store: Rc::clone(store), page, len: len as u32 })
+    }
+
+    /// Shared memory from a page on: `start` bytes on, as far as the memory goes, are the caller's to cut slices from.
+    pub(crate) fn of_shared(store: &Rc<Store>, page: u32) -> Self {
+        store.hold_shared(page);
+        let buf = Self { store: Rc::clone(store), page, len: SHARED };
+        add_one(&buf.header().refs);
+        buf
+    }
+
+    /// Others change the bytes at any time.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.len == SHARED
+    }
+
+    /// Where `len` bytes at an address are, if they are in the buffer.
+    pub(crate) fn place_of(&self, base: *const u8, len: usize) -> Option<usize> {
+        let start = base.addr().checked_sub(self.base().addr().get())?;
+        let within = start <= self.len() && len <= self.len() - start;
+        (within && (!self.is_shared() || self.store.place_of(base, len).is_some())).then_some(start)
     }
 
     #[inline]
@@ -90,10 +115,9 @@ impl Buf {
     #[inline]
     pub fn bytes(&self) -> Bytes<'_> {
         let header = self.header();
-        assert!(
-            !header.writer.get() && header.device_writers.get() == 0,
-            "the buffer is being written to: look at it after the operation has completed"
-        );
+        if header.writer.get() || header.device_writers.get() > 0 {
+            self.refuse("the buffer is being written to: look at it after the operation has completed");
+        }
         add_one(&header.readers);
         Bytes { buf: self, start: 0, len: self.len() }
     }
@@ -105,12 +129,20 @@ impl Buf {
     #[inline]
     pub fn bytes_mut(&self) -> BytesMut<'_> {
         let header = self.header();
-        assert!(
-            !header.writer.get() && header.device_writers.get() == 0 && header.readers.get() == 0,
-            "the buffer is in use: change it after the operation has completed"
-        );
+        if header.writer.get() || header.device_writers.get() > 0 || header.readers.get() > 0 {
+            self.refuse("the buffer is in use: change it after the operation has completed");
+        }
         header.writer.set(true);
         BytesMut { buf: self, start: 0, len: self.len() }
+    }
+
+    #[cold]
+    fn refuse(&self, why: &str) -> ! {
+        assert!(
+            !self.is_shared(),
+            "others change this memory: copy what is to be looked at (Slice::copy_to)"
+        );
+        panic!("{why}")
     }
 
     /// An operation that was given up may still touch the memory: a device fills it, or reads it.
@@ -119,8 +151,12 @@ impl Buf {
         self.header().lent.get() > 0
     }
 
-    /// Nobody waits any more for an operation that uses the buffer.
-    pub(crate) fn lend(&self) {
+    /// Nobody waits any more for an operation that uses the buffer, and these addresses, with their bytes, of all that it
+    /// uses.
+    pub(crate) fn lend(&self, used: impl Iterator<Item = (*const u8, usize)>) {
+        if self.is_shared() {
+            return self.ranges(used).for_each(|range| self.store.lend(range));
+        }
         let (header, lent) = (self.header(), &self.store.lent_bytes);
         if header.lent.get() == 0 {
             lent.set(lent.get() + (PAGE << header.order.get()));
@@ -129,7 +165,10 @@ impl Buf {
     }
 
     /// Such an operation has ended.
-    pub(crate) fn given_back(&self) {
+    pub(crate) fn given_back(&self, used: impl Iterator<Item = (*const u8, usize)>) {
+        if self.is_shared() {
+            return self.ranges(used).for_each(|range| self.store.given_back(&range));
+        }
         let (header, lent) = (self.header(), &self.store.lent_bytes);
         header.lent.set(header.lent.get() - 1);
         if header.lent.get() == 0 {
@@ -137,17 +176,32 @@ impl Buf {
         }
     }
 
+    /// Those of them that are in the same shared memory.
+    fn ranges(&self, used: impl Iterator<Item = (*const u8, usize)>) -> impl Iterator<Item = Range<usize>> {
+        used.filter_map(|(base, len)| self.store.place_of(base, len).map(|at| at..at + len))
+    }
+
     /// An operation begins to read (`into == false`) or to write (`into == true`) the memory.
     #[inline]
     pub(crate) fn device_begins(&self, into: bool) {
         let header = self.header();
-        assert!(!header.writer.get(), "the buffer is being changed: drop the guard before submitting");
+        if header.writer.get() {
+            return self.begins_beside_writer(into);
+        }
         if into {
             assert!(header.readers.get() == 0, "the buffer is being read: a device can't fill it now");
             add_one(&header.device_writers);
         } else {
             add_one(&header.readers);
         }
+    }
+
+    /// Whoever changes shared memory sees to it alone who may use it meanwhile.
+    #[cold]
+    fn begins_beside_writer(&self, into: bool) {
+        assert!(self.is_shared(), "the buffer is being changed: drop the guard before submitting");
+        let header = self.header();
+        add_one(if into { &header.device_writers } else { &header.readers });
     }
 
     #[inline]
@@ -179,7 +233,7 @@ impl Drop for Buf {
 
 impl fmt::Debug for Buf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buf({} bytes)", self.len)
+        if self.is_shared() { f.write_str("shared memory") } else { write!(f, "Buf({} bytes)", self.len) }
     }
 }
 
@@ -204,10 +258,23 @@ impl Slice {
         self.len == 0
     }
 
-    /// See [`Buf::is_lent`]; of the whole buffer that the slice is of.
+    /// See [`Buf::is_lent`]; of the whole buffer that the slice is of. Of shared memory it is these bytes that count.
     #[inline]
     pub fn is_lent(&self) -> bool {
-        self.buf.is_lent()
+        self.buf.is_lent() && self.is_lent_itself()
+    }
+
+    #[cold]
+    fn is_lent_itself(&self) -> bool {
+        let first = self.buf.page as usize * PAGE + self.start as usize;
+        !self.is_shared() || self.buf.store.lends(&(first..first + self.len()))
+    }
+
+    /// Others change the bytes at any time: whoever gave the memory (see [`crate::Given`]). Devices may read and fill it; who
+    /// looks at it copies it first ([`Slice::copy_to`]), and looks at the copy.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.buf.is_shared()
     }
 
     /// A part of the part; the range counts from this slice's start.
@@ -224,7 +291,7 @@ impl Slice {
         }
     }
 
-    /// Looks at the bytes; panics as [`Buf::bytes`] does.
+    /// Looks at the bytes; panics as [`Buf::bytes`] does, and where the slice [is shared](Slice::is_shared).
     #[inline]
     pub fn bytes(&self) -> Bytes<'_> {
         let mut bytes = self.buf.bytes();
@@ -233,7 +300,8 @@ impl Slice {
         bytes
     }
 
-    /// Changes the bytes; panics as [`Buf::bytes_mut`] does: the guard is of the whole buffer.
+    /// Changes the bytes; panics as [`Buf::bytes_mut`] does, since the guard is of the whole buffer, and where the slice [is
+    /// shared](Slice::is_shared).
     #[inline]
     pub fn bytes_mut(&self) -> BytesMut<'_> {
         let mut bytes = self.buf.bytes_mut();
@@ -246,13 +314,18 @@ impl Slice {
     /// same buffer meanwhile, which no guard allows. `from` must not be of the same buffer.
     ///
     /// # Panics
-    /// If the bytes don't fit, while a guard or an operation looks at the buffer, or if it is lent.
+    /// If the bytes don't fit; unless the slice [is shared](Slice::is_shared), also while a guard or an operation looks at
+    /// the buffer, or if it is lent.
     pub fn put(&self, at: usize, from: &[u8]) {
         assert!(
             at <= self.len() && from.len() <= self.len() - at,
             "{} bytes at {at} of {self:?}",
             from.len()
         );
+        if self.is_shared() {
+            // SAFETY: the range is within the memory, which nobody has a reference to, so that `from` is of other memory.
+            return unsafe { racing::store(from, self.base().as_ptr().add(at)) };
+        }
         assert!(
             !self.is_lent(),
             "a device that was given up may still write to the buffer: take other memory"
@@ -264,6 +337,20 @@ impl Slice {
             core::ptr::copy_nonoverlapping(from.as_ptr(), self.base().as_ptr().add(at), from.len());
         }
         self.buf.device_ends(true);
+    }
+
+    /// Copies the bytes. Of shared memory each is one that it had meanwhile.
+    ///
+    /// # Panics
+    /// If `into` is not as long; unless the slice [is shared](Slice::is_shared), as [`Slice::bytes`].
+    pub fn copy_to(&self, into: &mut [u8]) {
+        assert_eq!(into.len(), self.len(), "{self:?}");
+        if self.is_shared() {
+            // SAFETY: the range is within the memory, which nobody has a reference to.
+            unsafe { racing::load(self.base().as_ptr(), into) };
+        } else {
+            into.copy_from_slice(&self.bytes());
+        }
     }
 
     #[inline]

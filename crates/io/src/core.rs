@@ -56,6 +56,18 @@ impl Registrar for OfReactor {
             reactor.borrow_mut().unregister_arena(arena);
         }
     }
+
+    fn shared(&self, memory: NonNull<[u8]>) {
+        if let Some(reactor) = self.0.upgrade() {
+            reactor.borrow_mut().share(memory);
+        }
+    }
+
+    fn unshared(&self, memory: NonNull<[u8]>) {
+        if let Some(reactor) = self.0.upgrade() {
+            reactor.borrow_mut().unshare(memory);
+        }
+    }
 }
 
 impl Core {

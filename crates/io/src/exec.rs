@@ -5,13 +5,15 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::arena::{NoMemory, Region, Source};
+use crate::arena::{NoMemory, NotGiven, Region, Source};
 use crate::buf::Slice;
 use crate::core::Core;
+use crate::given::{Given, Pages};
 use crate::group::{Group, Pending};
 use crate::op::{
     Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKind, OpSpan, Place, Probe, SocketId,
@@ -83,12 +85,27 @@ impl Io {
         Ok(self.0.core.pool(Region::of(source, bytes)?))
     }
 
-    /// Arenas in use, of all pools.
+    /// `len` bytes at `offset` of a file that others have mapped too, and change at any time: a guest's memory. The file is a
+    /// memfd that can't be made shorter (`F_SEAL_SHRINK`), since to look at what is gone would end the process; whatever can't
+    /// be sealed, a device's registers for instance, is refused. The descriptor is not needed any more after it. Nothing is
+    /// pinned that nobody uses.
+    ///
+    /// # Errors
+    /// [`NotGiven::Unsealed`], [`NotGiven::OutOfRange`] of what the file holds, [`NotGiven::Unaligned`] to its pages, and
+    /// [`NotGiven::Refused`] with what the kernel says.
+    pub fn given(&self, file: impl AsFd, offset: u64, len: u64, pages: Pages) -> Result<Given, NotGiven> {
+        let end = offset.checked_add(len).ok_or(NotGiven::OutOfRange(u64::MAX))?;
+        let memory = Region::of_file(file.as_fd(), offset..end)?;
+        let core = &self.0.core;
+        Given::new(memory, pages, Rc::clone(&core.scheduler), Rc::clone(&core.arenas))
+    }
+
+    /// Arenas in use, of all pools and given memory.
     pub fn arenas(&self) -> usize {
         self.0.core.arenas.count()
     }
 
-    /// Bytes of them: memory that was taken for buffers, and not given back yet.
+    /// Bytes of them: memory that was taken for buffers, or registered of what others gave, and not given back yet.
     pub fn arena_bytes(&self) -> usize {
         self.0.core.arenas.bytes()
     }

@@ -12,17 +12,20 @@
 
 mod arena;
 mod blocks;
+mod bounce;
 mod buf;
 mod class;
 pub(crate) mod core;
 pub mod device;
 mod exec;
+mod given;
 mod group;
 pub mod memory;
 mod op;
 mod patience;
 mod pool;
 mod queues;
+mod racing;
 pub mod ranges;
 mod reactor;
 mod served;
@@ -35,10 +38,11 @@ mod time;
 pub mod uring;
 mod waker;
 
-pub use arena::{NoMemory, PAGE, Source};
+pub use arena::{NoMemory, NotGiven, PAGE, Source};
 pub use blocks::MAX_BUF;
 pub use buf::{Buf, Bytes, BytesMut, Slice};
 pub use exec::{Io, Remote, Sleep, Task};
+pub use given::{Given, Pages};
 pub use group::{Group, Outcome, Pending};
 pub use op::{
     Completion, Failure, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKey, OpKind, OpSpan, OpTag,

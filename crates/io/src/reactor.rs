@@ -34,11 +34,18 @@ pub unsafe trait Reactor {
     /// No operation uses the arena, and none will: its memory is given back. After [`Reactor::detach`] it means nothing.
     fn unregister_arena(&mut self, arena: u32);
 
+    /// Others change the bytes of this memory at any time, also while operations use it. An implementation that copies bytes
+    /// itself does so from and to such memory by atomic accesses, and makes no reference to it.
+    fn share(&mut self, _memory: NonNull<[u8]>) {}
+
+    /// Such memory ends: no operation uses it, and none will. After [`Reactor::detach`] it means nothing.
+    fn unshare(&mut self, _memory: NonNull<[u8]>) {}
+
     /// Takes an operation. Never blocks; the operation may be sent as late as the next [`Reactor::park`].
     ///
     /// # Safety
     /// Until the completion of `key` the segments' array and memory stay valid; nobody else writes to the memory, and
-    /// nobody reads it if the operation fills it. `key` is not that of another operation in flight.
+    /// nobody reads it if the operation fills it, but for memory that is [shared](Reactor::share). `key` is not that of another operation in flight.
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>);
 
     /// Sends what was submitted and appends completions to `done`. Waits for at least one completion, an unpark or

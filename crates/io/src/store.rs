@@ -5,11 +5,12 @@
 //! that lives, arenas end that nobody has had a buffer of for some seconds; one is kept, for the next request.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::arena::{Arenas, NEVER, NO_ARENA, PAGE, Region, SOON};
+use crate::arena::{Arenas, NEVER, NO_ARENA, NotGiven, PAGE, Region, SOON, Source};
 use crate::blocks::{Blocks, MAX_ORDER};
 use crate::task::{Scheduler, TaskId};
 
@@ -21,6 +22,9 @@ const STEP: usize = PAGE << STEP_ORDER;
 
 /// Looks, a second apart, that an arena is found free before it ends.
 const LOOKS: u8 = 4;
+
+/// As Linux numbers it.
+const ENOMEM: i32 = 12;
 
 /// The borrow state of one block; lives at the index of the block's first page. All zeroes is that of a free block.
 pub(crate) struct Header {
@@ -61,6 +65,10 @@ pub(crate) struct Store {
     pub(crate) wakeful: Cell<bool>,
     /// No arena may become unused without a buffer being given back first.
     settled: Cell<bool>,
+    /// Others change the memory, which is not handed out in blocks.
+    shared: bool,
+    /// Addresses of shared memory that operations use which nobody waits for.
+    lent: RefCell<Vec<Range<usize>>>,
 }
 
 struct Step {
@@ -73,10 +81,41 @@ struct Step {
 impl Store {
     /// Hands out `memory`.
     pub(crate) fn new(memory: Region, scheduler: Rc<Scheduler>, arenas: Rc<Arenas>) -> Self {
+        let headers = Region::new(memory.len() / PAGE * size_of::<Header>());
+        Self::with(memory, headers, false, scheduler, arenas)
+    }
+
+    /// Has memory that others change, of which places are named by them.
+    ///
+    /// # Errors
+    /// [`NotGiven::Refused`]: there is no room for what is to be known of so many pages.
+    pub(crate) fn of_shared(
+        memory: Region,
+        scheduler: Rc<Scheduler>,
+        arenas: Rc<Arenas>,
+    ) -> Result<Self, NotGiven> {
         let pages = memory.len() / PAGE;
+        if u32::try_from(pages).is_err() {
+            return Err(NotGiven::Refused(ENOMEM));
+        }
+        let headers = Region::of(Source::Pages, pages * size_of::<Header>());
+        let headers = headers.map_err(|why| NotGiven::Refused(why.errno))?;
+        arenas.share(memory.part(0, memory.len()));
+        Ok(Self::with(memory, headers, true, scheduler, arenas))
+    }
+
+    fn with(
+        memory: Region,
+        headers: Region,
+        shared: bool,
+        scheduler: Rc<Scheduler>,
+        arenas: Rc<Arenas>,
+    ) -> Self {
+        let pages = memory.len() / PAGE;
+        let free = Free { blocks: Blocks::default(), bytes: if shared { 0 } else { memory.len() } };
         Self {
-            headers: Region::new(pages * size_of::<Header>()),
-            free: RefCell::new(Free { blocks: Blocks::default(), bytes: memory.len() }),
+            headers,
+            free: RefCell::new(free),
             steps: (0..pages.div_ceil(STEP_PAGES)).map(|_| Step::unused()).collect(),
             memory,
             pages,
@@ -87,6 +126,8 @@ impl Store {
             lent_bytes: Cell::new(0),
             wakeful: Cell::new(true),
             settled: Cell::new(true),
+            shared,
+            lent: RefCell::default(),
         }
     }
 
@@ -119,6 +160,51 @@ impl Store {
     pub(crate) fn arena_of(&self, first: usize, len: usize) -> u32 {
         let (step, last) = (first / STEP, (first + len.max(1) - 1) / STEP);
         if step == last { self.steps[step].arena.get() } else { NO_ARENA }
+    }
+
+    /// A page of shared memory, which is never free: what its header says keeps everybody away who would look at it.
+    pub(crate) fn hold_shared(&self, page: u32) {
+        let header = self.header(page);
+        if header.refs.get() == 0 {
+            // The store's own.
+            header.refs.set(1);
+            header.writer.set(true);
+            header.lent.set(1);
+        }
+    }
+
+    /// Takes the steps into use that hold `len` bytes from the byte `first` on.
+    pub(crate) fn register(&self, first: usize, len: usize) {
+        for step in first / STEP..(first + len).div_ceil(STEP) {
+            if !self.steps[step].is_used() {
+                let memory = self.memory.part(step * STEP, self.pages_of(step) * PAGE);
+                self.steps[step].arena.set(self.arenas.begin(memory));
+            }
+        }
+    }
+
+    /// Where `len` bytes of shared memory at `base` are, if they are in this.
+    pub(crate) fn place_of(&self, base: *const u8, len: usize) -> Option<usize> {
+        let at = base.addr().checked_sub(self.memory.base().addr().get())?;
+        (at <= self.bytes() && len <= self.bytes() - at).then_some(at)
+    }
+
+    /// An operation that nobody waits for uses this shared memory.
+    pub(crate) fn lend(&self, range: Range<usize>) {
+        self.lent.borrow_mut().push(range);
+    }
+
+    /// Such an operation has ended.
+    pub(crate) fn given_back(&self, range: &Range<usize>) {
+        let mut lent = self.lent.borrow_mut();
+        if let Some(at) = lent.iter().position(|other| other == range) {
+            lent.swap_remove(at);
+        }
+    }
+
+    /// Such operations use some of this shared memory.
+    pub(crate) fn lends(&self, range: &Range<usize>) -> bool {
+        self.lent.borrow().iter().any(|lent| lent.start < range.end && range.start < lent.end)
     }
 
     /// The first page of a block of 2^`order` pages, which is the caller's until it gives it back.
@@ -245,5 +331,8 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.used()
             .for_each(|step| self.arenas.end(self.steps[step].arena.get(), self.pages_of(step) * PAGE));
+        if self.shared {
+            self.arenas.unshare(self.memory.part(0, self.memory.len()));
+        }
     }
 }

@@ -35,14 +35,14 @@ const ARRAY: &[&[&str]] = &[
 ];
 
 const IO: &[&[&str]] = &[
-    &["class", "ranges", "time", "waker"],
+    &["class", "racing", "ranges", "time", "waker"],
     &["task"],
     &["arena", "patience"],
     &["blocks"],
     &["store"],
     &["buf"],
-    &["op", "pool"],
-    &["device", "reactor", "table"],
+    &["given", "op", "pool"],
+    &["bounce", "device", "reactor", "table"],
     &["memory", "queues", "uring"],
     &["core"],
     &["group", "served"],

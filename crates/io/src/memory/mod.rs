@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use crate::bounce::SharedMemory;
 use crate::op::{
     Completion, MemberId, MemberInfo, OpClass, OpError, OpKey, OpKind, OpView, Place, Segment, SocketId,
 };
@@ -27,8 +28,9 @@ struct State {
     devices: Vec<RamDevice>,
     pipes: Pipes,
     done: Vec<Completion>,
-    /// Some strikes are to come, or a device hangs or transfers short.
+    /// Some strikes are to come, a device hangs or transfers short, or others change memory.
     upset: bool,
+    shared: SharedMemory,
     strikes: Vec<Strike>,
     /// Operations on members that hang.
     hung: Vec<Hung>,
@@ -118,9 +120,20 @@ impl State {
                 device.short -= 1;
                 let len = u64::from(device.info.logical_block);
                 let first = op.segments.first().map(|first| Segment { base: first.base, len: len as usize });
-                self.run(key, &OpView { segments: first.as_slice(), len, ..*op });
+                self.run_beside(key, &OpView { segments: first.as_slice(), len, ..*op });
             }
-            _ => self.run(key, op),
+            _ => self.run_beside(key, op),
+        }
+    }
+
+    /// Runs an operation whose memory others may be changing.
+    fn run_beside(&mut self, key: OpKey, op: &OpView<'_>) {
+        let Some(bounce) = self.shared.bounce(op.segments) else { return self.run(key, op) };
+        self.run(key, &OpView { segments: bounce.segments(), ..*op });
+        if let Some(Completion { result: Ok(moved), .. }) = self.done.last()
+            && op.kind.fills()
+        {
+            bounce.store(*moved);
         }
     }
 
@@ -130,7 +143,7 @@ impl State {
         for Hung { key, kind, segments, len, class } in asked.collect::<Vec<_>>() {
             // SAFETY: the operation has not completed, and the caller of `submit` keeps the array valid until then.
             let segments = unsafe { &*segments };
-            self.run(key, &OpView { kind, segments, len, arena: None, class });
+            self.run_beside(key, &OpView { kind, segments, len, arena: None, class });
         }
     }
 }
@@ -156,6 +169,7 @@ impl Memory {
             pipes: Pipes::default(),
             done: Vec::with_capacity(256),
             upset: false,
+            shared: SharedMemory::default(),
             strikes: Vec::new(),
             hung: Vec::new(),
             bug: None,
@@ -303,18 +317,30 @@ unsafe impl Reactor for Memory {
     fn detach(&mut self) {
         let state = &mut *self.0.borrow_mut();
         state.hung.clear();
+        state.shared = SharedMemory::default();
         state.attached = false;
     }
 
     fn register_arena(&mut self, _: u32, _: NonNull<[u8]>) {}
     fn unregister_arena(&mut self, _: u32) {}
 
+    fn share(&mut self, memory: NonNull<[u8]>) {
+        let state = &mut *self.0.borrow_mut();
+        state.upset = true;
+        state.shared.add(memory);
+    }
+
+    fn unshare(&mut self, memory: NonNull<[u8]>) {
+        self.0.borrow_mut().shared.remove(memory);
+    }
+
     #[inline]
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
         let state = &mut *self.0.borrow_mut();
         match op.kind {
             OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
-                if let Some(into) = state.pipes.submit(key, op, &mut state.done) {
+                let bounce = state.shared.bounce(op.segments);
+                if let Some(into) = state.pipes.submit(key, op, bounce, &mut state.done) {
                     state.pipes.pump_all(into, &mut state.done);
                 }
             }

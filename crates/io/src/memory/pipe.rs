@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::bounce::Bounce;
 use crate::op::{Completion, OpError, OpKey, OpKind, OpView, Segment, SocketId};
 
 /// Bytes that one direction of a connection holds before its sender waits, like a socket's buffer.
@@ -16,17 +17,25 @@ enum Socket {
 struct End {
     peer: SocketId,
     inbox: VecDeque<u8>,
-    recv: Option<(OpKey, Vec<Segment>)>,
+    recv: Option<Receiving>,
     send: Option<Sending>,
     closed: bool,
     /// The connection broke: nothing comes and nothing goes any more.
     broken: bool,
 }
 
+struct Receiving {
+    key: OpKey,
+    segments: Vec<Segment>,
+    /// The segments are its, in place of memory that others change.
+    bounce: Option<Bounce>,
+}
+
 struct Sending {
     key: OpKey,
     /// What has not gone yet.
     segments: Vec<Segment>,
+    _bounce: Option<Bounce>,
     sent: u64,
 }
 
@@ -37,7 +46,7 @@ impl End {
 
     /// Completes whoever waits.
     fn give_up(&mut self, error: OpError, done: &mut Vec<Completion>) {
-        let waiting = [self.recv.take().map(|r| r.0), self.send.take().map(|s| s.key)];
+        let waiting = [self.recv.take().map(|r| r.key), self.send.take().map(|s| s.key)];
         let failed = |key| Completion { key, result: Err(error) };
         done.extend(waiting.into_iter().flatten().map(failed));
     }
@@ -78,11 +87,12 @@ impl Pipes {
         }
     }
 
-    /// Takes an operation. Gives the end that bytes may now move into: whoever has the sockets lets it [`Pipes::pump`].
+    /// Takes an operation, which uses `bounce` in place of its memory where others change that. Gives the end that bytes may now move into: whoever has the sockets lets it [`Pipes::pump`].
     pub(crate) fn submit(
         &mut self,
         key: OpKey,
         op: OpView<'_>,
+        bounce: Option<Bounce>,
         done: &mut Vec<Completion>,
     ) -> Option<SocketId> {
         let (socket, receives) = match op.kind {
@@ -103,12 +113,12 @@ impl Pipes {
             done.push(Completion { key, result: Err(error) });
             return None;
         };
-        let segments = op.segments.to_vec();
+        let segments = bounce.as_ref().map_or(op.segments, Bounce::segments).to_vec();
         if receives {
-            end.recv = Some((key, segments));
+            end.recv = Some(Receiving { key, segments, bounce });
             return Some(socket);
         }
-        end.send = Some(Sending { key, segments, sent: 0 });
+        end.send = Some(Sending { key, segments, _bounce: bounce, sent: 0 });
         Some(end.peer)
     }
 
@@ -135,9 +145,12 @@ impl Pipes {
         let peer_closed = self.end(peer).is_none_or(|end| end.closed);
         let Some(end) = self.end(into) else { return false };
         if (!end.inbox.is_empty() || peer_closed)
-            && let Some((key, segments)) = end.recv.take()
+            && let Some(Receiving { key, segments, bounce }) = end.recv.take()
         {
             let got = drain(&mut end.inbox, &segments, most);
+            if let Some(bounce) = bounce {
+                bounce.store(got as u64);
+            }
             done.push(Completion { key, result: Ok(got as u64) });
             return true;
         }

@@ -323,6 +323,14 @@ unsafe impl Reactor for Sim {
     fn register_arena(&mut self, _: u32, _: NonNull<[u8]>) {}
     fn unregister_arena(&mut self, _: u32) {}
 
+    fn share(&mut self, memory: NonNull<[u8]>) {
+        self.0.borrow_mut().shared.add(memory);
+    }
+
+    fn unshare(&mut self, memory: NonNull<[u8]>) {
+        self.0.borrow_mut().shared.remove(memory);
+    }
+
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
         self.0.borrow_mut().submit(key, op);
     }

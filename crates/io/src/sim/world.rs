@@ -10,6 +10,7 @@ use super::faults::Faults;
 use super::rng::Rng;
 use super::trace::{Trace, bytes_of, words};
 use super::{Hostility, Overlap, Overlaps};
+use crate::bounce::{Bounce, SharedMemory};
 use crate::memory::Pipes;
 use crate::op::{Completion, MemberId, OpError, OpKey, OpKind, OpView, SocketId};
 use crate::ranges::RangeKey;
@@ -49,6 +50,9 @@ pub(super) struct World {
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// By key.
     flying: Vec<Option<Flying>>,
+    pub(super) shared: SharedMemory,
+    /// What stands in for the memory of operations that others change, by key.
+    bounces: BTreeMap<u32, Bounce>,
     /// What drives that hang would have done by now.
     hung: Vec<(MemberId, Event)>,
     pub(super) pipes: Pipes,
@@ -81,6 +85,8 @@ impl World {
             drives: Vec::new(),
             agenda: BinaryHeap::new(),
             flying: Vec::new(),
+            shared: SharedMemory::default(),
+            bounces: BTreeMap::new(),
             hung: Vec::new(),
             pipes: Pipes::default(),
             completed: Vec::new(),
@@ -144,6 +150,8 @@ impl World {
     }
 
     pub(super) fn submit(&mut self, key: OpKey, op: OpView<'_>) {
+        let bounce = self.shared.bounce(op.segments);
+        let segments = bounce.as_ref().map_or(op.segments, Bounce::segments);
         let member = op.kind.member();
         if member.is_some() && !self.ended {
             self.step();
@@ -153,10 +161,10 @@ impl World {
             return;
         }
         let [a, b, c, d] = words(op.kind);
-        let bytes = if op.kind.fills() { 0 } else { bytes_of(op.segments) };
+        let bytes = if op.kind.fills() { 0 } else { bytes_of(segments) };
         self.trace.note(&[self.now, u64::from(key.0), a, b, c, d, op.class as u64, op.len, bytes]);
         let Some(member) = member else {
-            if let Some(into) = self.pipes.submit(key, op, &mut self.completed) {
+            if let Some(into) = self.pipes.submit(key, op, bounce, &mut self.completed) {
                 self.pump_soon(into);
             }
             return;
@@ -167,8 +175,7 @@ impl World {
         };
         drive.given[op.class as usize] += 1;
         let covers = drive.disk.newest_write();
-        let mut flying =
-            Flying { kind: op.kind, segments: op.segments, len: op.len, covers, fails: false, changes: None };
+        let mut flying = Flying { kind: op.kind, segments, len: op.len, covers, fails: false, changes: None };
         if let Some(bug) = misaligned(drive, &op) {
             self.bug = Some(bug);
             self.completed.push(Completion { key, result: Err(OpError::Medium(EINVAL)) });
@@ -180,6 +187,9 @@ impl World {
             self.flying.resize(at + 1, None);
         }
         self.flying[at] = Some(flying);
+        if let Some(bounce) = bounce {
+            self.bounces.insert(key.0, bounce);
+        }
         if self.drives[member.place()].timing.enter(key) {
             self.begin(key);
         }
@@ -295,8 +305,16 @@ impl World {
             // What is being written may be seen in part.
             self.let_land(member, offset..offset.saturating_add(op.len));
         }
+        let mut bounce = self.bounces.remove(&key);
+        if let Some(bounce) = bounce.as_mut().filter(|_| !op.kind.fills()) {
+            // Each drive takes the bytes when it comes to them, and others have changed them since.
+            bounce.load();
+        }
         let drive = &mut self.drives[member.place()];
         let result = drive.perform(&op, &self.hostility, &mut self.rng);
+        if let (Some(bounce), Ok(moved), true) = (&bounce, result, op.kind.fills()) {
+            bounce.store(moved);
+        }
         if let Some(change) = op.changes {
             drive.changing.remove(change);
         }
@@ -413,6 +431,8 @@ impl World {
             self.drives.iter_mut().for_each(Drive::forget_work);
         }
         self.flying.clear();
+        self.bounces.clear();
+        self.shared = SharedMemory::default();
         self.completed.clear();
     }
 }

@@ -281,8 +281,8 @@ impl Table {
         let slot = &self.slots[key.0 as usize];
         let find = |segment: &Segment| {
             slot.holds.iter().find_map(|buf| {
-                let start = (segment.base as usize).checked_sub(buf.base().as_ptr() as usize)?;
-                (start + segment.len <= buf.len()).then(|| Slice::from_parts(buf.clone(), start, segment.len))
+                let start = buf.place_of(segment.base, segment.len)?;
+                Some(Slice::from_parts(buf.clone(), start, segment.len))
             })
         };
         slot.segments.iter().filter_map(find).collect()
@@ -427,6 +427,11 @@ impl Slot {
             first.len -= skip;
         }
         Progress::Rest
+    }
+
+    /// The memory: addresses, with their bytes.
+    fn places(&self) -> impl Iterator<Item = (*const u8, usize)> {
+        self.segments.iter().map(|segment| (segment.base.cast_const(), segment.len))
     }
 
     /// Lets go of the memory.

@@ -4,7 +4,6 @@
 //! table keeps it, an orphan now, with its memory borrowed as before, until the reactor's real completion.
 
 use super::{After, GroupSlot, GroupState, NEVER, NO_GROUP, Slot, Table};
-use crate::buf::Buf;
 use crate::op::{Failure, MemberId, OpError, OpKey, OpSpan};
 use crate::task::TaskId;
 use crate::time::Instant;
@@ -119,7 +118,7 @@ impl Table {
                 return true;
             }
             slot.group = NO_GROUP;
-            slot.holds.iter().for_each(Buf::lend);
+            slot.holds.iter().for_each(|buf| buf.lend(slot.places()));
             let state = &mut self.members[member.index()];
             state.orphans += 1;
             state.counters.given_up += 1;
@@ -148,7 +147,7 @@ impl Table {
     #[cold]
     pub(super) fn orphan_ended(&mut self, key: OpKey) -> After {
         let slot = &mut self.slots[key.0 as usize];
-        slot.holds.iter().for_each(Buf::given_back);
+        slot.holds.iter().for_each(|buf| buf.given_back(slot.places()));
         slot.release();
         slot.sent = false;
         let member = slot.kind.member();

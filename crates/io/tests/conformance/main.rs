@@ -1,5 +1,6 @@
 //! One suite that every reactor passes: only the constructor differs.
 
+mod given;
 mod members;
 mod memory_of;
 mod sockets;
@@ -58,6 +59,12 @@ macro_rules! worlds {
             crate::memory_of::huge_pages_carry_requests_or_are_refused_at_once as huge_pages_carry_requests_or_are_refused_at_once,
             crate::memory_of::pools_take_what_they_need as pools_take_what_they_need,
             crate::memory_of::pools_give_back_what_nobody_needs as pools_give_back_what_nobody_needs,
+            crate::given::given_memory_is_read_and_filled_where_it_is as given_memory_is_read_and_filled_where_it_is,
+            crate::given::given_memory_is_not_looked_at as given_memory_is_not_looked_at,
+            crate::given::given_memory_is_refused_that_could_go_or_does_not_fit as given_memory_is_refused_that_could_go_or_does_not_fit,
+            crate::given::given_memory_ends_with_its_last_operation as given_memory_ends_with_its_last_operation,
+            crate::given::given_memory_comes_and_goes as given_memory_comes_and_goes,
+            crate::given::given_memory_is_sent_and_received as given_memory_is_sent_and_received,
             crate::members::an_executor_ends_with_operations_in_flight as an_executor_ends_with_operations_in_flight,
             crate::sockets::both_directions_at_once as both_directions_at_once,
             crate::sockets::the_other_end_goes_away as the_other_end_goes_away,
@@ -97,6 +104,14 @@ mod at_command {
     #[test]
     fn hanging_in_the_sim() {
         crate::stage::<Sim>(crate::members::a_member_that_hangs_keeps_only_its_own);
+    }
+    #[test]
+    fn given_to_a_forsaken_member_in_memory() {
+        crate::stage::<Memory>(crate::given::given_memory_of_a_forsaken_member_stays);
+    }
+    #[test]
+    fn given_to_a_forsaken_member_in_the_sim() {
+        crate::stage::<Sim>(crate::given::given_memory_of_a_forsaken_member_stays);
     }
     #[test]
     fn misaligned_in_memory() {

@@ -1,0 +1,85 @@
+//! Memory that others give, and change at any time: a guest's.
+
+use core::fmt;
+use std::rc::Rc;
+
+use crate::arena::{Arenas, NotGiven, PAGE, Region};
+use crate::blocks::MAX_BUF;
+use crate::buf::{Buf, Slice};
+use crate::store::Store;
+use crate::task::Scheduler;
+
+/// What whoever gives memory does with its pages meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// They stay: nobody punches holes into the file. What is used of the memory is registered with the reactor, in arenas of
+    /// 4 MiB, which pins it. A page that is replaced all the same (a guest's balloon) would be read and written as it was,
+    /// and nobody would see it.
+    Stay,
+    /// They may go: the memory is registered nowhere, and its pages are looked up for each operation.
+    MayGo,
+}
+
+/// Memory that others give, and change at any time (see [`crate::Io::given`]). Cloning gives another handle to the same
+/// memory: it is unmapped when the last handle, slice and operation that holds some of it is gone.
+///
+/// What is read and written is named by whoever gave it, so that slices may overlap and no task waits for one. Of their bytes
+/// nothing is known but that each is what somebody put there: see [`Slice::is_shared`]. After a request that failed a device may
+/// still fill them, as long as [`Slice::is_lent`]: who gave the memory is to be answered after that.
+#[derive(Clone)]
+pub struct Given {
+    store: Rc<Store>,
+    pages: Pages,
+}
+
+impl Given {
+    pub(crate) fn new(
+        memory: Region,
+        pages: Pages,
+        scheduler: Rc<Scheduler>,
+        arenas: Rc<Arenas>,
+    ) -> Result<Self, NotGiven> {
+        Ok(Self { store: Rc::new(Store::of_shared(memory, scheduler, arenas)?), pages })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.store.bytes()
+    }
+
+    /// Never: memory of no bytes is not taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// `len` bytes at `offset` of the memory, at most [`MAX_BUF`], for a request to a volume of blocks of `block` bytes
+    /// (512 to 4096): members take memory only that begins and ends at multiples of that. What does not is copied by who asks
+    /// for it, by way of a buffer of a pool ([`Slice::copy_to`], [`Slice::put`]).
+    ///
+    /// # Errors
+    /// [`NotGiven::OutOfRange`], [`NotGiven::Unaligned`].
+    pub fn slice(&self, offset: u64, len: usize, block: u32) -> Result<Slice, NotGiven> {
+        let holds = self.len();
+        let outside = NotGiven::OutOfRange(holds as u64);
+        let at = usize::try_from(offset).map_err(|_| outside)?;
+        if at > holds || len > MAX_BUF.min(holds - at) {
+            return Err(outside);
+        }
+        if !(offset | len as u64).is_multiple_of(u64::from(block)) {
+            return Err(NotGiven::Unaligned(block.into()));
+        }
+        // What ends with the memory has no page to begin at if it is empty.
+        let page = (at / PAGE).min(holds / PAGE - 1);
+        if self.pages == Pages::Stay && len > 0 {
+            self.store.register(at, len);
+        }
+        let buf = Buf::of_shared(&self.store, page as u32);
+        Ok(Slice::from_parts(buf, at - page * PAGE, len))
+    }
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("len", &self.len()).field("pages", &self.pages).finish()
+    }
+}
