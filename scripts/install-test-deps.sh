@@ -14,6 +14,7 @@ readonly wanted=(
     "nbdsh                                python3-libnbd"
     "nbdkit                               nbdkit"
     "fio                                  fio"
+    "/usr/share/doc/fio/examples/*.fio    fio-examples"
     "mkfs.ext4                            e2fsprogs"
     "mkfs.xfs                             xfsprogs"
     "mkfs.btrfs                           btrfs-progs"

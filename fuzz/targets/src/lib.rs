@@ -6,6 +6,7 @@ pub mod assemble;
 mod checksum;
 pub mod control;
 mod feed;
+pub mod job_file;
 pub mod md_sidecars;
 pub mod md_superblock;
 pub mod mutate;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
-    assemble, control, md_sidecars, md_superblock, nbd_client, nbd_options, nbd_transmission, signature,
+    assemble, control, job_file, md_sidecars, md_superblock, nbd_client, nbd_options, nbd_transmission,
+    signature,
 };
 
 /// Longer inputs are cut.
@@ -75,6 +76,11 @@ fn nbd_handshakes() {
 #[test]
 fn nbd_transmissions() {
     replay("nbd_transmission", nbd_transmission::run, 3_000);
+}
+
+#[test]
+fn job_files() {
+    replay("job_file", job_file::run, 50_000);
 }
 
 #[test]

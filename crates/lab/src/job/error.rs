@@ -1,0 +1,95 @@
+//! Why job files can't be used, and where in them.
+
+use core::fmt;
+use std::rc::Rc;
+
+/// Where something stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as it was named; `command line` for a flag.
+    pub file: Rc<str>,
+    /// Counted from 1; 0 where there are no lines.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    /// `file:line`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
+}
+
+/// Why job files can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {kind}")]
+pub struct JobError {
+    /// Where.
+    pub place: Place,
+    /// What is wrong there.
+    pub kind: JobErrorKind,
+}
+
+/// What is wrong with a job file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobErrorKind {
+    /// A file can't be read.
+    #[error("can't be read: {0}")]
+    Unreadable(String),
+    /// Files include one another without end, or hold more than any job needs.
+    #[error("{0}")]
+    TooMuch(&'static str),
+    /// A section's name does not end.
+    #[error("a section's name stands in brackets, as in [name]")]
+    Header,
+    /// An option before the first section.
+    #[error("option '{0}' stands in no section: put it below [global] or a job's [name]")]
+    Outside(String),
+    /// An included file has a section.
+    #[error("an included file holds options only, no [section]")]
+    SectionInside,
+    /// fio may know this option; here it means nothing.
+    #[error("option '{0}' is not supported; --lenient leaves it out")]
+    Unknown(String),
+    /// The engine does no block I/O.
+    #[error("ioengine={0} reads and writes no blocks: nothing here stands for it")]
+    Engine(String),
+    /// A value is no such value.
+    #[error("{option}={value}: give {wants}")]
+    Value {
+        /// The option.
+        option: String,
+        /// As it was given.
+        value: String,
+        /// What would be right.
+        wants: &'static str,
+    },
+    /// Options that can't be true together.
+    #[error("job '{job}': {why}")]
+    Contradiction {
+        /// The job.
+        job: String,
+        /// What does not fit.
+        why: &'static str,
+    },
+    /// There are only global sections.
+    #[error("there is no job: give a section other than [global]")]
+    NoJob,
+}
+
+impl JobErrorKind {
+    /// Only what is left out by `--lenient`: the rest of the job still means what it says.
+    pub fn is_skippable(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    pub(super) fn at(self, place: &Place) -> JobError {
+        JobError { place: place.clone(), kind: self }
+    }
+}
+
+/// What a value should have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wants(pub(super) &'static str);

@@ -1,0 +1,19 @@
+//! An option as it was given: what reports repeat.
+
+/// An option as it was given, by fio's first name for it and with variables expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// fio's first name: `rw` for `readwrite`.
+    pub name: String,
+    /// The value; empty where there was none.
+    pub value: String,
+}
+
+/// Puts an option into a list; the last word about it counts.
+pub(super) fn note(list: &mut Vec<Given>, name: &str, value: Option<&str>) {
+    let value = value.unwrap_or_default().to_owned();
+    match list.iter_mut().find(|given| given.name == name) {
+        Some(given) => given.value = value,
+        None => list.push(Given { name: name.to_owned(), value }),
+    }
+}

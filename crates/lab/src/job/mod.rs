@@ -1,0 +1,27 @@
+//! fio's job files and its options: text in, typed jobs out. Pure: who calls it brings files and environment along.
+//!
+//! What each option means stands in fio's HOWTO; which are understood, which are taken without an effect, and what becomes
+//! of those, stands in `docs/fio.md`.
+
+mod error;
+mod expression;
+mod given;
+mod names;
+mod number;
+mod options;
+mod parse;
+mod pattern;
+mod split;
+mod table;
+mod taken;
+mod text;
+
+pub use error::{JobError, JobErrorKind, Place};
+pub use given::Given;
+pub use options::{
+    Access, Blocks, DIRECTIONS, Direction, Distribution, Each, Extent, Job, Kinds, Logs, PERCENTILES,
+    Unified, Verify, Zone,
+};
+pub use parse::{Note, Plan, Surroundings, parse, parse_words};
+pub use table::{HONOURED, Honoured};
+pub use taken::{OTHER_WORK, TAKEN, Taken};

@@ -1,0 +1,357 @@
+//! A job, with all its options.
+
+use core::time::Duration;
+
+use super::given::Given;
+
+/// What a request does with its blocks. The order is fio's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Reads them.
+    Read,
+    /// Writes them.
+    Write,
+    /// Gives them up.
+    Trim,
+}
+
+/// All directions, in fio's order.
+pub const DIRECTIONS: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+
+impl Direction {
+    /// Place in fio's order, and the number that its logs have.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// As reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Trim => "trim",
+        }
+    }
+}
+
+/// One value for each direction, in the order of [`DIRECTIONS`].
+pub type Each<T> = [T; 3];
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// Only one thing.
+    One(Direction),
+    /// Reads and writes, drawn by their shares.
+    Mixed,
+    /// Each block is trimmed, then written.
+    TrimThenWrite,
+}
+
+/// `rw`: what is done and in which order of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What is done.
+    pub kinds: Kinds,
+    /// Blocks are drawn, not taken one after the other.
+    pub random: bool,
+    /// Sequential: bytes left out behind each block, backwards if negative. Random: how many requests go on from each drawn
+    /// place, 0 or 1 for one.
+    pub step: i64,
+}
+
+impl Access {
+    /// Whether any request is of this direction.
+    pub const fn has(self, direction: Direction) -> bool {
+        match self.kinds {
+            Kinds::One(one) => one as u8 == direction as u8,
+            Kinds::Mixed => !matches!(direction, Direction::Trim),
+            Kinds::TrimThenWrite => !matches!(direction, Direction::Read),
+        }
+    }
+
+    /// Whether any request changes something.
+    pub const fn changes(self) -> bool {
+        self.has(Direction::Write) || self.has(Direction::Trim)
+    }
+}
+
+/// Sizes of requests. Bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// All the same.
+    One(u64),
+    /// Multiples of the first, up to the second; each as often.
+    Range(u64, u64),
+    /// Sizes, and how often each comes, in proportion to one another.
+    Split(Vec<(u64, u64)>),
+}
+
+impl Blocks {
+    /// The smallest.
+    pub fn least(&self) -> u64 {
+        match self {
+            Self::One(size) | Self::Range(size, _) => *size,
+            Self::Split(sizes) => sizes.iter().map(|(size, _)| *size).min().unwrap_or(0),
+        }
+    }
+
+    /// The largest.
+    pub fn most(&self) -> u64 {
+        match self {
+            Self::One(size) | Self::Range(_, size) => *size,
+            Self::Split(sizes) => sizes.iter().map(|(size, _)| *size).max().unwrap_or(0),
+        }
+    }
+}
+
+/// How much of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Bytes.
+    Bytes(u64),
+    /// Of 100: 1 to 100.
+    Percent(u8),
+}
+
+impl Extent {
+    /// Bytes of a whole, which may be fewer than were asked for.
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (u128::from(whole) * u128::from(percent) / 100) as u64,
+        }
+    }
+}
+
+/// A part of the range, and how many of 100 requests go there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Of 100 requests.
+    pub share: u64,
+    /// How much of the range, from where the zone before it ends.
+    pub extent: Extent,
+}
+
+/// Which blocks are drawn how often.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// All alike.
+    Uniform,
+    /// Zipf's, with its exponent, which is more than 0 and not 1.
+    Zipf(f64),
+    /// Pareto's, with its power, between 0 and 1.
+    Pareto(f64),
+    /// By zones, for each direction.
+    Zoned(Box<Each<Vec<Zone>>>),
+}
+
+/// What written blocks hold so that reads can tell whether it is still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// A header with a CRC-32C of the rest.
+    Crc32c,
+    /// These bytes, over and over.
+    Pattern(Vec<u8>),
+}
+
+/// `unified_rw_reporting`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unified {
+    /// Directions by themselves.
+    None,
+    /// All as one.
+    Mixed,
+    /// Both.
+    Both,
+}
+
+/// Files of single values to be written: the name's beginning, or nothing where it is the job's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logs {
+    /// Bandwidth.
+    pub bandwidth: Option<Option<String>>,
+    /// Requests each second.
+    pub iops: Option<Option<String>>,
+    /// Latencies.
+    pub latency: Option<Option<String>>,
+    /// `log_avg_msec`: one line for so much time; nothing for one for each request.
+    pub average: Option<Duration>,
+}
+
+/// The percentiles that reports have if nobody asks for others.
+pub const PERCENTILES: [f64; 17] =
+    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+/// A job: what fio's options say, with fio's defaults. Sizes are bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// What its own section said, for reports.
+    pub given: Vec<Given>,
+    /// What is done.
+    pub access: Access,
+    /// Sizes of requests.
+    pub blocks: Each<Blocks>,
+    /// Random requests begin at multiples of this; at those of their smallest size if nothing is said.
+    pub align: Option<Each<u64>>,
+    /// How much of the target the job works on.
+    pub size: Option<Extent>,
+    /// The target is taken to be no larger.
+    pub filesize: Option<u64>,
+    /// Where in the target that begins.
+    pub offset: Extent,
+    /// What each further copy of the job adds to that.
+    pub offset_increment: Extent,
+    /// Bytes after which it ends, if not all of the size.
+    pub io_size: Option<Extent>,
+    /// Requests after which it ends.
+    pub number_ios: Option<u64>,
+    /// Passes.
+    pub loops: u64,
+    /// Requests in flight.
+    pub iodepth: u32,
+    /// The engine that was named has but one request in flight.
+    pub one_at_a_time: bool,
+    /// Copies.
+    pub numjobs: u32,
+    /// Bytes are not to be cached on their way.
+    pub direct: bool,
+    /// When it ends at the latest.
+    pub runtime: Option<Duration>,
+    /// It begins anew until then.
+    pub time_based: bool,
+    /// Nothing is counted before.
+    pub ramp_time: Duration,
+    /// It begins so much later: from, to.
+    pub startdelay: (Duration, Duration),
+    /// It begins once all before it have ended.
+    pub stonewall: bool,
+    /// It begins once the job of this name, which stands before it, has ended.
+    pub wait_for: Option<String>,
+    /// When it ends, all end.
+    pub exitall: bool,
+    /// A group of reports begins here.
+    pub new_group: bool,
+    /// Copies and jobs of a group are reported as one.
+    pub group_reporting: bool,
+    /// Whether directions are.
+    pub unified: Unified,
+    /// Blocks may come again before all have come.
+    pub norandommap: bool,
+    /// The same places in each run.
+    pub randrepeat: bool,
+    /// Which ones.
+    pub randseed: Option<u64>,
+    /// Of 100 requests of a mixed job, how many read.
+    pub reads: u64,
+    /// Bytes a second that it keeps to.
+    pub rate: Each<Option<u64>>,
+    /// Requests a second that it keeps to.
+    pub rate_iops: Each<Option<u64>>,
+    /// A pause.
+    pub thinktime: Duration,
+    /// After so many requests.
+    pub thinktime_blocks: u64,
+    /// Which blocks are drawn how often.
+    pub distribution: Distribution,
+    /// What is written so that it can be verified.
+    pub verify: Option<Verify>,
+    /// `verify_pattern`, also where nothing is verified.
+    pub verify_pattern: Option<Vec<u8>>,
+    /// Whether a pass of writes is followed by one of reads that verify it.
+    pub do_verify: bool,
+    /// What is written else.
+    pub buffer_pattern: Option<Vec<u8>>,
+    /// A flush after so many writes; 0 for none.
+    pub fsync: u64,
+    /// The same.
+    pub fdatasync: u64,
+    /// A flush at the end.
+    pub end_fsync: bool,
+    /// Each write is stable when it returns.
+    pub sync: bool,
+    /// Percentiles of reports.
+    pub percentiles: Vec<f64>,
+    /// Whether submission latencies have percentiles.
+    pub slat_percentiles: bool,
+    /// Whether completion latencies have.
+    pub clat_percentiles: bool,
+    /// Whether total latencies have.
+    pub lat_percentiles: bool,
+    /// Files of single values.
+    pub logs: Logs,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            given: Vec::new(),
+            access: Access { kinds: Kinds::One(Direction::Read), random: false, step: 0 },
+            blocks: core::array::from_fn(|_| Blocks::One(4096)),
+            align: None,
+            size: None,
+            filesize: None,
+            offset: Extent::Bytes(0),
+            offset_increment: Extent::Bytes(0),
+            io_size: None,
+            number_ios: None,
+            loops: 1,
+            iodepth: 1,
+            one_at_a_time: false,
+            numjobs: 1,
+            direct: false,
+            runtime: None,
+            time_based: false,
+            ramp_time: Duration::ZERO,
+            startdelay: (Duration::ZERO, Duration::ZERO),
+            stonewall: false,
+            wait_for: None,
+            exitall: false,
+            new_group: false,
+            group_reporting: false,
+            unified: Unified::None,
+            norandommap: false,
+            randrepeat: true,
+            randseed: None,
+            reads: 50,
+            rate: [None; 3],
+            rate_iops: [None; 3],
+            thinktime: Duration::ZERO,
+            thinktime_blocks: 1,
+            distribution: Distribution::Uniform,
+            verify: None,
+            verify_pattern: None,
+            do_verify: true,
+            buffer_pattern: None,
+            fsync: 0,
+            fdatasync: 0,
+            end_fsync: false,
+            sync: false,
+            percentiles: PERCENTILES.to_vec(),
+            slat_percentiles: false,
+            clat_percentiles: true,
+            lat_percentiles: false,
+            logs: Logs::default(),
+        }
+    }
+}
+
+impl Job {
+    /// Requests that are in flight at most.
+    pub fn depth(&self) -> u32 {
+        if self.one_at_a_time { 1 } else { self.iodepth }
+    }
+
+    /// The largest request. Bytes.
+    pub fn largest(&self) -> u64 {
+        self.blocks.iter().map(Blocks::most).max().unwrap_or(0)
+    }
+
+    /// Whether the same block may come again before all have come.
+    pub fn repeats(&self) -> bool {
+        self.norandommap || self.align.is_some() || self.distribution != Distribution::Uniform
+    }
+}
