@@ -10,6 +10,7 @@ use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, Pool};
 use brindle_testkit::load::{Load, Mix, Request};
 use brindle_testkit::random::Random;
+use brindle_testkit::skip::is_long;
 use brindle_tests::files;
 use brindle_tests::golden::{self, Made};
 use brindle_tests::tools::{Missing, or_skip};
@@ -173,13 +174,18 @@ fn judge(vm: Vm, arrays: &[Written]) {
     }
 }
 
+/// Whether members of an array are failed: of those that differ from others in their metadata alone, only in `make test-long`.
+fn is_to_fail(array: &Made) -> bool {
+    tolerance(array) > 0 && (array.recipe.metadata == "1.2" || is_long())
+}
+
 /// Writes to every array and has md judge all of them, in two boots side by side.
 fn write_and_judge(failing: bool) -> Result<(), Missing> {
     Vm::new().map(drop)?;
     Uring::new().map_err(|e| Missing::new(e.to_string()))?;
     let made: Vec<Made> = golden::md_made(&golden::usual())?
         .into_iter()
-        .filter(|array| !failing || tolerance(array) > 0)
+        .filter(|array| !failing || is_to_fail(array))
         .collect();
     let dir = tempfile::tempdir().unwrap();
     let half = made.len().div_ceil(2);
