@@ -468,16 +468,17 @@ impl Future for Sent<'_> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
-        let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
-        let unchanged = self.door.core.members.failures() == self.asked.failures;
-        if outcome.is_ok() && self.aside.is_none() && unchanged {
-            return Poll::Ready(Done::default());
+        loop {
+            let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
+            let unchanged = self.door.core.members.failures() == self.asked.failures;
+            if outcome.is_ok() && self.aside.is_none() && unchanged {
+                return Poll::Ready(Done::default());
+            }
+            match self.ask_seconds(&outcome) {
+                Some(again) => self.pending = again,
+                None => return Poll::Ready(self.judge(&outcome)),
+            }
         }
-        if let Some(again) = self.ask_seconds(&outcome) {
-            self.pending = again;
-            return self.poll(cx);
-        }
-        Poll::Ready(self.judge(&outcome))
     }
 }
 

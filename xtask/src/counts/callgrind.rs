@@ -26,7 +26,7 @@ pub(crate) fn array(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -
 /// The function within which instructions count.
 const STRETCH: &str = "instruction_counts::hot_stretch";
 /// What the clock brings about does not count: how much of it there is depends on how busy the machine is.
-const BY_THE_CLOCK: [&str; 1] = ["brindle_array::watch::Watch::look"];
+const BY_THE_CLOCK: [&str; 2] = ["brindle_array::watch::Watch::look", "brindle_array::presence::look"];
 
 /// What one path takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

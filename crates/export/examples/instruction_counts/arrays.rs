@@ -17,11 +17,11 @@ const CHUNK: u64 = 64 << 10;
 const SMALL: u64 = 4 << 10;
 /// Requests in flight.
 const DEPTH: usize = 32;
-const MANY: usize = 2048;
+const MANY: usize = 1024;
 /// Requests in flight where a request is to cost no more for there being many.
 const DEEP: usize = 2048;
 /// Of requests that compute much.
-const FEW: usize = 256;
+const FEW: usize = 128;
 
 /// An array to be counted.
 #[derive(Clone, Copy)]
