@@ -1,7 +1,17 @@
-//! Measuring. What is to be measured is said as fio says it.
+//! Measuring: jobs in fio's words, run on volumes in process, and reported as fio does.
+//!
+//! A job's text becomes a typed job, that a load of requests, that outcomes, and those a report.
 //!
 //! | part | does |
 //! |---|---|
 //! | [`job`] | fio's job files and options: text in, typed jobs out; no I/O |
+//! | [`load`] | the requests that a job asks for, and what they write; no I/O |
+//! | [`measure`] | latencies, throughput over time, steady state; no I/O |
+//! | [`run`] | jobs on volumes, in any world |
+//! | [`report`] | what came of them, as fio writes it; no I/O |
 
 pub mod job;
+pub mod load;
+pub mod measure;
+pub mod report;
+pub mod run;

@@ -254,7 +254,7 @@ proptest! {
                 let job = &plan.jobs[0];
                 for direction in DIRECTIONS {
                     let blocks = &job.blocks[direction.index()];
-                    prop_assert!(blocks.least() > 0 && blocks.least() <= blocks.most() && blocks.most() <= 64 << 20);
+                    prop_assert!(blocks.least() > 0 && blocks.least() <= blocks.most() && blocks.most() <= 32 << 20);
                 }
                 prop_assert!(job.depth() > 0 && job.numjobs > 0 && job.loops > 0 && job.reads <= 100);
                 prop_assert!(job.startdelay.0 <= job.startdelay.1 && job.percentiles.len() <= 20);

@@ -58,7 +58,7 @@ fn sound(plan: &Plan, lenient: bool) {
     assert!(!plan.jobs.is_empty() && (lenient || plan.warnings.is_empty()));
     for job in &plan.jobs {
         for blocks in &job.blocks {
-            assert!(blocks.least() > 0 && blocks.least() <= blocks.most() && blocks.most() <= 64 << 20);
+            assert!(blocks.least() > 0 && blocks.least() <= blocks.most() && blocks.most() <= 32 << 20);
         }
         assert!((1..=65536).contains(&job.depth()) && (1..=1024).contains(&job.numjobs));
         assert!(job.loops > 0 && job.thinktime_blocks > 0 && job.reads <= 100 && !job.name.is_empty());

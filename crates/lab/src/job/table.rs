@@ -13,7 +13,7 @@ use super::{pattern, split};
 const MOST_JOBS: u64 = 1024;
 const MOST_IN_FLIGHT: u64 = 65536;
 /// The largest request: that of the reactor's buffers.
-const LARGEST: u64 = 64 << 20;
+const LARGEST: u64 = 32 << 20;
 const SECOND: u64 = 1_000_000;
 
 /// An option's value, and what its units are.
@@ -79,19 +79,19 @@ impl Word<'_> {
 }
 
 fn block(base: Base, text: &str) -> Result<u64, Wants> {
-    base.size(text).ok().filter(|size| (1..=LARGEST).contains(size)).ok_or(Wants("1 byte to 64m"))
+    base.size(text).ok().filter(|size| (1..=LARGEST).contains(size)).ok_or(Wants("1 byte to 32m"))
 }
 
 fn block_range(base: Base, text: &str) -> Result<Blocks, Wants> {
     match base.range(text)? {
-        (low, high) if low == 0 || high > LARGEST => Err(Wants("a range between 1 byte and 64m")),
+        (low, high) if low == 0 || high > LARGEST => Err(Wants("a range between 1 byte and 32m")),
         (low, high) => Ok(Blocks::Range(low, high)),
     }
 }
 
 fn block_split(base: Base, text: &str) -> Result<Blocks, Wants> {
     let blocks = split::blocks(base, text)?;
-    if blocks.most() > LARGEST { Err(Wants("sizes up to 64m")) } else { Ok(blocks) }
+    if blocks.most() > LARGEST { Err(Wants("sizes up to 32m")) } else { Ok(blocks) }
 }
 
 fn positive(base: Base, text: &str) -> Result<Option<u64>, Wants> {

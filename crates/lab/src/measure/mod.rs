@@ -1,0 +1,11 @@
+//! What was measured: latencies, throughput over time, and whether that is steady.
+
+mod latency;
+mod series;
+mod steady;
+mod tally;
+
+pub use latency::Latency;
+pub use series::{Bin, Series, Spread};
+pub use steady::{Round, Steadiness, steadiness};
+pub use tally::{Entry, Tally, Timing};

@@ -1,0 +1,72 @@
+//! What came of a run, as fio writes it: JSON (`json` and `json+`), text, and logs of values over time. Pure.
+
+mod direction;
+mod json;
+mod logs;
+mod text;
+mod words;
+
+use crate::job::Given;
+use crate::run::Outcome;
+
+pub use json::json;
+pub use logs::{Log, logs};
+pub use text::{summary, text};
+
+/// What a report says beside the jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// What sections `[global]` said.
+    pub global: Vec<Given>,
+    /// When it was made: milliseconds since 1970, and as a date.
+    pub time: (u64, String),
+    /// What the process used.
+    pub usage: Usage,
+    /// What the disks below did.
+    pub disks: Vec<Disk>,
+    /// `json+`: with all bins of latencies.
+    pub bins: bool,
+}
+
+/// What a process used between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Processor time of its own, of 100 for one processor.
+    pub user: f64,
+    /// The same of the kernel for it.
+    pub system: f64,
+    /// Context switches.
+    pub switches: u64,
+    /// Page faults that read.
+    pub major: u64,
+    /// Those that did not.
+    pub minor: u64,
+}
+
+/// What a disk did between two moments, as the kernel counts it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// Reads and writes: how many, sectors, merged ones, milliseconds.
+    pub reads: [u64; 4],
+    /// The same of writes.
+    pub writes: [u64; 4],
+    /// Milliseconds of all that was in flight, added up.
+    pub in_queue: u64,
+    /// Of 100, how much of the time it was busy.
+    pub busy: f64,
+}
+
+/// Outcomes as they are reported: those of a group as one, where their jobs ask for that.
+pub fn grouped(outcomes: &[Outcome]) -> Vec<Outcome> {
+    let mut reported: Vec<Outcome> = Vec::new();
+    for outcome in outcomes {
+        let same = |other: &&mut Outcome| other.job.group_reporting && other.group == outcome.group;
+        match reported.last_mut().filter(same) {
+            Some(last) if outcome.job.group_reporting => last.merge(outcome),
+            _ => reported.push(outcome.clone()),
+        }
+    }
+    reported
+}

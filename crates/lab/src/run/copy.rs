@@ -1,0 +1,147 @@
+//! One copy of a job: its slots, pass by pass.
+
+use core::future::Future;
+use core::task::Poll;
+use std::rc::Rc;
+
+use brindle_io::{Buf, Instant, Io, Pool};
+use brindle_volume::{Volume, VolumeError};
+
+use super::outcome::{Trouble, WhyNot};
+use super::work::{Asked, Mode, Work};
+use crate::job::Direction;
+use crate::load::{Content, Request};
+
+/// What every slot of a copy has.
+pub(super) struct Bench<V> {
+    pub(super) io: Io,
+    pub(super) targets: Rc<[V]>,
+    pub(super) pool: Pool,
+    pub(super) work: Work,
+}
+
+/// Runs all passes of a copy to their end.
+pub(super) async fn carry_out<V: Volume + 'static>(bench: &Rc<Bench<V>>) {
+    let work = &bench.work;
+    loop {
+        work.begin(Mode::Job);
+        pass(bench).await;
+        if work.verifies() && work.sums.borrow().trouble.is_none() {
+            work.begin(Mode::Verify);
+            pass(bench).await;
+        }
+        if !work.next_pass(bench.io.now()) {
+            break;
+        }
+    }
+    if work.job.end_fsync {
+        flush_all(bench).await;
+    }
+}
+
+/// All slots until there is nothing more to ask.
+async fn pass<V: Volume + 'static>(bench: &Rc<Bench<V>>) {
+    let slots: Vec<_> = (0..bench.work.job.depth())
+        .map(|_| {
+            let bench = Rc::clone(bench);
+            bench.io.clone().spawn(async move { slot(&bench).await })
+        })
+        .collect();
+    for slot in slots {
+        slot.await;
+    }
+}
+
+async fn slot<V: Volume>(bench: &Bench<V>) {
+    let work = &bench.work;
+    let len = work.job.largest() as usize;
+    let mut memory = bench.pool.alloc(len).await;
+    while let Some(asked) = work.next(bench.io.now()) {
+        let due = work.pace.due(&asked.request);
+        if due > bench.io.now() {
+            bench.io.sleep_until(due).await;
+            if work.is_over(bench.io.now()) {
+                return;
+            }
+        }
+        match carry(bench, asked, &work.content(), &memory).await {
+            // Whoever keeps it gives it back in time; nobody waits for memory while he holds some.
+            Err(WhyNot::Volume(VolumeError::Again)) => {
+                drop(memory);
+                memory = bench.pool.alloc(len).await;
+            }
+            Err(why) => return work.fail(Trouble { request: asked.request, why }),
+            Ok(()) => {}
+        }
+    }
+}
+
+/// One request from its content to what is counted.
+async fn carry<V: Volume>(
+    bench: &Bench<V>,
+    asked: Asked,
+    content: &Content,
+    memory: &Buf,
+) -> Result<(), WhyNot> {
+    let (work, request) = (&bench.work, asked.request);
+    let volume = &bench.targets[asked.target];
+    let slice = memory.slice(0..request.len as usize);
+    if request.direction == Direction::Write {
+        content.fill(request.offset, &mut slice.bytes_mut());
+    }
+    work.sent();
+    let begun = bench.io.now();
+    let (done, sent) = match request.direction {
+        Direction::Read => timed(&bench.io, volume.read(request.offset, core::slice::from_ref(&slice))).await,
+        Direction::Write => {
+            timed(&bench.io, volume.write(request.offset, core::slice::from_ref(&slice), work.job.sync)).await
+        }
+        Direction::Trim => timed(&bench.io, volume.discard(request.offset, request.len)).await,
+    };
+    work.back();
+    done.map_err(WhyNot::Volume)?;
+    work.record(&request, [begun, sent, bench.io.now()]);
+    match request.direction {
+        Direction::Read => check(work, &request, content, &slice.bytes()),
+        Direction::Write if work.flush_is_due() => flush(bench, asked.target).await.map_err(WhyNot::Volume),
+        _ => Ok(()),
+    }
+}
+
+fn check(work: &Work, request: &Request, content: &Content, bytes: &[u8]) -> Result<(), WhyNot> {
+    match work.check() {
+        Some(own) => content.check(request.offset, bytes, own).map_err(WhyNot::Verify),
+        None => Ok(()),
+    }
+}
+
+/// The future's result, and the moment at which it had been handed over: when it first let others run.
+async fn timed<T>(io: &Io, future: impl Future<Output = T>) -> (T, Instant) {
+    let mut future = core::pin::pin!(future);
+    let mut sent = None;
+    core::future::poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        let sent = *sent.get_or_insert_with(|| io.now());
+        match polled {
+            Poll::Ready(value) => Poll::Ready((value, sent)),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+async fn flush<V: Volume>(bench: &Bench<V>, target: usize) -> Result<(), VolumeError> {
+    let begun = bench.io.now();
+    bench.targets[target].flush().await?;
+    bench.work.flushed(begun, bench.io.now());
+    Ok(())
+}
+
+async fn flush_all<V: Volume>(bench: &Bench<V>) {
+    for target in 0..bench.targets.len() {
+        if let Err(error) = flush(bench, target).await {
+            let request = Request { direction: Direction::Write, offset: 0, len: 0 };
+            bench.work.fail(Trouble { request, why: WhyNot::Volume(error) });
+        }
+    }
+}

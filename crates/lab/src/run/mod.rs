@@ -1,0 +1,12 @@
+//! Runs jobs on volumes, in any world: the reactor's time is what is measured.
+
+mod copy;
+mod device;
+mod outcome;
+mod pace;
+mod phases;
+mod work;
+
+pub use device::Device;
+pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};
+pub use phases::{Terms, run};

@@ -1,0 +1,245 @@
+//! What the slots of a copy share: which request is next, and what is counted.
+
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+use std::rc::Rc;
+
+use brindle_io::Instant;
+
+use super::outcome::{Live, Trouble, tallies};
+use super::pace::Pace;
+use crate::job::{Direction, Each, Job, Kinds};
+use crate::load::{Content, Load, Range, Request};
+use crate::measure::{Latency, Tally, Timing};
+
+/// What is done with a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// What the job asks for.
+    Job,
+    /// What it wrote is read.
+    Verify,
+}
+
+/// A request of a target, by its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) target: usize,
+    pub(super) request: Request,
+}
+
+/// Where, from which seed.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    /// By target.
+    pub(super) ranges: Vec<Range>,
+    /// Of the places of requests.
+    pub(super) seed: u64,
+    /// Of what is written: the same for all copies, which may write to the same place.
+    pub(super) content: u64,
+}
+
+/// One copy of a job as it runs.
+pub(super) struct Work {
+    pub(super) job: Job,
+    places: Places,
+    pub(super) pace: Pace,
+    /// What is counted begins here.
+    counts: Instant,
+    until: Option<Instant>,
+    loads: RefCell<Vec<Load>>,
+    pub(super) mode: Cell<Mode>,
+    pass: Cell<u64>,
+    content: RefCell<Rc<Content>>,
+    turn: Cell<usize>,
+    asked: Cell<u64>,
+    in_flight: Cell<u32>,
+    writes: Cell<u64>,
+    stop: Rc<Cell<bool>>,
+    pub(super) live: Rc<Live>,
+    pub(super) sums: RefCell<Sums>,
+}
+
+/// What is counted.
+pub(super) struct Sums {
+    pub(super) tallies: Each<Tally>,
+    pub(super) flushes: Latency,
+    pub(super) depths: [u64; 7],
+    pub(super) trouble: Option<Trouble>,
+}
+
+impl Work {
+    pub(super) fn new(job: &Job, places: Places, now: Instant, stop: Rc<Cell<bool>>, live: Rc<Live>) -> Self {
+        let counts = now.after(job.ramp_time);
+        let sums = Sums { tallies: tallies(job), flushes: Latency::default(), depths: [0; 7], trouble: None };
+        Self {
+            job: job.clone(),
+            places,
+            pace: Pace::new(job, now),
+            counts,
+            until: job.runtime.map(|runtime| counts.after(runtime)),
+            loads: RefCell::default(),
+            mode: Cell::new(Mode::Job),
+            pass: Cell::new(0),
+            content: RefCell::new(Rc::new(Content::new(None, None, 0, 0))),
+            turn: Cell::new(0),
+            asked: Cell::new(0),
+            in_flight: Cell::new(0),
+            writes: Cell::new(0),
+            stop,
+            live,
+            sums: RefCell::new(sums),
+        }
+    }
+
+    /// Begins a pass, or reads what it wrote.
+    pub(super) fn begin(&self, mode: Mode) {
+        self.mode.set(mode);
+        let load = |range: &Range| Load::new(&self.job, *range, self.places.seed, self.pass.get()).ok();
+        // The ranges have been looked at before anything began.
+        *self.loads.borrow_mut() = self.places.ranges.iter().filter_map(load).collect();
+        let (verify, pattern) = (self.job.verify.clone(), self.job.buffer_pattern.clone());
+        *self.content.borrow_mut() =
+            Rc::new(Content::new(verify, pattern, self.places.content, self.pass.get()));
+    }
+
+    /// What is written in this pass.
+    pub(super) fn content(&self) -> Rc<Content> {
+        Rc::clone(&self.content.borrow())
+    }
+
+    /// Whether passes follow one another with nothing between them.
+    fn flows(&self) -> bool {
+        self.mode.get() == Mode::Job && !self.verifies()
+    }
+
+    /// Whether what a pass writes is read once it is written.
+    pub(super) fn verifies(&self) -> bool {
+        self.job.verify.is_some() && self.job.do_verify && self.job.access.has(Direction::Write)
+    }
+
+    /// Goes on to the next pass, if there is one.
+    pub(super) fn next_pass(&self, now: Instant) -> bool {
+        let next = self.pass.get() + 1;
+        if self.is_over(now) || !(self.job.time_based || next < self.job.loops) {
+            return false;
+        }
+        self.pass.set(next);
+        true
+    }
+
+    /// The job's time is over, or something has ended it.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let enough =
+            self.mode.get() == Mode::Job && self.job.number_ios.is_some_and(|n| self.asked.get() >= n);
+        self.stop.get()
+            || self.live.is_stopping()
+            || enough
+            || self.until.is_some_and(|until| now >= until)
+            || self.sums.borrow().trouble.is_some()
+    }
+
+    /// What is to be asked next.
+    pub(super) fn next(&self, now: Instant) -> Option<Asked> {
+        if self.is_over(now) {
+            return None;
+        }
+        let asked = match self.draw() {
+            None if self.flows() && self.next_pass(now) => {
+                self.begin(Mode::Job);
+                self.draw()
+            }
+            asked => asked,
+        }?;
+        if self.mode.get() == Mode::Job {
+            self.asked.set(self.asked.get() + 1);
+        }
+        Some(asked)
+    }
+
+    /// The next request of the next target that has one.
+    fn draw(&self) -> Option<Asked> {
+        let mut loads = self.loads.borrow_mut();
+        let count = loads.len();
+        for _ in 0..count {
+            let target = self.turn.get() % count;
+            self.turn.set(target + 1);
+            if let Some(request) = self.of(&mut loads[target]) {
+                return Some(Asked { target, request });
+            }
+        }
+        None
+    }
+
+    fn of(&self, load: &mut Load) -> Option<Request> {
+        if self.mode.get() == Mode::Job {
+            return load.next_request();
+        }
+        loop {
+            let request = load.next_request()?;
+            if request.direction == Direction::Write {
+                return Some(Request { direction: Direction::Read, ..request });
+            }
+        }
+    }
+
+    /// Whether a read is verified, and whether this pass must have written what it finds.
+    pub(super) fn check(&self) -> Option<bool> {
+        let reads = self.job.access.kinds == Kinds::One(Direction::Read);
+        match self.mode.get() {
+            Mode::Verify => Some(true),
+            Mode::Job => (reads && self.job.verify.is_some()).then_some(false),
+        }
+    }
+
+    /// A request is sent.
+    pub(super) fn sent(&self) {
+        let depth = self.in_flight.get() + 1;
+        self.in_flight.set(depth);
+        self.sums.borrow_mut().depths[(depth.ilog2() as usize).min(6)] += 1;
+    }
+
+    /// It has completed, for good or ill.
+    pub(super) fn back(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
+    }
+
+    /// It has completed well: begun, handed over, ended.
+    pub(super) fn record(&self, request: &Request, [begun, sent, ended]: [Instant; 3]) {
+        self.live.count(request.direction, request.len);
+        self.pace.completed(ended);
+        if ended < self.counts {
+            return;
+        }
+        let timing = Timing {
+            at: ended.since(self.counts),
+            submission: nanos(sent.since(begun)),
+            completion: nanos(ended.since(sent)),
+        };
+        self.sums.borrow_mut().tallies[request.direction.index()].record(timing, request.offset, request.len);
+    }
+
+    /// A write has completed: whether a flush is due now.
+    pub(super) fn flush_is_due(&self) -> bool {
+        let every = [self.job.fsync, self.job.fdatasync].into_iter().filter(|every| *every > 0).min();
+        let Some(every) = every.filter(|_| self.mode.get() == Mode::Job) else { return false };
+        self.writes.set(self.writes.get() + 1);
+        self.writes.get().is_multiple_of(every)
+    }
+
+    /// A flush took from one moment to another.
+    pub(super) fn flushed(&self, begun: Instant, ended: Instant) {
+        if ended >= self.counts {
+            self.sums.borrow_mut().flushes.record(nanos(ended.since(begun)));
+        }
+    }
+
+    /// The first trouble ends the job.
+    pub(super) fn fail(&self, trouble: Trouble) {
+        self.sums.borrow_mut().trouble.get_or_insert(trouble);
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    span.as_nanos().min(u128::from(u64::MAX)) as u64
+}

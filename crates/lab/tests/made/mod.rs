@@ -1,0 +1,34 @@
+//! Jobs from the text of a job file.
+
+use brindle_lab::job::{Job, Plan, Surroundings, parse};
+
+struct Text(String);
+
+impl Surroundings for Text {
+    fn read(&self, _: &str) -> Result<String, String> {
+        Ok(self.0.clone())
+    }
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn pagesize(&self) -> u64 {
+        4096
+    }
+    fn mb_memory(&self) -> u64 {
+        1
+    }
+    fn ncpus(&self) -> u64 {
+        1
+    }
+}
+
+/// What a job file asks for.
+pub(crate) fn plan(text: &str) -> Plan {
+    parse(&["job.fio"], false, &Text(text.to_owned())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Its jobs.
+#[allow(dead_code, reason = "not every test needs all")]
+pub(crate) fn jobs(text: &str) -> Vec<Job> {
+    plan(text).jobs
+}
