@@ -13,7 +13,7 @@ use crate::events::Event;
 use crate::intent::Intent;
 use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
-use crate::members::{Members, RoleState};
+use crate::members::{Device, Members, RoleState};
 use crate::placement::{Family, Placement, Split};
 use crate::process::Process;
 use crate::reshape::Border;
@@ -35,6 +35,13 @@ pub(crate) struct Running {
     pub(crate) process: RefCell<Option<Process>>,
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Who waits for something to do here waits for nothing any more.
+        self.core.members.changed().notify();
+    }
+}
+
 impl Array {
     /// An array whose state `ledger` keeps. With a border, what lies on one side of it is elsewhere than `geometry` says;
     /// then the array is read only.
@@ -48,7 +55,9 @@ impl Array {
     ) -> Self {
         let (can_lose, redundant) = (can_lose(&geometry, border.as_ref()), geometry.level().is_redundant());
         // The last copy of a mirror differs from no other, whatever is on record.
-        let last = geometry.level() == Level::Raid1 && members.len() - members.lost() == 1;
+        let holds =
+            |&role: &u16| !matches!(members.state(role), RoleState::Missing | RoleState::Recovering(0));
+        let last = geometry.level() == Level::Raid1 && (0..members.len()).filter(holds).count() == 1;
         let truth = Truth::of(&geometry, ledger.in_doubt().filter(|_| !last));
         let keeper = Keeper::new(io, Rc::clone(&members), can_lose, redundant, ledger, truth, config.clone());
         // Nothing is put on record for what does not change.
@@ -87,6 +96,11 @@ impl Array {
     /// If the array has no such role.
     pub fn corrected(&self, role: u16) -> u64 {
         self.0.core.members.errors(role).total()
+    }
+
+    /// Devices that wait to replace a member, in the order in which they would.
+    pub fn spares(&self) -> Vec<Device> {
+        self.0.core.keeper.ledger().spares()
     }
 
     /// Where each byte lives.

@@ -41,6 +41,16 @@ pub enum OnFull {
     Fail,
 }
 
+/// When members that are lost are rebuilt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// When somebody asks for it ([`Array::recover`](crate::Array::recover)).
+    #[default]
+    Manual,
+    /// As soon as the array has a device for that: a spare, or one of which an earlier run has rebuilt a part.
+    Automatic,
+}
+
 /// How an array is opened.
 #[derive(Clone)]
 pub struct OpenConfig {
@@ -56,6 +66,8 @@ pub struct OpenConfig {
     pub idle: Duration,
     /// What becomes of a member that has no room where it lives.
     pub on_full: OnFull,
+    /// When members that are lost are rebuilt.
+    pub recovery: Recovery,
     /// What is put on record before bytes change, beside the dirty mark.
     pub hooks: Option<MakeHooks>,
     /// Seconds since 1970, for the superblocks: the engine reads no clock.
@@ -72,6 +84,7 @@ impl OpenConfig {
             patience: Patience::default(),
             idle: Duration::from_millis(200),
             on_full: OnFull::default(),
+            recovery: Recovery::default(),
             hooks: None,
             wall_clock: Rc::new(wall_clock),
         }

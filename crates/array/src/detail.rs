@@ -45,6 +45,13 @@ pub struct DeviceDetail {
     pub failure: Option<Failed>,
 }
 
+impl DeviceDetail {
+    /// It fills a role, or did until it failed.
+    fn is_of(&self, role: u16) -> bool {
+        self.role == Some(role) && !matches!(self.state, DeviceState::LeftOut(_))
+    }
+}
+
 /// What a role's member can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleDetail {
@@ -132,7 +139,8 @@ impl Array {
         let role = |role| RoleDetail {
             device: devices
                 .iter()
-                .position(|d| d.role == Some(role) && !matches!(d.state, DeviceState::LeftOut(_))),
+                .position(|d| core.members.device(role).is_some_and(|device| device.id == d.id))
+                .or_else(|| devices.iter().position(|d| d.is_of(role))),
             state: core.members.state(role),
             place: core.members.place(role),
         };
@@ -160,19 +168,24 @@ impl Array {
     }
 
     fn device_detail(&self, device: &KnownDevice) -> DeviceDetail {
-        let (role, state) = match device.usage {
-            DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => {
-                let state = match self.0.core.members.state(role) {
+        let members = &self.0.core.members;
+        let (role, state) = match (device.usage, members.role_of(device.id)) {
+            (DeviceUse::LeftOut { role, why }, _) => (role, DeviceState::LeftOut(why)),
+            (_, Some(role)) => {
+                let state = match members.state(role) {
                     RoleState::InSync => DeviceState::InSync,
                     RoleState::Recovering(upto) => DeviceState::Recovering { upto },
                     RoleState::Failed | RoleState::Missing => DeviceState::Failed,
                 };
                 (Some(role), state)
             }
-            DeviceUse::Spare if device.failure.is_none() => (None, DeviceState::Spare),
-            DeviceUse::Spare => (None, DeviceState::Failed),
-            DeviceUse::Journal => (None, DeviceState::Journal),
-            DeviceUse::LeftOut { role, why } => (role, DeviceState::LeftOut(why)),
+            // Another has its role.
+            (DeviceUse::Active { role } | DeviceUse::Recovering { role, .. }, None) => {
+                (Some(role), DeviceState::Failed)
+            }
+            (DeviceUse::Spare, None) if device.failure.is_none() => (None, DeviceState::Spare),
+            (DeviceUse::Spare, None) => (None, DeviceState::Failed),
+            (DeviceUse::Journal, None) => (None, DeviceState::Journal),
         };
         DeviceDetail { label: device.label.clone(), id: device.id, role, state, failure: device.failure }
     }

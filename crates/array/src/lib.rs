@@ -25,6 +25,7 @@ mod patience;
 mod placement;
 mod presence;
 mod process;
+mod recovery;
 mod refusal;
 mod reshape;
 mod room;
@@ -36,7 +37,7 @@ mod watch;
 pub use array::Array;
 /// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.
 pub use brindle_volume::Volume;
-pub use config::{Access, OnFull, OpenConfig, ReadPolicy};
+pub use config::{Access, OnFull, OpenConfig, ReadPolicy, Recovery};
 pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use events::{Cause, Event, EventKind, Operation};

@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 
+use brindle_io::sync::Event;
 use brindle_io::{Instant, Io, MemberId, Place};
 
 use crate::errors::ReadErrors;
@@ -62,6 +63,8 @@ pub(crate) struct Members {
     unseated: RefCell<Vec<(MemberId, u16)>>,
     /// Members that have failed in this run.
     failures: Cell<u32>,
+    /// For those who wait for a role to change.
+    changed: Event,
 }
 
 impl Members {
@@ -86,6 +89,7 @@ impl Members {
             seconds: Cell::new(0),
             unseated: RefCell::default(),
             failures: Cell::new(0),
+            changed: Event::new(io),
         };
         members.recount();
         members
@@ -97,6 +101,12 @@ impl Members {
         self.slow.set(count(|role| role.slow.get().is_some()));
         self.held.set(count(|role| role.held.get().is_some()));
         self.seconds.set(count(|role| role.second.get().is_some()));
+        self.changed.notify();
+    }
+
+    /// Notified when the state of a role has changed, and by whoever changes what else could be done about it.
+    pub(crate) fn changed(&self) -> &Event {
+        &self.changed
     }
 
     /// Roles in all.

@@ -28,7 +28,7 @@ impl Array {
         config: &OpenConfig,
     ) -> Self {
         let members = Rc::new(Members::new(io, devices));
-        Self::over(io, geometry, None, members, ledger, config).tried_again().watched()
+        Self::over(io, geometry, None, members, ledger, config).tried_again().watched().recovered()
     }
 
     /// Opens an assembled array. `devices` are the reactor's numbers of the assembly's devices, in their order.
@@ -60,7 +60,7 @@ impl Array {
         let superblocks = Superblocks::new(io, assembly, devices, &config);
         superblocks.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
         let (members, ledger) = (Rc::new(members), Box::new(superblocks));
-        Ok(Self::over(io, geometry, border, members, ledger, &config).tried_again().watched())
+        Ok(Self::over(io, geometry, border, members, ledger, &config).tried_again().watched().recovered())
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
@@ -77,6 +77,7 @@ impl Array {
         }
         let stopped = self.0.core.keeper.stop().await;
         self.0.core.ended.set(true);
+        self.0.core.members.changed().notify();
         stopped
     }
 

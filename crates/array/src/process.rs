@@ -117,7 +117,8 @@ impl Process {
         }))
     }
 
-    pub(crate) fn kind(&self) -> ProcessKind {
+    /// What it does.
+    pub fn kind(&self) -> ProcessKind {
         self.0.kind
     }
 

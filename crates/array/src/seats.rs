@@ -47,7 +47,7 @@ impl Array {
         let members = &self.0.core.members;
         let seat = |role| members.second(role).filter(|_| members.state(role) == RoleState::InSync);
         let before = seat(role).ok_or(VolumeError::TooManyLost)?;
-        self.recover_window(role, pos, len).await?;
+        self.recover_window(&[role], pos, len).await?;
         let now = seat(role).filter(|now| now.device.id == before.device.id && now.good == pos);
         let now = now.ok_or(VolumeError::TooManyLost)?;
         let whole = pos + len >= self.0.geometry.member_size();

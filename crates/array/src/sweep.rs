@@ -2,8 +2,9 @@
 //! several at a time.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use brindle_io::{Duration, OpClass, OpError, Task};
+use brindle_io::{Duration, Instant, OpClass, OpError, Task};
 use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
 
@@ -23,7 +24,7 @@ const ALIGNMENT: u64 = 64 << 10;
 const STEPS: u64 = 16;
 /// Windows under way at the same time: members are kept busy while one is computed.
 const IN_FLIGHT: usize = 3;
-/// How far a resync has come is recorded at least this often over the whole array,
+/// How far a resync or a recovery has come is recorded at least this often over the whole array,
 const SAVES: u64 = 16;
 /// and this often in time.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
@@ -93,8 +94,8 @@ impl Array {
         }
     }
 
-    /// Compares the redundancy of the whole array, and with [`SyncMode::Repair`] makes it true; with [`SyncMode::Locate`]
-    /// as far as it is known which member is wrong. Requests go on meanwhile. Begins and ends as [`Array::resync`] does.
+    /// Compares the redundancy of the whole array, and with [`SyncMode::Repair`] makes it true. Requests go on
+    /// meanwhile. Begins and ends as [`Array::resync`] does.
     ///
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
@@ -108,7 +109,7 @@ impl Array {
     ) -> impl Future<Output = Result<SyncReport, ProcessError>> + use<F> {
         let kind = match mode {
             SyncMode::Check => ProcessKind::Check,
-            SyncMode::Repair | SyncMode::Locate => ProcessKind::Repair,
+            SyncMode::Repair => ProcessKind::Repair,
         };
         let sweep = Sweep::begin(self, kind, Work::Sync(mode), 0);
         async move {
@@ -124,9 +125,10 @@ impl Array {
 impl Array {
     /// Rebuilds a role that is missing or failed onto `device`, of which nothing is good yet. It takes every write from the
     /// call on, and requests go on meanwhile. Its bytes below the position that has been reached (in bytes of its data
-    /// area) can be read at once. In the end it is in sync, as soon as the ledger has taken it in
-    /// ([`take_in`](crate::ledger::Ledger::take_in)). Begins and ends as [`Array::resync`] does; one that did not come to
-    /// its end goes on from there if it is called again with the same role and device.
+    /// area) can be read at once. How far it came is recorded now and then, if the ledger
+    /// [can say it](crate::ledger::Ledger::recovered_to), and when the array is stopped. In the end it is in sync, as soon
+    /// as the ledger has taken it in ([`take_in`](crate::ledger::Ledger::take_in)). Begins and ends as [`Array::resync`]
+    /// does; one that did not come to its end goes on from there if it is called again with the same role and device.
     ///
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
@@ -140,42 +142,69 @@ impl Array {
         device: Device,
         progress: F,
     ) -> impl Future<Output = Result<(), ProcessError>> + use<F> {
-        let sweep = self.begin_recovery(role, device);
-        async move { recover(sweep?, role, progress).await }
+        self.recover_all(&[(role, device)], progress)
     }
 
-    fn begin_recovery(&self, role: u16, device: Device) -> Result<Sweep, ProcessError> {
-        let Running { core, placement, geometry, .. } = &*self.0;
+    /// [`Array::recover`] for several roles in one pass: each row is read once for all of them. One whose device fails
+    /// meanwhile is left out.
+    ///
+    /// # Errors
+    /// As [`Array::recover`]; a member's only if no device is left to rebuild.
+    pub fn recover_all<F: FnMut(Progress)>(
+        &self,
+        devices: &[(u16, Device)],
+        progress: F,
+    ) -> impl Future<Output = Result<(), ProcessError>> + use<F> {
+        let sweep = self.begin_recovery(devices);
+        async move {
+            let (sweep, roles) = sweep?;
+            recover(sweep, &roles, progress).await
+        }
+    }
+
+    fn begin_recovery(&self, devices: &[(u16, Device)]) -> Result<(Sweep, Rc<[u16]>), ProcessError> {
+        let Running { core, placement, .. } = &*self.0;
         if let Family::Stripes(_) = placement.one()? {
             return Err(VolumeError::TooManyLost.into());
         }
-        let end = device.data_offset + geometry.member_size();
-        let fits = core.io.member_info(device.id).is_some_and(|info| info.size >= end);
-        let state = (role < core.members.len()).then(|| core.members.state(role));
-        let from = match state {
-            Some(RoleState::Missing | RoleState::Failed) if fits => None,
-            Some(RoleState::Recovering(upto)) if core.members.device(role) == Some(device) => Some(upto),
-            _ => return Err(VolumeError::OutOfRange.into()),
-        };
-        let sweep = Sweep::begin(self, ProcessKind::Recovery, Work::Recover(role), from.unwrap_or(0))?;
-        if from.is_none() {
-            core.members.set_device(role, device, RoleState::Recovering(0));
-            placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
+        let mut from = u64::MAX;
+        for &(role, device) in devices {
+            from = from.min(self.recovered_before(role, device).ok_or(VolumeError::OutOfRange)?);
         }
-        Ok(sweep)
+        let roles: Rc<[u16]> = devices.iter().map(|&(role, _)| role).collect();
+        let sweep = Sweep::begin(self, ProcessKind::Recovery, Work::Recover(Rc::clone(&roles)), from)?;
+        for &(role, device) in devices {
+            if !matches!(core.members.state(role), RoleState::Recovering(_)) {
+                core.members.set_device(role, device, RoleState::Recovering(0));
+                placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
+            }
+        }
+        Ok((sweep, roles))
     }
 
-    /// Rebuilds `len` bytes at `pos` of the data area of a role that is recovering.
+    /// How far a device holds what it should, if it can be rebuilt in a role.
+    pub(crate) fn recovered_before(&self, role: u16, device: Device) -> Option<u64> {
+        let Running { core, geometry, .. } = &*self.0;
+        let end = device.data_offset + geometry.member_size();
+        let fits = core.io.member_info(device.id).is_some_and(|info| info.size >= end);
+        match (role < core.members.len()).then(|| core.members.state(role))? {
+            RoleState::Missing | RoleState::Failed if fits => Some(0),
+            RoleState::Recovering(upto) if core.members.device(role) == Some(device) => Some(upto),
+            _ => None,
+        }
+    }
+
+    /// Rebuilds `len` bytes at `pos` of the data areas of roles that are recovering.
     pub(crate) async fn recover_window(
         &self,
-        role: u16,
+        roles: &[u16],
         pos: u64,
         len: u64,
     ) -> Result<SyncReport, VolumeError> {
         match self.0.placement.one()? {
             Family::Stripes(_) => return Err(VolumeError::TooManyLost),
-            Family::Mirror(mirror) => mirror.recover(role, pos, len).await?,
-            Family::Parity(parity) => parity.recover(role, pos, len).await?,
+            Family::Mirror(mirror) => mirror.recover(roles, pos, len).await?,
+            Family::Parity(parity) => parity.recover(roles, pos, len).await?,
         }
         Ok(SyncReport::default())
     }
@@ -184,36 +213,82 @@ impl Array {
 /// A recovery, from where it begins to its end.
 async fn recover(
     mut sweep: Sweep,
-    role: u16,
+    roles: &[u16],
     mut progress: impl FnMut(Progress),
 ) -> Result<(), ProcessError> {
     let array = sweep.array.clone();
-    let (members, keeper) = (&array.0.core.members, &array.0.core.keeper);
+    let (core, keeper) = (&array.0.core, &array.0.core.keeper);
     let Progress { position: from, total, .. } = sweep.process.progress();
-    keeper.note_member(role, EventKind::RecoveryBegun, None, Some(from..total));
-    while let Some(position) = sweep.advance().await? {
-        // Not one that has failed meanwhile: the next window tells.
-        // No request must see both sides of the border's move.
-        let _quiet = array.0.placement.quiet().await;
-        if let RoleState::Recovering(_) = members.state(role) {
-            members.set_state(role, RoleState::Recovering(position));
-        }
-        progress(sweep.process.progress());
+    for &role in roles {
+        keeper.recovery_begins(role).await?;
+        keeper.note_member(role, EventKind::RecoveryBegun, None, Some(from..total));
     }
-    let quiet = array.0.placement.quiet().await;
-    keeper.rebuilt(role).await?;
-    drop(quiet);
-    keeper.note_member(role, EventKind::RecoveryEnded, None, None);
+    let mut saved = Saved { position: from, at: core.io.now() };
+    let ended = loop {
+        let position = match sweep.advance().await {
+            Ok(Some(position)) => position,
+            Ok(None) => break Ok(()),
+            Err(ProcessError::Interrupted) => break Err(ProcessError::Interrupted),
+            Err(error) => return Err(error),
+        };
+        array.recovered_to(roles, position).await;
+        progress(sweep.process.progress());
+        if saved.is_due(position, total, core.io.now()) {
+            keeper.save_recovery().await?;
+        }
+    };
+    if ended.is_err() {
+        keeper.save_recovery().await?;
+        return ended;
+    }
+    for &role in roles.iter().filter(|&&role| core.members.writable(role).is_some()) {
+        let quiet = array.0.placement.quiet().await;
+        keeper.rebuilt(role).await?;
+        drop(quiet);
+        keeper.note_member(role, EventKind::RecoveryEnded, None, None);
+    }
     Ok(())
 }
 
+impl Array {
+    /// Members that are being rebuilt hold what they should below a position.
+    async fn recovered_to(&self, roles: &[u16], position: u64) {
+        // No request must see both sides of the border's move.
+        let _quiet = self.0.placement.quiet().await;
+        let members = &self.0.core.members;
+        for &role in roles {
+            // Not one that has failed meanwhile: the next window tells.
+            if let RoleState::Recovering(upto) = members.state(role) {
+                members.set_state(role, RoleState::Recovering(upto.max(position)));
+            }
+        }
+    }
+}
+
+/// How far a process had come when that was recorded last.
+struct Saved {
+    position: u64,
+    at: Instant,
+}
+
+impl Saved {
+    /// Whether it is to be recorded again, which then counts as done.
+    fn is_due(&mut self, position: u64, total: u64, now: Instant) -> bool {
+        let due = position - self.position >= total / SAVES || now.since(self.at) >= SAVE_EVERY;
+        if due {
+            *self = Self { position, at: now };
+        }
+        due
+    }
+}
+
 /// What is done with each window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
     /// Redundancy is compared, or made true.
     Sync(SyncMode),
-    /// The member of a role is rebuilt.
-    Recover(u16),
+    /// The members of roles are rebuilt.
+    Recover(Rc<[u16]>),
 }
 
 /// A resync, from where it begins to its end.
@@ -226,7 +301,7 @@ async fn resync(mut sweep: Sweep, mut progress: impl FnMut(Progress)) -> Result<
     };
     let Progress { position: from, total, .. } = sweep.process.progress();
     keeper.note(Note { range: Some(from..total), ..Note::array(EventKind::ResyncBegun) });
-    let mut saved = (from, core.io.now());
+    let mut saved = Saved { position: from, at: core.io.now() };
     let ended = loop {
         let position = match sweep.advance().await {
             Ok(Some(position)) => position,
@@ -239,9 +314,7 @@ async fn resync(mut sweep: Sweep, mut progress: impl FnMut(Progress)) -> Result<
         if parity.is_some_and(|parity| sweep.report.unverified > 0 && core.members.lost() >= parity) {
             break Ok(());
         }
-        let now = core.io.now();
-        if position - saved.0 >= total / SAVES || now.since(saved.1) >= SAVE_EVERY {
-            saved = (position, now);
+        if saved.is_due(position, total, core.io.now()) {
             keeper.save_position().await?;
         }
     };
@@ -261,9 +334,9 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
     let mut tries = 0;
     loop {
         let syncing = array.0.core.keeper.sync_begins()?;
-        let report = match work {
-            Work::Sync(mode) => array.sync_window(pos, len, mode).await,
-            Work::Recover(role) => array.recover_window(role, pos, len).await,
+        let report = match &work {
+            Work::Sync(mode) => array.sync_window(pos, len, *mode).await,
+            Work::Recover(roles) => array.recover_window(roles, pos, len).await,
         };
         let silent = matches!(report, Err(VolumeError::Member { error: OpError::TimedOut, .. }));
         tries += 1;
@@ -289,6 +362,8 @@ struct Sweep {
 impl Drop for Sweep {
     fn drop(&mut self) {
         self.array.0.process.take();
+        // Another may begin.
+        self.array.0.core.members.changed().notify();
     }
 }
 
@@ -353,7 +428,7 @@ impl Sweep {
             if !self.process.may_begin(len) {
                 return;
             }
-            let (array, work) = (self.array.clone(), self.work);
+            let (array, work) = (self.array.clone(), self.work.clone());
             // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
             let task = self.array.0.core.io.spawn_as(OpClass::Repair, sweep_window(array, pos, len, work));
             self.next += len;

@@ -138,9 +138,11 @@ impl Host {
         Ok(found)
     }
 
-    /// Opens what another world has found, with the access that each array is to have. Nothing is assembled again.
+    /// Opens what another world has found, to be served, with the access that each array is to have. Nothing is assembled
+    /// again.
     pub(crate) fn claim(look: &World, wanted: Vec<Wanted>, opening: Opening) -> Result<Self, Failure> {
         let mut world = World::new(opening)?;
+        world.recover_by_itself();
         world.share_memory(wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum());
         let mut claimed = Vec::with_capacity(wanted.len());
         for Wanted { name, found: Found { assembly, set }, access } in wanted {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, assemble};
-use brindle_array::{Array, OpenConfig};
+use brindle_array::{Array, OpenConfig, Recovery};
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::uring::Uring;
 use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
@@ -69,6 +69,8 @@ pub(crate) struct World {
     pub(crate) locks: Arc<Locks>,
     /// Arrays in all, which share the memory for parity and reconstruction.
     arrays: u64,
+    /// When members that are lost are rebuilt.
+    recovery: Recovery,
     ended: Cell<bool>,
 }
 
@@ -85,6 +87,7 @@ impl World {
             devices: Vec::new(),
             locks: Arc::default(),
             arrays: 1,
+            recovery: Recovery::Manual,
             ended: Cell::new(false),
         })
     }
@@ -126,6 +129,11 @@ impl World {
         self.opening.access = access;
     }
 
+    /// Arrays that are started from now on rebuild by themselves what they lack.
+    pub(crate) fn recover_by_itself(&mut self) {
+        self.recovery = Recovery::Automatic;
+    }
+
     /// So many arrays share the memory for parity and reconstruction.
     pub(crate) fn share_memory(&mut self, arrays: u64) {
         self.arrays = arrays;
@@ -150,6 +158,7 @@ impl World {
                 OnFull::Fail => brindle_array::OnFull::Fail,
             },
             patience: patience(tuning.patience),
+            recovery: self.recovery,
             wall_clock: Rc::new(seconds_since_1970),
             ..OpenConfig::new(access, seconds_since_1970)
         }

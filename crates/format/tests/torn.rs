@@ -28,8 +28,12 @@ fn member(version: Version, members: u32) -> Superblock {
     for (n, role) in sb.roles.iter_mut().enumerate().take(members as usize) {
         *role = DeviceRole::Active(n as u16);
     }
-    // As read from a disk.
-    Superblock::parse(version, &encoded(&sb), DEVICE).unwrap()
+    read_back(&sb)
+}
+
+/// As read from a disk.
+fn read_back(sb: &Superblock) -> Superblock {
+    Superblock::parse(sb.version, &encoded(sb), DEVICE).unwrap()
 }
 
 fn encoded(sb: &Superblock) -> [u8; SUPERBLOCK_BYTES] {
@@ -60,7 +64,9 @@ fn every_mixture_of_sectors_of_two_states_is_told() {
     for (before, number) in wide() {
         let failed = next(&before, number, DeviceRole::Faulty);
         let back = next(&failed, number, DeviceRole::Active(number as u16));
-        for (old, new) in [(&before, &failed), (&failed, &back)] {
+        let spare = read_back(&next(&before, number, DeviceRole::Spare));
+        let taken = next(&spare, number, DeviceRole::Active(number as u16));
+        for (old, new) in [(&before, &failed), (&failed, &back), (&spare, &taken)] {
             let (old_bytes, new_bytes) = (encoded(old), encoded(new));
             let mut torn = 0;
             for mixture in 0..1u32 << SECTORS {
@@ -85,6 +91,24 @@ fn every_mixture_of_sectors_of_two_states_is_told() {
                 torn, 128,
                 "half of the mixtures have the first sector of one and the role of the other"
             );
+        }
+    }
+}
+
+#[test]
+fn a_table_that_a_spare_was_just_added_to_is_told() {
+    for endian in [Endian::Little, Endian::Big] {
+        let before = member(Version::V0_90(endian), 19);
+        let mut after = next(&before, 0, DeviceRole::Active(0));
+        after.roles.push(DeviceRole::Spare);
+        assert_eq!(read_back(&after).roles.len(), 20);
+        for (old, new) in [(&before, &after), (&after, &before)] {
+            let mut bytes = encoded(old);
+            bytes[..512].copy_from_slice(&encoded(new)[..512]);
+            assert!(Superblock::parse(old.version, &bytes, DEVICE).is_err());
+            let read = Superblock::parse_torn(old.version, &bytes, DEVICE).unwrap();
+            assert_eq!((read.events, read.roles.len()), (new.events, old.roles.len()));
+            assert!(read.bytes()[..] == encoded(new));
         }
     }
 }

@@ -120,13 +120,16 @@ pub struct Shape {
     pub table: usize,
     /// Redundancy is true from the start.
     pub in_sync: bool,
+    /// Devices that wait, after the members.
+    pub spares: usize,
 }
 
 impl Shape {
     /// Chunks of 4 KiB, metadata 1.2.
     pub fn new(level: Level, members: usize) -> Self {
         let (layout, chunk, rows) = (None, 4096, 16);
-        Self { level, layout, members, chunk, rows, version: Version::V1_2, table: 0, in_sync: true }
+        let (version, table, in_sync, spares) = (Version::V1_2, 0, true, 0);
+        Self { level, layout, members, chunk, rows, version, table, in_sync, spares }
     }
 
     /// Another layout, by its name.
@@ -154,7 +157,9 @@ impl Shape {
         spec.size = self.level.is_redundant().then_some(self.chunk * self.rows);
         spec.data_offset = first.then_some(DATA_OFFSET);
         spec.assume_clean = self.in_sync;
-        spec.roles = (0..self.members).map(|n| Some(new_member(n, self.device_bytes()))).collect();
+        let device = |n| new_member(n, self.device_bytes());
+        spec.roles = (0..self.members).map(|n| Some(device(n))).collect();
+        spec.spares = (self.members..self.members + self.spares).map(device).collect();
         spec
     }
 
@@ -184,7 +189,8 @@ impl Shape {
             let members = sb.roles[..self.members].to_vec();
             sb.roles = vec![DeviceRole::Spare; first];
             sb.roles.extend(members);
-            sb.device_number += first as u32;
+            // Spares stay where they are, in front.
+            sb.device_number += if (sb.device_number as usize) < self.members { first as u32 } else { 0 };
         }
         sbs.iter().map(|sb| (sb.super_offset, encoded(sb))).collect()
     }
@@ -201,6 +207,11 @@ impl core::fmt::Display for Shape {
         }
         if self.table > 0 {
             write!(f, ", table of {}", self.table)?;
+        }
+        match self.spares {
+            0 => {}
+            1 => f.write_str(", a spare")?,
+            spares => write!(f, ", {spares} spares")?,
         }
         Ok(())
     }

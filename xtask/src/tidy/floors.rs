@@ -30,7 +30,7 @@ const ARRAY: &[&[&str]] = &[
     &["placement"],
     &["array"],
     &["journal", "room", "seats", "sweep", "watch"],
-    &["detail"],
+    &["detail", "recovery"],
     &["open"],
 ];
 

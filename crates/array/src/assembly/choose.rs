@@ -136,7 +136,7 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     let claim = claimed(own);
     let left_out = |why| DeviceUse::LeftOut { role: claim, why };
     match own.role() {
-        DeviceRole::Spare => return DeviceUse::Spare,
+        DeviceRole::Spare => return spare(own, newest),
         DeviceRole::Faulty => return left_out(LeftOut::Faulty),
         DeviceRole::Active(_) | DeviceRole::Journal => {}
     }
@@ -154,6 +154,15 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
         DeviceRole::Spare if own.role() == DeviceRole::Journal => DeviceUse::Journal,
         DeviceRole::Faulty | DeviceRole::Spare => left_out(LeftOut::Faulty),
     }
+}
+
+/// A device that calls itself a spare is one, but where another has been given its number since. One that was given a role in
+/// an update which has not reached it holds nothing of that.
+fn spare(own: &Superblock, newest: &Superblock) -> DeviceUse {
+    let is_another = matches!(newest.role_of(own.device_number), DeviceRole::Active(_))
+        && own.events.saturating_add(1) < newest.events;
+    let why = LeftOut::Stale { events: own.events };
+    if is_another { DeviceUse::LeftOut { role: None, why } } else { DeviceUse::Spare }
 }
 
 /// A device that fills its role, as far as it has been recovered.
@@ -276,18 +285,28 @@ pub(super) fn yields(device: &Picked<'_>, winner: &Picked<'_>, role: u16) -> Res
     Err(AssemblyError::DuplicateRole { labels, role })
 }
 
-/// A spare given twice would be used twice.
-fn same_spare(picked: &[Picked<'_>], chosen: &Chosen<'_>) -> Result<(), AssemblyError> {
-    let mut spares: Vec<&Picked<'_>> = picked
-        .iter()
-        .zip(&chosen.usage)
-        .filter_map(|(device, usage)| (*usage == DeviceUse::Spare).then_some(device))
-        .collect();
-    spares.sort_by_key(|device| device.superblock.device_number);
+/// A spare given twice would be used twice. One that has left the array, and whose number another has now, is no spare.
+fn same_spare(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), AssemblyError> {
+    let number = |at: usize| picked[at].superblock.device_number;
+    let events = |at: usize| picked[at].superblock.events;
+    for at in (0..picked.len()).filter(|&at| chosen.usage[at] == DeviceUse::Spare).collect::<Vec<_>>() {
+        let newer = |other: usize| {
+            let in_use =
+                matches!(chosen.usage[other], DeviceUse::Spare) || filled(&chosen.usage[other]).is_some();
+            other != at && in_use && number(other) == number(at) && events(other) > events(at)
+        };
+        if (0..picked.len()).any(newer) {
+            chosen.usage[at] = DeviceUse::LeftOut { role: None, why: LeftOut::Stale { events: events(at) } };
+        }
+    }
+    let mut spares: Vec<usize> =
+        (0..picked.len()).filter(|&at| chosen.usage[at] == DeviceUse::Spare).collect();
+    spares.sort_by_key(|&at| number(at));
     for twins in spares.windows(2) {
-        let number = twins[0].superblock.device_number;
-        if twins[1].superblock.device_number == number {
-            return Err(AssemblyError::SameDevice { labels: pair(twins[0], twins[1]), number });
+        let (one, other) = (twins[0], twins[1]);
+        if number(one) == number(other) {
+            let labels = pair(&picked[one], &picked[other]);
+            return Err(AssemblyError::SameDevice { labels, number: number(one) });
         }
     }
     Ok(())

@@ -159,7 +159,11 @@ impl Assembly {
 
     /// Where redundancy may be untrue, if anywhere: the last copy of a mirror differs from no other, whatever is recorded.
     pub fn in_doubt(&self) -> Option<u64> {
-        let last = self.level() == Level::Raid1 && self.roles.len() - self.degraded().len() == 1;
+        let holds = |at: &&usize| {
+            let usage = self.devices.get(**at).map(|device| device.usage);
+            !matches!(usage, None | Some(DeviceUse::Recovering { upto: 0, .. }))
+        };
+        let last = self.level() == Level::Raid1 && self.roles.iter().flatten().filter(holds).count() == 1;
         self.resync_offset.filter(|_| !last)
     }
 

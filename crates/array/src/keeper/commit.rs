@@ -8,7 +8,6 @@ use super::{Closed, Keeper, StateChange};
 use crate::config::OnFull;
 use crate::events::{Cause, EventKind, Note, Operation};
 use crate::ledger::State;
-use crate::members::RoleState;
 
 /// How long to wait before a record that found no room is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -117,7 +116,8 @@ impl Keeper {
     /// False if there was nothing to mark, or somebody writes. Whoever calls has the turn.
     pub(super) async fn mark_clean(&self) -> Result<bool, VolumeError> {
         let state = self.state.get();
-        let nothing_new = !state.dirty && state.resync_offset == self.resync_offset();
+        let nothing_new =
+            !state.dirty && state.resync_offset == self.resync_offset() && self.reached().is_empty();
         if self.writes.get() != 0 || nothing_new || self.closed.get() == Closed::Broken {
             return Ok(false);
         }
@@ -157,6 +157,7 @@ impl Keeper {
         let _changing = Changing::begin(&self.changing, StateChange::Clean);
         let quiet = || self.writes.get() == 0 && !self.ready.get();
         debug_assert!(quiet(), "the array is called clean while somebody writes");
+        let reached = self.reached();
         self.flush().await?;
         if !self.ledger.is_settled() {
             // Who failed the flush is recorded in a step of its own: an update may tell of one failure of several, or be
@@ -164,6 +165,7 @@ impl Keeper {
             self.commit().await?;
         }
         debug_assert!(quiet(), "somebody wrote after the flush");
+        self.note_reached(&reached);
         let before = self.state.replace(State { dirty: false, resync_offset: position });
         let recorded = self.commit().await;
         if recorded.is_err() {
@@ -173,30 +175,12 @@ impl Keeper {
         recorded
     }
 
-    /// Puts a member that was rebuilt on record, and counts on it from then on. Whoever calls has the turn.
-    pub(super) async fn take_in(&self, role: u16) -> Result<(), VolumeError> {
-        let recovering = || matches!(self.members.state(role), RoleState::Recovering(_));
-        // What it was given must be as stable as what it is taken for.
-        self.flush().await?;
-        let device = self.members.device(role).filter(|_| recovering());
-        let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
-        let Some(device) = device else { return Err(gone) };
-        if self.ledger.take_in(role, device.id) {
-            self.commit().await?;
-            if !recovering() {
-                return Err(gone);
-            }
-            self.members.set_state(role, RoleState::InSync);
-        }
-        Ok(())
-    }
-
     /// Makes stable what every member in use was given. Those that could not are out of use from the moment on at which
     /// that is known, however long the others take, since they may have lost bytes. Whoever calls has the turn.
     ///
     /// # Errors
     /// If the array can't do without one of them, or another flush failed so that was under way.
-    async fn flush(&self) -> Result<(), VolumeError> {
+    pub(super) async fn flush(&self) -> Result<(), VolumeError> {
         let flight = self.flushes.begin();
         let mut pending = self.send_flushes();
         let mut lost = Ok(());

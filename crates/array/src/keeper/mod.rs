@@ -4,6 +4,7 @@
 mod change;
 mod commit;
 mod flushes;
+mod recovery;
 mod room;
 mod truth;
 mod turn;
@@ -402,14 +403,6 @@ impl Keeper {
             }
         })
         .await
-    }
-
-    /// All of a recovering member has been rebuilt: it is in sync once it is on record, if the ledger can say so.
-    ///
-    /// # Errors
-    /// If that could not be recorded; [`VolumeError::Member`] if it has failed meanwhile.
-    pub(crate) async fn rebuilt(&self, role: u16) -> Result<(), VolumeError> {
-        self.change(async move |keeper| keeper.take_in(role).await).await
     }
 
     /// Where redundancy stops being known true.

@@ -14,6 +14,7 @@ use brindle_io::{MemberId, OpError};
 
 use crate::assembly::{DeviceUse, Limitation};
 use crate::events::Cause;
+use crate::members::Device;
 
 pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
@@ -119,17 +120,21 @@ pub type OnLoss = Rc<dyn Fn(MemberId, Cause)>;
 ///    was [settled](Ledger::is_settled).
 /// 5. A member that refuses a record is lost; if the array can't do without it, the array is broken and nothing more is
 ///    recorded.
+/// 6. A device [begins](Ledger::begin_recovery) to be rebuilt when all else is settled. What it is said to
+///    [hold](Ledger::recovered_to), and that it has been [taken in](Ledger::take_in), is said after a flush of it that began
+///    when it held that, and nothing relies on it before it is recorded.
 ///
 /// A ledger promises:
 ///
-/// 6. A recording that ends without refusals is on stable storage. Whoever opens the array from any set of devices that the
+/// 7. A recording that ends without refusals is on stable storage. Whoever opens the array from any set of devices that the
 ///    array can do with finds it, or a later one.
-/// 7. While a recording is under way, and when the power goes in it, they find what was on record before or what was to be.
+/// 8. While a recording is under way, and when the power goes in it, they find what was on record before or what was to be.
 ///    Once something has been found, it must not be lost again with the device on which it was found: such devices
 ///    as have it not [lag](Ledger::laggards).
-/// 8. A device that was lost is not written to again, also not by a recording under way that has not reached it yet.
-/// 9. Once a record that calls a device lost is settled, whoever opens the array with that device among others does not take
-///    it for a member, whatever its own record says.
+/// 9. A device that was lost is not written to again, also not by a recording under way that has not reached it yet.
+/// 10. Once a record that calls a device lost is settled, whoever opens the array with that device among others does not take
+///     it for a member, whatever its own record says.
+/// 11. A device that is being rebuilt is never found to hold more than the keeper has said, nor in sync before it is taken in.
 ///
 /// The keeper asserts what it can see of this; a ledger asserts its own rules at each change.
 pub trait Ledger {
@@ -148,6 +153,30 @@ pub trait Ledger {
     /// A device is out of use from now on. The next record says so, on the others. A device that is not known, or lost
     /// already, changes nothing.
     fn lose(&self, device: MemberId, failed: Failed);
+
+    /// Devices that wait to replace a member, in the order in which they would: nobody relies on what they hold.
+    fn spares(&self) -> Vec<Device> {
+        Vec::new()
+    }
+
+    /// A device that was not in use is about to be rebuilt in a role, and holds nothing of it yet: the next record says so, if
+    /// the ledger can say that of such a device. If not, the recovery begins anew in the next run.
+    fn begin_recovery(&self, role: u16, device: MemberId) {
+        let _ = (role, device);
+    }
+
+    /// Bytes of the data area, from its start, that a device which is being rebuilt holds by what is to be recorded; `None` if
+    /// it is none on record.
+    fn held(&self, device: MemberId) -> Option<u64> {
+        let _ = device;
+        None
+    }
+
+    /// A device that is being rebuilt holds so many bytes of what it should, from the start of its data area: the next record
+    /// says so. It changes nothing where the ledger can't say that.
+    fn recovered_to(&self, device: MemberId, upto: u64) {
+        let _ = (device, upto);
+    }
 
     /// A device that was not in use has been rebuilt, and fills a role from now on: the next record says so. False if this
     /// ledger can't say that; then it is not counted on for redundancy in this run, and no member in the next.

@@ -24,6 +24,7 @@ mod pace;
 mod patience;
 mod presence;
 mod process;
+mod recovery;
 mod reshape;
 mod resync;
 mod retried;

@@ -3,7 +3,8 @@
 //! A drive writes a sector whole or not at all. A superblock of 0.90, and one of 1.x with more than 128 devices, has
 //! several sectors, of which a cut leaves each old or new. The first one holds the checksum and all that changes with
 //! every update; the others hold entries of the table of roles. Brindle changes one of those at a time, so that the
-//! first sector, old or new, is always that of a table which differs from the one that is there in one role at most.
+//! first sector, old or new, is always that of a table which differs from the one that is there in one role at most, or,
+//! in 0.90, by a spare that was added.
 
 use std::collections::BTreeSet;
 
@@ -28,16 +29,33 @@ impl Superblock {
         let first = bytes.get(..SECTOR as usize)?;
         let beyond = if version.is_v1() { IN_FIRST_SECTOR } else { 0 };
         let mut tried = found.clone();
-        let mut explains = |(number, role): (usize, DeviceRole)| {
-            let entry = tried.roles.get_mut(number)?;
-            let was = core::mem::replace(entry, role);
+        let is_first = |tried: &Self| {
             let mut block = [0; SUPERBLOCK_BYTES];
             let encoded = tried.encode(&mut block).is_ok();
-            *tried.roles.get_mut(number)? = was;
             (encoded && block.get(..first.len()) == Some(first)).then_some(block)
         };
-        let whole = found.other_roles(beyond).take(MOST_TRIES).find_map(&mut explains)?;
+        let mut explains = |(number, role): (usize, DeviceRole)| {
+            let was = core::mem::replace(tried.roles.get_mut(number)?, role);
+            let block = is_first(&tried);
+            *tried.roles.get_mut(number)? = was;
+            block
+        };
+        let whole = found.other_roles(beyond).take(MOST_TRIES).find_map(&mut explains);
+        let whole = whole.or_else(|| found.other_tables().iter().find_map(is_first))?;
         Some(Self { raw: Kept(Box::new(whole)), ..found })
+    }
+
+    /// 0.90 with a spare more, or without the last one: its table ends with the last device that it mentions.
+    fn other_tables(&self) -> Vec<Self> {
+        if self.version.is_v1() {
+            return Vec::new();
+        }
+        let with = |roles: Vec<DeviceRole>| Self { roles, ..self.clone() };
+        let mut more = self.roles.clone();
+        more.push(DeviceRole::Spare);
+        let last = self.roles.split_last().filter(|(last, _)| **last == DeviceRole::Spare);
+        let fewer = last.map(|(_, others)| others.to_vec());
+        Some(more).into_iter().chain(fewer).map(with).collect()
     }
 
     /// What a superblock whose checksum is wrong says of the array and the event count that it belongs to. Nothing proves
@@ -66,24 +84,33 @@ impl Superblock {
     }
 
     /// What the roles of the other devices, from the entry `beyond` of the table on, may have been or be about to be:
-    /// faulty, or one that nobody fills, likely ones first.
+    /// faulty, spare, or one that nobody fills, likely ones first. None becomes spare from faulty or the other way: the
+    /// checksum would not tell that from rot.
     fn other_roles(&self, beyond: usize) -> impl Iterator<Item = (usize, DeviceRole)> {
         let others = || {
             let all = self.roles.iter().enumerate().skip(beyond);
             all.filter(|(number, _)| u32::try_from(*number) != Ok(self.device_number))
         };
+        let which = move |wanted: fn(DeviceRole) -> bool| {
+            others().filter(move |(_, role)| wanted(**role)).map(|(number, _)| number)
+        };
         let held: BTreeSet<u16> = self.roles.iter().filter_map(|role| role.active()).collect();
         let all = u16::try_from(self.all_raid_disks()).unwrap_or(u16::MAX);
         let vacant: Vec<u16> = (0..all).filter(|role| !held.contains(role)).collect();
-        let failed = others().filter(|(_, role)| role.active().is_some());
-        let faulty = || others().filter(|(_, role)| **role == DeviceRole::Faulty).map(|(number, _)| number);
+        let faulty = move || which(|role| role == DeviceRole::Faulty);
+        let spare = move || which(|role| role == DeviceRole::Spare);
+        let member = move || which(|role| role.active().is_some());
         let usual = faulty().filter_map(|number| Some((number, u16::try_from(number).ok()?)));
-        let moved =
-            faulty().flat_map(move |number| vacant.clone().into_iter().map(move |role| (number, role)));
-        let came = usual.filter(move |(_, role)| *role < all && !held.contains(role)).chain(moved);
-        failed
-            .map(|(number, _)| (number, DeviceRole::Faulty))
+        let came = usual.filter(move |(_, role)| *role < all && !held.contains(role));
+        let moved = faulty().chain(spare()).flat_map(move |number| {
+            vacant.clone().into_iter().map(move |role| (number, DeviceRole::Active(role)))
+        });
+        let to = |role| move |number| (number, role);
+        member()
+            .map(to(DeviceRole::Faulty))
             .chain(came.map(|(number, role)| (number, DeviceRole::Active(role))))
+            .chain(moved)
+            .chain(member().map(to(DeviceRole::Spare)))
     }
 
     /// The bytes that this was parsed from; zeroes in a new one. Of a torn one, those of the superblock that its first

@@ -373,8 +373,10 @@ fn set_state<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
 fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     let reshaping = raw.minor_version.get() >= MINOR_RESHAPE;
     let mut changed = new;
+    let mentioned = roles(raw).len();
     for ((number, disk), wanted) in (0u32..).zip(&mut raw.disks).zip(&sb.roles) {
-        if new || role(disk, reshaping) != *wanted {
+        // A spare that the table does not mention reads as one that it does.
+        if new || number as usize >= mentioned || role(disk, reshaping) != *wanted {
             changed = true;
             describe(disk, number, *wanted);
         }

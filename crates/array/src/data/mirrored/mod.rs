@@ -6,7 +6,6 @@ mod pace;
 mod read;
 mod scrub;
 mod split;
-mod vote;
 mod window;
 mod write;
 

@@ -8,7 +8,6 @@ mod bad;
 mod batch;
 mod commit;
 mod full;
-mod locate;
 mod mend;
 mod plan;
 mod read;

@@ -8,7 +8,6 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::bad::Bad;
-use super::locate::locate;
 use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, RowWindow};
@@ -18,6 +17,7 @@ use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
 use crate::hooks::Change;
+use crate::intent::Upkeep;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
@@ -69,7 +69,7 @@ impl Parity {
                 settled => settled?,
             }
         }
-        if mode != SyncMode::Check {
+        if mode == SyncMode::Repair {
             let note = |&row: &u64| self.note_true(&RowWindow::of_row(row, window.cols.clone()), false);
             whole.iter().for_each(note);
         }
@@ -165,8 +165,8 @@ impl Parity {
         Ok(left)
     }
 
-    /// Counts what disagrees; gives the writes that make it true as `mode` has it, and adds the rows that are true then to
-    /// `whole`.
+    /// Counts what disagrees; gives the writes that make it true, none if it is only to be counted, and adds the rows
+    /// that are true then to `whole`.
     fn compare(
         &self,
         window: &RowWindow,
@@ -185,13 +185,12 @@ impl Parity {
                 report.unverified += window.width();
                 continue;
             }
+            whole.push(row);
             let p = Some(roles.p()).filter(|&role| there(role));
             let q = roles.q().filter(|&role| there(role));
             let mut blocks = planes.blocks(&mut bytes, row);
             let into = (p.map(|_| computed.0), q.map(|_| computed.1));
             generate_into(self.kernel, &roles, &mut blocks, into);
-            let judged = p.is_some() && q.is_some() && self.is_true(row, &window.cols);
-            let mut left = 0;
             for at in (0..window.width()).step_by(PAGE as usize) {
                 let page = at as usize..(at + PAGE).min(window.width()) as usize;
                 let differs = |role: Option<u16>, computed: u16| {
@@ -203,55 +202,35 @@ impl Parity {
                     (differs(p, computed.0), computed.0, MismatchKind::P),
                     (differs(q, computed.1), computed.1, MismatchKind::Q),
                 ];
-                if bad.iter().all(|(role, ..)| role.is_none()) {
-                    continue;
-                }
                 let sectors = page.len().div_ceil(512) as u64;
-                report.mismatch_sectors += sectors;
-                let offset = window.offset(&self.map, row);
-                let (wrong, unlocated) = if judged {
-                    locate(&roles, &blocks, computed, page.clone())
-                } else {
-                    (Vec::new(), sectors)
-                };
-                left += unlocated;
-                for wrong in wrong {
-                    let (role, kind) = (wrong.role, wrong.kind);
-                    let (offset, len) = (offset + wrong.bytes.start as u64, wrong.bytes.len() as u64);
-                    report.note(Mismatch { role, offset, len, kind, located: true });
-                    if let (SyncMode::Locate, Some(device)) = (mode, self.core.members.writable(role)) {
-                        let plane = wrong.mend(&roles, &mut blocks, computed);
-                        group.write(device, offset, &planes.block(plane, row).slice(wrong.bytes), false);
-                    }
-                }
+                report.mismatch_sectors += sectors * u64::from(bad.iter().any(|(role, ..)| role.is_some()));
                 for (role, computed, kind) in bad {
                     let Some(role) = role else { continue };
-                    let offset = offset + at;
-                    if unlocated > 0 {
-                        report.note(Mismatch { role, offset, len: page.len() as u64, kind, located: false });
-                    }
+                    let offset = window.offset(&self.map, row) + at;
+                    report.note(Mismatch { role, offset, kind });
                     if let (SyncMode::Repair, Some(device)) = (mode, self.core.members.writable(role)) {
                         let good = planes.block(computed, row).slice(page.clone());
                         group.write(device, offset, &good, false);
                     }
                 }
             }
-            report.unlocated += left;
-            if left == 0 || mode == SyncMode::Repair {
-                whole.push(row);
-            }
         }
         group
     }
 
-    pub(crate) async fn recover(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
+    /// Rebuilds a range of the members of some roles, each row with one look at the others.
+    pub(crate) async fn recover(&self, roles: &[u16], pos: u64, len: u64) -> Result<(), VolumeError> {
         let chunk = self.map.chunk();
         let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            match self.load(&window, 0, |_, wanted| wanted == role, &Bad::default()).await {
-                Ok(planes) => self.write_plane(&window, &planes, role).await?,
-                Err(LoadError::Members(_)) => self.recover_steps(&window, role).await?,
+            match self.load(&window, 0, |_, wanted| roles.contains(&wanted), &Bad::default()).await {
+                Ok(planes) => self.write_planes(&window, &planes, roles).await?,
+                Err(LoadError::Members(_)) => {
+                    for &role in roles.iter().filter(|&&role| self.core.members.writable(role).is_some()) {
+                        self.recover_steps(&window, role).await?;
+                    }
+                }
                 Err(LoadError::Volume(error)) => return Err(error),
             }
         }
@@ -263,7 +242,7 @@ impl Parity {
         for step in window.cut(self.mend_step()) {
             let mut ailing = Ailing::default();
             let mut result = match self.load_carefully(&step, role, Bad::default(), &mut ailing).await {
-                Ok(planes) => self.write_plane(&step, &planes, role).await.map(|()| true),
+                Ok(planes) => self.write_planes(&step, &planes, &[role]).await.map(|()| true),
                 Err(_) => Ok(false),
             };
             if result == Ok(false) {
@@ -271,7 +250,7 @@ impl Parity {
                 for block in step.cut(u64::from(self.core.limits.block)) {
                     let loaded = self.load_carefully(&block, role, Bad::default(), &mut ailing).await;
                     let written = match loaded {
-                        Ok(planes) => self.write_plane(&block, &planes, role).await,
+                        Ok(planes) => self.write_planes(&block, &planes, &[role]).await,
                         Err(error) => Err(error),
                     };
                     result = result.and(written.map(|()| true));
@@ -283,14 +262,32 @@ impl Parity {
         Ok(())
     }
 
-    /// Writes what a window holds of a role.
-    async fn write_plane(&self, window: &RowWindow, planes: &Planes, role: u16) -> Result<(), VolumeError> {
-        let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
+    /// Writes what a window holds of some roles, as far as these are in use; of one at least.
+    async fn write_planes(
+        &self,
+        window: &RowWindow,
+        planes: &Planes,
+        roles: &[u16],
+    ) -> Result<(), VolumeError> {
+        let members = &self.core.members;
         let mut group = self.ask();
-        group.write_rebuilt(role, device, window.offset(&self.map, window.rows.start), &planes.all(role));
-        let _upkeep = self.core.upkeep(Change::Member { role, range: window.range(&self.map) }).await?;
+        let mut upkeep: SmallVec<[Upkeep<'_>; 2]> = SmallVec::new();
+        for &role in roles {
+            let Some(device) = members.writable(role) else { continue };
+            group.write_rebuilt(role, device, window.offset(&self.map, window.rows.start), &planes.all(role));
+            upkeep.push(self.core.upkeep(Change::Member { role, range: window.range(&self.map) }).await?);
+        }
+        if group.is_empty() {
+            return Err(VolumeError::TooManyLost);
+        }
         let outcome = self.commit(window, group).await?;
         self.core.settle_writes(&outcome, true).await?;
+        // Whoever refused it is out of use: the others go on without it.
+        let gone = |role: &u16| members.writable(*role).is_none();
+        let some_left = roles.len() > 1 && !roles.iter().all(gone);
+        if some_left && outcome.refused().iter().all(|refused| gone(&refused.role)) {
+            return Ok(());
+        }
         outcome.named()
     }
 }

@@ -10,10 +10,14 @@
 //!    recorded, not what is wanted.
 //! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
 //!    on its absence, the count of all living members is two ahead of any that it may have, and was raised in two steps.
-//! 4. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
+//! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it holds
+//!    what it should: both from one update on. A spare whose superblock an update has not reached is a spare still, whatever
+//!    the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a spare until it is taken in.
+//! 5. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
 //!    changes beyond the first sector, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
 //!    and such ones are never in flight on more members than the array can lose.
 
+mod spares;
 mod update;
 
 use core::cell::{Cell, RefCell};
@@ -25,6 +29,7 @@ use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 use super::{Bears, Description, Failed, KnownDevice, Ledger, Recording, State};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::config::{Access, OpenConfig};
+use crate::members::Device;
 use crate::patience::Patience;
 
 /// A device of the array, whatever it is in it.
@@ -38,6 +43,8 @@ struct Kept {
     failure: Option<Failed>,
     superblock: Superblock,
     super_offset: u64,
+    /// How far it holds what it should, if not everywhere, as the next update says; its superblock has what the last one said.
+    held: Option<u64>,
     /// What stands on the device, as far as is known.
     image: Box<[u8; SUPERBLOCK_BYTES]>,
     /// The event count that stands there, if the superblock there is whole.
@@ -52,6 +59,11 @@ impl Kept {
             DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(role),
             _ => None,
         }
+    }
+
+    /// Nothing is to be said of it but what its superblock says.
+    fn is_settled(&self) -> bool {
+        !self.alive || self.superblock.recovery_offset == self.held
     }
 
     /// A living member whose superblock is torn or not of the present count.
@@ -122,13 +134,19 @@ impl Superblocks {
         superblocks
     }
 
-    /// Marks the roles of devices that are not here as failed, to be written with the next change.
+    /// Marks the roles of devices that are not here as failed, to be written with the next change; and as spares those that
+    /// the update has not reached which gave them a role.
     fn disown_absent(&self) {
         let devices = self.devices.borrow();
+        let mut all = self.roles.borrow_mut();
+        for spare in devices.iter().filter(|d| d.alive && d.usage == DeviceUse::Spare) {
+            let entry = all.get_mut(spare.superblock.device_number as usize);
+            entry.into_iter().for_each(|entry| *entry = DeviceRole::Spare);
+        }
         let mut here: Vec<u32> =
             devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
         here.sort_unstable();
-        for (number, role) in (0u32..).zip(self.roles.borrow_mut().iter_mut()) {
+        for (number, role) in (0u32..).zip(all.iter_mut()) {
             if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
                 *role = DeviceRole::Faulty;
                 self.left_behind.set(Some(self.events.get()));
@@ -178,7 +196,8 @@ impl Ledger for Superblocks {
     }
 
     fn is_settled(&self) -> bool {
-        !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
+        let settled = self.devices.borrow().iter().all(Kept::is_settled);
+        settled && !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
     }
 
     fn lose(&self, id: MemberId, failed: Failed) {
@@ -196,6 +215,28 @@ impl Ledger for Superblocks {
         if let Some(entry) = roles.get_mut(device.superblock.device_number as usize) {
             *entry = DeviceRole::Faulty;
         }
+    }
+
+    fn spares(&self) -> Vec<Device> {
+        self.waiting()
+    }
+
+    fn begin_recovery(&self, role: u16, id: MemberId) {
+        self.give_role(role, id);
+    }
+
+    fn held(&self, id: MemberId) -> Option<u64> {
+        self.devices.borrow().iter().find(|d| d.alive && d.id == id).and_then(|device| device.held)
+    }
+
+    fn recovered_to(&self, id: MemberId, upto: u64) {
+        let mut devices = self.devices.borrow_mut();
+        let recovering = devices.iter_mut().filter(|d| d.alive && d.id == id && d.held.is_some());
+        recovering.for_each(|device| device.recovered_to(upto));
+    }
+
+    fn take_in(&self, role: u16, id: MemberId) -> bool {
+        self.fill_role(role, id)
     }
 
     /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
@@ -248,6 +289,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
         failure: None,
         image: Box::new(*device.superblock.bytes()),
         count: (!device.torn).then_some(device.superblock.events),
+        held: device.superblock.recovery_offset.filter(|_| device.usage != DeviceUse::Spare),
         superblock: device.superblock,
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },

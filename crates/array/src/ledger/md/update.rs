@@ -22,6 +22,8 @@ struct Update {
     role: Option<u16>,
     /// More than one of its sectors changes.
     spans: bool,
+    /// The device gets a role that it had not.
+    enters: bool,
 }
 
 impl Superblocks {
@@ -32,6 +34,9 @@ impl Superblocks {
         self.events.set(self.events.get() + 1);
         *self.recorded.borrow_mut() =
             Recorded { roles: self.next_roles(), resync_offset: state.in_doubt(), updated: self.time() };
+        for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
+            device.superblock.recovery_offset = device.held;
+        }
         self.put(|device| device.alive, bears).await
     }
 
@@ -65,6 +70,10 @@ impl Superblocks {
         let mut failed = self.shorter(&which).await;
         let shorter: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
         let updates = self.encode(|device| which(device) && !shorter.contains(&device.id), &mut failed);
+        let (enter, updates): (Vec<Update>, Vec<Update>) = updates.into_iter().partition(|u| u.enters);
+        // Who gets a role says itself first that it holds nothing of it. Whoever found the role in the others' superblocks
+        // alone could take it for a member in sync (`super_1_validate` from Linux 6.8 on).
+        failed.extend(self.put_batch(&enter).await);
         for batch in batches(updates, bears) {
             failed.extend(self.put_batch(&batch).await);
         }
@@ -88,7 +97,9 @@ impl Superblocks {
     fn encode(&self, which: impl Fn(&Kept) -> bool, failed: &mut Refusals) -> Vec<Update> {
         let mut updates = Vec::new();
         for (at, device) in self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| which(d)) {
+            let had_none = device.superblock.role().active().is_none();
             self.bring_up_to_date(device);
+            let enters = had_none && device.superblock.role().active().is_some();
             let Some(buf) = &device.buf else { continue };
             let mut bytes = buf.bytes_mut();
             // Nothing but a programmer's mistake makes this fail: open has encoded each superblock before.
@@ -99,7 +110,7 @@ impl Superblocks {
             let sectors = bytes.chunks(SECTOR as usize).zip(device.image.chunks(SECTOR as usize));
             // Of a torn one it is not known which sectors change.
             let spans = device.count.is_none() || sectors.filter(|(new, old)| new != old).count() > 1;
-            updates.push(Update { device: at, role: device.role(), spans });
+            updates.push(Update { device: at, role: device.role(), spans, enters });
         }
         updates
     }
@@ -135,6 +146,9 @@ impl Superblocks {
             group.write(device.id, device.super_offset, &buf.all(), true);
             sent.push(update.device);
         }
+        if sent.is_empty() {
+            return Refusals::new();
+        }
         let outcome = group.submit_by(self.latest(self.patience.answer)).await;
         let failed: Refusals = outcome
             .failures()
@@ -160,8 +174,10 @@ impl Superblocks {
         let member = |device: &&Kept| device.alive && device.role().is_some();
         self.devices.borrow().iter().filter(member).all(|device| {
             let near = device.count.is_none_or(|count| count <= events && count.saturating_add(1) >= events);
-            let entry = roles.get(device.superblock.device_number as usize);
-            near && matches!(entry, Some(DeviceRole::Active(_)))
+            let number = device.superblock.device_number as usize;
+            // It may be about to get its role.
+            let enters = self.roles.borrow().get(number) != roles.get(number);
+            near && (enters || matches!(roles.get(number), Some(DeviceRole::Active(_))))
         })
     }
 }
@@ -190,7 +206,8 @@ mod tests {
 
     #[test]
     fn superblocks_of_several_sectors_are_in_flight_on_no_more_members_than_can_be_lost() {
-        let update = |device: usize, spans| Update { device, role: Some(device as u16), spans };
+        let update =
+            |device: usize, spans| Update { device, role: Some(device as u16), spans, enters: false };
         let sizes = |spans: &[bool], most: usize| {
             let updates = spans.iter().enumerate().map(|(device, &spans)| update(device, spans)).collect();
             batches(updates, &|roles| roles.len() <= most).iter().map(Vec::len).collect::<Vec<_>>()

@@ -1,0 +1,94 @@
+//! Members that are being rebuilt: what is put on record of them, and when.
+
+use brindle_io::{MemberId, OpError};
+use brindle_volume::VolumeError;
+
+use super::change::Changing;
+use super::{Keeper, StateChange};
+use crate::members::RoleState;
+
+impl Keeper {
+    /// The device of a role is being rebuilt: that is on record when this returns, if the ledger can say it.
+    ///
+    /// # Errors
+    /// If it could not be recorded.
+    pub(crate) async fn recovery_begins(&self, role: u16) -> Result<(), VolumeError> {
+        self.change(async move |keeper| {
+            let device = keeper.members.device(role).map(|device| device.id);
+            let Some(id) =
+                device.filter(|&id| keeper.is_recovering(role) && keeper.ledger.held(id).is_none())
+            else {
+                return Ok(());
+            };
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            // Who was lost before it first, and whatever the device has missed as a spare.
+            keeper.commit().await?;
+            keeper.ledger.begin_recovery(role, id);
+            if keeper.ledger.is_settled() { Ok(()) } else { keeper.commit().await }
+        })
+        .await
+    }
+
+    /// Records how far members have been rebuilt, once that is stable.
+    ///
+    /// # Errors
+    /// If it could not be recorded.
+    pub(crate) async fn save_recovery(&self) -> Result<(), VolumeError> {
+        self.change(async |keeper| {
+            let reached = keeper.reached();
+            if reached.is_empty() {
+                return Ok(());
+            }
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            keeper.flush().await?;
+            keeper.note_reached(&reached);
+            if keeper.ledger.is_settled() { Ok(()) } else { keeper.commit().await }
+        })
+        .await
+    }
+
+    /// All of a recovering member has been rebuilt: it is in sync once it is on record, if the ledger can say so.
+    ///
+    /// # Errors
+    /// If that could not be recorded; [`VolumeError::Member`] if it has failed meanwhile.
+    pub(crate) async fn rebuilt(&self, role: u16) -> Result<(), VolumeError> {
+        self.change(async move |keeper| keeper.take_in(role).await).await
+    }
+
+    pub(super) fn is_recovering(&self, role: u16) -> bool {
+        matches!(self.members.state(role), RoleState::Recovering(_))
+    }
+
+    /// Devices that hold more of what they should than is on record, and how much.
+    pub(super) fn reached(&self) -> Vec<(MemberId, u64)> {
+        let reached = |role| {
+            let RoleState::Recovering(upto) = self.members.state(role) else { return None };
+            let id = self.members.device(role)?.id;
+            self.ledger.held(id).filter(|&held| held < upto).map(|_| (id, upto))
+        };
+        (0..self.members.len()).filter_map(reached).collect()
+    }
+
+    /// What had been [reached](Keeper::reached) has been flushed since: the next record says it.
+    pub(super) fn note_reached(&self, reached: &[(MemberId, u64)]) {
+        reached.iter().for_each(|&(id, upto)| self.ledger.recovered_to(id, upto));
+    }
+
+    /// Puts a member that was rebuilt on record, and counts on it from then on. Whoever calls has the turn.
+    async fn take_in(&self, role: u16) -> Result<(), VolumeError> {
+        let _changing = Changing::begin(&self.changing, StateChange::Recovery);
+        // What it was given must be as stable as what it is taken for.
+        self.flush().await?;
+        let device = self.members.device(role).filter(|_| self.is_recovering(role));
+        let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
+        let Some(device) = device else { return Err(gone) };
+        if self.ledger.take_in(role, device.id) {
+            self.commit().await?;
+            if !self.is_recovering(role) {
+                return Err(gone);
+            }
+            self.members.set_state(role, RoleState::InSync);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Recovery onto spares by itself: an array that lacks members, and has spares, begins to rebuild them, and goes on where an
+//! earlier run stopped.
+
+use std::rc::{Rc, Weak};
+
+use crate::array::{Array, Running};
+use crate::config::Recovery;
+use crate::members::{Device, Members, RoleState};
+use crate::process::ProcessError;
+
+/// Roles and the devices that are to be rebuilt in them.
+type Due = Vec<(u16, Device)>;
+
+impl Array {
+    /// Members that are lost are rebuilt on spares from now on, if that is asked for.
+    pub(crate) fn recovered(self) -> Self {
+        let core = &self.0.core;
+        let redundant = core.ties.redundant && !core.config.is_read_only();
+        if redundant && core.config.recovery == Recovery::Automatic {
+            drop(core.io.spawn(keep_whole(Rc::downgrade(&self.0), Rc::clone(&core.members))));
+        }
+        self
+    }
+
+    /// What there is to rebuild, and can be: nothing while another process is under way, or redundancy is in doubt.
+    pub(crate) fn recovery_due(&self) -> Due {
+        let core = &self.0.core;
+        let (members, keeper) = (&core.members, &core.keeper);
+        let waits = self.process().is_some() || self.needs_resync() || keeper.is_stopping();
+        if waits || keeper.is_broken() || members.all_in_sync() {
+            return Due::new();
+        }
+        let mut spares = keeper.ledger().spares();
+        spares.retain(|spare| members.role_of(spare.id).is_none());
+        let mut spares = spares.into_iter();
+        let mut device = |role| match members.state(role) {
+            RoleState::InSync => None,
+            RoleState::Recovering(_) => members.device(role),
+            RoleState::Missing | RoleState::Failed => {
+                spares.find(|&spare| self.recovered_before(role, spare).is_some())
+            }
+        };
+        (0..members.len()).filter_map(|role| Some((role, device(role)?))).collect()
+    }
+}
+
+/// Rebuilds what is lost as soon as it can be, until the array's run has ended. What ended with an error is tried again when
+/// there is something else to do.
+async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
+    let mut tried = (Due::new(), 0);
+    loop {
+        let next = members.changed().until(|| {
+            let Some(running) = array.upgrade().filter(|array| !array.core.ended.get()) else {
+                return Some(None);
+            };
+            let array = Array(running);
+            let next = (array.recovery_due(), members.failures());
+            (!next.0.is_empty() && next != tried).then_some(Some((array, next)))
+        });
+        let Some((array, next)) = next.await else { return };
+        let ended = array.recover_all(&next.0, |_| ()).await;
+        tried = if matches!(ended, Err(ProcessError::Busy(_))) { tried } else { next };
+    }
+}
