@@ -49,7 +49,7 @@ fn power_cuts_and_all_that_goes_wrong_with_drives() {
 fn power_cuts_and_all_that_goes_wrong_with_drives_of_a_container() {
     let (mut runs, mut tally) = (0, Tally::default());
     for seed in 3000..3040 {
-        let plan = Plan { container: true, ..Plan::new(seed) };
+        let plan = Plan::new(seed).contained();
         if !plan.shape.level.is_redundant() {
             continue;
         }
@@ -71,6 +71,35 @@ fn power_cuts_and_all_that_goes_wrong_with_drives_of_a_container() {
         "{}",
         tally.table(&[Strike::PowerCut])
     );
+}
+
+/// Members fail, and are rebuilt on spares that may fail too, while the power goes, at any step and again in the next life.
+#[test]
+fn power_cuts_while_spares_take_the_place_of_members() {
+    let (mut runs, mut recovered, mut tally) = (0, 0, Tally::default());
+    for seed in 5000..5060 {
+        let mut plan = Plan::new(seed);
+        if !plan.may_have_spares() {
+            continue;
+        }
+        plan.shape.spares = plan.shape.spares.max(1);
+        let mut random = Random::stream(seed, 0x7370_6172);
+        // What a life without a cut goes through: its steps depend on the faults.
+        let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
+        for _ in 0..10 {
+            let cut = random.below(steps);
+            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
+            if let Some(failure) = storm.failure {
+                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
+            }
+            tally.add(&storm.tally);
+            (runs, recovered) = (runs + 1, recovered + storm.recovered);
+        }
+    }
+    let met = |strike| tally.count(strike, Condition::Recovery);
+    let table = tally.table(&[Strike::PowerCut, Strike::Fault(Fault::Dies)]);
+    assert!(runs > 300 && recovered > 50 && met(Strike::PowerCut) > 30, "{runs} {recovered}\n{table}");
+    assert!(met(Strike::Fault(Fault::Dies)) > 0, "{runs} {recovered}\n{table}");
 }
 
 #[test]
@@ -96,5 +125,6 @@ fn plans_are_of_every_kind() {
     }
     assert!(some(&|plan| plan.model.logical_block == 4096) && some(&|plan| !plan.shape.in_sync));
     assert!(some(&|plan| plan.container), "those of a container");
+    assert!(some(&|plan| plan.shape.spares == 1) && some(&|plan| plan.shape.spares == 2), "with spares");
     assert!(plans.iter().all(|plan| plan.lanes * plan.requests >= 50), "at least 50 requests");
 }

@@ -1,7 +1,7 @@
 //! What stands on the drives at the end of a life, whoever reads it next: md takes the members too, it takes no superblock
 //! that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is but one behind.
 
-use brindle_array::{Array, RoleState};
+use brindle_array::{Array, DeviceState};
 use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
@@ -14,13 +14,14 @@ use crate::shape::Shape;
 pub(super) struct Disks(Vec<Disk>);
 
 struct Disk {
-    role: u16,
+    /// Its number among all drives.
+    drive: u16,
     superblock: Superblock,
     /// The power went while it was written.
     torn: bool,
 }
 
-/// Members by what the engine knew of them when its life ended.
+/// Drives, by their numbers, and what the engine knew of them when its life ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// In use.
@@ -31,13 +32,16 @@ pub(super) struct Known {
 
 impl Known {
     /// What an array knows; nothing while it is recording.
-    pub(super) fn of(array: &Array) -> Self {
+    pub(super) fn of(array: &Array, drives: &[MemberId]) -> Self {
         if array.state_change().is_some() {
             return Self::default();
         }
-        let are =
-            |state| (0..array.geometry().members()).filter(|&role| array.state(role) == state).collect();
-        Self { in_sync: are(RoleState::InSync), failed: are(RoleState::Failed) }
+        let detail = array.detail();
+        let are = |state| {
+            let devices = detail.devices.iter().filter(|device| device.state == state);
+            devices.filter_map(|device| Some(drives.iter().position(|id| *id == device.id)? as u16)).collect()
+        };
+        Self { in_sync: are(DeviceState::InSync), failed: are(DeviceState::Failed) }
     }
 }
 
@@ -46,68 +50,66 @@ impl Disks {
     pub(super) fn look(sim: &Sim, drives: &[MemberId], shape: &Shape) -> Self {
         let (version, size) = (shape.version, shape.device_bytes());
         let Some(offset) = version.superblock_offset(size) else { return Self(Vec::new()) };
-        let disk = |(role, &drive): (u16, &MemberId)| {
+        let disk = |(drive, &id): (u16, &MemberId)| {
             let mut bytes = [0; SUPERBLOCK_BYTES];
-            sim.peek(drive, offset, &mut bytes);
+            sim.peek(id, offset, &mut bytes);
             let whole = Superblock::parse(version, &bytes, size).ok();
             let torn = whole.is_none();
             let superblock = whole.or_else(|| Superblock::parse_torn(version, &bytes, size))?;
-            Some(Disk { role, superblock, torn })
+            Some(Disk { drive, superblock, torn })
         };
         Self((0..).zip(drives).filter_map(disk).collect())
     }
 
-    /// The member with the highest event count among those that `may` be asked for.
-    pub(super) fn newest(&self, may: impl Fn(u16) -> bool) -> Option<u16> {
-        let asked = self.0.iter().filter(|disk| may(disk.role));
-        asked.max_by_key(|disk| disk.superblock.events).map(|disk| disk.role)
+    /// The role and the drive of the member with the highest event count among those whose roles `may` be asked for.
+    pub(super) fn newest(&self, may: impl Fn(u16) -> bool) -> Option<(u16, u16)> {
+        let claims = self.0.iter().filter_map(|disk| Some((disk.role()?, disk)));
+        let newest = claims.filter(|(role, _)| may(*role)).max_by_key(|(_, disk)| disk.superblock.events);
+        newest.map(|(role, disk)| (role, disk.drive))
     }
 
     /// Of the members to which nothing has happened, no more are torn than the array can lose beside those that are
     /// recorded as failed; one always may be.
     pub(super) fn judge_torn(&self, geometry: &Geometry, struck: &[u16]) -> Result<(), Failure> {
-        let torn = self.0.iter().filter(|disk| disk.torn && !struck.contains(&disk.role));
-        let torn: Vec<u16> = torn.map(|disk| disk.role).collect();
-        let lost: Vec<u16> = (0..geometry.members())
-            .filter(|&role| torn.contains(&role) || self.0.iter().any(|disk| disk.disowns(role)))
-            .collect();
+        let torn = self.0.iter().filter(|disk| disk.torn).filter_map(Disk::role);
+        let torn: Vec<u16> = torn.filter(|role| !struck.contains(role)).collect();
+        let disowned = |role| self.0.iter().any(|disk| disk.superblock.device_in_role(role).is_none());
+        let lost: Vec<u16> =
+            (0..geometry.members()).filter(|&role| torn.contains(&role) || disowned(role)).collect();
         if torn.len() < 2 || geometry.can_lose(&lost) { Ok(()) } else { Err(Failure::TornTogether(torn)) }
     }
 
     /// Members that were recorded as failed are two events behind each that is in use.
     pub(super) fn judge_behind(&self, known: &Known) -> Result<(), Failure> {
-        let counts = self.0.iter().filter(|disk| known.in_sync.contains(&disk.role));
+        let counts = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let Some(least) = counts.map(|disk| disk.superblock.events).min() else { return Ok(()) };
         let near = |disk: &&Disk| {
             let own = &disk.superblock;
             let claims = !disk.torn && matches!(own.role(), DeviceRole::Active(_));
-            known.failed.contains(&disk.role) && claims && own.events + 2 > least
+            known.failed.contains(&disk.drive) && claims && own.events + 2 > least
         };
         match self.0.iter().find(near) {
-            Some(disk) => Err(Failure::NotBehind(disk.role)),
+            Some(disk) => Err(Failure::NotBehind(disk.drive)),
             None => Ok(()),
         }
     }
 
     /// After a stop the members in use have whole superblocks of one count.
     pub(super) fn judge_whole(&self, known: &Known) -> Result<(), Failure> {
-        let in_use = || self.0.iter().filter(|disk| known.in_sync.contains(&disk.role));
+        let in_use = || self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let newest = in_use().map(|disk| disk.superblock.events).max();
         let left: Vec<u16> = in_use()
             .filter(|disk| disk.torn || Some(disk.superblock.events) < newest)
-            .map(|disk| disk.role)
+            .map(|disk| disk.drive)
             .collect();
         if left.is_empty() { Ok(()) } else { Err(Failure::LeftBehind(left)) }
     }
 }
 
 impl Disk {
-    /// Whether its table calls the member of a role failed.
-    fn disowns(&self, role: u16) -> bool {
-        let own = &self.superblock;
-        // The members stand side by side in the table, in their order.
-        let number = own.device_number + u32::from(role) - u32::from(self.role);
-        own.role_of(number) == DeviceRole::Faulty
+    /// The role that it claims.
+    fn role(&self) -> Option<u16> {
+        self.superblock.role().active()
     }
 }
 
@@ -124,8 +126,8 @@ mod tests {
         let drives = crate::world::drives(&sim, shape, Model::nvme());
         for disk in Disks::look(&sim, &drives, shape).0 {
             let mut changed = disk.superblock;
-            change(disk.role, &mut changed);
-            sim.poke(drives[usize::from(disk.role)], changed.super_offset, &encoded(&changed));
+            change(disk.drive, &mut changed);
+            sim.poke(drives[usize::from(disk.drive)], changed.super_offset, &encoded(&changed));
         }
         (sim, drives)
     }
@@ -165,7 +167,7 @@ mod tests {
             sim.poke(drives[torn], offset, &sector);
             let judged = Disks::look(&sim, &drives, &shape).judge_torn(&geometry, &[2]);
             assert_eq!(judged.is_ok(), fine, "{judged:?}");
-            assert_eq!(Disks::look(&sim, &drives, &shape).newest(|role| role != 0), Some(2));
+            assert_eq!(Disks::look(&sim, &drives, &shape).newest(|role| role != 0), Some((2, 2)));
             let known = Known { in_sync: vec![0], failed: Vec::new() };
             assert!(Disks::look(&sim, &drives, &shape).judge_whole(&known).is_err(), "it is torn");
         }

@@ -36,9 +36,9 @@ pub enum Failure {
     NotEnough(Vec<u16>),
     /// After a cut superblocks of more members are torn than the array can lose.
     TornTogether(Vec<u16>),
-    /// After a stop the superblocks of members in use are torn, or older than others.
+    /// After a stop the superblocks of members in use, by their drives, are torn, or older than others.
     LeftBehind(Vec<u16>),
-    /// A member that failed is so little behind that md may take it for one in sync.
+    /// A member that failed, by its drive, is so little behind that md may take it for one in sync.
     NotBehind(u16),
     /// Redundancy differs after a resync.
     Mismatch(SyncReport),
@@ -71,9 +71,11 @@ impl fmt::Display for Failure {
             }
             Self::TornTogether(roles) => write!(f, "the superblocks of roles {roles:?} are torn"),
             Self::LeftBehind(roles) => {
-                write!(f, "stopped, but the superblocks of roles {roles:?} were left behind")
+                write!(f, "stopped, but the superblocks of drives {roles:?} were left behind")
             }
-            Self::NotBehind(role) => write!(f, "role {role} has failed, but md may take it for one in sync"),
+            Self::NotBehind(drive) => {
+                write!(f, "drive {drive} has failed, but md may take it for one in sync")
+            }
             Self::Engine { what, error } => write!(f, "{what}: {error}"),
             Self::Mismatch(report) => {
                 write!(

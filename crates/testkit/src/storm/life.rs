@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
-use brindle_array::{Access, Array, OpenConfig, ProcessError, RoleState, SyncMode};
+use brindle_array::{Access, Array, EventKind, OpenConfig, ProcessError, Recovery, RoleState, SyncMode};
 use brindle_io::sim::{Sim, When};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
@@ -50,10 +50,17 @@ struct Board {
 }
 
 impl Board {
-    /// What the array knew of its members when the power went. While it stops it may be recording without a word.
-    fn known(&self) -> Known {
+    /// What the array knew of its drives when the power went. While it stops it may be recording without a word.
+    fn known(&self, drives: &[MemberId]) -> Known {
         let array = self.array.borrow();
-        array.as_ref().filter(|_| !self.stopping.get()).map(Known::of).unwrap_or_default()
+        let array = array.as_ref().filter(|_| !self.stopping.get());
+        array.map(|array| Known::of(array, drives)).unwrap_or_default()
+    }
+
+    /// Spares that have been rebuilt.
+    fn recovered(&self) -> u64 {
+        let events = self.array.borrow().as_ref().map(|array| array.events_since(0)).unwrap_or_default();
+        events.iter().filter(|event| event.kind == EventKind::RecoveryEnded).count() as u64
     }
 
     fn watch(&self, step: u64) {
@@ -122,6 +129,8 @@ pub(super) enum End {
 pub(super) struct Lived {
     pub(super) end: Result<End, Failure>,
     pub(super) tally: Tally,
+    /// Spares that have been rebuilt.
+    pub(super) recovered: u64,
     /// Redundancy was in doubt when it began.
     pub(super) doubt: bool,
     /// Steps before which superblocks were being written.
@@ -132,6 +141,7 @@ pub(super) struct Lived {
 pub(super) struct Stage<'a> {
     pub(super) plan: &'a Plan,
     pub(super) sim: Sim,
+    /// Members by role, then spares.
     pub(super) drives: &'a [MemberId],
     /// The second devices of the roles, if they have some.
     pub(super) seconds: &'a [MemberId],
@@ -168,16 +178,17 @@ impl Stage<'_> {
         let cut = fate.cut.is_some_and(|cut| self.sim.steps() >= cut);
         let result = match ended {
             Some(result) => result,
-            None if cut => self.seen().judge_behind(&board.known()).map(|()| End::Cut),
+            None if cut => self.seen().judge_behind(&board.known(self.drives)).map(|()| End::Cut),
             None => Err(Failure::Endless(Box::new(board.standstill(&io)))),
         };
+        let recovered = board.recovered();
         // What the world still had planned holds the board: the array must not live on with it.
         board.array.borrow_mut().take();
         drop(run);
         io.shutdown();
         let tally = board.tally.borrow().clone();
         let changing = board.changing.take();
-        Lived { end: result, tally, doubt: board.doubt.get(), changing }
+        Lived { end: result, tally, recovered, doubt: board.doubt.get(), changing }
     }
 
     /// What stands on the drives.
@@ -260,7 +271,9 @@ impl Run<'_> {
         if self.fate.stopped && !assembly.is_clean() {
             return Err(Failure::NotClean);
         }
-        Array::open(&self.io, assembly, &ids, self.config())
+        // What force gives may be wrong: nothing is made of it that a next life would take for true.
+        let recovery = if forced { Recovery::Manual } else { Recovery::Automatic };
+        Array::open(&self.io, assembly, &ids, OpenConfig { recovery, ..self.config() })
             .await
             .map(|array| (array, forced))
             .map_err(Failure::Open)
@@ -295,16 +308,29 @@ impl Run<'_> {
                 continue;
             }
             match Candidate::read(&self.io, &self.pool, id, id.to_string()).await {
+                // The product warns, and goes on without: 0.90 can't tell a spare torn while it became a member.
+                Ok(candidate) if self.may_be_torn(role) && candidate.damage().is_some() => {}
                 Ok(candidate) => {
                     ids.push(id);
                     found.push(candidate);
                 }
                 // The product warns, and goes on without.
-                Err(_) if gone() || self.fate.struck.contains(&role) => {}
+                // A spare may be struck whatever role the fault was for.
+                Err(_) if gone() || self.fate.struck.contains(&role) || self.is_spare(role) => {}
                 Err(error) => return Err(Failure::Look(error)),
             }
         }
         Ok((ids, found))
+    }
+
+    /// A drive that filled no role when the array was made.
+    fn is_spare(&self, drive: u16) -> bool {
+        usize::from(drive) >= self.stage.plan.shape.members
+    }
+
+    /// A spare of an array with 0.90.
+    fn may_be_torn(&self, drive: u16) -> bool {
+        !self.stage.plan.shape.version.is_v1() && self.is_spare(drive)
     }
 
     fn judge_members(&self, assembly: &Assembly) -> Result<(), Failure> {
@@ -327,8 +353,12 @@ impl Run<'_> {
     fn plan_faults(&self, array: &Array) {
         let mut random = self.fate.random.clone();
         for planned in &self.fate.faults {
-            let Some(&drive) = self.stage.drives.get(usize::from(planned.role)) else { continue };
+            let Some(drive) = self.drive_of(array, planned.role) else { continue };
             let place = self.place(array, &mut random);
+            // A spare takes the place only of what has been struck: the array can bear that it is, too.
+            let spares = &self.stage.drives[self.stage.plan.shape.members..];
+            let spare = (!spares.is_empty() && random.one_in(4)).then(|| *random.pick(spares));
+            let drive = spare.unwrap_or(drive);
             let seconds = self.stage.seconds.get(usize::from(planned.role));
             let drive = seconds.filter(|_| random.one_in(2)).copied().unwrap_or(drive);
             let (board, oracle) = (Rc::clone(&self.board), Rc::clone(&self.stage.oracle));
@@ -343,6 +373,13 @@ impl Run<'_> {
                 fault.strike(faults, place);
             });
         }
+    }
+
+    /// The drive that fills a role now, or did.
+    fn drive_of(&self, array: &Array, role: u16) -> Option<MemberId> {
+        let detail = array.detail();
+        let device = detail.roles[usize::from(role)].device.map(|at| detail.devices[at].id);
+        device.or_else(|| self.stage.drives.get(usize::from(role)).copied())
     }
 
     /// Some sectors of the data area of a member.
@@ -400,7 +437,19 @@ impl Run<'_> {
         if let Some(resync) = resync {
             patient.engine("resync", resync.await.map(drop))?;
         }
+        self.recovered(client.volume()).await;
         Ok(())
+    }
+
+    /// Waits until nothing is being rebuilt.
+    async fn recovered(&self, array: &Array) {
+        loop {
+            // What can be rebuilt is begun at once.
+            self.io.sleep(Duration::from_millis(1)).await;
+            if array.process().is_none() {
+                return;
+            }
+        }
     }
 
     /// Redundancy is made true if it is not, and then is.
@@ -416,7 +465,14 @@ impl Run<'_> {
             patient.engine("resync", array.resync(|_| ()).await.map(drop))?;
             self.board.resyncing.set(false);
         }
-        let report = array.check(SyncMode::Check, |_| ()).await;
+        let report = loop {
+            self.recovered(array).await;
+            match array.check(SyncMode::Check, |_| ()).await {
+                // A member that failed just now is being rebuilt.
+                Err(ProcessError::Busy(_)) => {}
+                report => break report,
+            }
+        };
         let may_differ = patient.errors || discarded && self.fate.reads_only;
         match report {
             Ok(report) if report.mismatch_sectors > 0 && !may_differ => Err(Failure::Mismatch(report)),
@@ -443,11 +499,11 @@ impl Run<'_> {
         };
         self.judge_members(&assembly)?;
         if assembly.level().is_redundant() && !patient.errors {
-            self.stage.disks().judge_whole(&Known::of(array))?;
+            self.stage.disks().judge_whole(&Known::of(array, self.stage.drives))?;
         }
         // A run that wrote nothing has recorded nothing that relies on a member's absence.
         if !self.fate.reads_only {
-            self.stage.disks().judge_behind(&Known::of(array))?;
+            self.stage.disks().judge_behind(&Known::of(array, self.stage.drives))?;
         }
         if assembly.is_clean() && !patient.errors {
             judge_fewer(&mut found, &assembly)?;
@@ -492,7 +548,7 @@ impl Run<'_> {
 /// Whichever device is lost, if the array can do without, the others are enough, and clean.
 fn judge_fewer(found: &mut Vec<Candidate>, assembly: &Assembly) -> Result<(), Failure> {
     for at in 0..found.len() {
-        let mut lost = assembly.missing();
+        let mut lost = assembly.degraded();
         lost.extend((0..).zip(&assembly.roles).filter_map(|(role, &n)| (n == Some(at)).then_some(role)));
         if !assembly.level().is_redundant() || !assembly.geometry.can_lose(&lost) {
             continue;

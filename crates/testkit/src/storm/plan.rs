@@ -122,6 +122,29 @@ impl Plan {
             container: level.is_redundant() && Random::stream(seed, 0x636f_6e74).one_in(8),
             seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
+        .with_some_spares()
+    }
+
+    /// Some have spares.
+    fn with_some_spares(mut self) -> Self {
+        let mut random = Random::stream(self.seed, 0x7370_6172);
+        if self.may_have_spares() && random.one_in(4) {
+            self.shape.spares = 1 + random.below(2) as usize;
+        }
+        self
+    }
+
+    /// The same with its state kept by a container.
+    #[must_use]
+    pub fn contained(mut self) -> Self {
+        self.container = true;
+        self.shape.spares = 0;
+        self
+    }
+
+    /// A container has none yet, and what fills a second seat is not what replaces a member.
+    pub fn may_have_spares(&self) -> bool {
+        self.shape.level.is_redundant() && !self.container && !self.seats
     }
 }
 

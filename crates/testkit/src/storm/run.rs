@@ -68,6 +68,8 @@ pub struct Storm {
     pub cuts: u64,
     /// Starts that had to be forced: dirty and degraded, as md wants it.
     pub forced: u64,
+    /// Spares that have taken the place of a member.
+    pub recovered: u64,
     /// What met what.
     pub tally: Tally,
     /// Steps of the first life.
@@ -180,6 +182,7 @@ impl Course {
             life: 1,
             cuts: 0,
             forced: 0,
+            recovered: 0,
             tally: Tally::default(),
             steps: 0,
             changing: Vec::new(),
@@ -224,6 +227,7 @@ impl Course {
             };
             let lived = stage.live(&fate);
             storm.tally.add(&lived.tally);
+            storm.recovered += lived.recovered;
             past.doubted |= lived.doubt;
             storm.trace = storm.trace.rotate_left(7) ^ sim.trace().0;
             if storm.life == 1 {
@@ -251,7 +255,7 @@ impl Course {
             sim = sim.restart(plan.seed.wrapping_add(storm.trace));
             let all = drives.iter().chain(&seconds);
             all.for_each(|&drive| Fault::after_power_cycle(&sim, drive, self.stays_dead));
-            past.lost.iter().for_each(|&role| sim.kill(drives[usize::from(role)]));
+            past.lost.iter().for_each(|&(_, drive)| sim.kill(drives[usize::from(drive)]));
         }
     }
 
@@ -263,14 +267,15 @@ impl Course {
     /// been or will be struck.
     fn lose_newest(&self, geometry: &Geometry, stage: &Stage<'_>, past: &mut Past) {
         let struck = self.faults.iter().flatten().filter(|planned| planned.fault.harms());
-        let mut struck: Vec<u16> = struck.map(|planned| planned.role).chain(past.lost.clone()).collect();
+        let lost = past.lost.iter().map(|&(role, _)| role);
+        let mut struck: Vec<u16> = struck.map(|planned| planned.role).chain(lost).collect();
         let newest = stage.seen().newest(|role| !struck.contains(&role));
-        struck.extend(newest);
+        struck.extend(newest.map(|(role, _)| role));
         struck.sort_unstable();
         struck.dedup();
         if geometry.level().is_redundant() && geometry.can_lose(&struck) {
             past.lost.extend(newest);
-            past.struck.extend(newest);
+            past.struck.extend(newest.map(|(role, _)| role));
         }
     }
 
@@ -301,8 +306,8 @@ impl Course {
 struct Past {
     /// Roles to which something has happened.
     struck: Vec<u16>,
-    /// Roles whose member is lost for good.
-    lost: Vec<u16>,
+    /// Roles and the drives in them that are lost for good.
+    lost: Vec<(u16, u16)>,
     /// Redundancy was in doubt when some life began.
     doubted: bool,
     /// The last life ended in a stop that left the array clean.

@@ -26,11 +26,11 @@ impl Seen {
         Self::Records((0..).zip(drives).filter_map(|(role, drive)| Some((role, record(drive)?))).collect())
     }
 
-    /// The member with the newest superblock or record among those that `may` be asked for.
-    pub(super) fn newest(&self, may: impl Fn(u16) -> bool) -> Option<u16> {
+    /// The role and the drive of the member with the newest superblock or record among those whose roles `may` be asked for.
+    pub(super) fn newest(&self, may: impl Fn(u16) -> bool) -> Option<(u16, u16)> {
         match self {
             Self::Superblocks(disks) => disks.newest(may),
-            Self::Records(records) => newest(records, may).map(|(role, _)| role),
+            Self::Records(records) => newest(records, may).map(|(role, _)| (role, role)),
         }
     }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use brindle_array::{Array, StateChange};
+use brindle_array::{Array, ProcessKind, StateChange};
 
 use crate::faults::Fault;
 
@@ -18,6 +18,8 @@ pub enum Condition {
     Failing,
     /// A resync was under way.
     Resync,
+    /// A member was being rebuilt.
+    Recovery,
     /// A member was lost.
     Degraded,
     /// It was recovering from a power cut.
@@ -28,11 +30,12 @@ pub enum Condition {
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Dirtying,
         Self::Cleaning,
         Self::Failing,
         Self::Resync,
+        Self::Recovery,
         Self::Degraded,
         Self::AfterCut,
         Self::Healthy,
@@ -43,11 +46,13 @@ impl Condition {
         let roles = 0..array.geometry().members();
         let lost = roles.into_iter().any(|role| array.state(role) != brindle_array::RoleState::InSync);
         let change = array.state_change();
+        let recovers = array.process().is_some_and(|process| process.kind() == ProcessKind::Recovery);
         let mut all: Vec<Self> = [
             (change == Some(StateChange::Dirty), Self::Dirtying),
             (change == Some(StateChange::Clean), Self::Cleaning),
             (change == Some(StateChange::Failure), Self::Failing),
             (resyncing, Self::Resync),
+            (recovers, Self::Recovery),
             (lost, Self::Degraded),
             (after_cut, Self::AfterCut),
         ]
@@ -68,6 +73,7 @@ impl fmt::Display for Condition {
             Self::Cleaning => "cleaning",
             Self::Failing => "failing",
             Self::Resync => "resync",
+            Self::Recovery => "recovery",
             Self::Degraded => "degraded",
             Self::AfterCut => "after cut",
             Self::Healthy => "healthy",
@@ -150,7 +156,7 @@ mod tests {
         one.add(&two);
         assert_eq!(one.count(Strike::PowerCut, Condition::Resync), 2);
         let missed = one.never_met(&strikes);
-        assert_eq!(missed.len(), 12);
+        assert_eq!(missed.len(), 14);
         assert!(!missed.contains(&(Strike::PowerCut, Condition::Degraded)));
         let table = one.table(&strikes);
         assert_eq!(table.lines().count(), 3);

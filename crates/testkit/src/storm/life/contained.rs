@@ -54,7 +54,7 @@ impl Run<'_> {
 
     /// What the container says after a stop. Gives whether that is clean.
     pub(super) async fn judge_stopped(&self, array: &Array, patient: Patience) -> Result<bool, Failure> {
-        let (doubt, known) = (array.needs_resync(), Known::of(array));
+        let (doubt, known) = (array.needs_resync(), Known::of(array, self.stage.drives));
         let container = self.open_container().await?;
         let (clean, lost) = (container.record().states[0].in_doubt().is_none(), container.lost());
         if patient.errors && !array.geometry().can_lose(&lost) {
