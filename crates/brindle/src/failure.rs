@@ -143,6 +143,12 @@ pub(crate) enum Failure {
     /// A running server refused.
     #[error("{0}")]
     Refused(String),
+    /// A job file, or an option of a job, is not as it should be.
+    #[error(transparent)]
+    Job(#[from] brindle_lab::job::JobError),
+    /// Jobs can't run on what was named.
+    #[error(transparent)]
+    Run(#[from] brindle_lab::run::RunError),
     /// The words of the command line fit no array.
     #[error("{0}")]
     Usage(String),
@@ -172,7 +178,7 @@ impl Failure {
     /// 2 for wrong words, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Usage(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::Job(_) => ExitCode::from(2),
             Self::Without { source, .. } | Self::OneOf { source, .. } => source.exit_code(),
             _ => ExitCode::FAILURE,
         }

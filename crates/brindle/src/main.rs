@@ -1,6 +1,7 @@
 //! The program `brindle`: flags, reports, the control socket. The only place that reads flags and environment.
 
 mod ask;
+mod bench;
 mod cat;
 mod check;
 mod cli;
@@ -75,6 +76,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Status(args) => ask::status(args)?,
         Command::Fail(args) => ask::fail(args)?,
         Command::Stop(args) => ask::stop(args)?,
+        Command::Bench(args) => return bench::bench(args),
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,
         Command::Man(args) => docs::man(args)?,

@@ -1,13 +1,13 @@
 //! Why job files can't be used, and where in them.
 
 use core::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Where something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file, as it was named; `command line` for a flag.
-    pub file: Rc<str>,
+    pub file: Arc<str>,
     /// Counted from 1; 0 where there are no lines.
     pub line: usize,
 }

@@ -1,6 +1,6 @@
 //! Sections to jobs: variables, globals, options, and what contradicts itself.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::error::{JobError, JobErrorKind, Place, Wants};
 use super::given::{self, Given};
@@ -70,7 +70,7 @@ pub fn parse(files: &[&str], lenient: bool, around: &impl Surroundings) -> Resul
             job.stonewall = true;
         }
     }
-    builder.end(&Place { file: Rc::from(files.last().copied().unwrap_or("job file")), line: 0 })
+    builder.end(&Place { file: Arc::from(files.last().copied().unwrap_or("job file")), line: 0 })
 }
 
 /// The same for options of the command line: those before the first `name` hold for all jobs, each `name` begins one. Without
@@ -83,7 +83,7 @@ pub fn parse_words(
     lenient: bool,
     around: &impl Surroundings,
 ) -> Result<Plan, JobError> {
-    let place = Place { file: Rc::from("command line"), line: 0 };
+    let place = Place { file: Arc::from("command line"), line: 0 };
     let section = |name: &str| Section { place: place.clone(), name: name.to_owned(), settings: Vec::new() };
     let mut sections = vec![section("global")];
     for (name, value) in words {

@@ -1,7 +1,7 @@
 //! Job files as sections of options. Knows no option but `include`.
 
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::error::{JobError, JobErrorKind, Place};
 use super::parse::Surroundings;
@@ -37,7 +37,7 @@ pub(super) struct Reader<'a, S> {
 /// The sections of a file, with what it includes.
 pub(super) fn sections(file: &str, around: &impl Surroundings) -> Result<Vec<Section>, JobError> {
     let mut reader = Reader { around, sections: Vec::new(), bytes: 0 };
-    let place = Place { file: Rc::from(file), line: 0 };
+    let place = Place { file: Arc::from(file), line: 0 };
     reader.file(&place, file, 0)?;
     Ok(reader.sections)
 }
@@ -53,9 +53,9 @@ impl<S: Surroundings> Reader<'_, S> {
         if self.bytes > LARGEST {
             return Err(JobErrorKind::TooMuch("the job files hold more than 16 MiB").at(place));
         }
-        let file: Rc<str> = Rc::from(file);
+        let file: Arc<str> = Arc::from(file);
         for (at, line) in text.lines().enumerate() {
-            let place = Place { file: Rc::clone(&file), line: at + 1 };
+            let place = Place { file: Arc::clone(&file), line: at + 1 };
             self.line(&place, without_comment(line), depth)?;
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 mod anything;
 mod bad_places;
+mod bench;
 mod control;
 mod crash;
 mod full;

@@ -1,0 +1,86 @@
+//! `brindle bench`: fio's jobs on arrays, devices, files and exports, in process.
+
+pub(crate) mod flags;
+mod plan;
+mod rounds;
+mod target;
+mod usage;
+mod watch;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use brindle_lab::job::{Job, Plan};
+use brindle_lab::report::{Run, grouped, json, logs, text};
+use brindle_lab::run::Outcome;
+
+use crate::cli::{Bench, Format};
+use crate::failure::Failure;
+use crate::{report, units, world};
+use rounds::Measured;
+use target::Opened;
+use usage::Meter;
+
+pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
+    let plan = plan::plan(args)?;
+    let writes = plan.jobs.iter().find(|job| job.access.changes());
+    check_word(args, writes)?;
+    let opened = Opened::open(args, writes.is_some() || args.precondition)?;
+    let meter = Meter::start();
+    let measured = rounds::measure(&opened, args, &plan.jobs);
+    let usage = meter.stop();
+    // An array is marked clean whatever became of the jobs.
+    opened.close()?;
+    let measured = measured?;
+    let now = world::seconds_since_1970();
+    let run = Run {
+        global: plan.global.clone(),
+        time: (now * 1000, units::Moment(now).to_string()),
+        usage,
+        disks: Vec::new(),
+        bins: args.output_format == Format::JsonPlus,
+    };
+    tell(args, &plan, &run, &measured)?;
+    let failed = measured.outcomes.iter().any(|outcome| outcome.trouble.is_some());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What writes destroys content, and needs the user's word for it.
+fn check_word(args: &Bench, writes: Option<&Job>) -> Result<(), Failure> {
+    let what = match writes {
+        _ if args.force => return Ok(()),
+        Some(job) => format!("job '{}' writes", job.name),
+        None if args.precondition => "--precondition writes".to_owned(),
+        None => return Ok(()),
+    };
+    Err(Failure::Usage(format!(
+        "{what}, and what stands on the target is lost; say --force if that is meant"
+    )))
+}
+
+fn tell(args: &Bench, plan: &Plan, run: &Run, measured: &Measured) -> Result<(), Failure> {
+    let reported = grouped(&measured.outcomes);
+    write_logs(&measured.outcomes)?;
+    if args.output_format == Format::Normal {
+        let steady = measured.steady_text();
+        return report::print(&format!("{}{steady}", text(&reported)));
+    }
+    let mut all = json(run, &reported);
+    if let Some(steady) = measured.steady_json() {
+        all["brindle steady state"] = steady;
+    }
+    if !plan.warnings.is_empty() {
+        all["brindle left out"] = plan.warnings.iter().map(ToString::to_string).collect();
+    }
+    report::print_json(&all)
+}
+
+/// Where the jobs ask for logs, they go to the current folder, as fio's do.
+fn write_logs(outcomes: &[Outcome]) -> Result<(), Failure> {
+    for log in logs(outcomes) {
+        let path = Path::new(&log.name);
+        fs::write(path, log.text).map_err(|source| Failure::output(path.display(), source))?;
+    }
+    Ok(())
+}

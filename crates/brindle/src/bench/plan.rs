@@ -1,0 +1,64 @@
+//! From job files and flags to jobs.
+
+use std::fs;
+use std::thread;
+
+use brindle_lab::job::{Plan, Surroundings, parse, parse_words};
+
+use crate::cli::Bench;
+use crate::failure::Failure;
+
+/// The jobs of the files named, or those of the flags; what is without effect is told on standard error.
+pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {
+    let flags = &args.options.0;
+    let plan = if args.jobs.is_empty() {
+        parse_words(flags, args.lenient, &Here)?
+    } else if flags.is_empty() {
+        let files: Vec<String> = args.jobs.iter().map(|file| file.display().to_string()).collect();
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        parse(&files, args.lenient, &Here)?
+    } else {
+        let both =
+            "give job files or options of jobs as flags, not both: options of a file stand in the file";
+        return Err(Failure::Usage(both.to_owned()));
+    };
+    for note in &plan.notes {
+        eprintln!("brindle: {}: {}: {}", note.place, note.option, note.fate);
+    }
+    for warning in &plan.warnings {
+        eprintln!("brindle: {warning}");
+    }
+    Ok(plan)
+}
+
+/// This machine.
+struct Here;
+
+impl Surroundings for Here {
+    fn read(&self, file: &str) -> Result<String, String> {
+        fs::read_to_string(file).map_err(|error| error.to_string())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn pagesize(&self) -> u64 {
+        // Of the first stretch of this program; nothing maps others.
+        kib("/proc/self/smaps", "KernelPageSize:").unwrap_or(4) << 10
+    }
+
+    fn mb_memory(&self) -> u64 {
+        kib("/proc/meminfo", "MemTotal:").unwrap_or(0) >> 10
+    }
+
+    fn ncpus(&self) -> u64 {
+        thread::available_parallelism().map_or(1, |count| count.get() as u64)
+    }
+}
+
+/// The number of a line of /proc that counts KiB.
+fn kib(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok())
+}

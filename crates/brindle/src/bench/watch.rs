@@ -1,0 +1,61 @@
+//! What is seen while jobs run: throughput on a terminal; and how they are ended early.
+
+use std::io::IsTerminal;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use brindle_io::{Duration, Io};
+use brindle_lab::run::Live;
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::failure::Failure;
+
+/// How often it is looked at what has been done.
+const STEP: Duration = Duration::from_millis(250);
+
+/// Whether somebody has asked for the end: the first signal ends the jobs, a second one the process.
+pub(super) struct Ending(Arc<AtomicBool>);
+
+impl Ending {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let asked = Arc::<AtomicBool>::default();
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&asked)))
+                .map_err(|source| Failure::system("signals can't be handled", source))?;
+        }
+        Ok(Self(asked))
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Shows what is done until the task ends that it stands beside, and passes the wish to end on.
+pub(super) async fn watch(io: &Io, live: &Rc<Live>, ending: &Ending) {
+    let bar = spinner();
+    let (mut ios, mut bytes, mut seen) = (0, 0, io.now());
+    loop {
+        io.sleep(STEP).await;
+        if ending.is_asked() {
+            live.stop();
+        }
+        let (all, now) = ((live.ios().iter().sum::<u64>(), live.bytes().iter().sum::<u64>()), io.now());
+        let seconds = now.since(seen).as_secs_f64();
+        let rate = |count: u64, before: u64| (count - before) as f64 / seconds;
+        let mib = rate(all.1, bytes) / f64::from(1 << 20);
+        bar.set_message(format!("{} jobs: {:.0} IOPS, {mib:.1} MiB/s", live.jobs(), rate(all.0, ios)));
+        bar.tick();
+        (ios, bytes, seen) = (all.0, all.1, now);
+    }
+}
+
+/// On a terminal only.
+fn spinner() -> ProgressBar {
+    let hidden = !std::io::stderr().is_terminal();
+    let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    ProgressBar::with_draw_target(None, target)
+}

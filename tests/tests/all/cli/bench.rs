@@ -1,0 +1,132 @@
+//! `brindle bench`: fio's jobs on arrays, files and exports, as a user asks for them.
+
+use std::fs;
+use std::process::Command;
+
+use brindle_tests::files::MIB;
+use brindle_tests::program::{self, Ran};
+use serde_json::Value;
+
+use super::{Set, name, run};
+
+/// The figures of a job's direction in a report.
+fn figures<'a>(report: &'a Value, job: usize, direction: &str) -> &'a Value {
+    &report["jobs"][job][direction]
+}
+
+fn ios(report: &Value, job: usize, direction: &str) -> u64 {
+    figures(report, job, direction)["total_ios"].as_u64().expect("a number")
+}
+
+#[test]
+fn an_array_is_read_by_flags_and_left_as_it_is() {
+    let set = Set::raid5(3);
+    set.unchanged(|| {
+        let flags = "bench --rw=randread --bs=4k --iodepth=8 --number_ios=500 --output-format=json --array";
+        let report = set.run(flags).json();
+        assert_eq!(ios(&report, 0, "read"), 500);
+        assert_eq!(report["jobs"][0]["job options"]["iodepth"], "8");
+        assert!(figures(&report, 0, "read")["clat_ns"]["percentile"]["99.000000"].as_u64().is_some());
+        let text = set.run("bench --name=look --rw=read --bs=64k --array").ok().text();
+        assert!(text.contains("look: group 0, rw=read, bs=64k") && text.contains("read  "), "{text}");
+    });
+}
+
+#[test]
+fn writing_needs_the_users_word_and_leaves_a_sound_array() {
+    let set = Set::raid5(4);
+    let flags = "bench --rw=randwrite --bsrange=4k-64k --iodepth=16 --verify=crc32c --output-format=json";
+    set.unchanged(|| {
+        let refused = set.run(&format!("{flags} --array")).ended(2);
+        assert!(
+            refused.err.contains("job 'bench' writes") && refused.err.contains("--force"),
+            "{}",
+            refused.err
+        );
+        let refused = set.run("bench --precondition --array").ended(2);
+        assert!(refused.err.contains("--precondition writes"), "{}", refused.err);
+    });
+    let report = set.run(&format!("{flags} --force --array")).json();
+    assert!(ios(&report, 0, "write") > 100);
+    assert_eq!(ios(&report, 0, "read"), ios(&report, 0, "write"), "each write was verified");
+    set.run("check").ok();
+    assert_eq!(super::state(&set.detail()), ["clean"]);
+}
+
+#[test]
+fn job_files_are_fios() {
+    let set = Set::random(1, MIB);
+    let file = set.path("job.fio");
+    let bench = |flags: &str, text: &str| {
+        fs::write(&file, text).unwrap();
+        run(&format!("bench {} {flags} --device", name(&file)), &set.members)
+    };
+    let jobs =
+        "[global]\nioengine=psync\nsize=50%\n[one]\nrw=read\nbs=${BLOCK}4k\n[two]\nstonewall\nrw=randread\n";
+    let ran = bench("--output-format=json", jobs).ended(0);
+    assert!(ran.err.contains("job.fio:2: ioengine: one request in flight"), "{}", ran.err);
+    let report = ran.report();
+    assert_eq!((ios(&report, 0, "read"), ios(&report, 1, "read")), (128, 128));
+    assert_eq!(report["global options"]["size"], "50%");
+    assert_eq!(report["jobs"][1]["groupid"], 1);
+    let unknown = "[one]\nrw=read\nzonemode=zbd\n";
+    let refused = bench("", unknown).ended(2);
+    assert!(refused.err.contains("job.fio:3: option 'zonemode' is not supported"), "{}", refused.err);
+    let lenient = bench("--lenient --output-format=json", unknown).ended(0);
+    assert!(lenient.err.contains("zonemode") && lenient.report()["brindle left out"][0].is_string());
+    assert!(bench("--bs=4k", jobs).ended(2).err.contains("not both"));
+    assert!(bench("", "[one]\nbs=1m\nsize=10g\n").ended(1).err.contains("goes beyond the end"));
+}
+
+#[test]
+fn devices_are_asked_in_turn_and_logs_stand_in_the_current_folder() {
+    let set = Set::random(3, MIB);
+    let mut command = Command::new(program::path());
+    command.current_dir(set.dir.path()).args([
+        "bench",
+        "--name=x",
+        "--rw=read",
+        "--bs=64k",
+        "--write_lat_log=y",
+    ]);
+    command.args(["--output-format=json+", "--device"]).args(&set.members);
+    let report = Ran::of(command).json();
+    assert_eq!(ios(&report, 0, "read"), 48, "all of each");
+    assert!(figures(&report, 0, "read")["clat_ns"]["bins"].is_object());
+    let log = fs::read_to_string(set.path("y_lat.1.log")).unwrap();
+    assert_eq!(log.lines().count(), 48);
+}
+
+#[test]
+fn an_export_is_measured_and_its_members_are_not_to_be_had_beside() {
+    let set = Set::raid5(3);
+    let server = set.serve("");
+    let uri = server.uri();
+    let report = run(
+        &format!("bench --nbd {uri} --force --rw=randrw --number_ios=200 --iodepth=4 --output-format=json"),
+        &[],
+    )
+    .json();
+    assert_eq!(ios(&report, 0, "read") + ios(&report, 0, "write"), 200);
+    let refused = set.run("bench --rw=write --force --device").ended(1);
+    assert!(refused.err.contains("uses it"), "{}", refused.err);
+}
+
+#[test]
+fn rounds_end_when_they_are_steady_or_there_have_been_enough() {
+    let set = Set::random(1, MIB);
+    let flags = "bench --until-steady --rw=read --number_ios=20 --output-format=json --device";
+    let report = set.run(flags).json();
+    let steady = &report["brindle steady state"];
+    let rounds = steady["rounds"].as_array().expect("rounds").len();
+    assert!((5..=25).contains(&rounds) && (steady["attained"] == true || rounds == 25), "{steady}");
+}
+
+#[test]
+fn a_target_is_needed_and_only_one() {
+    for words in ["bench --rw=read", "bench --nbd nbd://h --device x", "bench --nbd x"] {
+        run(words, &[]).ended(2);
+    }
+    let gone = run("bench --nbd nbd+unix:///?socket=/nowhere/x", &[]).ended(1);
+    assert!(gone.err.contains("can't be connected to"), "{}", gone.err);
+}
