@@ -284,6 +284,13 @@ impl Members {
         self.set_state(role, state);
     }
 
+    /// Nothing is left in a role of the device that has failed in it.
+    pub(crate) fn vacate(&self, role: u16) {
+        self.roles[role as usize].device.set(None);
+        self.roles[role as usize].errors.forget();
+        self.set_state(role, RoleState::Missing);
+    }
+
     /// Every role is in sync: the hot path needs no further look.
     #[inline]
     pub(crate) fn all_in_sync(&self) -> bool {

@@ -31,6 +31,7 @@ const ARRAY: &[&[&str]] = &[
     &["array"],
     &["journal", "room", "seats", "sweep", "watch"],
     &["detail", "recovery"],
+    &["devices"],
     &["open"],
 ];
 

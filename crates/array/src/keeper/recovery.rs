@@ -5,6 +5,7 @@ use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
+use crate::ledger::{AddError, NewDevice};
 use crate::members::RoleState;
 
 impl Keeper {
@@ -53,6 +54,51 @@ impl Keeper {
     /// If that could not be recorded; [`VolumeError::Member`] if it has failed meanwhile.
     pub(crate) async fn rebuilt(&self, role: u16) -> Result<(), VolumeError> {
         self.change(async move |keeper| keeper.take_in(role).await).await
+    }
+
+    /// A device becomes a spare: it is when this returns, on record.
+    ///
+    /// # Errors
+    /// Why it does not; the device is none of the array's then.
+    pub(crate) async fn add(&self, device: NewDevice) -> Result<(), AddError> {
+        let (id, label) = (device.id, device.label.clone());
+        let added = self.change(async move |keeper| {
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            if let Err(why) = keeper.ledger.add(device) {
+                return Ok(Some(why));
+            }
+            keeper.commit().await?;
+            let known = keeper.ledger.describe().devices;
+            let failure = known.iter().find(|known| known.id == id).and_then(|known| known.failure);
+            let Some(failure) = failure else { return Ok(None) };
+            keeper.ledger.remove(id);
+            keeper.commit().await?;
+            Ok(Some(AddError::Device { label, error: failure.cause.error.unwrap_or(OpError::Gone) }))
+        });
+        added.await?.map_or(Ok(()), Err)?;
+        self.members.changed().notify();
+        Ok(())
+    }
+
+    /// Devices that are not in use are none of the array's any more: that is on record when this returns. Gives those that
+    /// were, and are none now.
+    ///
+    /// # Errors
+    /// If it could not be recorded.
+    pub(crate) async fn remove(&self, devices: Vec<MemberId>) -> Result<Vec<MemberId>, VolumeError> {
+        self.change(async move |keeper| {
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            let mut removed = devices;
+            removed.retain(|&id| keeper.role_in_use(id).is_none() && keeper.ledger.remove(id));
+            for role in removed.iter().filter_map(|&id| keeper.members.role_of(id)) {
+                keeper.members.vacate(role);
+            }
+            if !removed.is_empty() {
+                keeper.commit().await?;
+            }
+            Ok(removed)
+        })
+        .await
     }
 
     pub(super) fn is_recovering(&self, role: u16) -> bool {

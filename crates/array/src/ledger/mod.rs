@@ -3,6 +3,7 @@
 //! What the state is (dirty, how far redundancy is true, which members have failed) and when it changes is the keeper's, and
 //! the same for every ledger. A ledger puts that on devices and finds it there again.
 
+mod add;
 mod md;
 mod nothing;
 
@@ -16,6 +17,7 @@ use crate::assembly::{DeviceUse, Limitation};
 use crate::events::Cause;
 use crate::members::Device;
 
+pub use add::{AddError, NewDevice};
 pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
 
@@ -153,6 +155,22 @@ pub trait Ledger {
     /// A device is out of use from now on. The next record says so, on the others. A device that is not known, or lost
     /// already, changes nothing.
     fn lose(&self, device: MemberId, failed: Failed);
+
+    /// A device that is none of the array's yet waits to replace a member from now on: the next record says so, on it too. What
+    /// it holds is lost.
+    ///
+    /// # Errors
+    /// An [`AddError`]: then nothing has changed.
+    fn add(&self, device: NewDevice) -> Result<(), AddError> {
+        Err(AddError::Unrecorded { label: device.label })
+    }
+
+    /// A device that fills no role, or has been lost, is none of the array's any more: the next record says so, on the others.
+    /// False if it is not known, or in use.
+    fn remove(&self, device: MemberId) -> bool {
+        let _ = device;
+        false
+    }
 
     /// Devices that wait to replace a member, in the order in which they would: nobody relies on what they hold.
     fn spares(&self) -> Vec<Device> {

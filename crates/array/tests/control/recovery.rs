@@ -3,10 +3,13 @@
 use std::num::NonZeroU64;
 
 use brindle_array::assembly::DeviceUse;
-use brindle_array::{Access, Array, DeviceState, OpenConfig, ProcessError, Recovery, RoleState, SyncMode};
-use brindle_format::md::{DeviceRole, Endian, Features, Version};
-use brindle_io::Duration;
-use brindle_io::sim::{Model, Sim};
+use brindle_array::{
+    Access, AddError, Array, DeviceState, OpenConfig, ProcessError, Recovery, Removal, RemoveError,
+    RoleState, SyncMode,
+};
+use brindle_format::md::{DeviceRole, Endian, Features, Uuid, Version};
+use brindle_io::sim::{BadRange, Model, Sim};
+use brindle_io::{Duration, MemberId};
 use brindle_layout::Level;
 use brindle_volume::Volume;
 
@@ -219,6 +222,84 @@ fn an_array_that_is_opened_without_a_member_rebuilds_it_and_goes_on_with_what_wa
             world = world.restart(9 + life);
         }
     }
+}
+
+/// A drive like the others.
+fn another(world: &World<Sim>) -> MemberId {
+    world.bench.add_drive(Model::nvme(), world.io.member_info(world.ids[0]).unwrap().size)
+}
+
+#[test]
+fn a_device_that_was_added_replaces_a_member_and_what_was_removed_is_known_no_more() {
+    each(|mut world, array, content, version| {
+        let (new, number) = (another(&world), world.ids.len());
+        let uuid = Uuid::from_u128(0x1234);
+        world.io.block_on(array.add(new, "new", uuid, false)).unwrap();
+        world.ids.push(new);
+        let (sb, other) = (world.superblock(number), world.superblock(0));
+        assert_eq!((sb.role(), sb.events, sb.set_uuid), (DeviceRole::Spare, other.events, other.set_uuid));
+        assert_eq!((sb.data_offset, sb.component_size), (other.data_offset, other.component_size));
+        assert_eq!(sb.device_uuid, if version.is_v1() { uuid } else { Uuid::nil() });
+        assert_eq!((array.spares().len(), other.roles.len()), (2, sb.roles.len()), "{version}");
+        // The first spare goes, so that the new device is the one that takes over.
+        let first = world.ids[number - 1];
+        assert_eq!(world.io.block_on(array.remove(Removal::Device(first))), Ok(vec![first]));
+        replace(&world, &array, 1).unwrap();
+        assert_eq!(array.detail().roles[1].device.map(|at| array.detail().devices[at].id), Some(new));
+        let failed = world.ids[1];
+        assert_eq!(world.io.block_on(array.remove(Removal::Failed)), Ok(vec![failed]));
+        assert_eq!(world.io.block_on(array.remove(Removal::Failed)), Ok(vec![]));
+        assert_eq!((array.detail().degraded, array.detail().devices.len()), (0, number - 1));
+        world.stop(&array);
+        drop(array);
+        // Whoever is given all of them finds the array, whatever was in it before.
+        let world = world.restart(8);
+        let assembly = world.assembly().unwrap();
+        assert_eq!(assembly.roles[1], Some(number), "{version}");
+        assert!(assembly.degraded().is_empty() && assembly.is_clean(), "{version}");
+        let usage = assembly.devices[1].usage;
+        assert!(matches!(usage, DeviceUse::LeftOut { role: Some(1), .. }), "{version}: {usage:?}");
+        let array = world.open();
+        world.io.block_on(array.fail(0)).unwrap();
+        assert!(world.read(&array, 0, content.len()).unwrap() == content, "{version}");
+    });
+}
+
+#[test]
+fn a_device_that_is_of_no_use_is_refused_by_name_and_left_as_it_is() {
+    let (world, array, _) = with_spares(&Shape::new(Level::Raid5, 3), 1);
+    let size = world.io.member_info(world.ids[0]).unwrap().size;
+    let foreign = another(&world);
+    let mut other = world.superblock(0);
+    other.set_uuid = Uuid::from_u128(0xffff);
+    world.bench.poke(foreign, other.super_offset, &encoded(&other));
+    let small = world.bench.add_drive(Model::nvme(), size / 2);
+    let large_sectors = Model { logical_block: 4096, tear_unit: 4096, ..Model::nvme() };
+    let large_sectors = world.bench.add_drive(large_sectors, size);
+    let add = |id, force| world.io.block_on(array.add(id, "it", Uuid::from_u128(9), force));
+    let before: Vec<u64> = world.ids.iter().map(|&id| world.io.counters(id).writes).collect();
+    assert!(matches!(add(world.ids[0], true), Err(AddError::Known { .. })));
+    assert!(matches!(add(world.ids[3], true), Err(AddError::Known { .. })), "a spare is one, too");
+    assert!(matches!(add(foreign, false), Err(AddError::Foreign { array, .. }) if array == other.set_uuid));
+    assert!(matches!(add(small, true), Err(AddError::Small { has, .. }) if has == size / 2));
+    assert!(matches!(add(large_sectors, true), Err(AddError::Blocks { block: 4096, .. })));
+    for id in [foreign, small, large_sectors] {
+        assert_eq!(world.io.counters(id).writes, 0);
+    }
+    assert_eq!(world.ids.iter().map(|&id| world.io.counters(id).writes).collect::<Vec<_>>(), before);
+    assert!(matches!(
+        world.io.block_on(array.remove(Removal::Device(world.ids[0]))),
+        Err(RemoveError::InUse { .. })
+    ));
+    assert_eq!(world.io.block_on(array.remove(Removal::Device(foreign))), Err(RemoveError::Unknown));
+    add(foreign, true).unwrap();
+    let broken = another(&world);
+    world.bench.afflict(broken, |faults| faults.unwritable.push(BadRange::forever(0..u64::MAX)));
+    assert!(matches!(add(broken, false), Err(AddError::Device { .. })));
+    assert_eq!(array.detail().devices.len(), 5, "it is none of the array's");
+    world.bench.kill(foreign);
+    assert_eq!(world.io.block_on(array.remove(Removal::Detached)), Ok(vec![foreign]));
+    world.stop(&array);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use std::rc::Rc;
 use brindle_format::md::{DeviceRole, EncodeError, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 
-use super::{Bears, Description, Failed, KnownDevice, Ledger, Recording, State};
+use super::{AddError, Bears, Description, Failed, KnownDevice, Ledger, NewDevice, Recording, State};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::config::{Access, OpenConfig};
 use crate::members::Device;
@@ -50,6 +50,10 @@ struct Kept {
     /// The event count that stands there, if the superblock there is whole.
     count: Option<u64>,
     buf: Option<Buf>,
+    /// It has come in this run, and nothing of the array stands on it yet.
+    fresh: bool,
+    /// Bytes at which superblocks stand that are no longer to be found.
+    old: Vec<u64>,
 }
 
 impl Kept {
@@ -217,6 +221,14 @@ impl Ledger for Superblocks {
         }
     }
 
+    fn add(&self, device: NewDevice) -> Result<(), AddError> {
+        self.enrol(device)
+    }
+
+    fn remove(&self, id: MemberId) -> bool {
+        self.dismiss(id)
+    }
+
     fn spares(&self) -> Vec<Device> {
         self.waiting()
     }
@@ -290,6 +302,8 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
         image: Box::new(*device.superblock.bytes()),
         count: (!device.torn).then_some(device.superblock.events),
         held: device.superblock.recovery_offset.filter(|_| device.usage != DeviceUse::Spare),
+        fresh: false,
+        old: Vec::new(),
         superblock: device.superblock,
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },

@@ -1,11 +1,16 @@
-//! Devices that come into a role: from spares to members in sync, as superblocks have it (`super_1_sync` and `super_90_sync` in
+//! Devices that come and go, and come into a role: from spares to members in sync, as superblocks have it (`super_1_sync` and `super_90_sync` in
 //! the kernel's `md.c`).
 
-use brindle_format::md::{DeviceRole, Version};
+use brindle_format::md::defaults::{self, Consistency};
+use brindle_format::md::{
+    DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version,
+};
 use brindle_io::MemberId;
 
+use super::update::IN_FIRST_SECTOR;
 use super::{Kept, Superblocks};
 use crate::assembly::DeviceUse;
+use crate::ledger::{AddError, NewDevice};
 use crate::members::Device;
 
 impl Kept {
@@ -25,6 +30,115 @@ impl Kept {
 }
 
 impl Superblocks {
+    /// A device becomes a spare: with the data area of the others, and a number of its own.
+    pub(super) fn enrol(&self, new: NewDevice) -> Result<(), AddError> {
+        let NewDevice { label, id, bytes, uuid, old_superblocks } = new;
+        if self.devices.borrow().iter().any(|device| device.id == id) {
+            return Err(AddError::Known { label });
+        }
+        let Some(number) = self.free_number() else {
+            return Err(AddError::Full { label, most: self.most_devices() });
+        };
+        let mut superblock = self.superblock_of_new(bytes).ok_or_else(|| AddError::Small {
+            label: label.clone(),
+            has: bytes,
+            need: self.identity.component_size,
+        })?;
+        let mut roles = self.roles.borrow().clone();
+        roles.resize(roles.len().max(number as usize + 1), DeviceRole::Spare);
+        roles[number as usize] = DeviceRole::Spare;
+        let device_uuid = if self.identity.version.is_v1() { uuid } else { superblock.device_uuid };
+        superblock.device_number = number;
+        superblock.device_uuid = device_uuid;
+        superblock.roles.clone_from(&roles);
+        let mut block = [0; SUPERBLOCK_BYTES];
+        superblock.encode(&mut block).map_err(|why| AddError::Encode { label: label.clone(), why })?;
+        self.roles.replace(roles);
+        self.devices.borrow_mut().push(Kept {
+            label,
+            id,
+            usage: DeviceUse::Spare,
+            alive: true,
+            failure: None,
+            super_offset: superblock.super_offset,
+            superblock,
+            held: None,
+            image: Box::new([0; SUPERBLOCK_BYTES]),
+            count: None,
+            buf: self.io.pool(SUPERBLOCK_BYTES).try_alloc(SUPERBLOCK_BYTES),
+            fresh: true,
+            old: old_superblocks,
+        });
+        Ok(())
+    }
+
+    /// What the superblock of a new device of so many bytes is like; none if the device is too small.
+    fn superblock_of_new(&self, bytes: u64) -> Option<Superblock> {
+        let devices = self.devices.borrow();
+        let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;
+        let placement =
+            defaults::place(like.version, bytes, like.data_offset, like.component_size, Consistency::Resync)?;
+        let mut new = Superblock::new(like.version, bytes)?;
+        new.set_uuid = like.set_uuid;
+        new.name.clone_from(&like.name);
+        new.created = like.created;
+        new.updated = like.updated;
+        new.level = like.level;
+        new.layout = like.layout;
+        new.chunk = like.chunk;
+        new.raid_disks = like.raid_disks;
+        new.component_size = like.component_size;
+        new.resync_offset = like.resync_offset;
+        new.events = like.events;
+        new.logical_block_size = like.logical_block_size;
+        placement.apply(&mut new);
+        Some(new)
+    }
+
+    fn most_devices(&self) -> usize {
+        if self.identity.version.is_v1() { MAX_DEVICES_1 } else { MAX_DEVICES_0_90 }
+    }
+
+    /// The lowest number that no device has, beyond those of the roles, as mdadm chooses it (`Manage_add`). Not one whose
+    /// entry calls a device faulty, where that could not be changed in one sector.
+    fn free_number(&self) -> Option<u32> {
+        let (devices, roles) = (self.devices.borrow(), self.roles.borrow());
+        let least = devices.first()?.superblock.all_raid_disks();
+        let in_first = if self.identity.version.is_v1() { IN_FIRST_SECTOR } else { 0 };
+        let is_free = |&number: &u32| {
+            let entry = roles.get(number as usize).copied();
+            let vacant = match entry {
+                // Of 0.90 a number that no device has any more stays unused: its table has no other word for that.
+                None => true,
+                Some(DeviceRole::Spare) => self.identity.version.is_v1(),
+                Some(DeviceRole::Faulty) => (number as usize) < in_first,
+                Some(_) => false,
+            };
+            vacant && devices.iter().all(|device| device.superblock.device_number != number)
+        };
+        (least..self.most_devices() as u32).find(is_free)
+    }
+
+    /// A device that fills no role is none of the array's any more.
+    pub(super) fn dismiss(&self, id: MemberId) -> bool {
+        let mut devices = self.devices.borrow_mut();
+        let Some(at) = devices.iter().position(|device| device.id == id) else { return false };
+        if devices[at].alive && devices[at].usage != DeviceUse::Spare {
+            return false;
+        }
+        let number = devices.remove(at).superblock.device_number as usize;
+        let in_first = self.identity.version.is_v1() && number < IN_FIRST_SECTOR;
+        // Another device may have its number by now.
+        let alone = devices.iter().all(|device| device.superblock.device_number as usize != number);
+        if let Some(entry) = self.roles.borrow_mut().get_mut(number)
+            && in_first
+            && alone
+        {
+            *entry = DeviceRole::Spare;
+        }
+        true
+    }
+
     /// Spares that could replace a member.
     pub(super) fn waiting(&self) -> Vec<Device> {
         let devices = self.devices.borrow();

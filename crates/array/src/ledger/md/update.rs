@@ -4,7 +4,7 @@
 use core::mem;
 
 use brindle_format::SECTOR;
-use brindle_format::md::{DeviceRole, Timestamp, Version};
+use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Timestamp, Version};
 use brindle_io::sync::join_all;
 use brindle_io::{MemberId, OpClass, OpError};
 
@@ -13,7 +13,7 @@ use crate::assembly::Recorded;
 use crate::ledger::{Bears, Ledger, Refusals, State};
 
 /// Entries of the table of roles that stand in the first sector of a 1.x superblock.
-const IN_FIRST_SECTOR: usize = 128;
+pub(super) const IN_FIRST_SECTOR: usize = 128;
 
 /// A superblock about to be written.
 struct Update {
@@ -37,7 +37,55 @@ impl Superblocks {
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
             device.superblock.recovery_offset = device.held;
         }
-        self.put(|device| device.alive, bears).await
+        let mut failed = self.lay_out().await;
+        failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
+        failed
+    }
+
+    /// Prepares devices that have just come: all of their superblocks but the first sector, without which there is none, so
+    /// that the update makes it whole at once.
+    async fn lay_out(&self) -> Refusals {
+        if !self.devices.borrow().iter().any(|device| device.alive && device.fresh) {
+            return Refusals::new();
+        }
+        let zeroes = self.io.pool(SUPERBLOCK_BYTES).try_alloc(SUPERBLOCK_BYTES);
+        zeroes.iter().for_each(|zeroes| zeroes.bytes_mut().fill(0));
+        let (mut failed, mut group, mut sent) =
+            (Refusals::new(), self.io.group_of(OpClass::Metadata), Vec::new());
+        for (at, device) in
+            self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| d.alive && d.fresh)
+        {
+            self.bring_up_to_date(device);
+            let Some(buf) = &device.buf else { continue };
+            let mut bytes = buf.bytes_mut();
+            if device.superblock.encode(&mut bytes).is_err() {
+                failed.push((device.id, OpError::Unsupported));
+                continue;
+            }
+            bytes[..SECTOR as usize].fill(0);
+            device.image.copy_from_slice(&bytes);
+            drop(bytes);
+            let place = device.super_offset;
+            group.write(device.id, place, &buf.all(), true);
+            let old = device.old.iter().filter(|&&offset| offset != place);
+            for (&offset, zeroes) in old.zip(zeroes.iter().cycle()) {
+                group.write(device.id, offset, &zeroes.all(), true);
+            }
+            sent.push(at);
+        }
+        if sent.is_empty() {
+            return failed;
+        }
+        let outcome = group.submit_by(self.latest(self.patience.answer)).await;
+        let refused =
+            outcome.failures().iter().filter_map(|failure| Some((failure.kind.member()?, failure.error)));
+        failed.extend(refused);
+        for at in sent {
+            if let Some(device) = self.devices.borrow_mut().get_mut(at) {
+                device.fresh = failed.iter().any(|(id, _)| *id == device.id);
+            }
+        }
+        failed
     }
 
     /// Gives laggards the present state, with the present event count. As [`Superblocks::update`] otherwise.
@@ -53,6 +101,7 @@ impl Superblocks {
             _ => IN_FIRST_SECTOR,
         };
         let mut next = self.recorded.borrow().roles.clone();
+        next.resize(self.roles.borrow().len(), DeviceRole::Spare);
         let mut changed_beyond = false;
         for (number, (role, wanted)) in next.iter_mut().zip(self.roles.borrow().iter()).enumerate() {
             if role == wanted || (number >= in_first && changed_beyond) {
