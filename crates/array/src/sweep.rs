@@ -94,8 +94,8 @@ impl Array {
         }
     }
 
-    /// Compares the redundancy of the whole array, and with [`SyncMode::Repair`] makes it true. Requests go on
-    /// meanwhile. Begins and ends as [`Array::resync`] does.
+    /// Compares the redundancy of the whole array, and with [`SyncMode::Repair`] makes it true; with [`SyncMode::Locate`]
+    /// as far as it is known which member is wrong. Requests go on meanwhile. Begins and ends as [`Array::resync`] does.
     ///
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
@@ -109,7 +109,7 @@ impl Array {
     ) -> impl Future<Output = Result<SyncReport, ProcessError>> + use<F> {
         let kind = match mode {
             SyncMode::Check => ProcessKind::Check,
-            SyncMode::Repair => ProcessKind::Repair,
+            SyncMode::Repair | SyncMode::Locate => ProcessKind::Repair,
         };
         let sweep = Sweep::begin(self, kind, Work::Sync(mode), 0);
         async move {

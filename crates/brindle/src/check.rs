@@ -1,19 +1,19 @@
-//! `brindle check`: compares redundancy, changes nothing.
+//! `brindle check`: compares redundancy, changes nothing. `brindle repair`: makes it true, or what is known to be wrong.
 
 use std::process::ExitCode;
 
-use brindle_array::{BadPlace, MismatchKind, SyncMode};
+use brindle_array::{BadPlace, Mismatch, MismatchKind, SyncMode};
 use brindle_io::device::DeviceAccess;
 use serde::Serialize;
 
-use crate::cli::Check;
+use crate::cli::{Check, Repair};
 use crate::failure::Failure;
-use crate::host::Host;
+use crate::host::{Host, Wanted};
 use crate::units::Bytes;
-use crate::world::Opening;
+use crate::world::{self, Opening, World};
 use crate::{MISMATCH, UNREADABLE, progress, report};
 
-/// What `brindle check --json` prints.
+/// What `brindle check --json` and `brindle repair --json` print: of repair, what it found.
 #[derive(Debug, Serialize)]
 struct Report {
     uuid: String,
@@ -21,6 +21,8 @@ struct Report {
     checked: u64,
     /// md's unit: 512-byte sectors.
     mismatch_cnt: u64,
+    /// Sectors of 512 bytes that disagree, of which it is not known which member is wrong.
+    unlocated: u64,
     /// Bytes that could not be compared since members are missing, or can't be read.
     unverified: u64,
     /// Bytes of members that can't be read.
@@ -41,29 +43,82 @@ struct Bad {
 
 #[derive(Debug, Serialize)]
 struct Place {
-    /// What disagrees: p, q or copy.
+    /// What disagrees: p, q, copy or data.
     kind: &'static str,
     role: u16,
     device: Option<String>,
     offset: u64,
+    length: u64,
+    /// This member is wrong, and no other.
+    located: bool,
 }
 
+/// `brindle check`.
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     let opening = Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open(&args.members, opening)?;
+    let report = go_over(&host, SyncMode::Check)?;
+    report.show(args.json)?;
+    Ok(report.status(report.mismatch_cnt))
+}
+
+/// `brindle repair`.
+pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
+    let host = open_to_repair(args)?;
+    let (array, io) = (host.only().array.clone(), host.world.io.clone());
+    let mode = if args.locate { SyncMode::Locate } else { SyncMode::Repair };
+    if args.locate && array.needs_resync() {
+        // Who is wrong can be known only where all was right once.
+        let bar = progress::bar("resyncing", array.sync_len());
+        let resynced = io.block_on(array.resync(|progress| bar.set_position(progress.position)));
+        resynced.map_err(|source| Failure::Process { doing: "resyncing the array", source })?;
+        bar.finish_and_clear();
+    }
+    let report = go_over(&host, mode);
+    io.block_on(host.only().stop())?;
+    let report = report?;
+    report.show(args.json)?;
+    Ok(report.status(if args.locate { report.unlocated } else { 0 }))
+}
+
+/// Opens an array that may be written to.
+fn open_to_repair(args: &Repair) -> Result<Host, Failure> {
+    world::check_budget(args.tuning.memory)?;
+    let opening =
+        Opening { access: DeviceAccess::Examine, force: false, tuning: args.tuning, ..Opening::LOOK };
+    let mut look = World::new(opening)?;
+    let mut found = Host::find(&mut look, &args.members, false)?;
+    let Some(only) = found.pop().filter(|_| found.is_empty()) else {
+        return Err(Failure::Usage("these are members of several arrays: repair them one by one".to_owned()));
+    };
+    let reasons: Vec<String> =
+        only.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
+    if !reasons.is_empty() {
+        return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
+    }
+    let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
+    Host::claim(&look, vec![wanted], opening)
+}
+
+/// Goes over the whole array of a host that has one.
+fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {
     let running = host.only();
     let level = running.found.assembly.level();
     let total = running.array.sync_len();
+    let (verb, doing) = match mode {
+        SyncMode::Check => ("checking", "checking the array"),
+        SyncMode::Repair | SyncMode::Locate => ("repairing", "repairing the array"),
+    };
     if total == 0 {
         return Err(Failure::Usage(format!("{} has no redundancy to check", level.name())));
     }
-    let bar = progress::bar("checking", total);
+    let bar = progress::bar(verb, total);
     let array = running.array.clone();
     let found = host
         .world
         .io
-        .block_on(array.check(SyncMode::Check, |progress| bar.set_position(progress.position)))
-        .map_err(|source| Failure::Process { doing: "checking the array", source })?;
+        .block_on(array.check(mode, |progress| bar.set_position(progress.position)))
+        .map_err(|source| Failure::Process { doing, source })?;
     bar.finish_and_clear();
     let path = |role: u16| {
         let device = running.found.assembly.roles.get(usize::from(role)).copied().flatten()?;
@@ -75,41 +130,39 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
         offset: place.offset,
         length: place.len,
     };
-    let report = Report {
+    let place = |place: &Mismatch| Place {
+        kind: kind(place.kind),
+        role: place.role,
+        device: path(place.role),
+        offset: place.offset,
+        length: place.len,
+        located: place.located,
+    };
+    Ok(Report {
         uuid: brindle_format::md::display_uuid(running.found.assembly.uuid).to_string(),
         level: level.name(),
         checked: total,
         mismatch_cnt: found.mismatch_sectors,
+        unlocated: found.unlocated,
         unverified: found.unverified,
         unreadable: found.unreadable,
         bad_places: found.bad_places.iter().filter(|place| !place.mended).map(bad).collect(),
-        places: found
-            .places
-            .iter()
-            .map(|place| Place {
-                kind: kind(place.kind),
-                role: place.role,
-                device: path(place.role),
-                offset: place.offset,
-            })
-            .collect(),
-    };
-    if args.json {
-        report::print_json(&report)?;
-    } else {
-        report::print(&report.text())?;
-    }
-    Ok(report.status().map_or(ExitCode::SUCCESS, ExitCode::from))
+        places: found.places.iter().map(place).collect(),
+    })
 }
 
 impl Report {
-    /// The exit status, if not all is well: what disagrees matters more than what could not be looked at.
-    fn status(&self) -> Option<u8> {
-        match (self.mismatch_cnt, self.unreadable) {
-            (0, 0) => None,
-            (0, _) => Some(UNREADABLE),
-            _ => Some(MISMATCH),
+    /// The exit status, given how many sectors disagree in the end: that matters more than what could not be looked at.
+    fn status(&self, left: u64) -> ExitCode {
+        match (left, self.unreadable) {
+            (0, 0) => ExitCode::SUCCESS,
+            (0, _) => ExitCode::from(UNREADABLE),
+            _ => ExitCode::from(MISMATCH),
         }
+    }
+
+    fn show(&self, json: bool) -> Result<(), Failure> {
+        if json { report::print_json(self) } else { report::print(&self.text()) }
     }
 
     fn text(&self) -> String {
@@ -122,9 +175,19 @@ impl Report {
         }
         for place in &self.places {
             let device = place.device.as_deref().unwrap_or("?");
+            let (kind, role, offset, length) = (place.kind, place.role, place.offset, Bytes(place.length));
+            text.push_str(&if place.located {
+                format!(
+                    "  wrong: {length} of role {role} ({device}, {kind}) at byte {offset} of its data area\n"
+                )
+            } else {
+                format!("  {kind} of role {role} ({device}) at byte {offset} of its data area\n")
+            });
+        }
+        if self.unlocated > 0 {
             text.push_str(&format!(
-                "  {} of role {} ({device}) at byte {} of its data area\n",
-                place.kind, place.role, place.offset
+                "of {} (sectors of 512 bytes) it can't be told which member is wrong\n",
+                self.unlocated
             ));
         }
         if self.unreadable > 0 {
@@ -148,6 +211,7 @@ fn kind(kind: MismatchKind) -> &'static str {
         MismatchKind::P => "p",
         MismatchKind::Q => "q",
         MismatchKind::Copy => "copy",
+        MismatchKind::Data => "data",
     }
 }
 
@@ -162,6 +226,7 @@ mod tests {
             level: "raid5",
             checked: 1 << 20,
             mismatch_cnt,
+            unlocated: 0,
             unverified: unreadable,
             unreadable,
             places: Vec::new(),
@@ -171,8 +236,8 @@ mod tests {
 
     #[test]
     fn the_status_tells_what_disagrees_and_what_can_not_be_read() {
-        let statuses = [(0, 0), (0, 512), (8, 0), (8, 512)].map(|(a, b)| report(a, b).status());
-        assert_eq!(statuses, [None, Some(4), Some(3), Some(3)]);
+        let statuses = [(0, 0), (0, 512), (8, 0), (8, 512)].map(|(a, b)| report(a, b).status(a));
+        assert_eq!(statuses, [0, 4, 3, 3].map(ExitCode::from));
     }
 
     #[test]

@@ -41,6 +41,13 @@ pub(crate) enum Command {
     Cat(Cat),
     /// Compare the redundancy of an array; never writes to a member
     Check(Check),
+    /// Compare the redundancy of an array, and make it true
+    ///
+    /// As md's repair does: parity is computed anew from the data, and copies are made the same as the first that can be
+    /// read. With --locate only what is known to be wrong is written: where P and Q of RAID 6 tell of one block that explains
+    /// all bytes of a sector, or where more than half of three or more copies agree, and redundancy was in sync. All else is
+    /// reported and left alone. Exits with 3 if something was left.
+    Repair(Repair),
     /// Serve arrays over NBD, in the foreground
     ///
     /// Members of several arrays may be named together: each array is told by its UUID, and is an export by its name. Arrays
@@ -181,6 +188,22 @@ pub(crate) struct Cat {
 /// Flags of `brindle check`.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
+    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
+
+/// Flags of `brindle repair`.
+#[derive(Debug, Args)]
+pub(crate) struct Repair {
+    /// Find which member is wrong, and write that alone; leave all where it can't be known
+    #[arg(long)]
+    pub(crate) locate: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

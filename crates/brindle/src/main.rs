@@ -38,9 +38,10 @@ use clap::Parser;
 use cli::{Cli, Command};
 use failure::Failure;
 
-/// Exit status of `brindle check` when redundancy does not agree.
+/// Exit status of `brindle check` when redundancy does not agree, and of `brindle repair` when it was left so.
 const MISMATCH: u8 = 3;
-/// Exit status of `brindle check` when what could be compared agrees, but members have places that can't be read.
+/// Exit status of `brindle check` and `brindle repair` when what could be compared agrees, but members have places that can't
+/// be read.
 const UNREADABLE: u8 = 4;
 
 fn main() -> ExitCode {
@@ -72,6 +73,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Detail(args) => detail::detail(args)?,
         Command::Cat(args) => cat::cat(args)?,
         Command::Check(args) => return check::check(args),
+        Command::Repair(args) => return check::repair(args),
         Command::Serve(args) => serve::serve(args)?,
         Command::Status(args) => ask::status(args)?,
         Command::Fail(args) => ask::fail(args)?,

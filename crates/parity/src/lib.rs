@@ -27,6 +27,7 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+mod culprit;
 mod gf;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
@@ -40,6 +41,7 @@ mod solve;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use culprit::{Culprit, culprit};
 pub use kernel::Kernel;
 pub use select::{available, kernel};
 

@@ -7,6 +7,9 @@ pub enum SyncMode {
     Check,
     /// It is counted and made true: parity is written anew from the data, copies from the first that can be read.
     Repair,
+    /// It is counted, and where it is known which member is wrong ([`Mismatch::located`]), what that is to hold is written
+    /// to it. All else is left as it is.
+    Locate,
 }
 
 /// What disagrees.
@@ -16,19 +19,26 @@ pub enum MismatchKind {
     P,
     /// Q is not the syndrome of the data.
     Q,
-    /// A copy differs from the first that can be read.
+    /// A copy differs: from most others, or where it is not known which is wrong, from the first that can be read.
     Copy,
+    /// Data is not what P and Q say that it was.
+    Data,
 }
 
 /// A place where redundancy disagrees with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The role whose member holds the redundancy.
+    /// The role whose member is wrong; where that is not known, of the member that holds the redundancy.
     pub role: u16,
     /// Where in the member's data area, in bytes.
     pub offset: u64,
+    /// Bytes: whole sectors of 512.
+    pub len: u64,
     /// What it is.
     pub kind: MismatchKind,
+    /// It is known that this member is wrong, and no other: redundancy was known true, and P and Q of RAID 6 tell of one
+    /// block that explains all bytes of each sector, or more than half of three or more copies agree.
+    pub located: bool,
 }
 
 /// A place that a member could not read.
@@ -50,7 +60,10 @@ pub struct SyncReport {
     /// Sectors as md counts them (`mismatch_cnt`): 8 for each 4 KiB of a row of which P or Q disagree; for mirrors,
     /// for each differing copy, those of the block that was compared (64 KiB, or what is left of its chunk).
     pub mismatch_sectors: u64,
-    /// The first places that disagree, at most [`SyncReport::PLACES`].
+    /// Sectors of these, one by one, of which it is not known which member is wrong; for mirrors, of each copy that
+    /// differs.
+    pub unlocated: u64,
+    /// The first places that disagree, at most [`SyncReport::PLACES`]; neighbours of one member as one, where they are located.
     pub places: Vec<Mismatch>,
     /// Bytes, counted as the window is, that could not be compared: members of theirs are lost, or can't read them and
     /// could not be given them anew.
@@ -68,7 +81,14 @@ impl SyncReport {
     pub const PLACES: usize = 16;
 
     pub(crate) fn note(&mut self, place: Mismatch) {
-        if self.places.len() < Self::PLACES {
+        let goes_on = |known: &&mut Mismatch| {
+            (known.role, known.kind, known.located) == (place.role, place.kind, true)
+                && place.located
+                && known.offset + known.len == place.offset
+        };
+        if let Some(known) = self.places.iter_mut().rev().find(goes_on) {
+            known.len += place.len;
+        } else if self.places.len() < Self::PLACES {
             self.places.push(place);
         }
     }
@@ -95,6 +115,7 @@ impl SyncReport {
     /// Adds what became of the next window.
     pub fn add(&mut self, next: &Self) {
         self.mismatch_sectors += next.mismatch_sectors;
+        self.unlocated += next.unlocated;
         self.unverified += next.unverified;
         self.unreadable += next.unreadable;
         self.mended += next.mended;

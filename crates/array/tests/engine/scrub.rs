@@ -132,3 +132,111 @@ fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_true() {
         }
     }
 }
+
+/// Spoils so many bytes of a member.
+fn spoil(world: &Running, role: usize, offset: u64, len: usize) {
+    let mut bytes = vec![0; len];
+    world.bench.peek(world.ids[role], DATA_OFFSET + offset, &mut bytes);
+    bytes.iter_mut().zip((0..=255_u8).cycle()).for_each(|(byte, n)| *byte ^= n | 1);
+    world.bench.poke(world.ids[role], DATA_OFFSET + offset, &bytes);
+}
+
+/// Checks, locates, and finds nothing more; gives the places named, which are the same in both.
+fn located(world: &Running) -> Vec<(u16, u64, u64, MismatchKind)> {
+    let found = [SyncMode::Check, SyncMode::Locate].map(|mode| {
+        let report = world.run(async |w| w.scrub(mode).await).unwrap();
+        assert_eq!(report.unlocated, 0);
+        assert!(report.places.iter().all(|place| place.located));
+        report.places.iter().map(|place| (place.role, place.offset, place.len, place.kind)).collect()
+    });
+    assert_eq!(world.run(async |w| w.scrub(SyncMode::Check).await).unwrap(), SyncReport::default());
+    let [checked, mended]: [Vec<_>; 2] = found;
+    assert_eq!(checked, mended);
+    mended
+}
+
+#[test]
+fn raid_6_tells_which_member_is_wrong_and_writes_that_alone() {
+    use ParityLayout as L;
+    for layout in [L::LeftSymmetric, L::ParityFirst, L::DdfZeroRestart, L::DdfNContinue, L::RightAsymmetric6]
+    {
+        for role in 0..5 {
+            let (world, content) = filled(Level::Raid6, Layout::Parity(layout), 5);
+            let before: Vec<Vec<u8>> = (0..5).map(|role| member(&world, role)).collect();
+            // Within a sector, over a border of sectors, and a whole page in another row.
+            for (offset, len) in [(700, 1), (3000, 200), (70_656, 4096)] {
+                spoil(&world, role, offset, len);
+            }
+            let places = located(&world);
+            let expected = [(512, 512), (2560, 1024), (70_656, 4096)];
+            let stretches: Vec<(u64, u64)> =
+                places.iter().map(|&(_, offset, len, _)| (offset, len)).collect();
+            assert_eq!(stretches, expected, "{layout} role {role}");
+            assert!(places.iter().all(|place| usize::from(place.0) == role), "{layout}: {places:?}");
+            assert!((0..5).all(|role| member(&world, role) == before[role]), "{layout} role {role}");
+            assert!(world.run(async |w| w.read_all().await).unwrap() == content);
+        }
+    }
+}
+
+/// All of a member's data area that was written.
+fn member(world: &Running, role: usize) -> Vec<u8> {
+    let mut bytes = vec![0; 1 << 20];
+    world.bench.peek(world.ids[role], DATA_OFFSET, &mut bytes);
+    bytes
+}
+
+#[test]
+fn of_three_copies_the_one_that_differs_is_wrong() {
+    let (world, content) = filled(Level::Raid1, Layout::None, 3);
+    for (role, offset, len) in [(0, 5, 1), (1, 600_000, 600), (2, 66_000, 1)] {
+        spoil(&world, role, offset, len);
+    }
+    let copy = MismatchKind::Copy;
+    assert_eq!(
+        located(&world),
+        [(0, 0, 512, copy), (2, 66_000 / 512 * 512, 512, copy), (1, 599_552, 1536, copy)]
+    );
+    assert!(world.run(async |w| w.read_all().await).unwrap() == content);
+}
+
+#[test]
+fn what_does_not_tell_who_is_wrong_is_reported_and_left() {
+    let p_and_q = Layout::Parity(ParityLayout::ParityLast);
+    // Two members of a row in one sector; a level of one parity; two copies; three that all differ.
+    let cases: [(Level, Layout, usize, &[usize], u64); 4] = [
+        (Level::Raid6, p_and_q, 5, &[0, 1], 1),
+        (Level::Raid5, p_and_q, 4, &[1], 8),
+        (Level::Raid1, Layout::None, 2, &[1], 128),
+        (Level::Raid1, Layout::None, 3, &[1, 2], 2),
+    ];
+    for (level, layout, members, wrong, unlocated) in cases {
+        let (world, _) = filled(level, layout, members);
+        for &role in wrong {
+            spoil(&world, role, 4096 + role as u64, 1 + role);
+        }
+        let before: Vec<Vec<u8>> = (0..members).map(|role| member(&world, role)).collect();
+        for mode in [SyncMode::Check, SyncMode::Locate] {
+            let report = world.run(async |w| w.scrub(mode).await).unwrap();
+            assert_eq!(report.unlocated, unlocated, "{level} of {members}");
+            assert!(report.places.iter().all(|place| !place.located) && !report.places.is_empty());
+        }
+        assert!((0..members).all(|role| member(&world, role) == before[role]), "{level} of {members}");
+    }
+}
+
+#[test]
+fn where_redundancy_is_in_doubt_nobody_is_blamed() {
+    let p_and_q = Layout::Parity(ParityLayout::ParityLast);
+    for (level, layout, members) in [(Level::Raid6, p_and_q, 5), (Level::Raid1, Layout::None, 3)] {
+        let (world, _) = filled(level, layout, members);
+        spoil(&world, 1, 70_000, 1);
+        let doubted = world::doubted(&world, 65_536);
+        let before = member(&doubted, 1);
+        let report = doubted.run(async |w| w.scrub(SyncMode::Locate).await).unwrap();
+        assert!(report.unlocated > 0 && report.places.iter().all(|place| !place.located), "{level}");
+        assert!(member(&doubted, 1) == before, "{level}: written to");
+        drop(doubted);
+        assert_eq!(located(&world).len(), 1, "{level}");
+    }
+}

@@ -165,6 +165,8 @@ struct Damage {
     kind: &'static str,
     /// What md counts for it: a page of a row, or a block of 64 KiB of a mirror.
     sectors: u64,
+    /// Whether it can be known that this member is wrong.
+    located: bool,
 }
 
 impl Damage {
@@ -175,28 +177,35 @@ impl Damage {
         kind: &'static str,
         sectors: u64,
     ) -> Self {
-        Self { flags, members, victim, kind, sectors }
+        Self { flags, members, victim, kind, sectors, located: false }
+    }
+
+    const fn located(self) -> Self {
+        Self { located: true, ..self }
     }
 }
 
 /// In row 0, left-symmetric RAID 5 of 4 keeps P on role 3, and RAID 6 of 5 keeps Q on role 0.
-const DAMAGES: [Damage; 5] = [
+const DAMAGES: [Damage; 7] = [
     Damage::of("-l 4 -c 64K", 4, 3, "p", 8),
     Damage::of("-l 5 -c 64K", 4, 3, "p", 8),
-    Damage::of("-l 6 -c 64K", 5, 0, "q", 8),
+    Damage::of("-l 6 -c 64K", 5, 0, "q", 8).located(),
+    Damage::of("-l 6 -c 64K", 5, 2, "data", 8).located(),
     Damage::of("-l 1", 2, 1, "copy", 128),
+    Damage::of("-l 1", 3, 0, "copy", 256).located(),
     Damage::of("-l 10 -c 64K", 4, 1, "copy", 128),
 ];
 
 #[test]
 fn redundancy_is_made_true_over_any_content_and_check_finds_the_byte_that_changes() {
-    for Damage { flags, members, victim, kind, sectors } in DAMAGES {
+    for Damage { flags, members, victim, kind, sectors, located } in DAMAGES {
         let set = Set::random(members, 4 * MIB);
         let created = set.create(&format!("{flags} --json")).json();
         assert_eq!(state(&created), ["clean"], "{flags}");
         set.unchanged(|| assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{flags}"));
         let device = &created["devices"][victim];
         assert_eq!(device["role"], victim, "{flags}");
+        let whole = set.hashes();
         flip(&set.members[victim], device["data_offset"].as_u64().unwrap() + 4096 + 5);
         set.unchanged(|| {
             let report = set.run("check --json").ended(3).report();
@@ -204,11 +213,22 @@ fn redundancy_is_made_true_over_any_content_and_check_finds_the_byte_that_change
             let place = &report["places"][0];
             assert_eq!((&place["kind"], &place["role"]), (&kind.into(), &victim.into()), "{flags}: {report}");
             assert_eq!(place["device"], name(&set.members[victim]), "{flags}: {report}");
-            let offset = if kind == "copy" { 0 } else { 4096 };
+            assert_eq!(place["located"], located, "{flags}: {report}");
+            let offset = if kind == "copy" && !located { 0 } else { 4096 };
             assert_eq!(place["offset"], offset, "{flags}: {report}");
             let text = set.run("check").ended(3).text();
             assert!(text.contains(name(&set.members[victim])), "{text}");
         });
+        if located {
+            set.run("repair --locate").ok();
+            assert!(set.hashes() == whole, "{flags}: not as it was");
+        } else {
+            set.unchanged(|| {
+                assert_eq!(set.run("repair --locate --json").ended(3).report()["mismatch_cnt"], sectors);
+            });
+            assert_eq!(set.run("repair --json").json()["mismatch_cnt"], sectors, "{flags}");
+        }
+        set.unchanged(|| assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{flags}"));
     }
 }
 

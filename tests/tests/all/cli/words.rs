@@ -49,8 +49,8 @@ fn reports_have_the_fields_of_the_document() {
 
     flip(&set.members[2], created["devices"][2]["data_offset"].as_u64().unwrap());
     let checked = set.run("check --json").ended(3).report();
-    fields(&checked, "uuid level checked mismatch_cnt places unverified unreadable bad_places");
-    fields(&checked["places"][0], "role kind device offset");
+    fields(&checked, "uuid level checked mismatch_cnt unlocated places unverified unreadable bad_places");
+    fields(&checked["places"][0], "role kind device offset length located");
 }
 
 const EVENT: &str = "number at kind array role member operation offset error text range";
@@ -99,7 +99,7 @@ fn every_command_has_a_man_page() {
     let folder = dir.path().join("man");
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
-    let commands = "create examine detail cat check serve status fail stop bench demo completions man";
+    let commands = "create examine detail cat check repair serve status fail stop bench demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();

@@ -6,6 +6,7 @@ mod pace;
 mod read;
 mod scrub;
 mod split;
+mod vote;
 mod window;
 mod write;
 

@@ -7,10 +7,10 @@ use brindle_layout::Place;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use super::Mirror;
 use super::careful::{STEP, Suspects};
 use super::holes::Holes;
 use super::window::{CopyWindow, block};
+use super::{Mirror, Readable};
 use crate::data::lock::Hold;
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
@@ -83,8 +83,8 @@ impl Mirror {
             let unit = if holes.is_whole(at, len) { len } else { u64::from(self.core.limits.block) };
             for start in (at..at + len).step_by(unit as usize) {
                 let (at, len) = (start, unit.min(at + len - start));
-                self.compare_block(window, (at, len), holes, &mut group, report)?;
-                if self.readable_copies(at, len).any(|copy| holes.has(copy.copy, at, len)) {
+                let agrees = self.compare_block(window, (at, len), holes, mode, &mut group, report)?;
+                if !agrees || self.readable_copies(at, len).any(|copy| holes.has(copy.copy, at, len)) {
                     continue;
                 }
                 match whole.last_mut() {
@@ -114,34 +114,46 @@ impl Mirror {
     }
 
     /// Counts the copies of a block that differ from the first that can be read, and adds the writes that make them the
-    /// same.
+    /// same, as `mode` has it. False if they are not the same then.
     fn compare_block(
         &self,
         window: &CopyWindow,
         (at, len): (u64, u64),
         holes: &Holes,
+        mode: SyncMode,
         repairs: &mut MemberOps<'_>,
         report: &mut SyncReport,
-    ) -> Result<(), VolumeError> {
-        let mut copies = self.readable_copies(at, len).filter(|copy| !holes.has(copy.copy, at, len));
-        let Some(first) = copies.next() else {
+    ) -> Result<bool, VolumeError> {
+        let copies = self.readable_copies(at, len).filter(|copy| !holes.has(copy.copy, at, len));
+        let copies: SmallVec<[Readable; 4]> = copies.collect();
+        let Some((first, others)) = copies.split_first() else {
             report.unverified += len;
-            return if holes.is_whole(at, len) { Err(VolumeError::TooManyLost) } else { Ok(()) };
+            return if holes.is_whole(at, len) { Err(VolumeError::TooManyLost) } else { Ok(true) };
         };
+        report.unverified += if copies.len() < usize::from(self.map.copies()) { len } else { 0 };
         let good = window.slice(first.copy, at, len);
-        let mut compared = 1;
-        for copy in copies {
-            compared += 1;
-            if *window.slice(copy.copy, at, len).bytes() == *good.bytes() {
-                continue;
-            }
-            report.mismatch_sectors += len.div_ceil(512);
-            let offset = copy.extent.offset;
-            report.note(Mismatch { role: copy.extent.member, offset, kind: MismatchKind::Copy });
-            repairs.write(copy.device, offset, &good, false);
+        let differs = |copy: &&Readable| *window.slice(copy.copy, at, len).bytes() != *good.bytes();
+        let differing: SmallVec<[Readable; 4]> = others.iter().filter(differs).copied().collect();
+        if differing.is_empty() {
+            return Ok(true);
         }
-        report.unverified += if compared < self.map.copies() { len } else { 0 };
-        Ok(())
+        report.mismatch_sectors += len.div_ceil(512) * differing.len() as u64;
+        let unlocated = if copies.len() > 2 && self.core.keeper.is_true(&(at..at + len)) {
+            self.vote(window, (at, len), &copies, mode, repairs, report)
+        } else {
+            len.div_ceil(512) * differing.len() as u64
+        };
+        report.unlocated += unlocated;
+        for copy in differing {
+            let (role, offset) = (copy.extent.member, copy.extent.offset);
+            if unlocated > 0 {
+                report.note(Mismatch { role, offset, len, kind: MismatchKind::Copy, located: false });
+            }
+            if mode == SyncMode::Repair {
+                repairs.write(copy.device, offset, &good, false);
+            }
+        }
+        Ok(unlocated == 0 || mode == SyncMode::Repair)
     }
 
     /// Rebuilds a range of the members of some roles, as far as these are still to be rebuilt; of one at least.

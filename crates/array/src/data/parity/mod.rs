@@ -8,6 +8,7 @@ mod bad;
 mod batch;
 mod commit;
 mod full;
+mod locate;
 mod mend;
 mod plan;
 mod read;

@@ -8,6 +8,7 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::bad::Bad;
+use super::locate::locate;
 use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, RowWindow};
@@ -69,7 +70,7 @@ impl Parity {
                 settled => settled?,
             }
         }
-        if mode == SyncMode::Repair {
+        if mode != SyncMode::Check {
             let note = |&row: &u64| self.note_true(&RowWindow::of_row(row, window.cols.clone()), false);
             whole.iter().for_each(note);
         }
@@ -165,8 +166,8 @@ impl Parity {
         Ok(left)
     }
 
-    /// Counts what disagrees; gives the writes that make it true, none if it is only to be counted, and adds the rows
-    /// that are true then to `whole`.
+    /// Counts what disagrees; gives the writes that make it true as `mode` has it, and adds the rows that are true then to
+    /// `whole`.
     fn compare(
         &self,
         window: &RowWindow,
@@ -185,12 +186,13 @@ impl Parity {
                 report.unverified += window.width();
                 continue;
             }
-            whole.push(row);
             let p = Some(roles.p()).filter(|&role| there(role));
             let q = roles.q().filter(|&role| there(role));
             let mut blocks = planes.blocks(&mut bytes, row);
             let into = (p.map(|_| computed.0), q.map(|_| computed.1));
             generate_into(self.kernel, &roles, &mut blocks, into);
+            let judged = p.is_some() && q.is_some() && self.is_true(row, &window.cols);
+            let mut left = 0;
             for at in (0..window.width()).step_by(PAGE as usize) {
                 let page = at as usize..(at + PAGE).min(window.width()) as usize;
                 let differs = |role: Option<u16>, computed: u16| {
@@ -202,17 +204,42 @@ impl Parity {
                     (differs(p, computed.0), computed.0, MismatchKind::P),
                     (differs(q, computed.1), computed.1, MismatchKind::Q),
                 ];
+                if bad.iter().all(|(role, ..)| role.is_none()) {
+                    continue;
+                }
                 let sectors = page.len().div_ceil(512) as u64;
-                report.mismatch_sectors += sectors * u64::from(bad.iter().any(|(role, ..)| role.is_some()));
+                report.mismatch_sectors += sectors;
+                let offset = window.offset(&self.map, row);
+                let (wrong, unlocated) = if judged {
+                    locate(&roles, &blocks, computed, page.clone())
+                } else {
+                    (Vec::new(), sectors)
+                };
+                left += unlocated;
+                for wrong in wrong {
+                    let (role, kind) = (wrong.role, wrong.kind);
+                    let (offset, len) = (offset + wrong.bytes.start as u64, wrong.bytes.len() as u64);
+                    report.note(Mismatch { role, offset, len, kind, located: true });
+                    if let (SyncMode::Locate, Some(device)) = (mode, self.core.members.writable(role)) {
+                        let plane = wrong.mend(&roles, &mut blocks, computed);
+                        group.write(device, offset, &planes.block(plane, row).slice(wrong.bytes), false);
+                    }
+                }
                 for (role, computed, kind) in bad {
                     let Some(role) = role else { continue };
-                    let offset = window.offset(&self.map, row) + at;
-                    report.note(Mismatch { role, offset, kind });
+                    let offset = offset + at;
+                    if unlocated > 0 {
+                        report.note(Mismatch { role, offset, len: page.len() as u64, kind, located: false });
+                    }
                     if let (SyncMode::Repair, Some(device)) = (mode, self.core.members.writable(role)) {
                         let good = planes.block(computed, row).slice(page.clone());
                         group.write(device, offset, &good, false);
                     }
                 }
+            }
+            report.unlocated += left;
+            if left == 0 || mode == SyncMode::Repair {
+                whole.push(row);
             }
         }
         group

@@ -1,0 +1,43 @@
+//! Which of several copies is wrong: whoever differs from most.
+
+use super::window::CopyWindow;
+use super::{Mirror, Readable};
+use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
+use crate::door::MemberOps;
+
+/// What can be wrong by itself: disks forget and rot by sectors.
+const SECTOR: u64 = 512;
+
+impl Mirror {
+    /// Names the copies that differ from most others, sector by sector, and adds the writes that make them the same where
+    /// only these are to be written. Gives the number of sectors that differ from the first copy's where no content has most.
+    pub(super) fn vote(
+        &self,
+        window: &CopyWindow,
+        (at, len): (u64, u64),
+        copies: &[Readable],
+        mode: SyncMode,
+        repairs: &mut MemberOps<'_>,
+        report: &mut SyncReport,
+    ) -> u64 {
+        let mut unlocated = 0;
+        for start in (at..at + len).step_by(SECTOR as usize) {
+            let bytes = (start, SECTOR.min(at + len - start));
+            let of = |copy: &Readable| window.slice(copy.copy, bytes.0, bytes.1);
+            let same = |a: &Readable, b: &Readable| *of(a).bytes() == *of(b).bytes();
+            let votes = |copy: &Readable| copies.iter().filter(|other| same(copy, other)).count();
+            let Some(good) = copies.iter().find(|copy| 2 * votes(copy) > copies.len()) else {
+                unlocated += copies.iter().filter(|copy| !same(&copies[0], copy)).count() as u64;
+                continue;
+            };
+            for wrong in copies.iter().filter(|copy| !same(good, copy)) {
+                let (role, offset) = (wrong.extent.member, wrong.extent.offset + (start - at));
+                report.note(Mismatch { role, offset, len: bytes.1, kind: MismatchKind::Copy, located: true });
+                if mode == SyncMode::Locate {
+                    repairs.write(wrong.device, offset, &of(good), false);
+                }
+            }
+        }
+        unlocated
+    }
+}
