@@ -1,6 +1,7 @@
 //! One life of an array: from its assembly to its end, in a world that may end before.
 
 mod contained;
+mod locate;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -230,6 +231,8 @@ impl Run<'_> {
         if self.fate.number > 1 {
             doing("reading what was there");
             patient.with(client.read_all().await)?;
+            doing("locating");
+            self.locate(&array, patient).await?;
         } else if plan.filled {
             doing("filling");
             patient.with(client.write_all().await)?;
