@@ -16,12 +16,17 @@ use crate::{report, runtime};
 const RESOLVING: Duration = Duration::from_millis(300);
 
 /// A server, and which of its arrays is meant: `None` for whatever it has.
-struct Target {
-    server: String,
-    array: Option<String>,
+pub(crate) struct Target {
+    pub(crate) server: String,
+    pub(crate) array: Option<String>,
 }
 
 impl Target {
+    /// The array of that name; without one, whatever the only server has.
+    pub(crate) fn meant(folder: &Path, wanted: Option<&str>) -> Result<Self, Failure> {
+        wanted.map_or_else(|| Self::only(folder), |wanted| Ok(Self::find(folder, wanted)))
+    }
+
     /// The array of that name, or with that UUID or member; if no server has one, the server of that name, which is then
     /// missed.
     fn find(folder: &Path, wanted: &str) -> Self {
@@ -132,7 +137,8 @@ pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Asked, Failure
     })
 }
 
-fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value, Failure> {
+/// Asks a server, which has to be there.
+pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value, Failure> {
     match control::ask(folder, name, request)? {
         Asked::Report(report) => Ok(report),
         Asked::Stale => Err(Failure::NoServer(runtime::clear_stale(folder, name))),
@@ -180,10 +186,7 @@ fn real_name(member: &str) -> String {
 
 pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
-    let Target { server, array } = match &args.array {
-        Some(name) => Target::find(&folder, name),
-        None => Target::only(&folder)?,
-    };
+    let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
     let array = array.filter(|_| !args.all);
     let name = args.array.as_ref().unwrap_or(&server);
     let waiting = || {

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use brindle_array::{BadPlace, Mismatch, MismatchKind, SyncMode};
+use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
+use brindle_format::md::display_uuid;
 use brindle_io::device::DeviceAccess;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::cli::{Check, Repair};
 use crate::failure::Failure;
@@ -14,10 +16,10 @@ use crate::world::{self, Opening, World};
 use crate::{MISMATCH, UNREADABLE, progress, report};
 
 /// What `brindle check --json` and `brindle repair --json` print: of repair, what it found.
-#[derive(Debug, Serialize)]
-struct Report {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
     uuid: String,
-    level: &'static str,
+    level: String,
     checked: u64,
     /// md's unit: 512-byte sectors.
     mismatch_cnt: u64,
@@ -33,7 +35,7 @@ struct Report {
     bad_places: Vec<Bad>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Bad {
     role: u16,
     device: Option<String>,
@@ -41,10 +43,10 @@ struct Bad {
     length: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Place {
     /// What disagrees: p, q, copy or data.
-    kind: &'static str,
+    kind: String,
     role: u16,
     device: Option<String>,
     offset: u64,
@@ -120,38 +122,44 @@ fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {
         .block_on(array.check(mode, |progress| bar.set_position(progress.position)))
         .map_err(|source| Failure::Process { doing, source })?;
     bar.finish_and_clear();
-    let path = |role: u16| {
-        let device = running.found.assembly.roles.get(usize::from(role)).copied().flatten()?;
-        running.found.assembly.devices.get(device).map(|device| device.label.clone())
-    };
-    let bad = |place: &BadPlace| Bad {
-        role: place.role,
-        device: path(place.role),
-        offset: place.offset,
-        length: place.len,
-    };
-    let place = |place: &Mismatch| Place {
-        kind: kind(place.kind),
-        role: place.role,
-        device: path(place.role),
-        offset: place.offset,
-        length: place.len,
-        located: place.located,
-    };
-    Ok(Report {
-        uuid: brindle_format::md::display_uuid(running.found.assembly.uuid).to_string(),
-        level: level.name(),
-        checked: total,
-        mismatch_cnt: found.mismatch_sectors,
-        unlocated: found.unlocated,
-        unverified: found.unverified,
-        unreadable: found.unreadable,
-        bad_places: found.bad_places.iter().filter(|place| !place.mended).map(bad).collect(),
-        places: found.places.iter().map(place).collect(),
-    })
+    Ok(Report::of(&running.array, &found))
 }
 
 impl Report {
+    /// Of what was found on an array.
+    pub(crate) fn of(array: &Array, found: &SyncReport) -> Self {
+        let detail = array.detail();
+        let device = |role: u16| {
+            let at = detail.roles.get(usize::from(role))?.device?;
+            Some(detail.devices.get(at)?.label.clone())
+        };
+        let bad = |place: &BadPlace| Bad {
+            role: place.role,
+            device: device(place.role),
+            offset: place.offset,
+            length: place.len,
+        };
+        let place = |place: &Mismatch| Place {
+            kind: kind(place.kind).to_owned(),
+            role: place.role,
+            device: device(place.role),
+            offset: place.offset,
+            length: place.len,
+            located: place.located,
+        };
+        Self {
+            uuid: display_uuid(detail.uuid).to_string(),
+            level: array.geometry().level().name().to_owned(),
+            checked: array.sync_len(),
+            mismatch_cnt: found.mismatch_sectors,
+            unlocated: found.unlocated,
+            unverified: found.unverified,
+            unreadable: found.unreadable,
+            bad_places: found.bad_places.iter().filter(|place| !place.mended).map(bad).collect(),
+            places: found.places.iter().map(place).collect(),
+        }
+    }
+
     /// The exit status, given how many sectors disagree in the end: that matters more than what could not be looked at.
     fn status(&self, left: u64) -> ExitCode {
         match (left, self.unreadable) {
@@ -175,7 +183,7 @@ impl Report {
         }
         for place in &self.places {
             let device = place.device.as_deref().unwrap_or("?");
-            let (kind, role, offset, length) = (place.kind, place.role, place.offset, Bytes(place.length));
+            let (kind, role, offset, length) = (&place.kind, place.role, place.offset, Bytes(place.length));
             text.push_str(&if place.located {
                 format!(
                     "  wrong: {length} of role {role} ({device}, {kind}) at byte {offset} of its data area\n"
@@ -206,6 +214,14 @@ impl Report {
     }
 }
 
+/// What a server told of a check or a repair, for people; `None` if it is none of that.
+pub(crate) fn text(told: &Value) -> Option<String> {
+    if let Some(error) = told["error"].as_str() {
+        return Some(format!("the {} did not come to its end: {error}\n", told["action"].as_str()?));
+    }
+    serde_json::from_value::<Report>(told.clone()).ok().map(|report| report.text())
+}
+
 fn kind(kind: MismatchKind) -> &'static str {
     match kind {
         MismatchKind::P => "p",
@@ -223,7 +239,7 @@ mod tests {
         let bad = Bad { role: 2, device: Some("/dev/sdc".into()), offset: 65_536, length: 512 };
         Report {
             uuid: String::new(),
-            level: "raid5",
+            level: "raid5".into(),
             checked: 1 << 20,
             mismatch_cnt,
             unlocated: 0,

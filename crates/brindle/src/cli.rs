@@ -1,11 +1,14 @@
 //! Every command and flag, defined once: help, man pages and completions come from here.
 
+mod running;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::flags::JobFlags;
 use crate::units::{Bytes, Span};
+pub(crate) use running::{Action, Fail, Runtime, Status, Stop, Wait};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -57,6 +60,15 @@ pub(crate) enum Command {
     Status(Status),
     /// Fail a member of a running array
     Fail(Fail),
+    /// Check or repair a running array, and halt, end or slow down what goes over it
+    ///
+    /// One thing goes over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
+    /// wait` waits for its end.
+    Action(Action),
+    /// Wait until nothing goes over a running array any more
+    ///
+    /// Exits as `check` and `repair` do, if that is what ended.
+    Wait(Wait),
     /// Stop a running server, or one of its arrays
     Stop(Stop),
     /// Measure an array, devices or an export with fio's jobs
@@ -353,56 +365,6 @@ impl std::str::FromStr for Listen {
             _ => Err("say unix:PATH or HOST:PORT, for example unix:/run/a.sock or 127.0.0.1:10809".into()),
         }
     }
-}
-
-/// Where control sockets are.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Runtime {
-    /// Folder of the control sockets [default: $XDG_RUNTIME_DIR/brindle, or /run/brindle for root]
-    #[arg(long, env = "BRINDLE_RUNTIME_DIR", value_name = "FOLDER")]
-    pub(crate) runtime_dir: Option<PathBuf>,
-}
-
-/// Flags of `brindle status`.
-#[derive(Debug, Args)]
-pub(crate) struct Status {
-    #[command(flatten)]
-    pub(crate) runtime: Runtime,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Name of the array, its UUID or one of its members [default: all that run]
-    pub(crate) array: Option<String>,
-}
-
-/// Flags of `brindle fail`.
-#[derive(Debug, Args)]
-#[command(allow_missing_positional = true)]
-pub(crate) struct Fail {
-    #[command(flatten)]
-    pub(crate) runtime: Runtime,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Name of the array, or its UUID [default: the one that has the member]
-    pub(crate) array: Option<String>,
-    /// The member, as it was named to `serve`, or its role's number
-    pub(crate) member: String,
-}
-
-/// Flags of `brindle stop`.
-#[derive(Debug, Args)]
-pub(crate) struct Stop {
-    #[command(flatten)]
-    pub(crate) runtime: Runtime,
-    /// Report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The whole server of the array, with all that it serves
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// Name of the array, its UUID or one of its members [default: the only server, with all that it serves]
-    pub(crate) array: Option<String>,
 }
 
 /// Flags of `brindle bench`.

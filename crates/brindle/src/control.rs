@@ -8,5 +8,5 @@ mod server;
 mod tests;
 
 pub(crate) use client::{Asked, ask, stop};
-pub(crate) use message::{Answer, Ended, Request};
+pub(crate) use message::{Answer, Ended, Request, Word};
 pub(crate) use server::{Control, Handler, Reply, listen};

@@ -145,6 +145,7 @@ impl Handler for Desk {
         match request {
             Request::Status { array } => self.snapshot.told(array.as_deref(), &self.name),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
+            Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
                 Stops::All => self.stopped(),
                 Stops::One(name) => late(&format!("{name} is stopped")),

@@ -11,7 +11,8 @@ use brindle_io::{Duration, Io};
 use brindle_volume::Volume;
 use serde_json::{Value, json};
 
-use crate::control::Answer;
+use crate::action::Last;
+use crate::control::{Answer, Word};
 use crate::host::Hosted;
 use crate::standing::Standing;
 
@@ -29,6 +30,7 @@ pub(crate) struct Exported {
     nested: Vec<Standing>,
     left_out: Value,
     io: Io,
+    last_action: Last,
     stopping: Cell<bool>,
     stopped: RefCell<Option<Result<(), String>>>,
     changed: Event,
@@ -54,6 +56,7 @@ impl Exported {
             left_out: left_out.map(|left_out| json!({"path": left_out.label, "why": left_out.why})).collect(),
             served: Standing::new(io, of, None, &hosted.array, &hosted.found.assembly, json),
             io: io.clone(),
+            last_action: Last::default(),
             stopping: Cell::new(false),
             stopped: RefCell::default(),
             changed: Event::new(io),
@@ -129,6 +132,11 @@ impl Exported {
         self.find(member).is_some()
     }
 
+    /// Begins, halts or ends what goes over the array; `Err` says why not.
+    pub(crate) async fn act(&self, word: Word, max_speed: Option<u64>) -> Result<(), String> {
+        self.last_action.act(&self.io, &self.hosted.array, word, max_speed).await
+    }
+
     /// Takes a member out of service. `report` is what is answered if that is done.
     pub(crate) async fn fail(&self, member: &str, report: impl Fn() -> Value) -> Answer {
         let Some((standing, role)) = self.find(member) else {
@@ -188,6 +196,7 @@ impl Exported {
             "bytes_written": counters.written_bytes,
             "errors": counters.errors,
             "events": events,
+            "last_action": self.last_action.report(),
             "stale_for": null,
         });
         if let Some(server) = &self.server {

@@ -1,5 +1,6 @@
 //! The program `brindle`: flags, reports, the control socket. The only place that reads flags and environment.
 
+mod action;
 mod ask;
 mod bench;
 mod cat;
@@ -77,6 +78,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::serve(args)?,
         Command::Status(args) => ask::status(args)?,
         Command::Fail(args) => ask::fail(args)?,
+        Command::Action(args) => action::action(args)?,
+        Command::Wait(args) => return action::wait(args),
         Command::Stop(args) => ask::stop(args)?,
         Command::Bench(args) => return bench::bench(args),
         Command::Demo(args) => demo::demo(args)?,

@@ -10,7 +10,7 @@ use brindle_io::sync::{Either, Event, join_all, race};
 use brindle_io::{Duration, Io};
 use serde_json::{Value, json};
 
-use crate::control::{Answer, Ended, Reply, Request};
+use crate::control::{Answer, Ended, Reply, Request, Word};
 use crate::desk::Snapshot;
 use crate::ending::{self, Order};
 use crate::exported::Exported;
@@ -99,6 +99,9 @@ impl Service {
                 Err(answer) => answer,
             },
             Request::Fail { member, array } => self.fail(&member, array.as_deref()).await,
+            Request::Action { action, max_speed, array } => {
+                self.act(action, max_speed, array.as_deref()).await
+            }
             // The desk knows what is stopped.
             Request::Stop { .. } => Answer::Ok(Value::Null),
         }
@@ -113,6 +116,18 @@ impl Service {
         }
         let meant = report::select(&told, name, &self.name).map_err(Answer::Error)?;
         Ok(meant.and_then(|report| arrays.into_iter().find(|array| report["name"] == *array.name())))
+    }
+
+    async fn act(&self, word: Word, max_speed: Option<u64>, array: Option<&str>) -> Answer {
+        let array = match self.called(array) {
+            Ok(Some(array)) => array,
+            Ok(None) => return Answer::Error(format!("{} serves several arrays: name one", self.name)),
+            Err(answer) => return answer,
+        };
+        match array.act(word, max_speed).await {
+            Ok(()) => Answer::Ok(self.report_of(&array)),
+            Err(why) => Answer::Error(format!("{}: {why}", array.name())),
+        }
     }
 
     async fn fail(&self, member: &str, array: Option<&str>) -> Answer {

@@ -20,12 +20,58 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Begin, halt or end what goes over an array.
+    Action {
+        /// Which.
+        action: Word,
+        /// Bytes a second that it goes over at most; 0 for as fast as it goes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_speed: Option<u64>,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
     /// Drain, flush, mark clean, end.
     Stop {
         /// As above: the others go on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+}
+
+/// What is to become of what goes over an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Word {
+    /// Compare redundancy.
+    Check,
+    /// Compare it, and make it true.
+    Repair,
+    /// Compare it, and write what is known to be wrong.
+    Locate,
+    /// Begin no more of it.
+    Pause,
+    /// Go on.
+    Resume,
+    /// End it.
+    Idle,
+    /// Nothing but its speed.
+    Speed,
+}
+
+impl Word {
+    /// As it is said.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Repair => "repair",
+            Self::Locate => "locate",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Idle => "idle",
+            Self::Speed => "speed",
+        }
+    }
 }
 
 /// The answer.

@@ -1,6 +1,7 @@
 //! The program, proved as a user would: on files, with other people's NBD clients, and with everything that can be
 //! wrong with what it is given.
 
+mod actions;
 mod anything;
 mod bad_places;
 mod bench;

@@ -63,7 +63,8 @@ fn a_server_reports_the_fields_of_the_document() {
     let status = server.status();
     fields(
         &status,
-        "name pid nbd array arrays left_out connections requests bytes_read bytes_written errors events stale_for",
+        "name pid nbd array arrays left_out connections requests bytes_read bytes_written errors events last_action \
+         stale_for",
     );
     fields(&status["array"], &format!("{ARRAY} sync"));
     fields(&status["array"]["devices"][0], "role path state failure io");
@@ -99,7 +100,8 @@ fn every_command_has_a_man_page() {
     let folder = dir.path().join("man");
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
-    let commands = "create examine detail cat check repair serve status fail stop bench demo completions man";
+    let commands = "create examine detail cat check repair serve status fail action wait stop bench demo completions \
+                    man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();
