@@ -170,7 +170,11 @@ impl Volume for Array {
         let len = core.check_list(offset, from)?;
         match placement.one()? {
             _ if len == 0 => Ok(()),
+            // Each byte goes to one member, once.
             Family::Stripes(stripes) => stripes.write(offset, from, fua).await,
+            family if from.iter().any(Slice::is_shared) => {
+                Box::pin(family.write_copied(core, offset, from, fua)).await
+            }
             Family::Mirror(mirror) => mirror.write(offset, from, fua).await,
             Family::Parity(parity) => parity.write(offset, from, fua).await,
         }

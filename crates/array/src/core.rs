@@ -9,6 +9,7 @@ use brindle_io::{Io, Slice};
 use brindle_volume::{Limits, VolumeError};
 
 use crate::config::OpenConfig;
+use crate::copies::Copies;
 use crate::hooks::Change;
 use crate::intent::{Intent, Upkeep, Writing};
 use crate::keeper::Keeper;
@@ -36,6 +37,8 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     pub(crate) ties: Ties,
     pub(crate) scratch: Scratch,
+    /// Memory for copies of what others change, once there was need of some.
+    pub(crate) copies: OnceCell<Copies>,
     /// Stopped: nobody looks at the members any more.
     pub(crate) ended: Cell<bool>,
     /// What answering reads early may still cost.
@@ -63,6 +66,7 @@ impl Core {
         Rc::new_cyclic(|me| Self {
             io: io.clone(),
             scratch: Scratch::new(io, scratch, members.len()),
+            copies: OnceCell::new(),
             ended: Cell::new(false),
             ration: Ration::default(),
             zeroes: OnceCell::new(),

@@ -6,6 +6,7 @@
 mod array;
 pub mod assembly;
 mod config;
+mod copies;
 mod core;
 pub mod create;
 mod data;

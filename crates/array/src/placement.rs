@@ -6,6 +6,7 @@ use brindle_io::Slice;
 use brindle_layout::{Family as Map, Geometry};
 use brindle_volume::{VolumeError, bytes};
 
+use crate::copies::Copies;
 use crate::core::Core;
 use crate::data::list::part;
 use crate::data::lock::Held;
@@ -54,6 +55,33 @@ impl Family {
             Self::Mirror(mirror) => mirror.read(offset, into).await,
             Self::Parity(parity) => parity.read(offset, into).await,
         }
+    }
+
+    /// Writes memory that others change meanwhile to more members than one: what is written is a copy, which they all get
+    /// and from which parity is computed. What there is no memory for at once goes in steps, one after the other.
+    pub(crate) async fn write_copied(
+        &self,
+        core: &Core,
+        offset: u64,
+        from: &[Slice],
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        let copies =
+            core.copies.get_or_init(|| Copies::new(&core.io, core.limits.optimal, core.members.len()));
+        let (mut done, len) = (0, bytes(from));
+        while done < len {
+            let (at, step) = (offset + done, copies.step(offset + done, len - done));
+            let copy = copies.of(&part(from, done..done + step)).await;
+            // The array may have been stopped while this waited.
+            core.check(at, step)?;
+            match self {
+                Self::Stripes(stripes) => stripes.write(at, copy.as_ref(), fua).await?,
+                Self::Mirror(mirror) => mirror.write(at, copy.as_ref(), fua).await?,
+                Self::Parity(parity) => parity.write(at, copy.as_ref(), fua).await?,
+            }
+            done += step;
+        }
+        Ok(())
     }
 }
 

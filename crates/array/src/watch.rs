@@ -16,6 +16,7 @@ use std::rc::{Rc, Weak};
 use brindle_io::{Duration, Instant, Io, MemberId, OpError, OpSpan};
 
 use crate::array::{Array, Running};
+use crate::copies::Copies;
 use crate::core::Core;
 use crate::events::{Cause, EventKind, Operation};
 use crate::patience::Patience;
@@ -88,6 +89,7 @@ impl Watch {
         }
         self.answer_early(array, &waits, now);
         core.scratch.renew_if_held();
+        core.copies.get().into_iter().for_each(Copies::renew_if_held);
         if now >= self.look_at {
             self.look_at = now.after(presence::EVERY);
             waits.iter().for_each(|waits| presence::look(core, waits.role));

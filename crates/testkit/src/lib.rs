@@ -1,5 +1,5 @@
 //! What tests, fuzzers and storms share, so that there is one of each: worlds with arrays in them, an oracle of what
-//! each sector may hold, a guard of what members are sent, a generator of load, faults that an array can bear, and what a
+//! each sector may hold, a guard of what members are sent, a guest that changes the memory it gives, a generator of load, faults that an array can bear, and what a
 //! test does that can't run.
 //!
 //! No part of the product. Everything that looks like chance comes from a seed.
@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod container;
 pub mod faults;
 pub mod guard;
+pub mod guest;
 pub mod hang;
 pub mod load;
 pub mod oracle;

@@ -144,7 +144,7 @@ impl Volume for RamVolume {
         let _busy = self.begin(Asked::Read(offset, len as usize)).await?;
         for (at, slice) in stretches(offset, into) {
             let at = at as usize;
-            slice.bytes_mut().copy_from_slice(&self.bytes.borrow()[at..at + slice.len()]);
+            slice.put(0, &self.bytes.borrow()[at..at + slice.len()]);
         }
         Ok(())
     }
@@ -157,7 +157,11 @@ impl Volume for RamVolume {
             return Ok(());
         }
         let _busy = self.begin(Asked::Write(offset, len as usize, fua)).await?;
-        stretches(offset, from).for_each(|(at, slice)| self.set_content(at as usize, &slice.bytes()));
+        for (at, slice) in stretches(offset, from) {
+            let mut bytes = vec![0; slice.len()];
+            slice.copy_to(&mut bytes);
+            self.set_content(at as usize, &bytes);
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Every volume there is keeps the contract of volumes (`brindle_volume::Volume`): arrays of each level, whole and without
 //! members, arrays of arrays, and the volume in RAM. The other end of a connection is judged in `crates/export`.
 
-use brindle_array::{Access, Array, Device, OpenConfig, nest};
+use brindle_array::{Access, Array, Device, OpenConfig, SyncMode, SyncReport, nest};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_layout::{Family, Geometry, Layout, Level};
@@ -42,7 +42,12 @@ fn judge(shape: &Shape, lost: &[u16]) {
         }
         _ => false,
     };
-    running.run(async |r| conforms_without(&name, &r.io, &r.pool, &r.array, &missing).await);
+    running.run(async |r| {
+        conforms_without(&name, &r.io, &r.pool, &r.array, &missing).await;
+        // Whatever was done to it, also with memory that changed meanwhile.
+        let found = r.scrub(SyncMode::Check).await.expect("members that answer");
+        assert_eq!((found.mismatch_sectors, found.unreadable), (0, 0), "{name}");
+    });
     running.stop();
 }
 
@@ -110,17 +115,23 @@ fn arrays_of_arrays_conform() {
         let io = Io::new(Box::new(sim.clone()));
         let pool = io.pool(16 << 20);
         let inners = if outer == Level::Raid5 { 3 } else { 2 };
+        let mut inner_arrays = Vec::new();
         let served: Vec<_> = (0..inners)
             .map(|_| {
                 let ids = (0..members).map(|_| (sim.add_blank_drive(Model::nvme(), 128 << 10), 128 << 10));
                 let array = volatile(&io, inner, ids);
                 let size = array.limits().size;
+                inner_arrays.push(array.clone());
                 (nest::serve(&io, array, 8), size)
             })
             .collect();
         let array = volatile(&io, outer, served);
         let name = format!("{outer} of {inner}");
         io.block_on(conforms(&name, &io, &pool, &array));
+        for array in inner_arrays.iter().chain([&array]) {
+            let found = io.block_on(array.sync_window(0, array.sync_len(), SyncMode::Check));
+            assert_eq!(found, Ok(SyncReport::default()), "{name}");
+        }
         io.shutdown();
     }
 }

@@ -68,6 +68,12 @@ pub struct Allocation {
 /// what is being written, panics. After an error a device may still use it; its owner then just drops it, and what it holds is
 /// worth nothing.
 ///
+/// Of memory that others gave and change at any time ([`Slice::is_shared`]) nothing is borrowed: a volume never looks at its
+/// bytes but by [`Slice::copy_to`] and [`Slice::put`]. What a write leaves of it is any mix of what the memory held while the
+/// write was under way, byte for byte, and from then on that; redundancy is true of what was written, as of any other. A read
+/// fills it, and may fill some of it more than once. Here too a device may use the memory after an error, so that whoever gave
+/// it is told of the error once no slice of the request [is lent](Slice::is_lent).
+///
 /// # Dropped futures
 ///
 /// A read, flush or look at allocation can be dropped at any time: what was sent to members goes on and keeps the memory until

@@ -19,7 +19,7 @@ const BUILDINGS: [Building; 2] = [("crates/array/src", ARRAY), ("crates/io/src",
 
 const ARRAY: &[&[&str]] = &[
     &["errors", "events", "hooks", "patience", "process", "scratch"],
-    &["assembly", "config", "members", "nest"],
+    &["assembly", "config", "copies", "members", "nest"],
     &["create", "ledger", "refusal"],
     &["keeper"],
     &["intent"],

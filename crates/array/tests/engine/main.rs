@@ -10,6 +10,7 @@ mod parity;
 mod promised;
 mod scrub;
 mod seats;
+mod shared;
 mod striped_mirrored;
 mod tight;
 mod unsynced;

@@ -3,6 +3,7 @@
 mod changes;
 mod order;
 mod refusals;
+mod restless;
 
 use std::cell::RefCell;
 
@@ -56,6 +57,7 @@ pub async fn conforms_without<V: Volume>(
     subject.discards_stay_in_their_range().await;
     subject.allocation_covers().await;
     subject.overlapping_writes_leave_one_or_the_other().await;
+    subject.memory_of_others_may_change().await;
     subject.dropped_futures_leave_it_usable().await;
     subject.holds().await;
     subject.volume.flush().await.unwrap_or_else(|error| panic!("{name}: flush: {error}"));

@@ -105,7 +105,9 @@ impl Shared {
 
     async fn fill(&self, into: &[Slice], inbox: &mut Inbox) -> Result<(), ClientError> {
         for slice in into {
-            let got = inbox.move_to(slice);
+            let got = inbox.len().min(slice.len());
+            slice.put(0, &inbox.bytes()[..got]);
+            inbox.consume(got);
             let mut rest = slice.slice(got..slice.len());
             while !rest.is_empty() {
                 let got = self.io.recv(self.socket, &rest).await.map_err(broken)?;
