@@ -37,7 +37,10 @@ impl Array {
     /// it was assembled as. Nothing is written before the first change in any case.
     ///
     /// # Errors
-    /// An [`OpenError`] that names the device or the reason.
+    /// - [`OpenError::Count`]: of devices; [`OpenError::ReadOnly`]: what was assembled can't be written to.
+    /// - [`OpenError::Read`], [`OpenError::Changed`], [`OpenError::Misaligned`]: of a device.
+    /// - [`OpenError::Journal`]: as of [`Assembly::look_into_journal`].
+    /// - [`OpenError::Encode`]: a superblock could not be written as it is to be.
     pub async fn open(
         io: &Io,
         mut assembly: Assembly,

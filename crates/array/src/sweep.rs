@@ -46,8 +46,9 @@ impl Array {
     /// is true after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
-    /// [`VolumeError::TooManyLost`] or a member's, if one is gone or silent that the array can't do without, or if it could
-    /// not be recorded that one has failed; [`VolumeError::Reshaping`].
+    /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`], if a member is gone or silent that the array can't do without,
+    /// or if it could not be recorded that one has failed; [`VolumeError::Stopping`] if the array was stopped before that
+    /// was; [`VolumeError::Reshaping`].
     pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         self.0.placement.sync_window(pos, len, mode).await
     }
@@ -72,8 +73,8 @@ impl Array {
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
     /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; [`VolumeError::TooManyLost`]
-    /// or a member's, if one is gone that the array can't do without, or how far the resync came could not be recorded;
-    /// [`VolumeError::Reshaping`].
+    /// or [`VolumeError::Member`], if a member is gone that the array can't do without, or how far the resync came could not
+    /// be recorded; [`VolumeError::Reshaping`].
     pub fn resync<F: FnMut(Progress)>(
         &self,
         progress: F,
@@ -100,7 +101,7 @@ impl Array {
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
     /// [`VolumeError::ReadOnly`] if a read-only array is to be repaired; [`VolumeError::Stopping`] if the array is
-    /// stopped meanwhile; [`VolumeError::TooManyLost`] or a member's, if redundancy does not make up for it;
+    /// stopped meanwhile; [`VolumeError::TooManyLost`] or [`VolumeError::Member`], if redundancy does not make up for it;
     /// [`VolumeError::Reshaping`].
     pub fn check<F: FnMut(Progress)>(
         &self,

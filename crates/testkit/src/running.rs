@@ -124,7 +124,7 @@ impl<B: Bench> Running<B> {
     /// Writes.
     ///
     /// # Errors
-    /// The array's.
+    /// As [`Volume::write`].
     pub async fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), VolumeError> {
         world::write(&self.pool, &self.array, offset, bytes).await
     }
@@ -132,7 +132,7 @@ impl<B: Bench> Running<B> {
     /// Reads.
     ///
     /// # Errors
-    /// The array's.
+    /// As [`Volume::read`].
     pub async fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>, VolumeError> {
         world::read(&self.pool, &self.array, offset, len).await
     }
@@ -140,7 +140,7 @@ impl<B: Bench> Running<B> {
     /// Reads all of the array.
     ///
     /// # Errors
-    /// The array's.
+    /// As [`Volume::read`].
     pub async fn read_all(&self) -> Result<Vec<u8>, VolumeError> {
         let mut all = Vec::new();
         for (offset, len) in steps(self.size()) {
@@ -152,7 +152,7 @@ impl<B: Bench> Running<B> {
     /// Writes to the array from its first byte on.
     ///
     /// # Errors
-    /// The array's.
+    /// As [`Volume::write`].
     pub async fn write_all(&self, bytes: &[u8]) -> Result<(), VolumeError> {
         for (offset, step) in (0..).step_by(STEP as usize).zip(bytes.chunks(STEP as usize)) {
             self.write(offset, step).await?;
@@ -163,7 +163,7 @@ impl<B: Bench> Running<B> {
     /// Goes over all redundancy, window by window.
     ///
     /// # Errors
-    /// The array's.
+    /// As [`Array::sync_window`].
     pub async fn scrub(&self, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         let mut report = SyncReport::default();
         for (pos, len) in steps(self.array.sync_len()) {
@@ -174,6 +174,9 @@ impl<B: Bench> Running<B> {
 
     /// Rebuilds a role that is missing or has failed, onto a member of which nothing is good yet; or goes on with that.
     /// Superblocks learn nothing of it.
+    ///
+    /// # Errors
+    /// As [`Array::recover`].
     pub fn recovery(
         &self,
         role: u16,

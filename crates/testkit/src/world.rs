@@ -195,7 +195,7 @@ impl<B: Bench> World<B> {
     /// Assembles as the product does.
     ///
     /// # Errors
-    /// Why the members are no array.
+    /// As [`brindle_array::assembly::assemble`].
     pub fn assembly(&self) -> Result<Assembly, AssemblyError> {
         self.assembly_with(AssembleOptions::default())
     }
@@ -203,7 +203,7 @@ impl<B: Bench> World<B> {
     /// Assembles with other options.
     ///
     /// # Errors
-    /// Why the members are no array.
+    /// As [`brindle_array::assembly::assemble`].
     ///
     /// # Panics
     /// If a member can't be read.
@@ -215,7 +215,7 @@ impl<B: Bench> World<B> {
     /// Opens what was assembled.
     ///
     /// # Errors
-    /// Why it can't be opened.
+    /// As [`Array::open`].
     pub fn try_open(&self, assembly: Assembly, config: OpenConfig) -> Result<Array, OpenError> {
         self.io.block_on(Array::open(&self.io, assembly, &self.ids, config))
     }
@@ -263,7 +263,7 @@ impl<B: Bench> World<B> {
     /// Writes to an array.
     ///
     /// # Errors
-    /// The array's.
+    /// As [`Volume::write`].
     pub fn write(&self, array: &Array, offset: u64, bytes: &[u8]) -> Result<(), VolumeError> {
         self.io.block_on(write(&self.pool, array, offset, bytes))
     }
@@ -271,7 +271,7 @@ impl<B: Bench> World<B> {
     /// Reads from an array.
     ///
     /// # Errors
-    /// The array's.
+    /// As [`Volume::read`].
     pub fn read(&self, array: &Array, offset: u64, len: usize) -> Result<Vec<u8>, VolumeError> {
         self.io.block_on(read(&self.pool, array, offset, len))
     }
@@ -313,7 +313,7 @@ pub fn drives(sim: &Sim, shape: &Shape, model: Model) -> Vec<MemberId> {
 /// What assembly gets to see of members.
 ///
 /// # Errors
-/// That of a member which can't be read.
+/// As [`Candidate::read`], of the first member that can't be read.
 pub async fn candidates(io: &Io, pool: &Pool, ids: &[MemberId]) -> Result<Vec<Candidate>, OpError> {
     let mut found = Vec::new();
     for id in ids {
@@ -325,7 +325,7 @@ pub async fn candidates(io: &Io, pool: &Pool, ids: &[MemberId]) -> Result<Vec<Ca
 /// Writes to a member beside any array, to stable storage.
 ///
 /// # Errors
-/// The member's.
+/// What the member says.
 pub async fn put(io: &Io, pool: &Pool, id: MemberId, offset: u64, bytes: &[u8]) -> Result<(), OpError> {
     let buf = pool.alloc(bytes.len()).await;
     buf.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -337,7 +337,7 @@ pub async fn put(io: &Io, pool: &Pool, id: MemberId, offset: u64, bytes: &[u8]) 
 /// Writes to a volume.
 ///
 /// # Errors
-/// The volume's.
+/// As [`Volume::write`].
 pub async fn write(pool: &Pool, volume: &impl Volume, offset: u64, bytes: &[u8]) -> Result<(), VolumeError> {
     let buf = pool.alloc(bytes.len()).await;
     buf.bytes_mut().copy_from_slice(bytes);
@@ -354,7 +354,7 @@ pub(crate) async fn unread(pool: &Pool, len: usize) -> Slice {
 /// Reads from a volume.
 ///
 /// # Errors
-/// The volume's.
+/// As [`Volume::read`].
 pub async fn read(
     pool: &Pool,
     volume: &impl Volume,

@@ -191,7 +191,7 @@ impl Assembly {
 /// Works out the array that the candidates form.
 ///
 /// # Errors
-/// An [`AssemblyError`] that names the devices at fault.
+/// Each kind of [`AssemblyError`]; it names the devices at fault.
 pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<Assembly, AssemblyError> {
     let picked = choose::superblocks(candidates)?;
     let chosen = choose::devices(&picked)?;

@@ -94,7 +94,7 @@ pub struct Plan {
 /// Works out what to write for the array that is wanted.
 ///
 /// # Errors
-/// A [`CreateError`] that names what is wrong and the way out. Nothing is written here in any case.
+/// Each kind of [`CreateError`]; it names what is wrong and the way out. Nothing is written here in any case.
 pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
     check_counts(spec)?;
     let name = full_name(spec)?;

@@ -19,7 +19,7 @@ impl Plan {
     /// reactor's numbers of the plan's devices, in their order. Needs 4 KiB of `pool` at a time.
     ///
     /// # Errors
-    /// A [`PlanError`] that names the first device that refused.
+    /// A [`PlanError`] that names the first device that refused, with what it said; [`OpError::Gone`] if there is no such.
     pub async fn write(&self, io: &Io, pool: &Pool, devices: &[MemberId]) -> Result<(), PlanError> {
         for write in self.wipes.iter().chain(&self.superblocks) {
             let refused = |error| PlanError { device: write.device, error };

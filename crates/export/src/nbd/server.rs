@@ -55,7 +55,7 @@ impl<V: Volume + 'static> Server<V> {
     /// were several they have to choose, even if all but one have ended.
     ///
     /// # Errors
-    /// The name is taken, or it or the description has more than 4096 bytes.
+    /// [`AddExportError::Duplicate`] if the name is taken; [`AddExportError::TooLong`] if it or the description has more than 4096 bytes.
     pub fn add_export(&self, name: &str, description: &str, volume: Rc<V>) -> Result<(), AddExportError> {
         let mut exports = self.exports.list.borrow_mut();
         if exports.iter().any(|export| export.name == name) {

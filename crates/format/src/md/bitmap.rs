@@ -155,7 +155,8 @@ impl BitmapSuper {
     ///
     /// # Errors
     ///
-    /// [`BitmapError::NoMagic`] if there is none, any other kind if it cannot be trusted. The checks are the kernel's.
+    /// [`BitmapError::NoMagic`] if there is none. If it cannot be trusted: [`BitmapError::Short`],
+    /// [`BitmapError::UnknownVersion`], [`BitmapError::Impossible`]. The checks are the kernel's.
     pub fn parse(bytes: &[u8]) -> Result<Self, BitmapError> {
         let (raw, _) = Raw::ref_from_prefix(bytes).map_err(|_| BitmapError::Short { have: bytes.len() })?;
         if raw.magic.get() != BITMAP_MAGIC {

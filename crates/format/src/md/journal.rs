@@ -137,7 +137,8 @@ impl MetaBlock {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NoMagic`] where the log ends; any other kind for a block that cannot be trusted.
+    /// [`JournalError::NoMagic`] where the log ends. For a block that cannot be trusted: [`JournalError::Short`],
+    /// [`JournalError::UnknownVersion`], [`JournalError::Checksum`], [`JournalError::Impossible`].
     pub fn parse(bytes: &[u8], set_uuid: Uuid) -> Result<Self, JournalError> {
         let block = bytes.get(..JOURNAL_BLOCK_BYTES).ok_or(JournalError::Short { have: bytes.len() })?;
         let (head, rest) =

@@ -122,6 +122,8 @@ impl PplHeader {
     /// # Errors
     ///
     /// [`PplError::Checksum`] for a header that was never written or only in part: what it logged was not under way.
+    /// [`PplError::Short`]; [`PplError::Foreign`] for one of another array; [`PplError::Impossible`] for a count of entries or
+    /// a place that can't be.
     pub fn parse(bytes: &[u8], set_uuid: Uuid) -> Result<Self, PplError> {
         let (raw, _) = Raw::ref_from_prefix(bytes).map_err(|_| PplError::Short { have: bytes.len() })?;
         let (found, expected) = (raw.checksum.get(), checksum(raw));

@@ -216,8 +216,9 @@ impl Superblock {
     ///
     /// # Errors
     ///
-    /// [`SuperblockError::NoMagic`] if there is none; any other kind if there is one that cannot be trusted. Feature
-    /// bits that are not known are no error here: see [`Features::unknown`].
+    /// [`SuperblockError::NoMagic`] if there is none; any other kind if there is one that cannot be trusted, in version
+    /// 0.90 neither [`SuperblockError::Misplaced`] nor [`SuperblockError::Overlap`]. Feature bits that are not known are no
+    /// error here: see [`Features::unknown`].
     pub fn parse(version: Version, bytes: &[u8], device_bytes: u64) -> Result<Self, SuperblockError> {
         Self::parse_with(version, bytes, device_bytes, Sum::Checked)
     }
@@ -238,7 +239,8 @@ impl Superblock {
     ///
     /// # Errors
     ///
-    /// [`EncodeError`] if `out` is too short or the version cannot record a value; `out` is then unchanged.
+    /// `out` is then unchanged. [`EncodeError::Buffer`] if it is too short; any other kind if the version cannot record a
+    /// value.
     pub fn encode(&self, out: &mut [u8]) -> Result<(), EncodeError> {
         let have = out.len();
         let out = out

@@ -76,7 +76,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 /// is `mode`, whatever the umask: who may write to it may connect.
 ///
 /// # Errors
-/// [`ListenError`]; among them that the path is in use, by a listener or by any other file.
+/// [`ListenError::InUse`], [`ListenError::NotASocket`]; [`ListenError::Path`] with what else the kernel says.
 pub fn listen_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
     let failed = |source: Errno| ListenError::Path { path: path.to_path_buf(), source: source.into() };
     let address = SocketAddrUnix::new(path).map_err(failed)?;

@@ -67,7 +67,8 @@ impl Uring {
     /// A ring without members.
     ///
     /// # Errors
-    /// [`UringError`] if the kernel has no io_uring, forbids it, or is too old.
+    /// [`UringError::Missing`] if the kernel has no io_uring or is too old, [`UringError::Forbidden`], [`UringError::Limit`] for
+    /// want of descriptors or memory, [`UringError::Failed`] with what else it says.
     pub fn new() -> Result<Self, UringError> {
         let ring = Ring::new()?;
         Ok(Self(Rc::new(RefCell::new(State {
@@ -102,7 +103,7 @@ impl Uring {
     /// replaced; the file is removed when the listener is closed.
     ///
     /// # Errors
-    /// [`ListenError`]; among them that the path is in use, by a listener or by any other file.
+    /// [`ListenError::InUse`], [`ListenError::NotASocket`]; [`ListenError::Path`] with what else the kernel says.
     pub fn listen_unix(&self, path: impl AsRef<Path>) -> Result<SocketId, ListenError> {
         self.listen_unix_as(path, OWNER_ONLY)
     }

@@ -38,7 +38,7 @@ impl<S: Read + Write> Client<S> {
     /// Chooses the export of that name, or the default one if it is empty, over a fresh connection.
     ///
     /// # Errors
-    /// As [`Handshake::next`], and the stream's own.
+    /// As [`Handshake::next`]; [`ClientError::Io`] with what the stream says, or `UnexpectedEof` where it ends.
     pub fn connect(mut stream: S, name: &str) -> Result<Self, ClientError> {
         let mut handshake = Handshake::new(name, true);
         let mut step = handshake.begin();
@@ -75,7 +75,7 @@ impl<S: Read + Write> Client<S> {
     /// Sends a request, whose cookie is chosen here and returned, and the data of a write.
     ///
     /// # Errors
-    /// The stream's.
+    /// [`ClientError::Io`]: not all of it went.
     pub fn send(&mut self, request: Request, data: &[u8]) -> Result<u64, ClientError> {
         let cookie = self.next_cookie;
         self.next_cookie += 1;
@@ -91,7 +91,10 @@ impl<S: Read + Write> Client<S> {
     /// which must be as long as was asked for.
     ///
     /// # Errors
-    /// The stream's; [`ClientError::Broken`]. What the server refuses is an answer, no error.
+    /// What the server refuses is an answer, no error.
+    /// - [`ClientError::Io`] with what the stream says, or `UnexpectedEof` where it ends.
+    /// - [`ClientError::Broken`] with [`Breach::NoReply`]; with [`Breach::Cookie`]; with [`Breach::Shape`], also if the place
+    ///   of a read's data is missing or of another length.
     pub fn receive<'a>(
         &mut self,
         place: impl FnOnce(u64) -> Option<&'a mut [u8]>,
@@ -152,7 +155,8 @@ impl<S: Read + Write> Client<S> {
     /// Fills `into` from the export's bytes at `offset`, several requests at a time. No other may be under way.
     ///
     /// # Errors
-    /// [`ClientError::Failed`], and as [`Client::receive`].
+    /// [`ClientError::Failed`] with what the server refuses first; [`ClientError::Io`] and [`ClientError::Broken`] as of
+    /// [`Client::receive`].
     pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), ClientError> {
         let flags = if self.agreed.structured { command_flags::DF } else { 0 };
         let first = self.next_cookie;
@@ -211,7 +215,7 @@ impl<S: Read + Write> Client<S> {
     /// Takes leave. The stream is closed when it is dropped.
     ///
     /// # Errors
-    /// The stream's.
+    /// [`ClientError::Io`]: it did not go.
     pub fn close(mut self) -> Result<(), ClientError> {
         self.send(Request { command: command_code::DISC, ..Request::default() }, &[])?;
         Ok(self.stream.flush()?)

@@ -102,7 +102,9 @@ impl Handshake {
     /// What to do after the bytes that the last step has waited for.
     ///
     /// # Errors
-    /// The server is none, refuses the export, or breaks the protocol.
+    /// - [`ClientError::NotNbd`]: the server greets in another protocol, or an old one.
+    /// - [`ClientError::Refused`]: it does not give the export.
+    /// - [`ClientError::Broken`] with [`Breach::OptionReply`] or [`Breach::NoSize`].
     pub fn next(&mut self, heard: &[u8]) -> Result<Step, ClientError> {
         match self.state {
             State::Greeting => self.greeted(heard),

@@ -142,7 +142,7 @@ impl Reply {
     /// that a simple reply's cookie means: `Some(0)` if it means another request, `None` if none.
     ///
     /// # Errors
-    /// What the server did wrong.
+    /// As [`Head::decode`] and [`Reply::of_chunk`]; [`Breach::Cookie`] if `read` knows no request.
     pub fn decode(
         bytes: &[u8],
         read: impl FnOnce(u64) -> Option<usize>,
@@ -168,7 +168,7 @@ impl Reply {
     /// set `DF`.
     ///
     /// # Errors
-    /// What the server did wrong.
+    /// [`Breach::Shape`].
     pub fn of_chunk(chunk: &ChunkHeader, payload: &[u8]) -> Result<Self, Breach> {
         let cookie = chunk.cookie;
         if chunk.flags & CHUNK_DONE == 0 {

@@ -96,6 +96,10 @@ impl Terms {
     ///
     /// # Errors
     /// What the client is to be told; the data of a refused write still follow its header.
+    /// - [`Errno::Perm`]: a change of a read-only export.
+    /// - [`Errno::Overflow`]: a longer read than was agreed upon, of a client that takes structured replies.
+    /// - [`Errno::NoSpace`]: a write or write-zeroes ends beyond the export.
+    /// - [`Errno::Invalid`]: any other command, flag, length or range that is not agreed upon.
     pub fn check(&self, request: &Request) -> Result<Command, Errno> {
         let Request { offset, len, flags, .. } = *request;
         let fua = flags & flag::FUA != 0;

@@ -87,7 +87,8 @@ impl Remote {
     /// on this client's to close. Waits for 132 KiB of `pool`, and keeps them until the connection ends.
     ///
     /// # Errors
-    /// As [`Handshake::next`], and the socket's own. The socket is closed then.
+    /// As [`Handshake::next`]; [`ClientError::Io`] with `ConnectionReset` for what the socket says (an [`OpError`] within), or
+    /// with `UnexpectedEof` where the stream ends. The socket is closed then.
     pub async fn connect(io: &Io, socket: SocketId, name: &str, pool: &Pool) -> Result<Self, ClientError> {
         let header = pool.alloc(PAGE).await;
         let mut inbox = Inbox::new(pool.alloc(INBOX).await);
