@@ -49,7 +49,8 @@ pub(crate) enum Command {
     /// As md's repair does: parity is computed anew from the data, and copies are made the same as the first that can be
     /// read. With --locate only what is known to be wrong is written: where P and Q of RAID 6 tell of one block that explains
     /// all bytes of a sector, or where more than half of three or more copies agree, and redundancy was in sync. All else is
-    /// reported and left alone. Exits with 3 if something was left.
+    /// reported and left alone. Exits with 3 if something was left. Redundancy that never was made true tells of nobody: an
+    /// array that was made with --assume-clean is repaired once without --locate first.
     Repair(Repair),
     /// Serve arrays over NBD, in the foreground
     ///
