@@ -143,9 +143,15 @@ impl Superblocks {
     fn disown_absent(&self) {
         let devices = self.devices.borrow();
         let mut all = self.roles.borrow_mut();
+        let is_member = |number| {
+            devices.iter().any(|d| d.alive && d.role().is_some() && d.superblock.device_number == number)
+        };
         for spare in devices.iter().filter(|d| d.alive && d.usage == DeviceUse::Spare) {
-            let entry = all.get_mut(spare.superblock.device_number as usize);
-            entry.into_iter().for_each(|entry| *entry = DeviceRole::Spare);
+            let number = spare.superblock.device_number;
+            // Whoever claims the number of a member says nothing about that.
+            if let Some(entry) = all.get_mut(number as usize).filter(|_| !is_member(number)) {
+                *entry = DeviceRole::Spare;
+            }
         }
         let mut here: Vec<u32> =
             devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
