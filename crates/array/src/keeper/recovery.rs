@@ -1,4 +1,5 @@
-//! Members that are being rebuilt: what is put on record of them, and when.
+//! Members that are being rebuilt: what is put on record of them, and when. Nothing is once the array stops: the last record of
+//! a run says how far they came, and whoever stopped it takes the devices away after that.
 
 use brindle_io::{MemberId, OpError};
 use brindle_volume::VolumeError;
@@ -12,9 +13,10 @@ impl Keeper {
     /// The device of a role is being rebuilt: that is on record when this returns, if the ledger can say it.
     ///
     /// # Errors
-    /// If it could not be recorded.
+    /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
     pub(crate) async fn recovery_begins(&self, role: u16) -> Result<(), VolumeError> {
         self.change(async move |keeper| {
+            keeper.refuse_if_closed()?;
             let device = keeper.members.device(role).map(|device| device.id);
             let Some(id) =
                 device.filter(|&id| keeper.is_recovering(role) && keeper.ledger.held(id).is_none())
@@ -33,9 +35,10 @@ impl Keeper {
     /// Records how far members have been rebuilt, once that is stable.
     ///
     /// # Errors
-    /// If it could not be recorded.
+    /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
     pub(crate) async fn save_recovery(&self) -> Result<(), VolumeError> {
         self.change(async |keeper| {
+            keeper.refuse_if_closed()?;
             let reached = keeper.reached();
             if reached.is_empty() {
                 return Ok(());
@@ -63,6 +66,7 @@ impl Keeper {
     pub(crate) async fn add(&self, device: NewDevice) -> Result<(), AddError> {
         let (id, label) = (device.id, device.label.clone());
         let added = self.change(async move |keeper| {
+            keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
             if let Err(why) = keeper.ledger.add(device) {
                 return Ok(Some(why));
@@ -84,9 +88,10 @@ impl Keeper {
     /// were, and are none now.
     ///
     /// # Errors
-    /// If it could not be recorded.
+    /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
     pub(crate) async fn remove(&self, devices: Vec<MemberId>) -> Result<Vec<MemberId>, VolumeError> {
         self.change(async move |keeper| {
+            keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
             let mut removed = devices;
             removed.retain(|&id| keeper.role_in_use(id).is_none() && keeper.ledger.remove(id));
@@ -122,6 +127,7 @@ impl Keeper {
 
     /// Puts a member that was rebuilt on record, and counts on it from then on. Whoever calls has the turn.
     async fn take_in(&self, role: u16) -> Result<(), VolumeError> {
+        self.refuse_if_closed()?;
         let _changing = Changing::begin(&self.changing, StateChange::Recovery);
         // What it was given must be as stable as what it is taken for.
         self.flush().await?;
