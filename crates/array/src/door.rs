@@ -396,6 +396,19 @@ impl Sent<'_> {
         }
     }
 
+    /// Not all is well: what the other devices say, or what became of it.
+    #[cold]
+    #[inline(never)]
+    fn go_on(mut self: Pin<&mut Self>, outcome: &Outcome, cx: &mut Context<'_>) -> Poll<Done> {
+        match self.ask_seconds(outcome) {
+            Some(again) => {
+                self.pending = again;
+                self.poll(cx)
+            }
+            None => Poll::Ready(self.judge(outcome)),
+        }
+    }
+
     /// What became of the operations where not all is well.
     #[cold]
     fn judge(&mut self, outcome: &Outcome) -> Done {
@@ -466,19 +479,15 @@ impl Sent<'_> {
 impl Future for Sent<'_> {
     type Output = Done;
 
-    #[inline]
+    // As with the group within.
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
-        loop {
-            let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
-            let unchanged = self.door.core.members.failures() == self.asked.failures;
-            if outcome.is_ok() && self.aside.is_none() && unchanged {
-                return Poll::Ready(Done::default());
-            }
-            match self.ask_seconds(&outcome) {
-                Some(again) => self.pending = again,
-                None => return Poll::Ready(self.judge(&outcome)),
-            }
+        let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
+        let unchanged = self.door.core.members.failures() == self.asked.failures;
+        if outcome.is_ok() && self.aside.is_none() && unchanged {
+            return Poll::Ready(Done::default());
         }
+        self.go_on(&outcome, cx)
     }
 }
 

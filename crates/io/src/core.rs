@@ -164,23 +164,34 @@ impl Core {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn complete(&self, completion: Completion) {
         self.finish(&mut self.table.borrow_mut(), completion);
     }
 
-    #[inline]
+    /// In line with the loop over completions: 10 % of the instructions of a 4K read were in calls between these few.
+    #[inline(always)]
     fn finish(&self, table: &mut Table, completion: Completion) {
         match table.complete(completion) {
             After::Nothing => {}
             After::Wake(task) => self.scheduler.wake(task),
-            After::Resubmit(key) if self.draining.get() => {
-                self.finish(table, Completion { key, result: Err(OpError::Cancelled) });
-            }
-            After::Resubmit(key) => self.submit(table, &mut **self.reactor.borrow_mut(), key),
-            After::OrphanEnded(member) => {
-                table.take_orphan_waiters(member).into_iter().for_each(|task| self.scheduler.wake(task));
-            }
+            After::Resubmit(key) => self.resubmit(table, key),
+            After::OrphanEnded(member) => self.orphan_ended(table, member),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resubmit(&self, table: &mut Table, key: OpKey) {
+        if self.draining.get() {
+            return self.finish(table, Completion { key, result: Err(OpError::Cancelled) });
+        }
+        self.submit(table, &mut **self.reactor.borrow_mut(), key);
+    }
+
+    #[cold]
+    fn orphan_ended(&self, table: &mut Table, member: MemberId) {
+        table.take_orphan_waiters(member).into_iter().for_each(|task| self.scheduler.wake(task));
     }
 
     /// Sends a group's operations; the current task waits for it. What has not completed at `until` is given up.

@@ -16,8 +16,8 @@ const LATENESS: Duration = Duration::from_millis(100);
 pub(crate) struct Patience {
     /// When the last turn of the reactor ended.
     moment: Cell<Instant>,
-    /// All time lost so far.
-    lost: Cell<Duration>,
+    /// All time lost so far, in nanoseconds.
+    lost: Cell<u64>,
 }
 
 impl Patience {
@@ -34,12 +34,12 @@ impl Patience {
     /// A moment of the reactor's clock on the clock of deadlines.
     #[inline]
     pub(crate) fn ran(&self, at: Instant) -> Instant {
-        Instant::from_nanos(at.as_nanos().saturating_sub(self.lost.get().as_nanos() as u64))
+        Instant::from_nanos(at.as_nanos().saturating_sub(self.lost.get()))
     }
 
     /// Until when the reactor may sleep, while the next deadline is `deadline`.
     pub(crate) fn latest_turn(&self, deadline: Instant) -> Instant {
-        deadline.after(self.lost.get()).min(self.moment.get().after(HEARTBEAT))
+        deadline.after(Duration::from_nanos(self.lost.get())).min(self.moment.get().after(HEARTBEAT))
     }
 
     /// A turn of the reactor has ended at `now`; it was asked to end at `asked`. Says whether time was lost.
@@ -53,7 +53,7 @@ impl Patience {
         if late <= LATENESS {
             return false;
         }
-        self.lost.set(self.lost.get().saturating_add(late));
+        self.lost.set(self.lost.get().saturating_add(late.as_nanos() as u64));
         true
     }
 }

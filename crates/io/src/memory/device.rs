@@ -12,6 +12,8 @@ pub(super) struct RamDevice {
     /// Empty for a null member.
     pub(super) bytes: Vec<u8>,
     null: bool,
+    /// Something of what follows is not as with a healthy device.
+    pub(super) ails: bool,
     pub(super) gone: bool,
     pub(super) hangs: bool,
     /// Bytes that it holds now.
@@ -44,6 +46,7 @@ impl RamDevice {
             },
             bytes: Vec::new(),
             null: true,
+            ails: false,
             gone: false,
             hangs: false,
             holds: size,
@@ -59,7 +62,7 @@ impl RamDevice {
 
     #[inline]
     pub(super) fn run(&mut self, op: &OpView<'_>) -> Result<u64, OpError> {
-        if self.gone {
+        if self.ails && self.gone {
             return Err(OpError::Gone);
         }
         match op.kind {
@@ -96,11 +99,7 @@ impl RamDevice {
     fn read(&mut self, offset: u64, op: &OpView<'_>) -> Result<u64, OpError> {
         self.check(offset, op.len, op.segments)?;
         self.reads += 1;
-        let touched = |bad: &Range<u64>| bad.start < offset + op.len && offset < bad.end;
-        if self.spoilt.iter().any(touched) || self.worn.iter().any(touched) {
-            return Err(OpError::Medium(5));
-        }
-        let held = op.len.min(self.holds.saturating_sub(offset));
+        let held = if self.ails { self.readable(offset, op.len)? } else { op.len };
         if !self.null {
             let (mut at, mut left) = (offset as usize, held as usize);
             for &Segment { base, len } in op.segments {
@@ -112,8 +111,19 @@ impl RamDevice {
                 (at, left) = (at + len, left - len);
             }
         }
+        Ok(held)
+    }
+
+    /// How much of a read the device can give.
+    #[cold]
+    fn readable(&self, offset: u64, len: u64) -> Result<u64, OpError> {
+        let touched = |bad: &Range<u64>| bad.start < offset + len && offset < bad.end;
+        if self.spoilt.iter().any(touched) || self.worn.iter().any(touched) {
+            return Err(OpError::Medium(5));
+        }
+        let held = len.min(self.holds.saturating_sub(offset));
         // From within a block nobody can go on.
-        let goes_on = held == op.len || held.is_multiple_of(u64::from(self.info.logical_block));
+        let goes_on = held == len || held.is_multiple_of(u64::from(self.info.logical_block));
         if goes_on { Ok(held) } else { Err(OpError::Truncated) }
     }
 
@@ -121,11 +131,10 @@ impl RamDevice {
     fn write(&mut self, offset: u64, op: &OpView<'_>) -> Result<u64, OpError> {
         self.check(offset, op.len, op.segments)?;
         self.writes += 1;
-        if self.refuses_writes {
-            return Err(OpError::Medium(5));
+        if self.ails {
+            self.take(offset, op.len)?;
+            self.holds = self.holds.max(offset + op.len);
         }
-        self.mend(offset, op.len);
-        self.holds = self.holds.max(offset + op.len);
         if !self.null {
             let mut at = offset as usize;
             for &Segment { base, len } in op.segments {
@@ -141,14 +150,23 @@ impl RamDevice {
 
     fn zero(&mut self, offset: u64, len: u64) -> Result<u64, OpError> {
         self.check(offset, len, &[])?;
-        if self.refuses_writes {
-            return Err(OpError::Medium(5));
+        if self.ails {
+            self.take(offset, len)?;
         }
-        self.mend(offset, len);
         if !self.null {
             self.bytes[offset as usize..(offset + len) as usize].fill(0);
         }
         Ok(len)
+    }
+
+    /// What a write does to a device that is not healthy.
+    #[cold]
+    fn take(&mut self, offset: u64, len: u64) -> Result<(), OpError> {
+        if self.refuses_writes {
+            return Err(OpError::Medium(5));
+        }
+        self.mend(offset, len);
+        Ok(())
     }
 
     /// A written range can be read again.

@@ -5,7 +5,7 @@
 mod device;
 mod pipe;
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -68,6 +68,7 @@ impl State {
                 return true;
             }
             let device = &mut devices[strike.member.place()];
+            device.ails = true;
             if strike.refuse {
                 device.refuses_writes = true;
             } else {
@@ -222,24 +223,33 @@ impl Memory {
         state.devices[member.place()].bytes[at..at + from.len()].copy_from_slice(from);
     }
 
+    /// A device that is healthy no more.
+    fn ailing(&self, member: MemberId) -> RefMut<'_, RamDevice> {
+        RefMut::map(self.0.borrow_mut(), |state| {
+            let device = &mut state.devices[member.place()];
+            device.ails = true;
+            device
+        })
+    }
+
     /// From now on every operation on the member fails with [`OpError::Gone`].
     pub fn kill(&self, member: MemberId) {
-        self.0.borrow_mut().devices[member.place()].gone = true;
+        self.ailing(member).gone = true;
     }
 
     /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] until the range has been written to.
     pub fn spoil(&self, member: MemberId, offset: u64, len: u64) {
-        self.0.borrow_mut().devices[member.place()].spoilt.push(offset..offset + len);
+        self.ailing(member).spoilt.push(offset..offset + len);
     }
 
     /// Reads that touch `len` bytes at `offset` fail with [`OpError::Medium`] from now on, though writes go well.
     pub fn wear_out(&self, member: MemberId, offset: u64, len: u64) {
-        self.0.borrow_mut().devices[member.place()].worn.push(offset..offset + len);
+        self.ailing(member).worn.push(offset..offset + len);
     }
 
     /// From now on every write to the member fails with [`OpError::Medium`]; reads go on.
     pub fn refuse_writes(&self, member: MemberId) {
-        self.0.borrow_mut().devices[member.place()].refuses_writes = true;
+        self.ailing(member).refuses_writes = true;
     }
 
     /// [`Memory::kill`] (or, with `refuse`, [`Memory::refuse_writes`]) strikes the member when `operations` more have
@@ -277,7 +287,7 @@ impl Memory {
     /// # Panics
     /// If that is more than it began with.
     pub fn truncate(&self, member: MemberId, size: u64) {
-        self.0.borrow_mut().devices[member.place()].truncate(size);
+        self.ailing(member).truncate(size);
     }
 
     /// What [`crate::Io::probe`] says of the member's name from now on.

@@ -140,7 +140,9 @@ impl Table {
         (self.groups.len() - 1) as u32
     }
 
-    /// Begins an operation of `group`; memory is added with [`Table::add_memory`].
+    /// Begins an operation of `group`; memory is added with [`Table::add_memory`]. In line: what follows it changes the
+    /// same slot.
+    #[inline(always)]
     pub(crate) fn begin_op(&mut self, group: u32, kind: OpKind) -> OpKey {
         let ops = &mut self.groups[group as usize].ops;
         let tag = OpTag(u16::try_from(ops.len()).expect("a group has fewer than 65,536 operations"));
@@ -190,12 +192,19 @@ impl Table {
 
     /// Begins an operation, or goes on with the group's last one on that member where this one continues it.
     pub(crate) fn transfer(&mut self, group: u32, kind: OpKind, memory: &Slice) -> OpTag {
-        let key = match self.continues(group, kind) {
-            Some(key) => key,
-            None => self.begin_op(group, kind),
-        };
-        self.add_memory(key, memory);
-        self.slots[key.0 as usize].tag
+        if !self.groups[group as usize].ops.is_empty()
+            && let Some(key) = self.continues(group, kind)
+        {
+            self.add_memory(key, memory);
+            return self.slots[key.0 as usize].tag;
+        }
+        let key = self.begin_op(group, kind);
+        let slot = &mut self.slots[key.0 as usize];
+        slot.arena = memory.arena();
+        slot.len = memory.len() as u64;
+        slot.holds.push(memory.buf.clone());
+        slot.segments.push(Segment { base: memory.base().as_ptr(), len: memory.len() });
+        slot.tag
     }
 
     /// The group's operation that `kind` carries on, byte after byte.
@@ -241,6 +250,7 @@ impl Table {
     }
 
     /// The group goes on its way for `task` at `now`: from here on devices may touch the memory.
+    #[inline]
     pub(crate) fn launch(&mut self, group: u32, task: TaskId, now: Instant) {
         let slots = &mut self.slots;
         let g = &mut self.groups[group as usize];
@@ -288,6 +298,8 @@ impl Table {
         slot.segments.iter().filter_map(find).collect()
     }
 
+    /// In line with its one caller on the hot path (see [`crate::core::Core`]).
+    #[inline(always)]
     pub(crate) fn complete(&mut self, completion: Completion) -> After {
         let Completion { key, result } = completion;
         let slot = &mut self.slots[key.0 as usize];
@@ -348,6 +360,17 @@ impl Table {
         self.groups[group as usize].state = GroupState::Waiting(task);
     }
 
+    /// Whether a launched group is not done yet: then `task` waits for it.
+    #[inline]
+    pub(crate) fn waits(&mut self, group: u32, task: TaskId) -> bool {
+        let g = &mut self.groups[group as usize];
+        let waits = g.left > 0;
+        if waits {
+            g.state = GroupState::Waiting(task);
+        }
+        waits
+    }
+
     /// The results of a group that is done; frees it.
     pub(crate) fn take(&mut self, group: u32) -> (Vec<Failure>, u64) {
         let g = &mut self.groups[group as usize];
@@ -375,9 +398,13 @@ impl Table {
         }
     }
 
+    #[inline]
     fn free_group(&mut self, group: u32) {
         let g = &mut self.groups[group as usize];
-        self.free_slots.extend(g.ops.drain(..).map(|key| key.0));
+        // Most have one, for which a list is a detour.
+        while let Some(key) = g.ops.pop() {
+            self.free_slots.push(key.0);
+        }
         g.failures.clear();
         g.value = 0;
         g.until = NEVER;
