@@ -10,7 +10,7 @@ use crate::cli::{Fail, Status, Stop};
 use crate::control::{self, Asked, Request};
 use crate::failure::Failure;
 use crate::within::within;
-use crate::{report, runtime};
+use crate::{devices, report, runtime};
 
 /// How long a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
@@ -146,6 +146,9 @@ pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value,
 }
 
 pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
+    if !args.stopped.members.is_empty() {
+        return devices::fail_stopped(args);
+    }
     let folder = runtime::folder(&args.runtime)?;
     let target = match &args.array {
         Some(name) => Target::find(&folder, name),
@@ -162,7 +165,7 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
 
 /// How the server knows the member: by the number of its role, whatever files are called; by the name it was given; else
 /// by the real name of the file.
-fn name_of_member(folder: &Path, target: &Target, member: &str) -> Result<String, Failure> {
+pub(crate) fn name_of_member(folder: &Path, target: &Target, member: &str) -> Result<String, Failure> {
     if member.parse::<u16>().is_ok() {
         return Ok(member.to_owned());
     }

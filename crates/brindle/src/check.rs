@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
+use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, Recovery, SyncMode, SyncReport};
 use brindle_format::md::display_uuid;
 use brindle_io::device::DeviceAccess;
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::cli::{Check, Repair};
 use crate::failure::Failure;
-use crate::host::{Host, Wanted};
+use crate::host::Host;
 use crate::units::Bytes;
-use crate::world::{self, Opening, World};
+use crate::world::Opening;
 use crate::{MISMATCH, UNREADABLE, progress, report};
 
 /// What `brindle check --json` and `brindle repair --json` print: of repair, what it found.
@@ -66,7 +66,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
 
 /// `brindle repair`.
 pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
-    let host = open_to_repair(args)?;
+    let host = Host::open_to_change(&args.members, args.tuning, Recovery::Manual)?;
     let (array, io) = (host.only().array.clone(), host.world.io.clone());
     let mode = if args.locate { SyncMode::Locate } else { SyncMode::Repair };
     if args.locate && array.needs_resync() {
@@ -81,25 +81,6 @@ pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
     let report = report?;
     report.show(args.json)?;
     Ok(report.status(if args.locate { report.unlocated } else { 0 }))
-}
-
-/// Opens an array that may be written to.
-fn open_to_repair(args: &Repair) -> Result<Host, Failure> {
-    world::check_budget(args.tuning.memory)?;
-    let opening =
-        Opening { access: DeviceAccess::Examine, force: false, tuning: args.tuning, ..Opening::LOOK };
-    let mut look = World::new(opening)?;
-    let mut found = Host::find(&mut look, &args.members, false)?;
-    let Some(only) = found.pop().filter(|_| found.is_empty()) else {
-        return Err(Failure::Usage("these are members of several arrays: repair them one by one".to_owned()));
-    };
-    let reasons: Vec<String> =
-        only.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
-    if !reasons.is_empty() {
-        return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
-    }
-    let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
-    Host::claim(&look, vec![wanted], opening)
 }
 
 /// Goes over the whole array of a host that has one.

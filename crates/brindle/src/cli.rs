@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::flags::JobFlags;
 use crate::units::{Bytes, Span};
-pub(crate) use running::{Action, Fail, Runtime, Status, Stop, Wait};
+pub(crate) use running::{Action, Add, Fail, Remove, Runtime, Status, Stop, Wait};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -59,8 +59,19 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Tell about running servers
     Status(Status),
-    /// Fail a member of a running array
+    /// Fail a member of an array, running or stopped
     Fail(Fail),
+    /// Add devices to an array, running or stopped, as spares
+    ///
+    /// A running array that lacks members begins to rebuild them on the spares at once; a stopped one when it is served. A device
+    /// that is in use or too small is refused, and so is one that belongs to another array or holds a file system or a partition
+    /// table, without --force.
+    Add(Add),
+    /// Remove devices that are not in use from an array, running or stopped: failed members and spares
+    ///
+    /// `failed` stands for all that have failed, `detached` for all that are not in use and do not exist any more. What is on them
+    /// is left.
+    Remove(Remove),
     /// Check or repair a running array, and halt, end or slow down what goes over it
     ///
     /// One thing goes over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
@@ -253,6 +264,15 @@ pub(crate) struct Patience {
     /// A read that has not been answered for so long is answered from the other members, where they can
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = Span::parse)]
     pub(crate) read_patience: Span,
+}
+
+impl Tuning {
+    /// As the flags are by default.
+    pub(crate) const USUAL: Self = Self {
+        read_policy: ReadPolicy::LeastOutstanding,
+        memory: Bytes(256 << 20),
+        patience: Patience::USUAL,
+    };
 }
 
 impl Patience {

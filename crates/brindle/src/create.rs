@@ -10,7 +10,7 @@ use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::cli::{Create, Metadata, OnFull, Patience, ReadPolicy, Tuning};
+use crate::cli::{Create, Metadata, OnFull, Tuning};
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
 use crate::look;
@@ -30,14 +30,16 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         None => None,
     };
     let (role_names, spare_names) = split(args)?;
-    let tuning = Tuning {
-        read_policy: ReadPolicy::LeastOutstanding,
-        memory: Bytes(256 << 20),
-        patience: Patience::USUAL,
-    };
     // An array that can't be made true as it is made is none.
     let on_full = OnFull::Fail;
-    let mut world = World::new(Opening { access: DeviceAccess::Write, force: false, tuning, on_full })?;
+    let opening = Opening {
+        access: DeviceAccess::Write,
+        force: false,
+        tuning: Tuning::USUAL,
+        on_full,
+        ..Opening::LOOK
+    };
+    let mut world = World::new(opening)?;
     let set = world.open_each(&devices(&args.members))?;
     let members = &set.members;
     if !args.force {
@@ -158,7 +160,7 @@ fn hostname() -> Option<String> {
     (!short.is_empty()).then(|| short.to_owned())
 }
 
-fn random_uuid() -> Result<Uuid, Failure> {
+pub(crate) fn random_uuid() -> Result<Uuid, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| Failure::system("no random UUID can be had", std::io::Error::other(error)))?;

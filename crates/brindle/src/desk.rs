@@ -2,6 +2,7 @@
 //! last said of the arrays can be had without it.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -113,13 +114,24 @@ impl Desk {
 
 impl Handler for Desk {
     fn begin(&self, request: Request, reply: Reply) {
-        let Request::Stop { array } = &request else {
-            return self.job(move |io, service| {
-                let service = Rc::clone(service);
-                io.spawn(async move {
-                    reply.send(service.answer(request).await);
+        let array = match request {
+            Request::Stop { array } => array,
+            Request::Add { devices, force, array } => {
+                return self.job(move |_, service| service.add(devices, force, array.as_deref(), reply));
+            }
+            Request::Remove { devices, array } => {
+                return self.job(move |io, service| {
+                    drop(io.spawn(Rc::clone(service).remove(devices, array, reply)));
                 });
-            });
+            }
+            request => {
+                return self.job(move |io, service| {
+                    let service = Rc::clone(service);
+                    io.spawn(async move {
+                        reply.send(service.answer(request).await);
+                    });
+                });
+            }
         };
         match self.snapshot.stops(array.as_deref(), &self.name) {
             Stops::All => {
@@ -145,6 +157,8 @@ impl Handler for Desk {
         match request {
             Request::Status { array } => self.snapshot.told(array.as_deref(), &self.name),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
+            Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
+            Request::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
             Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
                 Stops::All => self.stopped(),
@@ -153,6 +167,10 @@ impl Handler for Desk {
             },
         }
     }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `brindle detail`: the array that members form.
 
+use std::path::PathBuf;
+
 use brindle_array::OpenError;
 use brindle_array::assembly::{AssemblyError, ReshapeError};
 
@@ -9,15 +11,20 @@ use crate::report::{self, ArrayReport};
 use crate::world::{Opening, World, warn_of_left_out};
 
 pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
+    let report = of(&args.members)?;
+    if args.json { report::print_json(&report) } else { report::print(&report.text()) }
+}
+
+/// What the members say of their array. Tells on standard error of what is done without.
+pub(crate) fn of(members: &[PathBuf]) -> Result<ArrayReport, Failure> {
     let mut world = World::new(Opening::LOOK)?;
-    let mut set = world.open_all(&args.members)?;
+    let mut set = world.open_all(members)?;
     let assembly = match world.assemble(&mut set, false) {
         Err(failure) if is_told_about(&failure) => world.assemble(&mut set, true)?,
         other => other?,
     };
     warn_of_left_out([&set]);
-    let report = ArrayReport::of(&assembly);
-    if args.json { report::print_json(&report) } else { report::print(&report.text()) }
+    Ok(ArrayReport::of(&assembly))
 }
 
 /// The array is there, and only its use has to be forced.

@@ -1,13 +1,13 @@
 //! An array that is served, as the control socket sees it: its report, and what can be asked of it.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_array::{Array, RoleState};
 use brindle_export::nbd::ExportStats;
 use brindle_io::sync::{Either, Event, race};
-use brindle_io::{Duration, Io};
+use brindle_io::{Duration, Io, MemberId};
 use brindle_volume::Volume;
 use serde_json::{Value, json};
 
@@ -123,8 +123,28 @@ impl Exported {
     }
 
     /// The members, as they were named.
-    pub(crate) fn members(&self) -> impl Iterator<Item = &str> {
-        self.standings().flat_map(Standing::members)
+    pub(crate) fn members(&self) -> Vec<String> {
+        self.standings().flat_map(Standing::members).collect()
+    }
+
+    /// The devices of the array that is served, as they were named.
+    pub(crate) fn devices(&self) -> Vec<String> {
+        self.served.devices()
+    }
+
+    /// The device of that name of the array that is served, or in the role of that number.
+    pub(crate) fn device(&self, name: &str) -> Option<MemberId> {
+        self.served.device(name)
+    }
+
+    /// Whether it, or an array that is its member, has a device that was named so.
+    pub(crate) fn knows(&self, label: &str) -> bool {
+        self.standings().any(|standing| standing.devices().iter().any(|device| device == label))
+    }
+
+    /// A device has come to the array that is served, whose file is this when all links are followed.
+    pub(crate) fn came(&self, label: &str, file: Option<PathBuf>) {
+        self.served.came(label, file);
     }
 
     /// Whether the member of this name is one of its own.
@@ -140,11 +160,10 @@ impl Exported {
     /// Takes a member out of service. `report` is what is answered if that is done.
     pub(crate) async fn fail(&self, member: &str, report: impl Fn() -> Value) -> Answer {
         let Some((standing, role)) = self.find(member) else {
-            let known: Vec<&str> = self.members().collect();
             return Answer::Error(format!(
                 "{member} is no member of {}: it has {}",
                 self.name(),
-                known.join(", ")
+                self.members().join(", ")
             ));
         };
         let array = standing.array.clone();

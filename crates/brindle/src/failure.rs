@@ -105,6 +105,9 @@ pub(crate) enum Failure {
         /// What stands there.
         what: String,
     },
+    /// A device does not become one of the array.
+    #[error(transparent)]
+    Add(brindle_array::AddError),
     /// The reactor could not be set up.
     #[error(transparent)]
     Reactor(#[from] brindle_io::uring::UringError),

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use brindle_array::Array;
 use brindle_array::assembly::{Assembly, ForeignArray, Limitation};
+use brindle_array::{Array, Recovery};
 use brindle_format::md::{display_uuid, split_name};
 use brindle_io::device::DeviceAccess;
 
+use crate::cli::Tuning;
 use crate::failure::Failure;
 use crate::runtime;
 use crate::world::{self, Opening, Set, World};
@@ -142,7 +143,6 @@ impl Host {
     /// again.
     pub(crate) fn claim(look: &World, wanted: Vec<Wanted>, opening: Opening) -> Result<Self, Failure> {
         let mut world = World::new(opening)?;
-        world.recover_by_itself();
         world.share_memory(wanted.iter().map(|wanted| 1 + wanted.found.set.nested.len() as u64).sum());
         let mut claimed = Vec::with_capacity(wanted.len());
         for Wanted { name, found: Found { assembly, set }, access } in wanted {
@@ -158,6 +158,28 @@ impl Host {
         Ok(host)
     }
 
+    /// Opens an array that nobody serves to change it: nothing is rebuilt unless `recovery` says so.
+    pub(crate) fn open_to_change(
+        names: &[PathBuf],
+        tuning: Tuning,
+        recovery: Recovery,
+    ) -> Result<Self, Failure> {
+        world::check_budget(tuning.memory)?;
+        let opening = Opening { force: false, tuning, recovery, ..Opening::LOOK };
+        let mut look = World::new(opening)?;
+        let mut found = Self::find(&mut look, names, false)?;
+        let Some(only) = found.pop().filter(|_| found.is_empty()) else {
+            return Err(Failure::Usage("these are members of several arrays: name those of one".to_owned()));
+        };
+        let reasons: Vec<String> =
+            only.limits().filter(|limit| limit.forbids_writes()).map(ToString::to_string).collect();
+        if !reasons.is_empty() {
+            return Err(Failure::Refused(format!("the array can't be written to: {}", reasons.join("; "))));
+        }
+        let wanted = Wanted { name: only.own_name(), found: only, access: DeviceAccess::Write };
+        Self::claim(&look, vec![wanted], opening)
+    }
+
     /// The array of a command that has one.
     pub(crate) fn only(&self) -> Rc<Hosted> {
         Rc::clone(&self.arrays.borrow()[0])
@@ -168,10 +190,14 @@ impl Host {
         self.arrays.borrow().clone()
     }
 
-    /// Lets an array go that has stopped, or was given up, and its devices. Their locks are the caller's to end.
+    /// Lets an array go that has stopped, or was given up, and its devices, also those that came later. Their locks are the
+    /// caller's to end.
     pub(crate) fn close(&self, hosted: &Rc<Hosted>) -> Vec<PathBuf> {
         self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
-        self.world.close(&hosted.found.set)
+        let mut closed = self.world.close(&hosted.found.set);
+        let came: Vec<_> = hosted.array.detail().devices.iter().map(|device| device.id).collect();
+        closed.extend(self.world.close_devices(&came));
+        closed
     }
 
     fn start(&self, name: String, found: Found) -> Result<(), Failure> {

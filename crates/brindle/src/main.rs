@@ -11,6 +11,7 @@ mod create;
 mod demo;
 mod desk;
 mod detail;
+mod devices;
 mod docs;
 mod ending;
 mod events;
@@ -78,6 +79,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::serve(args)?,
         Command::Status(args) => ask::status(args)?,
         Command::Fail(args) => ask::fail(args)?,
+        Command::Add(args) => devices::add(args)?,
+        Command::Remove(args) => devices::remove(args)?,
         Command::Action(args) => action::action(args)?,
         Command::Wait(args) => return action::wait(args),
         Command::Stop(args) => ask::stop(args)?,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brindle_array::{Array, ProcessError};
+use brindle_array::{Array, ProcessError, Recovery};
 use brindle_export::nbd;
 use brindle_io::Io;
 use brindle_io::device::DeviceAccess;
@@ -40,6 +40,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
         force: args.force,
         tuning: args.tuning,
         on_full: args.on_full,
+        recovery: Recovery::Automatic,
     };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;

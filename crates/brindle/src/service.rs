@@ -1,5 +1,7 @@
 //! A server as the control socket sees it: its arrays, and what can be asked of them. Requests name the array.
 
+pub(crate) mod devices;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -102,8 +104,8 @@ impl Service {
             Request::Action { action, max_speed, array } => {
                 self.act(action, max_speed, array.as_deref()).await
             }
-            // The desk knows what is stopped.
-            Request::Stop { .. } => Answer::Ok(Value::Null),
+            // The desk knows what is stopped, and hands over devices by itself.
+            Request::Stop { .. } | Request::Add { .. } | Request::Remove { .. } => Answer::Ok(Value::Null),
         }
     }
 
@@ -118,10 +120,15 @@ impl Service {
         Ok(meant.and_then(|report| arrays.into_iter().find(|array| report["name"] == *array.name())))
     }
 
+    /// The same, where one has to be meant.
+    fn one(&self, name: Option<&str>) -> Result<Rc<Exported>, Answer> {
+        let several = || Answer::Error(format!("{} serves several arrays: name one", self.name));
+        self.called(name)?.ok_or_else(several)
+    }
+
     async fn act(&self, word: Word, max_speed: Option<u64>, array: Option<&str>) -> Answer {
-        let array = match self.called(array) {
-            Ok(Some(array)) => array,
-            Ok(None) => return Answer::Error(format!("{} serves several arrays: name one", self.name)),
+        let array = match self.one(array) {
+            Ok(array) => array,
             Err(answer) => return answer,
         };
         match array.act(word, max_speed).await {

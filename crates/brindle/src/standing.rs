@@ -1,5 +1,6 @@
 //! A running array as reports show it: the one that is served, or one that is a member of it.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -7,7 +8,7 @@ use brindle_array::assembly::{Assembly, Limitation};
 use brindle_array::{
     Array, Detail, DeviceDetail, DeviceState, ProcessDetail, ProcessKind, Progress, RoleDetail, RoleState,
 };
-use brindle_io::{Io, MemberCounters};
+use brindle_io::{Io, MemberCounters, MemberId};
 use serde_json::{Value, json};
 
 use crate::events::{self, Tally, Watched};
@@ -20,10 +21,8 @@ pub(crate) struct Standing {
     pub(crate) array: Array,
     io: Io,
     pub(crate) watched: Rc<Watched>,
-    /// Devices by role, as they were named.
-    paths: Vec<Option<String>>,
-    /// Their files when all links are followed, as they were at the beginning.
-    files: Vec<Option<PathBuf>>,
+    /// Names of devices and their files when all links are followed, as they were when each came.
+    files: RefCell<Vec<(String, PathBuf)>>,
     fixed: Value,
 }
 
@@ -37,15 +36,13 @@ impl Standing {
         assembly: &Assembly,
         json: bool,
     ) -> Self {
-        let device = |at: usize| assembly.devices.get(at).map(|device| device.label.clone());
-        let paths: Vec<Option<String>> = assembly.roles.iter().map(|at| at.and_then(device)).collect();
-        let file = |path: &Option<String>| std::fs::canonicalize(path.as_ref()?).ok();
+        let file = |label: &String| Some((label.clone(), std::fs::canonicalize(label).ok()?));
+        let files = assembly.devices.iter().filter_map(|device| file(&device.label)).collect();
         Self {
             array: array.clone(),
             io: io.clone(),
             watched: Watched::begin(io, array, of, label.clone(), json),
-            files: paths.iter().map(file).collect(),
-            paths,
+            files: RefCell::new(files),
             fixed: serde_json::to_value(ArrayReport::of(assembly)).unwrap_or_default(),
             label,
         }
@@ -79,23 +76,52 @@ impl Standing {
     }
 
     /// The members, as they were named.
-    pub(crate) fn members(&self) -> impl Iterator<Item = &str> {
-        self.paths.iter().flatten().map(String::as_str)
+    pub(crate) fn members(&self) -> Vec<String> {
+        let detail = self.array.detail();
+        let label = |role: &RoleDetail| Some(detail.devices[role.device?].label.clone());
+        detail.roles.iter().filter_map(label).collect()
+    }
+
+    /// All devices, as they were named.
+    pub(crate) fn devices(&self) -> Vec<String> {
+        self.array.detail().devices.into_iter().map(|device| device.label).collect()
+    }
+
+    /// The device of that name, or in the role of that number.
+    pub(crate) fn device(&self, name: &str) -> Option<MemberId> {
+        let detail = self.array.detail();
+        let label = self.label_of(Path::new(name));
+        let of = |wanted: &str| detail.devices.iter().find(|device| device.label == wanted);
+        let in_role = || Some(&detail.devices[detail.roles[usize::from(self.numbered(name)?)].device?]);
+        of(name).or_else(in_role).or_else(|| of(&label?)).map(|device| device.id)
+    }
+
+    /// A device has come, whose file is this when all links are followed.
+    pub(crate) fn came(&self, label: &str, file: Option<PathBuf>) {
+        self.files.borrow_mut().extend(file.map(|file| (label.to_owned(), file)));
     }
 
     /// The role of the member of that name.
     pub(crate) fn named(&self, member: &str) -> Option<u16> {
-        role(self.paths.iter().position(|path| path.as_deref() == Some(member)))
+        let detail = self.array.detail();
+        let is_it = |role: &RoleDetail| role.device.is_some_and(|at| detail.devices[at].label == member);
+        role(detail.roles.iter().position(is_it))
     }
 
     /// The role of that number.
     pub(crate) fn numbered(&self, member: &str) -> Option<u16> {
-        member.parse().ok().filter(|&role| usize::from(role) < self.paths.len())
+        member.parse().ok().filter(|&role| usize::from(role) < self.array.detail().roles.len())
     }
 
     /// The role of the member whose file has this name when all links are followed.
     pub(crate) fn same_file(&self, member: &Path) -> Option<u16> {
-        role(self.files.iter().position(|file| file.as_deref() == Some(member)))
+        self.named(&self.label_of(member)?)
+    }
+
+    /// The device that came last whose file has this name when all links are followed.
+    fn label_of(&self, file: &Path) -> Option<String> {
+        let files = self.files.borrow();
+        files.iter().rev().find(|(_, known)| known == file).map(|(label, _)| label.clone())
     }
 }
 

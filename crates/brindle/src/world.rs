@@ -3,7 +3,7 @@
 
 mod members;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::ending::Locks;
 use crate::failure::Failure;
 use crate::units::Bytes;
-pub(crate) use members::{LeftOut, Named, Set, warn_of_left_out};
+pub(crate) use members::{LeftOut, Named, Seen, Set, see, warn_of_left_out};
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
@@ -38,6 +38,8 @@ pub(crate) struct Opening {
     pub(crate) force: bool,
     pub(crate) tuning: Tuning,
     pub(crate) on_full: OnFull,
+    /// When members that are lost are rebuilt.
+    pub(crate) recovery: Recovery,
 }
 
 impl Opening {
@@ -47,14 +49,18 @@ impl Opening {
         force: true,
         tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20), patience: Patience::USUAL },
         on_full: OnFull::Wait,
+        recovery: Recovery::Manual,
     };
 }
 
-/// A device that is open.
+/// A device that was opened.
+#[derive(Clone)]
 struct Opened {
     identity: Identity,
     path: PathBuf,
     id: MemberId,
+    /// It has been let go.
+    closed: bool,
 }
 
 /// A ring, its executor, and the devices on it.
@@ -64,13 +70,11 @@ pub(crate) struct World {
     /// For superblocks and what else is looked at before an array runs.
     pub(crate) metadata: Pool,
     opening: Opening,
-    devices: Vec<Opened>,
+    devices: RefCell<Vec<Opened>>,
     /// Of all devices.
     pub(crate) locks: Arc<Locks>,
     /// Arrays in all, which share the memory for parity and reconstruction.
     arrays: u64,
-    /// When members that are lost are rebuilt.
-    recovery: Recovery,
     ended: Cell<bool>,
 }
 
@@ -84,10 +88,9 @@ impl World {
             metadata: io.pool(PIECE),
             io,
             opening,
-            devices: Vec::new(),
+            devices: RefCell::default(),
             locks: Arc::default(),
             arrays: 1,
-            recovery: Recovery::Manual,
             ended: Cell::new(false),
         })
     }
@@ -129,11 +132,6 @@ impl World {
         self.opening.access = access;
     }
 
-    /// Arrays that are started from now on rebuild by themselves what they lack.
-    pub(crate) fn recover_by_itself(&mut self) {
-        self.recovery = Recovery::Automatic;
-    }
-
     /// So many arrays share the memory for parity and reconstruction.
     pub(crate) fn share_memory(&mut self, arrays: u64) {
         self.arrays = arrays;
@@ -158,7 +156,7 @@ impl World {
                 OnFull::Fail => brindle_array::OnFull::Fail,
             },
             patience: patience(tuning.patience),
-            recovery: self.recovery,
+            recovery: self.opening.recovery,
             wall_clock: Rc::new(seconds_since_1970),
             ..OpenConfig::new(access, seconds_since_1970)
         }
@@ -196,12 +194,19 @@ impl World {
     /// names of them are returned.
     pub(crate) fn close(&self, set: &Set) -> Vec<PathBuf> {
         let inner = set.nested.iter().chain(&set.aside).flat_map(|nested| &nested.members);
-        let devices = inner.chain(&set.members).filter_map(|named| self.device(named.id));
-        let close = |device: &Opened| {
+        self.close_devices(&inner.chain(&set.members).map(|named| named.id).collect::<Vec<_>>())
+    }
+
+    /// The same for devices by number; those that have been closed are left.
+    pub(crate) fn close_devices(&self, ids: &[MemberId]) -> Vec<PathBuf> {
+        let mut devices = self.devices.borrow_mut();
+        let open = devices.iter_mut().filter(|device| !device.closed && ids.contains(&device.id));
+        let close = |device: &mut Opened| {
+            device.closed = true;
             self.uring.close_member(device.id);
             device.path.clone()
         };
-        devices.map(close).collect()
+        open.map(close).collect()
     }
 
     /// Ends every task, and lets the devices go. Done when it is dropped, too; what tasks hold is not dropped before.
@@ -211,7 +216,7 @@ impl World {
         }
         self.io.shutdown();
         // What it has waited for in vain.
-        for device in &self.devices {
+        for device in &*self.devices.borrow() {
             let left = self.io.orphans(device.id);
             if left > 0 {
                 tracing::warn!(

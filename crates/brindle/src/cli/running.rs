@@ -33,6 +33,8 @@ pub(crate) struct Status {
 pub(crate) struct Fail {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -40,6 +42,53 @@ pub(crate) struct Fail {
     pub(crate) array: Option<String>,
     /// The member, as it was named to `serve`, or its role's number
     pub(crate) member: String,
+}
+
+/// Flags of `brindle add`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle add [OPTIONS] ARRAY DEVICE...\n       brindle add [OPTIONS] --array MEMBER... -- DEVICE..."
+)]
+pub(crate) struct Add {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// Overwrite file systems, partition tables and other arrays on the devices
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, its UUID, or one of its members; then disks, partitions or files
+    #[arg(required = true, value_name = "DEVICE")]
+    pub(crate) names: Vec<String>,
+}
+
+/// Flags of `brindle remove`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle remove [OPTIONS] ARRAY DEVICE|failed|detached...\n       brindle remove [OPTIONS] --array MEMBER... -- DEVICE..."
+)]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, its UUID, or one of its members; then devices as they were named to it, or `failed` or `detached`
+    #[arg(required = true, value_name = "DEVICE")]
+    pub(crate) names: Vec<String>,
+}
+
+/// An array that nobody serves, in the place of one that runs.
+#[derive(Debug, Args)]
+pub(crate) struct Stopped {
+    /// The members of an array that nobody serves, in any order, in the place of an array's name
+    #[arg(long = "array", id = "stopped", value_name = "MEMBER", num_args = 1..)]
+    pub(crate) members: Vec<PathBuf>,
 }
 
 /// Flags of `brindle action`.

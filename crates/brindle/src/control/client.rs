@@ -12,7 +12,7 @@ use super::message::{Answer, Ended, Request};
 use crate::failure::Failure;
 use crate::runtime;
 
-/// A server that works answers within a second, however its array does.
+/// Beyond what a request may take: a server that works answers in that time, however its array does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Between two tries to get into a full backlog.
@@ -88,6 +88,7 @@ impl Line {
         let mut line =
             serde_json::to_vec(request).map_err(|error| Failure::system("the request", error.into()))?;
         line.push(b'\n');
+        self.set_patience(PATIENCE + request.patience())?;
         let sent = self.stream.get_mut().get_mut().write_all(&line);
         sent.map_err(|error| self.lost(&error))?;
         let answer = self.read()?.ok_or_else(|| {

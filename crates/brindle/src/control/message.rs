@@ -1,5 +1,8 @@
 //! What is said on the control socket: pure, so that whatever a peer says can be tried.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// What can be asked of a running server.
@@ -31,12 +34,41 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Make devices spares of an array.
+    Add {
+        /// Paths, from the root.
+        devices: Vec<PathBuf>,
+        /// What stands on them may be lost.
+        #[serde(default)]
+        force: bool,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
+    /// Let devices go that are not in use.
+    Remove {
+        /// Paths as they were given, numbers of roles, `failed` or `detached`.
+        devices: Vec<String>,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
     /// Drain, flush, mark clean, end.
     Stop {
         /// As above: the others go on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+}
+
+impl Request {
+    /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for.
+    pub(super) fn patience(&self) -> Duration {
+        match self {
+            Self::Add { .. } | Self::Remove { .. } => Duration::from_secs(10),
+            _ => Duration::from_millis(800),
+        }
+    }
 }
 
 /// What is to become of what goes over an array.

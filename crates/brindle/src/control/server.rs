@@ -18,9 +18,6 @@ use super::peer::{Peer, Step, Then, Turn};
 /// Clients at a time; of more, those that have been silent the longest are dropped.
 const MAX_PEERS: usize = 256;
 
-/// How long the array may think about a request, so that an answer comes within a second.
-const ANSWER_PATIENCE: Duration = Duration::from_millis(800);
-
 /// How long the last answers may take when the process ends.
 const END_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -242,7 +239,8 @@ impl House {
         match message::request(line) {
             Ok(request) => {
                 let reply = Reply { peer: peer.id, post: self.post.clone() };
-                peer.step = Step::Waiting { request: request.clone(), until: now + ANSWER_PATIENCE };
+                let until = now + request.patience();
+                peer.step = Step::Waiting { request: request.clone(), until };
                 self.handler.begin(request, reply);
             }
             Err(answer) => peer.tell(message::line(&answer), Then::Close, now),

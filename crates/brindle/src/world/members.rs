@@ -46,9 +46,9 @@ impl Named {
 }
 
 /// A device and what stands on it.
-struct Seen {
-    device: OpenDevice,
-    candidate: Candidate,
+pub(crate) struct Seen {
+    pub(crate) device: OpenDevice,
+    pub(crate) candidate: Candidate,
     is_zero: bool,
 }
 
@@ -289,7 +289,7 @@ impl World {
         Ok(Nested { array, members, ..found })
     }
 
-    fn claim_device(&mut self, found: Option<&Opened>, access: DeviceAccess) -> Result<MemberId, Failure> {
+    fn claim_device(&mut self, found: Option<Opened>, access: DeviceAccess) -> Result<MemberId, Failure> {
         let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
         let opened = self.ask(&label, move || {
@@ -303,8 +303,15 @@ impl World {
     }
 
     /// The device that has this number.
-    pub(super) fn device(&self, id: MemberId) -> Option<&Opened> {
-        self.devices.iter().find(|opened| opened.id == id)
+    pub(super) fn device(&self, id: MemberId) -> Option<Opened> {
+        self.devices.borrow().iter().find(|opened| opened.id == id).cloned()
+    }
+
+    /// The devices that are open: what tells each from others, and how it was named.
+    pub(crate) fn known(&self) -> Vec<(Identity, PathBuf)> {
+        let devices = self.devices.borrow();
+        let open = devices.iter().filter(|opened| !opened.closed);
+        open.map(|opened| (opened.identity, opened.path.clone())).collect()
     }
 
     /// Opens a device that is to be a member of an array: one whose superblock is damaged is none.
@@ -321,23 +328,9 @@ impl World {
 
     /// Opens a device and reads its superblocks, in a thread of its own: a device that hangs holds whoever asks it.
     fn look_at(&self, path: &Path) -> Result<Seen, Failure> {
-        let known = |opened: &Opened| (opened.identity, opened.path.clone());
-        let known: Vec<_> = self.devices.iter().map(known).collect();
+        let known = self.known();
         let (access, path, label) = (self.opening.access, path.to_owned(), path.display().to_string());
-        self.ask(&label, move || {
-            // A second lock on a device would be refused as another Brindle's.
-            if access != DeviceAccess::Examine
-                && let Ok(device) = OpenDevice::open(&path, DeviceAccess::Examine)
-            {
-                refuse_twice(&device, &known)?;
-            }
-            let device = OpenDevice::open(&path, access)?;
-            refuse_twice(&device, &known)?;
-            let label = path.display().to_string();
-            let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
-            let is_zero = device.is_hole(0, device.info().size).unwrap_or(false);
-            Ok(Seen { device, candidate, is_zero })
-        })
+        self.ask(&label, move || see(&path, access, &known))
     }
 
     /// Asks a device something in a thread of its own, and waits as long as for any member.
@@ -354,19 +347,20 @@ impl World {
         })
     }
 
-    fn take(&mut self, path: &Path, seen: Seen) -> Result<Named, Failure> {
+    /// The device is one of this world's from now on.
+    pub(crate) fn take(&self, path: &Path, seen: Seen) -> Result<Named, Failure> {
         let Seen { device, candidate, is_zero } = seen;
         let (label, info) = (candidate.label.clone(), device.info());
         let id = self.add(path, device)?;
         Ok(Named { label, id, info, candidate, is_zero })
     }
 
-    fn add(&mut self, path: &Path, device: OpenDevice) -> Result<MemberId, Failure> {
+    fn add(&self, path: &Path, device: OpenDevice) -> Result<MemberId, Failure> {
         let identity = device.identity();
         let locked = self.locks.add(&device);
         locked.map_err(|source| Failure::system(path.display().to_string(), source))?;
         let id = self.uring.add_member(device);
-        self.devices.push(Opened { identity, path: path.to_owned(), id });
+        self.devices.borrow_mut().push(Opened { identity, path: path.to_owned(), id, closed: false });
         Ok(id)
     }
 
@@ -401,6 +395,22 @@ impl World {
         set.nested.push(Nested { label: label.to_owned(), array, assembly, members });
         Ok(Named { info: candidate.member, label: label.to_owned(), id, candidate, is_zero: false })
     }
+}
+
+/// Opens a device that is none of those which are `known`, and reads its superblocks. Waits for the device.
+pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf)]) -> Result<Seen, Failure> {
+    // A second lock on a device would be refused as another Brindle's.
+    if access != DeviceAccess::Examine
+        && let Ok(device) = OpenDevice::open(path, DeviceAccess::Examine)
+    {
+        refuse_twice(&device, known)?;
+    }
+    let device = OpenDevice::open(path, access)?;
+    refuse_twice(&device, known)?;
+    let label = path.display().to_string();
+    let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
+    let is_zero = device.is_hole(0, device.info().size).unwrap_or(false);
+    Ok(Seen { device, candidate, is_zero })
 }
 
 fn refuse_twice(device: &OpenDevice, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {

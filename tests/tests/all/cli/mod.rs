@@ -7,6 +7,7 @@ mod bad_places;
 mod bench;
 mod control;
 mod crash;
+mod devices;
 mod full;
 mod guards;
 mod hang;

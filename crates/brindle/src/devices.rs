@@ -1,0 +1,154 @@
+//! `brindle add` and `remove`: devices that come to an array and go, running or stopped; `fail` of one that is stopped.
+
+use std::path::{Path, PathBuf};
+
+use brindle_array::{Array, Detail, DeviceDetail, Recovery};
+use serde_json::Value;
+
+use crate::ask::{Target, ask, name_of_member};
+use crate::cli::{Add, Fail, Remove, Tuning};
+use crate::control::Request;
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::service::devices::{DETACHED, FAILED, Terms, removal};
+use crate::{detail, report, runtime};
+
+/// `brindle add`.
+pub(crate) fn add(args: &Add) -> Result<(), Failure> {
+    if !args.stopped.members.is_empty() {
+        let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
+        add_to_stopped(&args.stopped.members, &devices, args.force)?;
+        let all: Vec<PathBuf> = args.stopped.members.iter().chain(&devices).cloned().collect();
+        return tell(args.json, &format!("{} added\n", args.names.join(", ")), || detail::of(&all));
+    }
+    let (array, names) = split(&args.names)?;
+    let folder = runtime::folder(&args.runtime)?;
+    let Target { server, array } = Target::meant(&folder, Some(array))?;
+    // The server may run in another folder.
+    let absolute =
+        |name: &String| std::path::absolute(name).map_err(|source| Failure::system(name.clone(), source));
+    let devices = names.iter().map(absolute).collect::<Result<_, _>>()?;
+    let answer = ask(&folder, &server, &Request::Add { devices, force: args.force, array })?;
+    let text =
+        format!("{} added to {}\n", list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
+    tell(args.json, &text, || Ok(&answer))
+}
+
+/// `brindle remove`.
+pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
+    if !args.stopped.members.is_empty() {
+        let mut left = args.stopped.members.clone();
+        let removed = remove_from_stopped(&left, &args.names)?;
+        left.retain(|member| !removed.iter().any(|name| Path::new(name) == member));
+        return tell(args.json, &removed_text(&removed.join(", ")), || detail::of(&left));
+    }
+    let (array, names) = split(&args.names)?;
+    let folder = runtime::folder(&args.runtime)?;
+    let target = Target::meant(&folder, Some(array))?;
+    let known = |name: &String| match name.as_str() {
+        FAILED | DETACHED => Ok(name.clone()),
+        name => name_of_member(&folder, &target, name),
+    };
+    let devices = names.iter().map(known).collect::<Result<_, _>>()?;
+    let answer = ask(&folder, &target.server, &Request::Remove { devices, array: target.array.clone() })?;
+    tell(args.json, &removed_text(&list(&answer["removed"])), || Ok(&answer))
+}
+
+/// `brindle fail`, of an array that nobody serves.
+pub(crate) fn fail_stopped(args: &Fail) -> Result<(), Failure> {
+    if let Some(array) = &args.array {
+        return Err(Failure::Usage(format!("name an array that runs ('{array}') or --array, not both")));
+    }
+    let members = &args.stopped.members;
+    change(members, |host, array| {
+        let detail = array.detail();
+        let role = device(&detail, &args.member).and_then(|device| device.role).ok_or_else(|| {
+            Failure::Refused(format!("{} is no member of the array: it has {}", args.member, names(&detail)))
+        })?;
+        let failed = host.world.io.block_on(array.fail(role));
+        failed.map_err(|source| Failure::Volume { doing: "failing a member", source })
+    })?;
+    tell(args.json, &format!("{} has failed and is out of service\n", args.member), || detail::of(members))
+}
+
+fn add_to_stopped(members: &[PathBuf], devices: &[PathBuf], force: bool) -> Result<(), Failure> {
+    change(members, |host, array| {
+        let known = host.world.known().into_iter();
+        let known = known
+            .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
+        let terms = Terms { known: known.collect(), force };
+        for newcomer in terms.look_at(devices)? {
+            host.world.io.block_on(host.world.add_to(array, newcomer, force)).map_err(|(_, why)| why)?;
+        }
+        Ok(())
+    })
+}
+
+fn remove_from_stopped(members: &[PathBuf], wanted: &[String]) -> Result<Vec<String>, Failure> {
+    let mut removed = Vec::new();
+    change(members, |host, array| {
+        for name in wanted {
+            let before = array.detail();
+            let which =
+                removal(name, |name| device(&before, name).map(|device| device.id)).ok_or_else(|| {
+                    Failure::Refused(format!("{name} is no device of the array: it has {}", names(&before)))
+                })?;
+            let gone = host.world.io.block_on(array.remove(which));
+            let gone = gone.map_err(|why| Failure::Refused(why.to_string()))?;
+            let is_gone = |device: &&DeviceDetail| gone.contains(&device.id);
+            removed.extend(before.devices.iter().filter(is_gone).map(|device| device.label.clone()));
+        }
+        Ok(())
+    })?;
+    Ok(removed)
+}
+
+/// Opens an array that nobody serves, does something to it, and stops it.
+fn change(
+    members: &[PathBuf],
+    work: impl FnOnce(&Host, &Array) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let host = Host::open_to_change(members, Tuning::USUAL, Recovery::Manual)?;
+    let hosted = host.only();
+    let done = work(&host, &hosted.array);
+    let stopped = host.world.io.block_on(hosted.stop());
+    done.and(stopped)
+}
+
+/// The device of that name, or in the role of that number.
+fn device<'a>(detail: &'a Detail, name: &str) -> Option<&'a DeviceDetail> {
+    let in_role = || detail.roles.get(name.parse::<usize>().ok()?)?.device.map(|at| &detail.devices[at]);
+    detail.devices.iter().find(|device| device.label == name).or_else(in_role)
+}
+
+fn names(detail: &Detail) -> String {
+    detail.devices.iter().map(|device| device.label.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// The array's name, then those of devices.
+fn split(names: &[String]) -> Result<(&str, &[String]), Failure> {
+    match names {
+        [array, devices @ ..] if !devices.is_empty() => Ok((array, devices)),
+        _ => Err(Failure::Usage(format!(
+            "name an array and then devices of it: '{}' is one name only",
+            names.join(" ")
+        ))),
+    }
+}
+
+fn tell<R: serde::Serialize>(
+    json: bool,
+    text: &str,
+    report: impl FnOnce() -> Result<R, Failure>,
+) -> Result<(), Failure> {
+    if json { report::print_json(&report()?) } else { report::print(text) }
+}
+
+fn removed_text(removed: &str) -> String {
+    if removed.is_empty() { "there is no such device\n".to_owned() } else { format!("{removed} removed\n") }
+}
+
+fn list(names: &Value) -> String {
+    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+    names.collect::<Vec<_>>().join(", ")
+}

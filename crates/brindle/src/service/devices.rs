@@ -1,0 +1,245 @@
+//! Devices that come to a served array, and go.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+
+use brindle_array::{Array, Removal};
+use brindle_io::MemberId;
+use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
+use serde_json::json;
+
+use super::Service;
+use crate::control::{Answer, Reply};
+use crate::create::random_uuid;
+use crate::desk::with_service;
+use crate::exported::Exported;
+use crate::failure::Failure;
+use crate::look;
+use crate::world::{Seen, World, see};
+
+/// Stands for all devices that have failed.
+pub(crate) const FAILED: &str = "failed";
+/// Stands for all devices that are not in use, and do not exist any more.
+pub(crate) const DETACHED: &str = "detached";
+
+/// A device that was looked at, and may come to an array.
+pub(crate) struct Newcomer {
+    seen: Seen,
+    /// Its file when all links are followed.
+    file: Option<PathBuf>,
+}
+
+impl Newcomer {
+    /// As it was named.
+    pub(crate) fn label(&self) -> &str {
+        &self.seen.candidate.label
+    }
+}
+
+/// What a newcomer is held against.
+pub(crate) struct Terms {
+    /// Devices that this process has, and what each is.
+    pub(crate) known: Vec<(Identity, String)>,
+    /// What stands on it may be lost.
+    pub(crate) force: bool,
+}
+
+impl Terms {
+    /// Opens devices and looks at what stands on them. Waits for them.
+    ///
+    /// # Errors
+    /// The first that can't be had, by name: it is not there, is in use, or holds what would be lost.
+    pub(crate) fn look_at(&self, names: &[PathBuf]) -> Result<Vec<Newcomer>, Failure> {
+        let mut opened = Vec::with_capacity(names.len());
+        let mut newcomers = Vec::with_capacity(names.len());
+        for name in names {
+            self.refuse_known(name)?;
+            let seen = see(name, DeviceAccess::Write, &opened)?;
+            self.refuse_occupied(&seen)?;
+            opened.push((seen.device.identity(), name.clone()));
+            newcomers.push(Newcomer { seen, file: std::fs::canonicalize(name).ok() });
+        }
+        Ok(newcomers)
+    }
+
+    fn refuse_known(&self, name: &Path) -> Result<(), Failure> {
+        let Ok(device) = OpenDevice::open(name, DeviceAccess::Examine) else { return Ok(()) };
+        match self.known.iter().find(|(identity, _)| *identity == device.identity()) {
+            Some((_, what)) => Err(Failure::Refused(format!("{}: it is {what}", name.display()))),
+            None => Ok(()),
+        }
+    }
+
+    /// What stands on a device of this array is the array's, or was; other arrays are the engine's to refuse.
+    fn refuse_occupied(&self, seen: &Seen) -> Result<(), Failure> {
+        if self.force || seen.candidate.superblock().is_ok() {
+            return Ok(());
+        }
+        let found = look::look(seen.device.info().size, look::reader(&seen.device))?.found;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let what = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        Err(Failure::Occupied { path: seen.candidate.label.clone(), what })
+    }
+}
+
+/// Which devices are meant: all that have failed, all that are gone, or the one that `find` knows by that name.
+pub(crate) fn removal(name: &str, find: impl Fn(&str) -> Option<MemberId>) -> Option<Removal> {
+    match name {
+        FAILED => Some(Removal::Failed),
+        DETACHED => Some(Removal::Detached),
+        name => find(name).map(Removal::Device),
+    }
+}
+
+impl World {
+    /// Makes a device a spare of an array.
+    ///
+    /// # Errors
+    /// The device, if it was opened for that, and why it is none.
+    pub(crate) async fn add_to(
+        &self,
+        array: &Array,
+        newcomer: Newcomer,
+        force: bool,
+    ) -> Result<(), (Option<MemberId>, Failure)> {
+        let uuid = random_uuid().map_err(|why| (None, why))?;
+        let path = newcomer.seen.device.path().to_owned();
+        let named = self.take(&path, newcomer.seen).map_err(|why| (None, why))?;
+        let added = array.add(named.id, &named.label, uuid, force).await;
+        added.map_err(|why| (Some(named.id), Failure::Add(why)))
+    }
+}
+
+impl Service {
+    /// Opens devices in a thread of their own, and makes them spares of an array.
+    pub(crate) fn add(self: &Rc<Self>, names: Vec<PathBuf>, force: bool, array: Option<&str>, reply: Reply) {
+        let array = match self.one(array) {
+            Ok(array) => array,
+            Err(answer) => return reply.send(answer),
+        };
+        let name = array.name().to_owned();
+        let terms = Terms { known: self.known(), force };
+        let remote = self.io.remote();
+        let work = move || {
+            let newcomers = terms.look_at(&names);
+            remote.run(move |io| {
+                with_service(|service| {
+                    let service = Rc::clone(service);
+                    io.spawn(async move { service.take_in(&name, newcomers, force, reply).await });
+                });
+            });
+        };
+        // Without a thread there is no answer in time, and that is said.
+        let _ = thread::Builder::new().name("look".into()).spawn(work);
+    }
+
+    /// What this process has open, and in what.
+    fn known(&self) -> Vec<(Identity, String)> {
+        let arrays = self.arrays();
+        let what = |path: &Path| {
+            let label = path.display().to_string();
+            let array = arrays.iter().find(|array| array.knows(&label));
+            array.map_or_else(
+                || "in use by this server already".to_owned(),
+                |array| format!("a device of '{}' already, {label}: remove it first", array.name()),
+            )
+        };
+        self.host.world.known().into_iter().map(|(identity, path)| (identity, what(&path))).collect()
+    }
+
+    async fn take_in(
+        self: Rc<Self>,
+        name: &str,
+        newcomers: Result<Vec<Newcomer>, Failure>,
+        force: bool,
+        reply: Reply,
+    ) {
+        let newcomers = match newcomers {
+            Ok(newcomers) => newcomers,
+            Err(why) => return reply.send(Answer::Error(why.to_string())),
+        };
+        let Some(array) = self.arrays().into_iter().find(|array| array.name() == name) else {
+            return reply.send(Answer::Error(format!("{name} has been stopped")));
+        };
+        let mut added = Vec::with_capacity(newcomers.len());
+        for newcomer in newcomers {
+            let (label, file) = (newcomer.label().to_owned(), newcomer.file.clone());
+            match self.host.world.add_to(&array.hosted.array, newcomer, force).await {
+                Ok(()) => {
+                    array.came(&label, file);
+                    added.push(label);
+                }
+                Err((left, why)) => {
+                    let before = if added.is_empty() {
+                        String::new()
+                    } else {
+                        format!("; {} has become a spare", added.join(", "))
+                    };
+                    return self.free(left.as_slice(), reply, Answer::Error(format!("{why}{before}")));
+                }
+            }
+        }
+        self.publish();
+        let mut report = self.report_of(&array);
+        report["added"] = json!(added);
+        reply.send(Answer::Ok(report));
+    }
+
+    /// Devices of an array that are not in use are none of it any more, and free.
+    pub(crate) async fn remove(self: Rc<Self>, names: Vec<String>, array: Option<String>, reply: Reply) {
+        let array = match self.one(array.as_deref()) {
+            Ok(array) => array,
+            Err(answer) => return reply.send(answer),
+        };
+        let (mut gone, mut labels, mut refused) = (Vec::new(), Vec::new(), None);
+        for name in &names {
+            match self.remove_from(&array, name).await {
+                Ok(removed) => removed.into_iter().for_each(|(id, label)| {
+                    gone.push(id);
+                    labels.push(label);
+                }),
+                Err(why) => {
+                    refused = Some(why);
+                    break;
+                }
+            }
+        }
+        self.publish();
+        let answer = match refused {
+            Some(why) if labels.is_empty() => Answer::Error(why),
+            Some(why) => Answer::Error(format!("{why}; {} is removed", labels.join(", "))),
+            None => {
+                let mut report = self.report_of(&array);
+                report["removed"] = json!(labels);
+                Answer::Ok(report)
+            }
+        };
+        self.free(&gone, reply, answer);
+    }
+
+    async fn remove_from(&self, array: &Exported, name: &str) -> Result<Vec<(MemberId, String)>, String> {
+        let which = removal(name, |name| array.device(name)).ok_or_else(|| {
+            format!("{name} is no device of {}: it has {}", array.name(), array.devices().join(", "))
+        })?;
+        let array = &array.hosted.array;
+        let known = array.detail().devices;
+        let removed = array.remove(which).await.map_err(|why| why.to_string())?;
+        let label =
+            |id: MemberId| known.iter().find(|device| device.id == id).map(|device| device.label.clone());
+        Ok(removed.into_iter().map(|id| (id, label(id).unwrap_or_default())).collect())
+    }
+
+    /// Closes devices, and tells whoever asked once nobody is kept from them any more.
+    fn free(&self, ids: &[MemberId], reply: Reply, answer: Answer) {
+        let (devices, locks) = (self.host.world.close_devices(ids), Arc::clone(&self.host.world.locks));
+        // Without a thread they are unlocked when the server ends, and it says that it is late.
+        let _ = thread::Builder::new().name("unlock".into()).spawn(move || {
+            locks.unlock_those(&devices);
+            reply.send(answer);
+        });
+    }
+}

@@ -1,0 +1,136 @@
+//! Devices that come to an array and go, while it is served and while it is not.
+
+use std::fs;
+
+use brindle_tests::tools::{self, or_skip};
+
+use super::*;
+
+/// A RAID 5 of three, called `a`, and `more` files that are as long as its members.
+fn with_more(more: usize) -> (Set, Vec<PathBuf>) {
+    let set = Set::raid5(3);
+    let more = files::members(set.dir.path(), "n", more, 4 * MIB);
+    (set, more)
+}
+
+fn devices(report: &Value) -> Vec<(&str, &str)> {
+    let devices = report["devices"].as_array().unwrap().iter();
+    devices.map(|device| (device["path"].as_str().unwrap(), device["state"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn another_device_takes_the_place_of_a_failed_one_while_clients_use_the_array() {
+    let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
+    let (set, new) = with_more(1);
+    let [m0, m1, _] = &set.members[..] else { unreachable!() };
+    let server = set.serve("");
+    let (source, back) = (set.path("source"), set.path("back"));
+    files::write_pattern(&source, server.status()["array"]["size"].as_u64().unwrap(), 1);
+    tools::run(&nbdcopy, ["--flush", name(&source), &server.uri()]);
+    server.fail(name(m1));
+    let removed = server.ask("remove", &["failed", "--json"]).json();
+    assert_eq!(removed["removed"], serde_json::json!([name(m1)]), "{removed}");
+    assert_eq!(removed["array"]["devices"].as_array().unwrap().len(), 2, "{removed}");
+    // It is free: others may have it.
+    run("create -l 0 -N b --force", std::slice::from_ref(m1)).ok();
+    let added = server.ask("add", &[name(&new[0]), "--json"]).json();
+    assert_eq!(added["added"], serde_json::json!([name(&new[0])]), "{added}");
+    server.ask("wait", &[]).ok();
+    let status = server.status();
+    assert_eq!(
+        (state(&status["array"]).contains(&"degraded"), &status["array"]["missing"]),
+        (false, &serde_json::json!([]))
+    );
+    server.ask("action", &["check"]).ok();
+    assert_eq!(server.ask("wait", &["--json"]).json()["last_action"]["mismatch_cnt"], 0);
+    // By the name of the one that came, which is a member as any other now.
+    server.ask("remove", &[name(&new[0])]).refused(1, &[name(&new[0]), "in use"]);
+    server.fail(name(m0));
+    tools::run(&nbdcopy, [&server.uri(), name(&back)]);
+    assert_eq!(files::sha256(&back), files::sha256(&source));
+    server.stop_after_failing(2);
+    let left = [set.members[2].clone(), new[0].clone()];
+    let detail = run("detail --json", &left).json();
+    assert_eq!(detail["missing"], serde_json::json!([0]));
+    assert_eq!(devices(&detail)[1], (name(&new[0]), "in-sync"));
+}
+
+#[test]
+fn devices_that_must_not_come_are_refused_by_name_and_left_as_they_are() {
+    let (set, new) = with_more(6);
+    let [foreign, small, occupied, used, gone, empty] = &new[..] else { unreachable!() };
+    run("create -l 1 -N b", &[foreign.clone(), gone.clone()]).ok();
+    fs::remove_file(gone).unwrap();
+    files::sparse(small, 2 * MIB);
+    fs::write(occupied, [&b"XFSB"[..], &vec![0; 4 << 20][4..]].concat()).unwrap();
+    run("create -l 0 -N c", std::slice::from_ref(used)).ok();
+    files::sparse(empty, 0);
+    let other = Server::start(&set.path("other"), words("--memory 32M", std::slice::from_ref(used)));
+    let before: Vec<String> = [foreign, small, occupied].map(|path| files::sha256(path)).to_vec();
+    let server = set.serve("");
+    let refused = |path: &Path, force: bool, words: &[&str]| {
+        let args: &[&str] = if force { &["--force", name(path)] } else { &[name(path)] };
+        server.ask("add", args).refused(1, &[&[name(path)], words].concat());
+    };
+    refused(foreign, false, &["belongs to the array", "b'", "--force"]);
+    refused(occupied, false, &["carries", "XFS", "--force"]);
+    for force in [false, true] {
+        refused(small, force, &["too small"]);
+        refused(used, force, &["another Brindle uses it"]);
+        refused(&set.members[1], force, &["a device of 'a' already"]);
+        refused(gone, force, &[]);
+        refused(empty, force, &[]);
+    }
+    // Where one of several can't come, none does.
+    server.ask("add", &["--force", name(occupied), name(gone)]).refused(1, &[name(gone)]);
+    assert_eq!(server.status()["array"]["devices"].as_array().unwrap().len(), 3);
+    assert_eq!([foreign, small, occupied].map(|path| files::sha256(path)).to_vec(), before);
+    server.ask("add", &["--force", name(foreign), name(occupied)]).ok();
+    let status = server.status();
+    let spares = devices(&status["array"]);
+    assert_eq!(spares[3..], [(name(foreign), "spare"), (name(occupied), "spare")]);
+    server.ask("remove", &[name(&set.members[0])]).refused(1, &[name(&set.members[0]), "in use"]);
+    server.ask("remove", &["nobody"]).refused(1, &["nobody", "no device of a"]);
+    fs::remove_file(occupied).unwrap();
+    let removed = server.ask("remove", &["detached", "--json"]).json();
+    assert_eq!(removed["removed"], serde_json::json!([name(occupied)]));
+    assert!(server.ask("remove", &["failed"]).ok().text().contains("no such device"));
+    server.ask("remove", &[name(foreign)]).ok();
+    server.ask("add", &[name(foreign)]).ok();
+    let (code, said) = server.signal(rustix::process::Signal::TERM);
+    assert!(code == 0 && said.lines().all(|line| line.contains("deleted")), "{said}");
+    other.stop();
+}
+
+#[test]
+fn a_stopped_array_loses_and_gets_devices_and_is_whole_when_it_is_served() {
+    let (set, new) = with_more(2);
+    let [m0, m1, m2] = &set.members[..] else { unreachable!() };
+    let all = format!("--array {} {} {}", name(m0), name(m1), name(m2));
+    let ask = |words: &str, paths: &[PathBuf]| run(words, paths);
+    fs::write(&new[1], [&b"XFSB"[..], &vec![0; 4 << 20][4..]].concat()).unwrap();
+    let before = files::sha256(&new[1]);
+    set.unchanged(|| {
+        ask(&format!("add {all} --"), &new[1..]).refused(1, &[name(&new[1]), "carries", "--force"]);
+        ask(&format!("add {all} --force --"), std::slice::from_ref(m1))
+            .refused(1, &[name(m1), "of the array already"]);
+        ask(&format!("remove {all} --"), std::slice::from_ref(m1)).refused(1, &[name(m1), "in use"]);
+        ask(&format!("fail {all} --"), &new[..1]).refused(1, &[name(&new[0]), "no member"]);
+    });
+    assert_eq!(files::sha256(&new[1]), before);
+    let failed = ask(&format!("fail --json {all} --"), std::slice::from_ref(m1)).json();
+    assert_eq!((&failed["missing"], devices(&failed)[1].1), (&serde_json::json!([1]), "stale"));
+    let added = ask(&format!("add --json {all} --force --"), &new).json();
+    assert_eq!(added["missing"], serde_json::json!([1]));
+    assert_eq!(devices(&added)[3..], [(name(&new[0]), "spare"), (name(&new[1]), "spare")]);
+    let all = format!("{all} {} {}", name(&new[0]), name(&new[1]));
+    let left = ask(&format!("remove --json {all} --"), &new[1..]).json();
+    assert_eq!(devices(&left).len(), 4, "{left}");
+    let server = set.serve_some("--memory 32M", &[m0.clone(), m2.clone(), new[0].clone()]);
+    server.ask("wait", &[]).ok();
+    server.stop();
+    let whole = run("detail --json", &[m0.clone(), m2.clone(), new[0].clone()]).json();
+    assert_eq!((state(&whole), &whole["missing"]), (vec!["clean"], &serde_json::json!([])));
+    assert_eq!(run("check --json", &[m0.clone(), m2.clone(), new[0].clone()]).json()["mismatch_cnt"], 0);
+    run("add a", &[]).refused(2, &["name an array and then devices"]);
+}
