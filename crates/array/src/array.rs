@@ -7,6 +7,7 @@ use brindle_io::{Io, Slice};
 use brindle_layout::{Geometry, Level};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
+use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::core::{Core, Ties};
 use crate::events::Event;
@@ -51,6 +52,7 @@ impl Array {
         border: Option<Border>,
         members: Rc<Members>,
         ledger: Box<dyn Ledger>,
+        bitmap: Option<Rc<Bitmap>>,
         config: &OpenConfig,
     ) -> Self {
         let (can_lose, redundant) = (can_lose(&geometry, border.as_ref()), geometry.level().is_redundant());
@@ -59,10 +61,12 @@ impl Array {
             |&role: &u16| !matches!(members.state(role), RoleState::Missing | RoleState::Recovering(0));
         let last = geometry.level() == Level::Raid1 && (0..members.len()).filter(holds).count() == 1;
         let truth = Truth::of(&geometry, ledger.in_doubt().filter(|_| !last));
+        let undoubted = bitmap.iter().flat_map(|bitmap| bitmap.undoubted());
+        undoubted.for_each(|range| truth.add(range, true));
         let keeper = Keeper::new(io, Rc::clone(&members), can_lose, redundant, ledger, truth, config.clone());
         // Nothing is put on record for what does not change.
         let hooks = config.hooks.as_ref().filter(|_| config.access == Access::ReadWrite);
-        let intent = hooks.map_or(Intent::DirtyMark, |hooks| Intent::Hooked(hooks.make(&geometry)));
+        let intent = Intent::new(bitmap, hooks.map(|hooks| hooks.make(&geometry)));
         let geometries = || core::iter::once(&geometry).chain(border.as_ref().map(|border| &border.geometry));
         let size = geometries().map(Geometry::size).min().unwrap_or(0);
         let limits = Limits { size, ..limits(io, &geometry, &members, config.is_read_only()) };

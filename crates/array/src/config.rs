@@ -64,6 +64,8 @@ pub struct OpenConfig {
     pub patience: Patience,
     /// Time without writes after which the array is marked clean; md waits 200 ms.
     pub idle: Duration,
+    /// Time between two rounds that clear bits of the write-intent bitmap; `None`: as the bitmap says, 5 s as a rule.
+    pub daemon_sleep: Option<Duration>,
     /// What becomes of a member that has no room where it lives.
     pub on_full: OnFull,
     /// When members that are lost are rebuilt.
@@ -83,6 +85,7 @@ impl OpenConfig {
             read_policy: ReadPolicy::default(),
             patience: Patience::default(),
             idle: Duration::from_millis(200),
+            daemon_sleep: None,
             on_full: OnFull::default(),
             recovery: Recovery::default(),
             hooks: None,

@@ -63,6 +63,17 @@ pub struct RoleDetail {
     pub place: Place,
 }
 
+/// A write-intent bitmap as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitmapDetail {
+    /// Bytes to a bit.
+    pub chunk: u64,
+    /// Bits.
+    pub bits: u64,
+    /// Bits that are set: what would be resynced after a crash.
+    pub dirty: u64,
+}
+
 /// An array as it is now. Sizes in bytes.
 #[derive(Clone, Debug)]
 pub struct Detail {
@@ -99,6 +110,8 @@ pub struct Detail {
     pub forced_offset: Option<u64>,
     /// The process that is under way: its position is in the same bytes.
     pub process: Option<ProcessDetail>,
+    /// The write-intent bitmap, if there is one and it is kept.
+    pub bitmap: Option<BitmapDetail>,
     /// By role.
     pub roles: Vec<RoleDetail>,
     /// The given devices.
@@ -161,6 +174,10 @@ impl Array {
             resync_offset: core.keeper.resync_offset(),
             forced_offset: known.forced_offset.filter(|_| !core.keeper.is_dirty()),
             process: self.process().map(|process| process.detail()),
+            bitmap: core.intent.bitmap().map(|bitmap| {
+                let (chunk, bits, dirty) = bitmap.tell();
+                BitmapDetail { chunk, bits, dirty }
+            }),
             roles: (0..core.members.len()).map(role).collect(),
             limits: known.limits,
             devices,

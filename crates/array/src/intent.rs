@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use brindle_volume::VolumeError;
 
+use crate::bitmap::Bitmap;
 use crate::hooks::{Change, Computed, Hooks, MemberChange, OnRecord};
 use crate::keeper::Keeper;
 
@@ -18,23 +19,76 @@ pub(crate) enum Intent {
     DirtyMark,
     /// That, and what these put on record.
     Hooked(Rc<dyn Hooks>),
+    /// That, and where: only chunks whose bits are set are in doubt. And what hooks put on record, if there are any.
+    Bitmap(Rc<Bitmap>, Option<Rc<dyn Hooks>>),
 }
 
 impl Intent {
+    /// The intent of an array with this bitmap and these hooks.
+    pub(crate) fn new(bitmap: Option<Rc<Bitmap>>, hooks: Option<Rc<dyn Hooks>>) -> Self {
+        match (bitmap, hooks) {
+            (Some(bitmap), hooks) => Self::Bitmap(bitmap, hooks),
+            (None, Some(hooks)) => Self::Hooked(hooks),
+            (None, None) => Self::DirtyMark,
+        }
+    }
+
+    /// The write-intent bitmap, if there is one.
+    pub(crate) fn bitmap(&self) -> Option<&Rc<Bitmap>> {
+        match self {
+            Self::Bitmap(bitmap, _) => Some(bitmap),
+            Self::DirtyMark | Self::Hooked(_) => None,
+        }
+    }
+
+    fn hooks(&self) -> Option<&dyn Hooks> {
+        match self {
+            Self::DirtyMark | Self::Bitmap(_, None) => None,
+            Self::Hooked(hooks) | Self::Bitmap(_, Some(hooks)) => Some(&**hooks),
+        }
+    }
+
+    /// A change of bytes begins; what is to be waited for, if anything is.
+    #[inline]
+    fn begins<'a>(&'a self, keeper: &'a Keeper, range: &Range<u64>) -> Option<OnRecord<'a>> {
+        match self {
+            Self::DirtyMark => None,
+            Self::Hooked(hooks) => Some(begins(&**hooks, range)),
+            Self::Bitmap(bitmap, hooks) => match (bitmap.begins(range), hooks) {
+                (true, None) => None,
+                (stable, hooks) => Some(sets(bitmap, stable, hooks.as_deref(), keeper, range)),
+            },
+        }
+    }
+
+    #[inline]
+    fn ends(&self, range: &Range<u64>) {
+        match self {
+            Self::DirtyMark => {}
+            Self::Hooked(hooks) => ends(&**hooks, range),
+            Self::Bitmap(bitmap, hooks) => {
+                if let Some(hooks) = hooks {
+                    ends(&**hooks, range);
+                }
+                bitmap.ends(range);
+            }
+        }
+    }
+
     /// What rows shall hold from now on has been computed: returns once members may be written.
     #[inline]
     pub(crate) async fn computed(&self, rows: impl FnOnce() -> Computed) -> Result<(), VolumeError> {
-        match self {
-            Self::DirtyMark => Ok(()),
-            Self::Hooked(hooks) => announce(&**hooks, rows).await,
+        match self.hooks() {
+            None => Ok(()),
+            Some(hooks) => announce(hooks, rows).await,
         }
     }
 
     /// Members are about to be sent changes of their data.
     #[inline]
     pub(crate) fn sent(&self, changes: impl FnOnce() -> Vec<MemberChange>) {
-        if let Self::Hooked(hooks) = self {
-            tell(&**hooks, changes);
+        if let Some(hooks) = self.hooks() {
+            tell(hooks, changes);
         }
     }
 }
@@ -54,6 +108,32 @@ fn tell(hooks: &dyn Hooks, changes: impl FnOnce() -> Vec<MemberChange>) {
 #[cold]
 fn begins<'a>(hooks: &'a dyn Hooks, range: &Range<u64>) -> OnRecord<'a> {
     hooks.begins(&Change::Bytes(range.clone()))
+}
+
+/// Sets the bits of a range, and whatever the hooks do.
+#[cold]
+fn sets<'a>(
+    bitmap: &'a Rc<Bitmap>,
+    stable: bool,
+    hooks: Option<&'a dyn Hooks>,
+    keeper: &'a Keeper,
+    range: &Range<u64>,
+) -> OnRecord<'a> {
+    let range = range.clone();
+    let hooked = hooks.map(|hooks| begins(hooks, &range));
+    if !stable {
+        bitmap.set(&range);
+    }
+    Box::pin(async move {
+        while !bitmap.is_on_record(&range) {
+            let refused = bitmap.fly().await;
+            keeper.bits_refused(&refused).await?;
+        }
+        match hooked {
+            Some(hooked) => hooked.await,
+            None => Ok(()),
+        }
+    })
 }
 
 #[cold]
@@ -78,8 +158,8 @@ impl<'a> Writing<'a> {
     ) -> Result<Self, VolumeError> {
         keeper.write_begins().await?;
         let writing = Self { intent, keeper, range };
-        if let Intent::Hooked(hooks) = intent {
-            begins(&**hooks, &writing.range).await?;
+        if let Some(recording) = intent.begins(keeper, &writing.range) {
+            recording.await?;
         }
         Ok(writing)
     }
@@ -88,23 +168,21 @@ impl<'a> Writing<'a> {
 impl Drop for Writing<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Intent::Hooked(hooks) = self.intent {
-            ends(&**hooks, &self.range);
-        }
+        self.intent.ends(&self.range);
         self.keeper.write_ends();
     }
 }
 
-/// Members get what they should hold already: a change in progress that needs no dirty mark, since no byte of the array
+/// Members get what they should hold already: a change in progress that needs neither dirty mark nor bits, since no byte of the array
 /// changes, and redundancy that a crash leaves half mended was not true before.
 pub(crate) struct Upkeep<'a>(Option<(&'a dyn Hooks, Change)>);
 
 impl<'a> Upkeep<'a> {
     /// Returns once members may be changed.
     pub(crate) async fn begin(intent: &'a Intent, change: Change) -> Result<Self, VolumeError> {
-        let Intent::Hooked(hooks) = intent else { return Ok(Self(None)) };
+        let Some(hooks) = intent.hooks() else { return Ok(Self(None)) };
         let begun = hooks.begins(&change);
-        let upkeep = Self(Some((&**hooks, change)));
+        let upkeep = Self(Some((hooks, change)));
         begun.await?;
         Ok(upkeep)
     }

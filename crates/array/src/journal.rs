@@ -70,7 +70,8 @@ async fn is_settled(
     }
     let config = OpenConfig { scratch_bytes: 0, ..OpenConfig::new(Access::ReadOnly, || 0) };
     let members = Rc::new(members(io, assembly, devices));
-    let array = Array::over(io, assembly.geometry.clone(), None, members, Box::new(Nothing), &config);
+    let ledger = Box::new(Nothing);
+    let array = Array::over(io, assembly.geometry.clone(), None, members, ledger, None, &config);
     log.holds_data_of(&array, &logged).await && log.holds_parity_of(&array, map, &logged).await
 }
 

@@ -5,6 +5,8 @@
 
 mod array;
 pub mod assembly;
+mod bitmap;
+mod clear;
 mod config;
 mod copies;
 mod core;
@@ -41,7 +43,7 @@ pub use array::Array;
 pub use brindle_volume::Volume;
 pub use config::{Access, OnFull, OpenConfig, ReadPolicy, Recovery};
 pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
-pub use detail::{Detail, DeviceDetail, DeviceState, RoleDetail};
+pub use detail::{BitmapDetail, Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use devices::{Removal, RemoveError};
 pub use events::{Cause, Event, EventKind, Operation};
 pub use keeper::StateChange;

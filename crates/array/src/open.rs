@@ -9,6 +9,8 @@ use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::assembly::{AssembledDevice, Assembly, Found};
+use crate::bitmap::Bits;
+use crate::clear;
 use crate::config::{Access, OpenConfig};
 use crate::keeper::StateChange;
 use crate::ledger::{Ledger, Superblocks};
@@ -28,7 +30,7 @@ impl Array {
         config: &OpenConfig,
     ) -> Self {
         let members = Rc::new(Members::new(io, devices));
-        Self::over(io, geometry, None, members, ledger, config).tried_again().watched().recovered()
+        Self::over(io, geometry, None, members, ledger, None, config).tried_again().watched().recovered()
     }
 
     /// Opens an assembled array. `devices` are the reactor's numbers of the assembly's devices, in their order.
@@ -59,11 +61,14 @@ impl Array {
             check_identity(io, &pool, device, id).await?;
         }
         assembly.look_into_journal(io, devices).await?;
+        let bitmap = if writable { bits(io, &assembly, devices).await? } else { None };
         let (geometry, members, border) = reshape::sides(io, &assembly, devices);
-        let superblocks = Superblocks::new(io, assembly, devices, &config);
+        let bitmap = bitmap.map(|bits| bits.keep(io, &geometry, config.patience));
+        let superblocks = Superblocks::new(io, assembly, devices, bitmap.clone(), &config);
         superblocks.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
         let (members, ledger) = (Rc::new(members), Box::new(superblocks));
-        Ok(Self::over(io, geometry, border, members, ledger, &config).tried_again().watched().recovered())
+        let array = Self::over(io, geometry, border, members, ledger, bitmap, &config);
+        Ok(array.tried_again().watched().recovered().cleared_lazily())
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
@@ -79,6 +84,9 @@ impl Array {
             process.release();
         }
         let stopped = self.0.core.keeper.stop().await;
+        if stopped.is_ok() {
+            clear::at_end(&self.0.core).await;
+        }
         self.0.core.ended.set(true);
         self.0.core.members.changed().notify();
         stopped
@@ -115,6 +123,11 @@ impl Array {
     pub fn needs_resync(&self) -> bool {
         self.0.core.keeper.resync_offset().is_some()
     }
+}
+
+/// What the members hold of the array's bitmap, if it has one.
+async fn bits(io: &Io, assembly: &Assembly, devices: &[MemberId]) -> Result<Option<Bits>, OpenError> {
+    Bits::read(io, assembly, devices).await.map_err(|limit| OpenError::ReadOnly { limits: vec![limit] })
 }
 
 /// A device must still carry, to the byte, the superblock that it was assembled by.

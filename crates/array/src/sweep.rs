@@ -9,17 +9,19 @@ use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Running};
+use crate::bitmap::sync_len;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
-use crate::keeper::sync_len;
 use crate::members::{Device, RoleState};
 use crate::placement::Family;
 use crate::process::{Process, ProcessError, ProcessKind, Progress};
 
 /// Bytes of a window, or the chunk where that is more.
 const WINDOW: u64 = 4 << 20;
-/// Windows begin at multiples of this, if not of the chunk.
+/// Windows begin at multiples of this, if not of the chunk; those that begin where redundancy stops being true,
 const ALIGNMENT: u64 = 64 << 10;
+/// at multiples of this.
+const FINE: u64 = 4 << 10;
 /// What is good of a member that is rebuilt grows in so many steps at least, where its chunks are small enough.
 const STEPS: u64 = 16;
 /// Windows under way at the same time: members are kept busy while one is computed.
@@ -356,6 +358,9 @@ struct Sweep {
     work: Work,
     next: u64,
     window: u64,
+    /// What is known true is left out, as chunks are that the bitmap does not mark: windows begin and end at multiples of this
+    /// where that does.
+    leaves_out: Option<u64>,
     running: VecDeque<(u64, Task<Result<SyncReport, VolumeError>>)>,
     report: SyncReport,
 }
@@ -389,6 +394,13 @@ impl Sweep {
                 (total, (total / STEPS).next_multiple_of(unit).clamp(unit, WINDOW.max(unit)))
             }
         };
+        let fine = match array.0.geometry.family() {
+            Map::Parity(_) => unit,
+            _ => FINE,
+        };
+        // Without a bitmap it goes over rows too that a write has made true: what can't be read there is to be told.
+        let marked = array.0.core.intent.bitmap().is_some();
+        let leaves_out = (kind == ProcessKind::Resync && marked).then_some(fine);
         let process = Process::new(&array.0.core.io, kind, from, total);
         array.0.process.replace(Some(process.clone()));
         Ok(Self {
@@ -397,6 +409,7 @@ impl Sweep {
             work,
             next: from - from % window,
             window,
+            leaves_out,
             running: VecDeque::new(),
             report: SyncReport::default(),
         })
@@ -422,11 +435,26 @@ impl Sweep {
         }
     }
 
+    /// Where the next window is, and its length: 0 if nothing is left to do.
+    fn next_window(&self, total: u64) -> (u64, u64) {
+        let Some(unit) = self.leaves_out else { return (self.next, self.window.min(total - self.next)) };
+        let keeper = &self.array.0.core.keeper;
+        let from = match keeper.true_run(&(self.next..total)) {
+            (true, end) if end >= total => return (total, 0),
+            (true, end) => end,
+            (false, _) => self.next,
+        };
+        let (_, end) = keeper.true_run(&(from..total));
+        let pos = self.next.max(from - from % unit);
+        (pos, self.window.min(end.next_multiple_of(unit).min(total) - pos))
+    }
+
     fn begin_windows(&mut self) {
         let total = self.process.progress().total;
         while self.running.len() < IN_FLIGHT && self.next < total && !self.process.is_stopped() {
-            let (pos, len) = (self.next, self.window.min(total - self.next));
-            if !self.process.may_begin(len) {
+            let (pos, len) = self.next_window(total);
+            self.next = pos;
+            if len == 0 || !self.process.may_begin(len) {
                 return;
             }
             let (array, work) = (self.array.clone(), self.work.clone());

@@ -115,9 +115,13 @@ pub(crate) struct Create {
     /// Where and how the metadata is kept
     #[arg(long, short = 'e', default_value = "1.2", value_name = "VERSION")]
     pub(crate) metadata: Metadata,
-    /// Write-intent bitmap: this release makes arrays without one
-    #[arg(long, short = 'b', default_value = "none")]
-    pub(crate) bitmap: Bitmap,
+    /// Write-intent bitmap: after a crash only what was being written is resynced [default: internal if more than 100 GiB
+    /// of each member are used, as with mdadm]
+    #[arg(long, short = 'b')]
+    pub(crate) bitmap: Option<Bitmap>,
+    /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
+    pub(crate) bitmap_chunk: Option<Bytes>,
     /// Bytes of each member to use [default: all]; a plain number counts KiB
     #[arg(long, short = 'z', value_parser = Bytes::parse_kib)]
     pub(crate) size: Option<Bytes>,
@@ -164,6 +168,8 @@ pub(crate) enum Metadata {
 /// Kinds of bitmap that can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Bitmap {
+    /// Beside each superblock
+    Internal,
     /// No bitmap
     None,
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
+use brindle_array::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::{Endian, Uuid, Version};
 use brindle_io::device::DeviceAccess;
@@ -10,7 +10,7 @@ use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::cli::{Create, Metadata, OnFull, Tuning};
+use crate::cli::{Bitmap, Create, Metadata, OnFull, Tuning};
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
 use crate::look;
@@ -52,6 +52,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         chunk: args.chunk.map(|chunk| chunk.0),
         size: args.size.map(|size| size.0),
         data_offset: args.data_offset.map(|offset| offset.0),
+        bitmap: bitmap(args),
         // Zeroes agree with every kind of redundancy.
         assume_clean: args.assume_clean || members.iter().all(|member| member.is_zero),
         uuid: random_uuid()?,
@@ -67,6 +68,16 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     let resync = if plan.needs_resync { ", redundancy made true" } else { "" };
     let size = Bytes(plan.geometry.size());
     report::print(&format!("{} of {size} created{resync}\n\n{}", level.name(), report.text()))
+}
+
+fn bitmap(args: &Create) -> NewBitmap {
+    match (args.bitmap, args.bitmap_chunk) {
+        (Some(Bitmap::None), _) => NewBitmap::None,
+        (None, None) => NewBitmap::Usual,
+        (Some(Bitmap::Internal), chunk) | (None, chunk) => {
+            NewBitmap::Internal { chunk: chunk.map(|chunk| chunk.0) }
+        }
+    }
 }
 
 fn version(metadata: Metadata) -> Version {
@@ -143,6 +154,7 @@ fn naming(args: &Create, roles: Vec<Option<NewMember>>, spares: Vec<NewMember>) 
         chunk: None,
         size: None,
         data_offset: None,
+        bitmap: NewBitmap::None,
         name,
         homehost,
         roles,
@@ -182,7 +194,7 @@ fn refuse_occupied(world: &World, members: &[Named]) -> Result<(), Failure> {
 /// Makes sure that what is about to be written to members which are files will find room, before anything is changed.
 /// `active` members, the first ones, fill roles: a resync writes to any place of them.
 fn reserve(plan: &Plan, members: &[Named], active: usize) -> Result<(), Failure> {
-    for write in plan.superblocks.iter().chain(&plan.wipes) {
+    for write in plan.writes() {
         reserve_range(&members[write.device], write.offset, write.bytes.len() as u64)?;
     }
     if plan.needs_resync {

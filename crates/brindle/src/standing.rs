@@ -57,6 +57,10 @@ impl Standing {
         report["events"] = json!(detail.events);
         report["devices"] = detail.devices.iter().map(|device| self.device_report(device)).collect();
         report["resync_offset"] = json!(resync_offset(&detail));
+        report["bitmap"] =
+            json!(detail.bitmap.map(|bitmap| {
+                json!({ "chunk": bitmap.chunk, "bits": bitmap.bits, "dirty": bitmap.dirty })
+            }));
         report["sync"] = json!(detail.process.map(sync_report));
         if let Some(label) = &self.label {
             report["label"] = json!(label);

@@ -119,6 +119,7 @@ impl World {
             members::refuse_older(left_out, &assembly)?;
         }
         self.io.block_on(assembly.look_into_journal(&self.io, &ids(members)))?;
+        self.io.block_on(assembly.look_into_bitmap(&self.io, &ids(members)));
         Ok(assembly)
     }
 

@@ -1,7 +1,7 @@
 //! Arrays on paper: from a level and a number of members to superblocks.
 
 use brindle_array::assembly::Candidate;
-use brindle_array::create::{CreateSpec, NewMember, Plan, plan};
+use brindle_array::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use brindle_format::md::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version, probe_offsets};
 use brindle_io::MemberInfo;
 use brindle_layout::{Layout, Level};
@@ -43,6 +43,7 @@ pub fn spec(level: Level, members: usize, version: Version) -> CreateSpec {
         chunk: (!matches!(level, Level::Raid1 | Level::Linear)).then_some(64 << 10),
         size: None,
         data_offset: None,
+        bitmap: NewBitmap::None,
         name: if version.is_v1() { "data".into() } else { String::new() },
         homehost: Some("host".into()),
         roles: (0..members).map(|n| Some(new_member(n, 8 * MIB))).collect(),
@@ -122,14 +123,17 @@ pub struct Shape {
     pub in_sync: bool,
     /// Devices that wait, after the members.
     pub spares: usize,
+    /// Bytes to a bit of the write-intent bitmap, if there is one.
+    pub bitmap: Option<u64>,
 }
 
 impl Shape {
     /// Chunks of 4 KiB, metadata 1.2.
     pub fn new(level: Level, members: usize) -> Self {
         let (layout, chunk, rows) = (None, 4096, 16);
-        let (version, table, in_sync, spares) = (Version::V1_2, 0, true, 0);
-        Self { level, layout, members, chunk, rows, version, table, in_sync, spares }
+        let (version, table, in_sync) = (Version::V1_2, 0, true);
+        let (spares, bitmap) = (0, None);
+        Self { level, layout, members, chunk, rows, version, table, in_sync, spares, bitmap }
     }
 
     /// Another layout, by its name.
@@ -157,6 +161,7 @@ impl Shape {
         spec.size = self.level.is_redundant().then_some(self.chunk * self.rows);
         spec.data_offset = first.then_some(DATA_OFFSET);
         spec.assume_clean = self.in_sync;
+        spec.bitmap = self.bitmap.map_or(NewBitmap::None, |chunk| NewBitmap::Internal { chunk: Some(chunk) });
         let device = |n| new_member(n, self.device_bytes());
         spec.roles = (0..self.members).map(|n| Some(device(n))).collect();
         spec.spares = (self.members..self.members + self.spares).map(device).collect();
@@ -176,6 +181,15 @@ impl Shape {
     /// Bytes of each device.
     pub fn device_bytes(&self) -> u64 {
         (DATA_OFFSET + self.chunk * self.rows).next_multiple_of(64 << 10) + (128 << 10)
+    }
+
+    /// What each device has of the write-intent bitmap.
+    ///
+    /// # Panics
+    /// If the array can't be made.
+    pub fn bitmaps(&self) -> Vec<(usize, u64, Vec<u8>)> {
+        let bitmaps = planned(&self.spec()).bitmaps;
+        bitmaps.into_iter().map(|write| (write.device, write.offset, write.bytes)).collect()
     }
 
     /// Where each device's superblock goes, and what it is.
@@ -212,6 +226,9 @@ impl core::fmt::Display for Shape {
             0 => {}
             1 => f.write_str(", a spare")?,
             spares => write!(f, ", {spares} spares")?,
+        }
+        if let Some(chunk) = self.bitmap {
+            write!(f, ", bitmap with chunks of {chunk}")?;
         }
         Ok(())
     }

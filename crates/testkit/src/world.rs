@@ -92,7 +92,7 @@ impl World<Memory> {
     pub fn create(spec: &CreateSpec) -> Self {
         let memory = Memory::new();
         let ids: Vec<MemberId> = given(spec).iter().map(|m| memory.add_ram(m.info.size)).collect();
-        for write in planned(spec).superblocks {
+        for write in planned(spec).writes() {
             memory.poke(ids[write.device], write.offset, &write.bytes);
         }
         Self::over(memory, ids, spec.version)
@@ -108,6 +108,9 @@ impl World<Memory> {
         let ids: Vec<_> = superblocks.iter().map(|_| memory.add_ram(shape.device_bytes())).collect();
         for (&id, (offset, bytes)) in ids.iter().zip(&superblocks) {
             memory.poke(id, *offset, bytes);
+        }
+        for (device, offset, bytes) in shape.bitmaps() {
+            memory.poke(ids[device], offset, &bytes);
         }
         Self::over(memory, ids, shape.version)
     }
@@ -307,7 +310,11 @@ pub fn drives(sim: &Sim, shape: &Shape, model: Model) -> Vec<MemberId> {
         sim.poke(id, offset, &bytes);
         id
     };
-    shape.superblocks().into_iter().map(drive).collect()
+    let drives: Vec<MemberId> = shape.superblocks().into_iter().map(drive).collect();
+    for (device, offset, bytes) in shape.bitmaps() {
+        sim.poke(drives[device], offset, &bytes);
+    }
+    drives
 }
 
 /// What assembly gets to see of members.

@@ -1,7 +1,8 @@
 //! Sets of hostile members. Input: options (1 byte), shape of a sound set (6), changes to it; the checksums are made true.
 
-use brindle_array::assembly::{AssembleOptions, Assembly, DeviceUse, assemble};
+use brindle_array::assembly::{AssembleOptions, AssembledDevice, Assembly, DeviceUse, Limitation, assemble};
 use brindle_array::{Access, Array, OpenConfig, OpenError};
+use brindle_format::md::bitmap::{self, BitmapSuper};
 use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
 use brindle_io::memory::Memory;
 use brindle_io::{Duration, Io, MemberId, Pool};
@@ -9,7 +10,7 @@ use brindle_layout::{Family, Geometry};
 use brindle_volume::Volume;
 
 use crate::feed::Feed;
-use crate::sets::{Set, Shape};
+use crate::sets::{Member, Set, Shape};
 
 /// Bytes that are read or written at a time.
 const PIECE: u64 = 16 << 10;
@@ -113,8 +114,13 @@ fn run_array(set: &Set, assembly: &Assembly, access: Access) {
     };
     let array = match io.block_on(Array::open(&io, assembly.clone(), &ids, config)) {
         Ok(array) => array,
-        // Only what the journal's blocks tell is not known before.
+        // Only what the journal's blocks and the bitmap tell is not known before.
         Err(OpenError::Journal { .. }) => return io.shutdown(),
+        Err(OpenError::ReadOnly { limits })
+            if limits.iter().all(|limit| matches!(limit, Limitation::Bitmap { .. })) =>
+        {
+            return io.shutdown();
+        }
         Err(error) => panic!("{error}"),
     };
     let pool = io.pool(PIECE as usize);
@@ -129,7 +135,7 @@ fn run_array(set: &Set, assembly: &Assembly, access: Access) {
     for (at, (id, member)) in ids.iter().zip(&set.members).enumerate() {
         let mut after = vec![0; member.image.len()];
         memory.peek(*id, 0, &mut after);
-        let touched = if access == Access::ReadWrite { areas(assembly, at) } else { Vec::new() };
+        let touched = if access == Access::ReadWrite { areas(set, assembly, at) } else { Vec::new() };
         untouched(&member.image, &after, &touched);
     }
 }
@@ -152,8 +158,8 @@ async fn sweep(array: &Array, pool: &Pool, access: Access) {
     }
 }
 
-/// What of a device may be written to: its superblock, and its data if it has a role.
-fn areas(assembly: &Assembly, at: usize) -> Vec<core::ops::Range<usize>> {
+/// What of a device may be written to: its superblock; and its data and the bitmap if it has a role.
+fn areas(set: &Set, assembly: &Assembly, at: usize) -> Vec<core::ops::Range<usize>> {
     let device = &assembly.devices[at];
     if matches!(device.usage, DeviceUse::LeftOut { .. }) {
         return Vec::new();
@@ -161,7 +167,28 @@ fn areas(assembly: &Assembly, at: usize) -> Vec<core::ops::Range<usize>> {
     let range = |from: u64, len: u64| from as usize..(from + len) as usize;
     let own = range(device.super_offset, SUPERBLOCK_BYTES as u64);
     let data = range(device.superblock.data_offset, device.superblock.data_size);
-    if assembly.roles.contains(&Some(at)) { vec![own, data] } else { vec![own] }
+    if !assembly.roles.contains(&Some(at)) {
+        return vec![own];
+    }
+    let bitmap = device.superblock.bitmap_offset.map(|offset| {
+        let start = device.super_offset.checked_add_signed(offset).expect("it has been written to");
+        range(start, bitmap_bytes(set, assembly).min(device.bytes - start))
+    });
+    [own, data].into_iter().chain(bitmap).collect()
+}
+
+/// Bytes of the largest bitmap that some member has.
+fn bitmap_bytes(set: &Set, assembly: &Assembly) -> u64 {
+    let covered = match assembly.geometry.family() {
+        Family::Mirrored(_) => assembly.geometry.size(),
+        _ => assembly.geometry.member_size(),
+    };
+    let bytes = |(device, member): (&AssembledDevice, &Member)| {
+        let start = device.super_offset.checked_add_signed(device.superblock.bitmap_offset?)?;
+        let head = BitmapSuper::parse(member.image.get(usize::try_from(start).ok()?..)?).ok()?;
+        bitmap::bytes_needed(covered, head.chunk)?.checked_next_multiple_of(512)
+    };
+    assembly.devices.iter().zip(&set.members).filter_map(bytes).max().unwrap_or(0)
 }
 
 /// Slices are compared as a whole: byte by byte it would be most of a run's time.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use brindle_array::create::{CreateError, CreateSpec, NewMember, plan};
+use brindle_array::create::{CreateError, CreateSpec, NewBitmap, NewMember, plan};
 use brindle_format::md::defaults::{self, BitmapPlan, Consistency};
 use brindle_format::md::{Superblock, Uuid, Version};
 use brindle_io::MemberInfo;
@@ -154,6 +154,7 @@ fn ours(case: &Case) -> Result<Superblock, CreateError> {
         chunk: None,
         size: None,
         data_offset: None,
+        bitmap: NewBitmap::None,
         name: String::new(),
         homehost: None,
         roles: vec![Some(member); case.members],

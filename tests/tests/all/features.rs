@@ -174,11 +174,7 @@ const DIRTY: [&str; 3] = ["active", "needs resync", "read-only"];
 #[test]
 fn arrays_with_features_that_bind_writers_are_read_and_never_written_to() {
     let Some(made) = made() else { return };
-    let cases: [(&str, &str, &[&str]); 9] = [
-        ("bitmap", "feature bitmap", &CLEAN),
-        ("bitmap-0.90", "feature bitmap", &CLEAN),
-        ("bitmap-degraded", "feature bitmap", &DEGRADED),
-        ("bitmap-dirty", "feature bitmap", &DIRTY),
+    let cases: [(&str, &str, &[&str]); 5] = [
         ("clustered", "feature clustered", &CLEAN),
         ("ppl", "feature ppl", &CLEAN),
         ("ppl-dirty", "feature ppl", &DIRTY),
@@ -189,9 +185,6 @@ fn arrays_with_features_that_bind_writers_are_read_and_never_written_to() {
     for (name, feature, state) in cases {
         is_read_only(&Copy::of(named(&made, name)), feature, state);
     }
-    let marked = |name: &str| bitmap(&named(&made, name).devices[0]).1;
-    assert_eq!((marked("bitmap"), marked("bitmap-degraded")), (0, 1));
-    assert!(marked("bitmap-dirty") > 1);
     let (herd, _) = bitmap(&named(&made, "clustered").devices[0]);
     assert_eq!(
         (herd.version, herd.nodes, &herd.cluster_name[..5]),
@@ -200,19 +193,44 @@ fn arrays_with_features_that_bind_writers_are_read_and_never_written_to() {
 }
 
 #[test]
+fn bitmaps_of_md_are_kept_and_what_a_killed_machine_left_marked_is_resynced() {
+    let Some(made) = made() else { return };
+    // Set when the array was found, and after it was written to and stopped.
+    for (name, before, after) in [("bitmap", 0, 0), ("bitmap-0.90", 0, 0), ("bitmap-degraded", 1, 1)] {
+        let copy = Copy::of(named(&made, name));
+        let (found, set) = bitmap(&copy.devices[0]);
+        assert_eq!(set, before, "{name}");
+        assert_eq!(copy.detail()["limits"], Value::Array(Vec::new()), "{name}");
+        write_again(&copy);
+        let (left, set) = bitmap(&copy.devices[0]);
+        assert_eq!((left.events, set), (superblock(&copy.devices[0]).events, after), "{name}");
+        // Nothing is forgotten of what the missing member lacks.
+        let stands = left.events_cleared == found.events_cleared;
+        assert_eq!(stands, name == "bitmap-degraded", "{name}");
+    }
+    let copy = Copy::of(named(&made, "bitmap-dirty"));
+    let marked = bitmap(&copy.devices[0]).1;
+    assert!(marked > 1 && superblock(&copy.devices[0]).resync_offset == Some(0));
+    write_again(&copy);
+    assert_eq!(bitmap(&copy.devices[0]).1, 0);
+    assert!(superblock(&copy.devices[0]).is_clean());
+    assert_eq!(copy.run("check --json").ended(0).report()["mismatch_cnt"], 0);
+    // A bitmap does not tell what a member held that is missing.
+    let copy = Copy::of(named(&made, "bitmap-dirty")).without(&[1]);
+    copy.unchanged(|| {
+        copy.run("cat").refused(1, &["not stopped cleanly", "role 1", "--force"]);
+    });
+}
+
+#[test]
 fn one_member_less_is_fine_if_md_stopped_the_array_and_refused_if_not() {
     let Some(made) = made() else { return };
-    for (name, feature) in
-        [("bitmap", "feature bitmap"), ("ppl", "feature ppl"), ("journal", "feature journal")]
-    {
+    for (name, feature) in [("ppl", "feature ppl"), ("journal", "feature journal")] {
         is_read_only(&Copy::of(named(&made, name)).without(&[1]), feature, &DEGRADED);
     }
-    for (name, feature) in [
-        ("bitmap-dirty", "feature bitmap"),
-        ("ppl-dirty", "feature ppl"),
-        ("ppl-torn", "feature ppl"),
-        ("journal-dirty", "feature journal"),
-    ] {
+    for (name, feature) in
+        [("ppl-dirty", "feature ppl"), ("ppl-torn", "feature ppl"), ("journal-dirty", "feature journal")]
+    {
         let copy = Copy::of(named(&made, name)).without(&[1]);
         copy.unchanged(|| {
             for command in ["cat", "check", &copy.serve_arguments("--read-only")] {

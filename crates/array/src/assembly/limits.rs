@@ -1,6 +1,8 @@
 //! What keeps an array from being written to by this release.
 
-use brindle_format::md::{DeviceRole, Features};
+use brindle_format::md::bitmap::{BitmapError, BitmapVersion};
+use brindle_format::md::{DeviceRole, Features, Uuid};
+use brindle_io::OpError;
 
 use super::choose::Picked;
 use super::error::apart;
@@ -13,11 +15,21 @@ const MAX_EVENTS: u64 = u64::MAX / 2;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Limitation {
-    /// A write-intent bitmap would have to be kept up to date.
+    /// A write-intent bitmap would have to be kept up to date, and can't be.
     #[error(
-        "the array has a write-intent bitmap (feature bitmap), which this release can't keep up to date; remove it with 'mdadm --grow --bitmap=none'"
+        "{label}: the array's write-intent bitmap (feature bitmap) can't be kept up to date, since {why}; remove it with 'mdadm --assemble --update=no-bitmap' or 'mdadm --grow --bitmap=none'"
     )]
-    Bitmap,
+    Bitmap {
+        /// The member that has it.
+        label: String,
+        /// Why.
+        why: BitmapFault,
+    },
+    /// A member is being recovered by the bitmap.
+    #[error(
+        "a member is being brought up to date by the write-intent bitmap (feature recovery-bitmap), which this release does not go on with; let mdadm finish it"
+    )]
+    RecoveryBitmap,
     /// A partial parity log would have to be written.
     #[error(
         "the array has a partial parity log (feature ppl), which this release can't write; change it with 'mdadm --grow --consistency-policy=resync'"
@@ -115,6 +127,48 @@ pub enum Limitation {
     },
 }
 
+/// Why a write-intent bitmap can't be kept up to date.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BitmapFault {
+    /// It is damaged, or none.
+    #[error(transparent)]
+    Damaged(#[from] BitmapError),
+    /// It can't be read.
+    #[error("it can't be read: {0}")]
+    Unread(#[from] OpError),
+    /// It is kept in a way that this release does not know.
+    #[error("it has version {}, {}", version.number(), kept(*version))]
+    Version {
+        /// Its version.
+        version: BitmapVersion,
+    },
+    /// It is another array's.
+    #[error("it is that of another array, {uuid}")]
+    Foreign {
+        /// Whose.
+        uuid: Uuid,
+    },
+    /// It has more bits than there is room for, or a value that no kernel takes.
+    #[error("there is no room for its {bits} bits where it stands, or its delay is 0")]
+    Extent {
+        /// Its bits.
+        bits: u64,
+    },
+    /// The array's level has nothing to resync.
+    #[error("the array's level has no redundancy")]
+    NoRedundancy,
+}
+
+fn kept(version: BitmapVersion) -> &'static str {
+    match version {
+        BitmapVersion::HostEndian => "in the byte order of some host",
+        BitmapVersion::LittleEndian => "in bits",
+        BitmapVersion::Clustered => "for the nodes of a cluster",
+        BitmapVersion::Lockless => "in bytes of state: a lockless one",
+    }
+}
+
 impl Limitation {
     /// Whether the array must not be written to, forced or not.
     pub fn forbids_writes(&self) -> bool {
@@ -133,8 +187,8 @@ impl Limitation {
 /// The limitations that feature bits alone tell of; those of single members are found elsewhere.
 pub(super) fn of_features(features: Features) -> Vec<Limitation> {
     let mut limits = Vec::new();
-    if features.intersects(Features::BITMAP_OFFSET | Features::RECOVERY_BITMAP) {
-        limits.push(Limitation::Bitmap);
+    if features.intersects(Features::RECOVERY_BITMAP) {
+        limits.push(Limitation::RecoveryBitmap);
     }
     if features.intersects(Features::PPL | Features::MULTIPLE_PPLS) {
         limits.push(Limitation::Ppl);

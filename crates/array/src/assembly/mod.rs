@@ -20,7 +20,7 @@ use brindle_layout::{Geometry, Layout, Level};
 pub use candidate::{Candidate, Claim, Found};
 pub(crate) use error::Roles;
 pub use error::{AssemblyError, ForeignArray, ReshapeError};
-pub use limits::Limitation;
+pub use limits::{BitmapFault, Limitation};
 pub use reshape::Reshaping;
 
 use choose::{Chosen, Picked};

@@ -130,6 +130,21 @@ pub enum CreateError {
     /// RAID 1 has no chunks.
     #[error("raid1 has no chunks; leave --chunk out")]
     ChunkWithoutStripes,
+    /// Nothing is to be resynced.
+    #[error("{level} has no redundancy, so a write-intent bitmap is of no use; leave --bitmap out")]
+    BitmapWithoutRedundancy {
+        /// The level.
+        level: Level,
+    },
+    /// There is no room for so many bits.
+    #[error(
+        "there is no room for a write-intent bitmap{}; use a larger power of two for --bitmap-chunk, or --bitmap none",
+        chunk.map_or_else(String::new, |chunk| format!(" with chunks of {chunk} bytes"))
+    )]
+    BitmapChunk {
+        /// Bytes to a bit, as asked for.
+        chunk: Option<u64>,
+    },
     /// A device has too little room.
     #[error(transparent)]
     Small(#[from] TooSmall),

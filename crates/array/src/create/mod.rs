@@ -3,6 +3,7 @@
 //!
 //! Where things stand and how sizes are rounded follows mdadm 4.2 ([`brindle_format::md::defaults`]).
 
+mod bitmap;
 mod error;
 mod size;
 mod write;
@@ -14,6 +15,7 @@ use brindle_format::md::{
 use brindle_io::MemberInfo;
 use brindle_layout::{Geometry, GeometryError, Layout, Level, Raid0Layout};
 
+pub use bitmap::NewBitmap;
 pub use error::{CreateError, TooSmall};
 pub use write::PlanError;
 
@@ -47,6 +49,8 @@ pub struct CreateSpec {
     pub size: Option<u64>,
     /// Byte of each member at which data begin; `None` for what mdadm chooses.
     pub data_offset: Option<u64>,
+    /// Write-intent bitmap.
+    pub bitmap: NewBitmap,
     /// Name, without host.
     pub name: String,
     /// Host to put before the name.
@@ -87,8 +91,17 @@ pub struct Plan {
     pub needs_resync: bool,
     /// Zeroes over old superblocks: to be written, and flushed, first.
     pub wipes: Vec<PlannedWrite>,
+    /// The write-intent bitmap on each device, in pages: to be written before the superblocks, which say that it is there.
+    pub bitmaps: Vec<PlannedWrite>,
     /// The new superblocks.
     pub superblocks: Vec<PlannedWrite>,
+}
+
+impl Plan {
+    /// All that is to be written, in its order, each to stable storage before the next of the same device.
+    pub fn writes(&self) -> impl Iterator<Item = &PlannedWrite> {
+        self.wipes.iter().chain(&self.bitmaps).chain(&self.superblocks)
+    }
 }
 
 /// Works out what to write for the array that is wanted.
@@ -103,15 +116,16 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
     check_missing(spec, &geometry)?;
     let needs_resync = needs_resync(spec, &geometry);
     let template = template(spec, name, &sizes, &geometry, needs_resync)?;
-    let mut superblocks = Vec::new();
-    let mut wipes = Vec::new();
+    let (mut superblocks, mut bitmaps, mut wipes) = (Vec::new(), Vec::new(), Vec::new());
     for (device, (number, role, member)) in devices(spec).enumerate() {
         let placement = sizes.placements.get(device).ok_or(CreateError::NoMembers)?;
-        superblocks.push(PlannedWrite {
-            device,
-            offset: placement.super_offset,
-            bytes: superblock(&template, number, role, member, placement)?,
-        });
+        let superblock = superblock(&template, number, role, member, placement);
+        if let Some(plan) = &sizes.bitmap {
+            bitmaps.extend(bitmap::writes(device, &superblock, plan, &geometry));
+        }
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        superblock.encode(&mut bytes)?;
+        superblocks.push(PlannedWrite { device, offset: placement.super_offset, bytes });
         let old = member.old_superblocks.iter().filter(|&&offset| offset != placement.super_offset);
         wipes.extend(old.map(|&offset| PlannedWrite { device, offset, bytes: vec![0; SUPERBLOCK_BYTES] }));
     }
@@ -121,6 +135,7 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
         component_size: sizes.component,
         needs_resync,
         wipes,
+        bitmaps,
         superblocks,
     })
 }
@@ -255,7 +270,7 @@ fn superblock(
     role: DeviceRole,
     member: &NewMember,
     placement: &Placement,
-) -> Result<Vec<u8>, CreateError> {
+) -> Superblock {
     let mut sb = template.clone();
     sb.device_number = number;
     debug_assert_eq!(sb.role(), role, "the table knows the device");
@@ -263,9 +278,7 @@ fn superblock(
         sb.device_uuid = member.uuid;
     }
     placement.apply(&mut sb);
-    let mut bytes = vec![0; SUPERBLOCK_BYTES];
-    sb.encode(&mut bytes)?;
-    Ok(bytes)
+    sb
 }
 
 /// The layout, mdadm's unless told otherwise.
@@ -277,5 +290,5 @@ fn layout(spec: &CreateSpec) -> Layout {
     }
 }
 
-/// Nothing but the superblocks' bad-block log is kept beside the data in a new array.
+/// What a device must have room for besides the data, as mdadm reckons: room for a bitmap is left in any case.
 const CONSISTENCY: Consistency = Consistency::Resync;

@@ -2,12 +2,13 @@
 
 use brindle_format::md::{
     Version,
-    defaults::{self, MAX_COMPONENT_0_90, Placement},
+    defaults::{self, BitmapPlan, MAX_COMPONENT_0_90, Placement},
 };
 use brindle_layout::{Geometry, Layout, Level};
 
+use super::bitmap;
 use super::error::TooSmall;
-use super::{CONSISTENCY, CreateError, CreateSpec, NewMember, devices, layout};
+use super::{CONSISTENCY, CreateError, CreateSpec, NewBitmap, NewMember, devices, layout};
 
 const SECTOR: u64 = 512;
 
@@ -20,6 +21,8 @@ pub(super) struct Sizes {
     pub(super) component: u64,
     /// By given device.
     pub(super) placements: Vec<Placement>,
+    /// The write-intent bitmap, if there is to be one.
+    pub(super) bitmap: Option<BitmapPlan>,
 }
 
 impl Sizes {
@@ -33,13 +36,28 @@ impl Sizes {
         let given: Vec<&NewMember> = devices(spec).map(|(_, _, member)| member).collect();
         let data_offset = data_offset(spec, &given, chunk)?;
         let component = component(spec, &given, chunk, data_offset)?;
+        let mut sizes = Self { chunk, data_offset, component, placements: Vec::new(), bitmap: None };
+        if spec.bitmap != NewBitmap::None {
+            sizes.bitmap = sizes.bitmap(spec)?;
+        }
+        let consistency = bitmap::consistency(sizes.bitmap);
         let place = |member: &&NewMember| {
-            defaults::place(spec.version, member.info.size, data_offset, component, CONSISTENCY).ok_or_else(
+            defaults::place(spec.version, member.info.size, data_offset, component, consistency).ok_or_else(
                 || CreateError::Small(TooSmall::of(spec, member, data_offset, component.max(chunk))),
             )
         };
-        let placements = given.iter().map(place).collect::<Result<_, _>>()?;
-        Ok(Self { chunk, data_offset, component, placements })
+        sizes.placements = given.iter().map(place).collect::<Result<_, _>>()?;
+        Ok(sizes)
+    }
+
+    /// The bitmap that is asked for.
+    fn bitmap(&self, spec: &CreateSpec) -> Result<Option<BitmapPlan>, CreateError> {
+        if !spec.level.is_redundant() {
+            let usual = spec.bitmap == NewBitmap::Usual;
+            let level = spec.level;
+            return if usual { Ok(None) } else { Err(CreateError::BitmapWithoutRedundancy { level }) };
+        }
+        bitmap::planned(spec, self.component, &self.geometry(spec)?)
     }
 
     /// Bytes that each role offers; a missing one as much as the first device.

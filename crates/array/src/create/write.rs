@@ -15,13 +15,13 @@ pub struct PlanError {
 }
 
 impl Plan {
-    /// Makes the array: zeroes over old superblocks, then the new ones, each to stable storage. `devices` are the
+    /// Makes the array: zeroes over old superblocks, then bitmaps and the new superblocks, each to stable storage. `devices` are the
     /// reactor's numbers of the plan's devices, in their order. Needs 4 KiB of `pool` at a time.
     ///
     /// # Errors
     /// A [`PlanError`] that names the first device that refused, with what it said; [`OpError::Gone`] if there is no such.
     pub async fn write(&self, io: &Io, pool: &Pool, devices: &[MemberId]) -> Result<(), PlanError> {
-        for write in self.wipes.iter().chain(&self.superblocks) {
+        for write in self.writes() {
             let refused = |error| PlanError { device: write.device, error };
             let id = *devices.get(write.device).ok_or_else(|| refused(OpError::Gone))?;
             let buf = filled(pool, write).await;

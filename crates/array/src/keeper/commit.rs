@@ -110,6 +110,21 @@ impl Keeper {
         silent.map_or(lost, |role| lost.and(Err(VolumeError::of_member(role, OpError::TimedOut))))
     }
 
+    /// Members refused what the write-intent bitmap says: they are out of use from now on, as if they had refused a
+    /// superblock.
+    ///
+    /// # Errors
+    /// If the array can't do without one of them, or one has no room for it. Nothing of what the bits are for has been sent.
+    pub(crate) async fn bits_refused(&self, refused: &[(MemberId, OpError)]) -> Result<(), VolumeError> {
+        if refused.is_empty() {
+            return Ok(());
+        }
+        self.lose_devices(refused, Operation::Superblock)?;
+        self.failures_recorded().await?;
+        let still = refused.iter().find_map(|&(id, error)| Some((self.role_in_use(id)?, error)));
+        still.map_or(Ok(()), |(role, error)| Err(VolumeError::of_member(role, error)))
+    }
+
     /// Marks the array clean if nothing is being written: its members are flushed first, so that what the mark says
     /// is true of stable storage.
     ///

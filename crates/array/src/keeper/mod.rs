@@ -25,7 +25,7 @@ use change::Changing;
 pub use change::StateChange;
 use flushes::Flushes;
 use room::Cramped;
-pub(crate) use truth::{Truth, sync_len};
+pub(crate) use truth::Truth;
 use turn::Turns;
 
 /// Whether every byte survives the loss of these roles.

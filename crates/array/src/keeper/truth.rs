@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use brindle_layout::{Family, Geometry};
 
+use crate::bitmap::sync_len;
+
 /// True ranges that are remembered at most: some 16 MiB of memory.
 const MOST: usize = 1 << 19;
 
@@ -111,16 +113,6 @@ impl Truth {
         } else if beyond.len() < before || before < if needed { self.most } else { self.most / 2 } {
             beyond.insert(start, end);
         }
-    }
-}
-
-/// Bytes over which a resync goes, as redundancy is counted: of each member for parity levels, of the array for mirrors,
-/// 0 where there is none.
-pub(crate) fn sync_len(geometry: &Geometry) -> u64 {
-    match geometry.family() {
-        Family::Striped(_) => 0,
-        Family::Mirrored(_) => geometry.size(),
-        Family::Parity(map) => map.row_offset(map.rows()),
     }
 }
 

@@ -302,8 +302,7 @@ fn features_that_bind_writers_allow_reading_only() {
     let world = World::create(&spec);
     for n in 0..2 {
         let mut sb = world.superblock(n);
-        sb.bitmap_offset = Some(4096);
-        sb.features |= Features::CLUSTERED;
+        sb.features |= Features::RECOVERY_BITMAP | Features::CLUSTERED;
         let mut bytes = vec![0; 4096];
         sb.encode(&mut bytes).unwrap();
         world.bench.poke(world.ids[n], 4096, &bytes);
@@ -313,7 +312,9 @@ fn features_that_bind_writers_allow_reading_only() {
     assert!(matches!(&error, OpenError::ReadOnly { limits } if limits.len() == 2));
     let message = error.to_string();
     assert!(
-        message.starts_with("the array can't be written to: the array has a write-intent bitmap"),
+        message.starts_with(
+            "the array can't be written to: a member is being brought up to date by the write-intent bitmap"
+        ),
         "{message}"
     );
     let array = world.try_open(assembly, OpenConfig::new(Access::ReadOnly, || NOW)).unwrap();

@@ -270,8 +270,12 @@ pub const BITMAP_FROM: u64 = 100 * GIB + 1;
 /// The bitmap of a new array as mdadm plans it beside a component of that size, over `sync_bytes` (the component, or for
 /// RAID 10 the whole array); `None` if there is no room for one.
 pub fn default_bitmap(version: Version, component_size: u64, sync_bytes: u64) -> Option<BitmapPlan> {
-    let room = if version.is_v1() { bitmap_space(component_size) } else { BITMAP_ROOM_0_90 };
-    bitmap_plan(sync_bytes, room, None)
+    bitmap_plan(sync_bytes, bitmap_room(version, component_size), None)
+}
+
+/// Bytes that a new bitmap may take beside a component of that size.
+pub fn bitmap_room(version: Version, component_size: u64) -> u64 {
+    if version.is_v1() { bitmap_space(component_size) } else { BITMAP_ROOM_0_90 }
 }
 
 /// Plans a bitmap over `sync_bytes` (the component, or for RAID 10 the whole array) in at most `room` bytes, with

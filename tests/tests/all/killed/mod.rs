@@ -68,13 +68,16 @@ impl std::fmt::Display for Victim {
 }
 
 impl Victim {
-    /// Has Brindle make it, full of zeroes.
+    /// Has Brindle make it, full of zeroes; every second one with a write-intent bitmap.
     fn new(dir: &Path, number: usize, shape: Shape) -> Self {
         let members = files::members(dir, &format!("v{number}-"), shape.members, MEMBER);
         let chunk = format!("{}K", CHUNK >> 10);
         let mut words = vec!["create", "--json", "--level", shape.level, "--metadata", shape.metadata];
         if shape.level != "1" {
             words.extend(["--chunk", &chunk]);
+        }
+        if number % 2 == 1 {
+            words.extend(["--bitmap", "internal", "--bitmap-chunk", "64K"]);
         }
         words.extend(members.iter().map(|member| member.to_str().unwrap()));
         let size = program::brindle(words).json()["size"].as_u64().unwrap();

@@ -28,6 +28,7 @@ use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 
 use super::{AddError, Bears, Description, Failed, KnownDevice, Ledger, NewDevice, Recording, State};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
+use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::members::Device;
 use crate::patience::Patience;
@@ -98,6 +99,8 @@ pub(crate) struct Superblocks {
     /// How long devices may take.
     patience: Patience,
     devices: RefCell<Vec<Kept>>,
+    /// The write-intent bitmap, whose event count follows that of the superblocks.
+    bitmap: Option<Rc<Bitmap>>,
     events: Cell<u64>,
     /// What superblocks of the present count say.
     recorded: RefCell<Recorded>,
@@ -111,7 +114,13 @@ pub(crate) struct Superblocks {
 
 impl Superblocks {
     /// Those of an assembly, whose devices the reactor knows by `ids`.
-    pub(crate) fn new(io: &Io, assembly: Assembly, ids: &[MemberId], config: &OpenConfig) -> Self {
+    pub(crate) fn new(
+        io: &Io,
+        assembly: Assembly,
+        ids: &[MemberId],
+        bitmap: Option<Rc<Bitmap>>,
+        config: &OpenConfig,
+    ) -> Self {
         let writable = config.access == Access::ReadWrite;
         let pool = writable.then(|| io.pool(ids.len().max(1) * SUPERBLOCK_BYTES));
         let behind = left_behind(&assembly);
@@ -128,6 +137,7 @@ impl Superblocks {
             wall_clock: Rc::clone(&config.wall_clock),
             patience: config.patience,
             devices: RefCell::new(devices.map(|(device, &id)| keep(device, id, pool.as_ref())).collect()),
+            bitmap,
             events: Cell::new(assembly.events),
             roles: RefCell::new(assembly.recorded.roles.clone()),
             left_behind: Cell::new(behind),
@@ -215,6 +225,9 @@ impl Ledger for Superblocks {
         let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return };
         device.alive = false;
         device.failure = Some(failed);
+        if let Some(bitmap) = &self.bitmap {
+            bitmap.lose(id);
+        }
         // Spares and others that fill no role are left out of what is written, no more.
         if device.role().is_none() {
             return;
@@ -274,7 +287,7 @@ impl Ledger for Superblocks {
 
     fn is_lent(&self) -> bool {
         let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
-        self.devices.borrow().iter().any(lent)
+        self.devices.borrow().iter().any(lent) || self.bitmap.as_ref().is_some_and(|bitmap| bitmap.is_lent())
     }
 
     fn label(&self, id: MemberId) -> Option<String> {

@@ -117,8 +117,13 @@ impl Superblocks {
     async fn put(&self, which: impl Fn(&Kept) -> bool, bears: Bears<'_>) -> Refusals {
         debug_assert!(self.sound(), "{}", self.identity.uuid);
         let mut failed = self.shorter(&which).await;
-        let shorter: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
-        let updates = self.encode(|device| which(device) && !shorter.contains(&device.id), &mut failed);
+        let mut out: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
+        if let Some(bitmap) = &self.bitmap {
+            // First: a bitmap that is behind the superblocks counts for nothing, and whoever gets a role has it then.
+            failed.extend(bitmap.record(self.events.get(), &out).await);
+            out = failed.iter().map(|(id, _)| *id).collect();
+        }
+        let updates = self.encode(|device| which(device) && !out.contains(&device.id), &mut failed);
         let (enter, updates): (Vec<Update>, Vec<Update>) = updates.into_iter().partition(|u| u.enters);
         // Who gets a role says itself first that it holds nothing of it. Whoever found the role in the others' superblocks
         // alone could take it for a member in sync (`super_1_validate` from Linux 6.8 on).

@@ -1,0 +1,107 @@
+//! Pages of a bitmap on their way to all members.
+
+use std::rc::Rc;
+
+use brindle_io::{Buf, MemberId, OpClass, OpError};
+
+use super::image::PAGE;
+use super::{Bitmap, Target};
+
+/// Pages that are written at the same time.
+pub(super) const TOGETHER: usize = 16;
+
+/// Devices that did not take what they were given, and why.
+type Refusals = Vec<(MemberId, OpError)>;
+
+/// The right to write pages; lasts as long as this does.
+struct Flying<'a>(&'a Bitmap);
+
+impl Drop for Flying<'_> {
+    fn drop(&mut self) {
+        self.0.flying.set(false);
+        self.0.landed.notify();
+    }
+}
+
+impl Bitmap {
+    /// Writes all that is to be written, to stable storage on all members, in a task of its own: once begun it comes to its
+    /// end. Whoever waits for his turn meanwhile may find that nothing is left to do: one flight serves many. Members that
+    /// refused what they were given are named; they have it to take still, unless they are out of use.
+    pub(crate) fn fly(self: &Rc<Self>) -> impl Future<Output = Refusals> + use<> {
+        let me = Rc::clone(self);
+        self.io.spawn_as(OpClass::Metadata, async move { me.flight(&[]).await })
+    }
+
+    /// Puts the event count of the superblocks on record that are about to be written, and whatever else is to be written,
+    /// but not on members to `skip`. Refusals are as those of [`Bitmap::fly`].
+    pub(crate) async fn record(&self, events: u64, skip: &[MemberId]) -> Refusals {
+        self.state.borrow_mut().image.change(|superblock| superblock.events = events);
+        self.flight(skip).await
+    }
+
+    async fn flight(&self, skip: &[MemberId]) -> Refusals {
+        self.landed.until(|| (!self.flying.replace(true)).then_some(())).await;
+        let _flying = Flying(self);
+        if let Some(id) = self.first_lent() {
+            return vec![(id, OpError::TimedOut)];
+        }
+        let mut pages = self.state.borrow_mut().image.take_dirty();
+        // Until all of it is there, no superblock must call it fresh.
+        let last = if self.whole.get() { 0 } else { pages.iter().filter(|&&page| page == 0).count() };
+        pages.rotate_left(last);
+        let (others, heads) = pages.split_at(pages.len() - last);
+        for batch in others.chunks(TOGETHER).chain(heads.chunks(1)) {
+            let refused = self.put(batch, skip).await;
+            if !refused.is_empty() {
+                self.state.borrow_mut().image.put_back(&pages);
+                return refused;
+            }
+        }
+        if skip.is_empty() {
+            self.whole.set(true);
+        } else {
+            self.state.borrow_mut().image.put_back(&pages);
+        }
+        Refusals::new()
+    }
+
+    /// Writes pages to all members at the same time.
+    async fn put(&self, pages: &[usize], skip: &[MemberId]) -> Refusals {
+        let mut filled: Vec<(usize, Buf)> = Vec::new();
+        for &page in pages {
+            let buf = self.pool.alloc(PAGE).await;
+            filled.push((page, buf));
+        }
+        let mut group = self.io.group_of(OpClass::Metadata);
+        for (page, buf) in &filled {
+            let len = self.fill(*page, buf);
+            for &Target { id, offset } in self.targets.borrow().iter().filter(|t| !skip.contains(&t.id)) {
+                group.write(id, offset + (page * PAGE) as u64, &buf.slice(0..len), true);
+            }
+        }
+        let until = self.io.now().after(self.patience.answer).after(self.patience.answer);
+        let outcome = group.submit_by(until).await;
+        let failed = outcome.failures().iter();
+        let failed = failed.filter_map(|failure| Some((failure.kind.member()?, failure.error)));
+        // Who is out of use already has refused nothing.
+        let refused: Refusals = failed.filter(|&(id, _)| self.is_target(id)).collect();
+        if refused.is_empty() && skip.is_empty() {
+            let image = &mut self.state.borrow_mut().image;
+            filled.iter().for_each(|(page, buf)| image.landed(*page, &buf.bytes()));
+        }
+        for &(id, error) in &refused {
+            if error == OpError::TimedOut {
+                self.lent.borrow_mut().extend(filled.iter().map(|(_, buf)| (id, buf.all())));
+            }
+        }
+        refused
+    }
+
+    /// Copies a page into memory to be written; its bytes.
+    fn fill(&self, page: usize, buf: &Buf) -> usize {
+        let image = &mut self.state.borrow_mut().image;
+        let bytes = image.page(page);
+        buf.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        bytes.len()
+    }
+}

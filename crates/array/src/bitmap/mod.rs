@@ -1,0 +1,181 @@
+//! The write-intent bitmap of an array, in md's format (`docs/formats/bitmap.md`): which chunks may not agree after a crash.
+//!
+//! What must hold, for a crash at any moment:
+//!
+//! 1. The bit of a chunk stands on all members in use before one of them is sent a change of it.
+//! 2. A bit is cleared only after all members were flushed, in a chunk in which no write was under way when the flush began,
+//!    nor has begun since; whose redundancy is known true; and while no member is missing or being rebuilt. Before that,
+//!    `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes back is at
+//!    least as old as its count says, and all that it lacks has its bit set.
+//! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is less
+//!    than the superblocks' is stale: somebody wrote who did not know of it.
+//! 4. Bits of chunks in doubt stay set: what a crash left is found after the next one.
+//! 5. Pages are written one flight after the other, each to all members: what a bit's page holds is known. Nothing more is
+//!    written to a member in use on which a page that was given up may still land.
+//!
+//! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all are given
+//! what came of it before anything else changes ([`read`](self::read)).
+
+mod chunks;
+mod counters;
+mod flight;
+mod image;
+mod read;
+
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+
+use brindle_io::sync::Event;
+use brindle_io::{Io, MemberId, Pool, Slice};
+
+use crate::patience::Patience;
+use chunks::Chunks;
+pub(crate) use chunks::sync_len;
+use counters::Counters;
+use image::Image;
+pub(crate) use read::Bits;
+
+/// A member that has the bitmap.
+#[derive(Clone, Copy)]
+struct Target {
+    id: MemberId,
+    /// Byte of the device at which the bitmap's superblock stands.
+    offset: u64,
+}
+
+/// What changes with each write.
+struct State {
+    counters: Counters,
+    image: Image,
+}
+
+/// The bitmap of a running array.
+pub(crate) struct Bitmap {
+    io: Io,
+    pool: Pool,
+    patience: Patience,
+    chunks: Chunks,
+    state: RefCell<State>,
+    targets: RefCell<Vec<Target>>,
+    /// A flight is under way.
+    flying: Cell<bool>,
+    landed: Event,
+    /// All of it has been written once, or stood on all members.
+    whole: Cell<bool>,
+    /// Pages that were given up, and may still land.
+    lent: RefCell<Vec<(MemberId, Slice)>>,
+}
+
+impl Bitmap {
+    /// A change of a range of the array's bytes begins: counted from now on. True if all of its bits stand on all members;
+    /// else they are set, and what is returned by [`Bitmap::is_on_record`] and [`Bitmap::fly`] tells when they do.
+    #[inline]
+    pub(crate) fn begins(&self, range: &Range<u64>) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let mut stable = true;
+        for chunk in self.chunks.of_bytes(range) {
+            state.counters.begin(chunk);
+            stable &= state.image.is_stable(chunk);
+        }
+        stable
+    }
+
+    /// Sets the bits of the range: to be written.
+    #[cold]
+    pub(crate) fn set(&self, range: &Range<u64>) {
+        self.state.borrow_mut().image.set(self.chunks.of_bytes(range));
+    }
+
+    /// The bits of the range stand on all members.
+    pub(crate) fn is_on_record(&self, range: &Range<u64>) -> bool {
+        let state = self.state.borrow();
+        self.chunks.of_bytes(range).all(|chunk| state.image.is_stable(chunk))
+    }
+
+    /// A change has ended.
+    #[inline]
+    pub(crate) fn ends(&self, range: &Range<u64>) {
+        let state = &mut *self.state.borrow_mut();
+        for chunk in self.chunks.of_bytes(range) {
+            state.counters.end(chunk);
+        }
+    }
+
+    /// The chunks whose bit is set and in which no write has been under way since the last round: another round begins.
+    pub(crate) fn next_round(&self) -> Vec<u64> {
+        let State { counters, image } = &mut *self.state.borrow_mut();
+        let idle = image.set_chunks().filter(|&chunk| counters.is_idle(chunk)).collect();
+        counters.next_round();
+        idle
+    }
+
+    /// No write is under way in the chunk, nor has one begun since the round did.
+    pub(crate) fn is_idle(&self, chunk: u64) -> bool {
+        self.state.borrow().counters.is_idle(chunk)
+    }
+
+    /// What a chunk covers, as a resync counts.
+    pub(crate) fn covers(&self, chunk: u64) -> Range<u64> {
+        self.chunks.covers(chunk)
+    }
+
+    /// Bits are about to be cleared: who comes back with a lower event count than the present one needs more than what bits
+    /// tell. To be written before the first is.
+    pub(crate) fn will_clear(&self) {
+        let image = &mut self.state.borrow_mut().image;
+        let now = image.superblock().events;
+        if image.superblock().events_cleared < now {
+            image.change(|superblock| superblock.events_cleared = now);
+        }
+    }
+
+    /// Clears the bit of a chunk: to be written.
+    pub(crate) fn clear(&self, chunk: u64) {
+        self.state.borrow_mut().image.clear(chunk);
+    }
+
+    /// Ranges without a bit, as a resync counts: their redundancy is true, whatever happened.
+    pub(crate) fn undoubted(&self) -> Vec<Range<u64>> {
+        let state = self.state.borrow();
+        let (mut ranges, mut next) = (Vec::new(), 0);
+        for set in state.image.set_chunks().chain([self.chunks.count()]) {
+            if set > next {
+                ranges.push(self.covers(next).start..self.covers(set - 1).end);
+            }
+            next = set + 1;
+        }
+        ranges
+    }
+
+    /// A device is out of use: nothing more is written to it.
+    pub(crate) fn lose(&self, device: MemberId) {
+        self.targets.borrow_mut().retain(|target| target.id != device);
+        self.lent.borrow_mut().retain(|(id, _)| *id != device);
+    }
+
+    /// Seconds between two rounds that clear bits.
+    pub(crate) fn daemon_sleep(&self) -> u32 {
+        self.state.borrow().image.superblock().daemon_sleep
+    }
+
+    /// Bytes to a bit, bits, and how many of them are set.
+    pub(crate) fn tell(&self) -> (u64, u64, u64) {
+        let image = &self.state.borrow().image;
+        (image.superblock().chunk, self.chunks.count(), image.set_chunks().count() as u64)
+    }
+
+    fn is_target(&self, id: MemberId) -> bool {
+        self.targets.borrow().iter().any(|target| target.id == id)
+    }
+
+    /// A page that was given up may still land on a member in use.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.first_lent().is_some()
+    }
+
+    fn first_lent(&self) -> Option<MemberId> {
+        let mut lent = self.lent.borrow_mut();
+        lent.retain(|(_, buf)| buf.is_lent());
+        lent.first().map(|(id, _)| *id)
+    }
+}

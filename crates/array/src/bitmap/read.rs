@@ -1,0 +1,241 @@
+//! What the members of an array hold of its bitmap, when it is opened.
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_format::md::bitmap::{
+    BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion, bits_needed, bytes_needed,
+};
+use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
+use brindle_io::sync::Event;
+use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
+use brindle_layout::Geometry;
+
+use super::chunks::{Chunks, sync_len};
+use super::counters::Counters;
+use super::flight::TOGETHER;
+use super::image::{Image, PAGE};
+use super::{Bitmap, State, Target};
+use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
+use crate::patience::Patience;
+
+/// Bytes of the largest bitmap that is kept: 32 million chunks. It is in memory twice.
+const MOST: u64 = 4 << 20;
+
+/// The bitmap of an array as its members have it: their bits joined; or all set where it is stale, as md does
+/// (`md_bitmap_read_sb`).
+pub(crate) struct Bits {
+    superblock: BitmapSuper,
+    bytes: Vec<u8>,
+    /// All members have the same.
+    everywhere: bool,
+    targets: Vec<Target>,
+}
+
+impl Assembly {
+    /// Looks whether the array has a write-intent bitmap that can't be kept up to date; if so, the array is read-only.
+    /// `devices` are the reactor's numbers of the assembly's devices, in their order.
+    pub async fn look_into_bitmap(&mut self, io: &Io, devices: &[MemberId]) {
+        if let Err(limit) = Bits::read(io, self, devices).await
+            && !self.limits.contains(&limit)
+        {
+            self.limits.push(limit);
+        }
+    }
+}
+
+/// One member's copy.
+struct Copy {
+    target: Target,
+    superblock: BitmapSuper,
+}
+
+impl Bits {
+    /// Reads the bitmap of an assembled array; `None` if it has none.
+    ///
+    /// # Errors
+    /// Why it can't be kept up to date: what is said of the first member, if no member has one that can.
+    pub(crate) async fn read(
+        io: &Io,
+        assembly: &Assembly,
+        ids: &[MemberId],
+    ) -> Result<Option<Self>, Limitation> {
+        let targets: Vec<(&AssembledDevice, Target)> = targets(assembly, ids).collect();
+        let Some((first, _)) = targets.first() else { return Ok(None) };
+        let limit = |label: &str, why| Limitation::Bitmap { label: label.to_owned(), why };
+        let covered = sync_len(&assembly.geometry);
+        if covered == 0 {
+            return Err(limit(&first.label, BitmapFault::NoRedundancy));
+        }
+        let pool = io.pool(PAGE);
+        let (mut copies, mut refused, mut all) = (Vec::new(), None, true);
+        for &(device, target) in &targets {
+            if !matches!(device.usage, DeviceUse::Active { .. }) {
+                all = false;
+                continue;
+            }
+            match head(io, &pool, device, target, covered).await {
+                Ok(superblock) => copies.push(Copy { target, superblock }),
+                // Whoever is to share such a bitmap must know of it.
+                Err(why @ BitmapFault::Version { .. }) => return Err(limit(&device.label, why)),
+                Err(why) => refused = refused.or(Some(limit(&device.label, why))),
+            }
+        }
+        // The newest says how large chunks are: they may have been changed.
+        let Some(newest) = copies.iter().max_by_key(|copy| copy.superblock.events) else {
+            return refused.map_or(Ok(None), Err);
+        };
+        let mut superblock = newest.superblock.clone();
+        let len = len(io, &targets, covered, superblock.chunk);
+        // As far as their own superblocks tell, all have room for it.
+        let cramped = |&&(device, target): &&(&AssembledDevice, Target)| {
+            len.is_none_or(|len| !is_free(&device.superblock, target.offset, len as u64, device.bytes))
+        };
+        let bits = superblock.bits();
+        if let Some((device, _)) = targets.iter().find(cramped) {
+            return Err(limit(&device.label, BitmapFault::Extent { bits }));
+        }
+        let len = len.unwrap_or(0);
+        let fresh = |copy: &&Copy| {
+            let own = &copy.superblock;
+            let stale = own.state.contains(BitmapState::STALE) || own.events < assembly.events;
+            !stale && own.chunk == superblock.chunk
+        };
+        let mut joined: Option<Vec<u8>> = None;
+        let mut differ = copies.len() < targets.len() || !all;
+        for copy in copies.iter().filter(fresh) {
+            let Ok(bytes) = whole(io, &pool, copy, len).await else {
+                differ = true;
+                continue;
+            };
+            let Some(joined) = &mut joined else {
+                joined = Some(bytes);
+                continue;
+            };
+            let bits = joined.iter_mut().zip(&bytes).skip(BITMAP_SUPER_BYTES);
+            for (one, other) in bits {
+                differ |= *one != *other;
+                *one |= other;
+            }
+        }
+        differ |= joined.is_none() || copies.iter().filter(fresh).count() < copies.len();
+        superblock.state = BitmapState(superblock.state.0 & !BitmapState::STALE.0);
+        if joined.is_none() {
+            superblock.events_cleared = assembly.events;
+        }
+        superblock.sync_bytes = covered;
+        Ok(Some(Self {
+            superblock,
+            bytes: joined.unwrap_or_else(|| vec![0xff; len]),
+            everywhere: !differ,
+            targets: targets.into_iter().map(|(_, target)| target).collect(),
+        }))
+    }
+
+    /// The bitmap of a run of the array.
+    pub(crate) fn keep(self, io: &Io, geometry: &Geometry, patience: Patience) -> Rc<Bitmap> {
+        let chunks = Chunks::new(geometry, self.superblock.chunk);
+        let counters = Counters::new(chunks.count());
+        let image = Image::new(self.superblock, chunks.count(), self.bytes, self.everywhere);
+        // Enough for a flight, and for those that were given up on members that have failed since.
+        let pool = io.pool(TOGETHER * PAGE * (self.targets.len() + 2));
+        Rc::new(Bitmap {
+            io: io.clone(),
+            pool,
+            patience,
+            chunks,
+            state: RefCell::new(State { counters, image }),
+            targets: RefCell::new(self.targets),
+            flying: Cell::new(false),
+            landed: Event::new(io),
+            whole: Cell::new(self.everywhere),
+            lent: RefCell::default(),
+        })
+    }
+}
+
+/// The members that have a bitmap, and where.
+fn targets<'a>(
+    assembly: &'a Assembly,
+    ids: &'a [MemberId],
+) -> impl Iterator<Item = (&'a AssembledDevice, Target)> {
+    assembly.devices.iter().zip(ids).filter_map(|(device, &id)| {
+        let offset = device.superblock.bitmap_offset?;
+        let member = matches!(device.usage, DeviceUse::Active { .. } | DeviceUse::Recovering { .. });
+        let offset = device.super_offset.checked_add_signed(offset)?;
+        member.then_some((device, Target { id, offset }))
+    })
+}
+
+/// The superblock of a member's copy, if it is one of the array's that can be kept.
+async fn head(
+    io: &Io,
+    pool: &Pool,
+    device: &AssembledDevice,
+    target: Target,
+    covered: u64,
+) -> Result<BitmapSuper, BitmapFault> {
+    let mut bytes = Vec::new();
+    piece(io, pool, target.id, target.offset, PAGE, &mut bytes).await?;
+    let superblock = BitmapSuper::parse(&bytes)?;
+    if superblock.version != BitmapVersion::LittleEndian {
+        return Err(BitmapFault::Version { version: superblock.version });
+    }
+    if superblock.uuid != device.superblock.bitmap_uuid() {
+        return Err(BitmapFault::Foreign { uuid: superblock.uuid });
+    }
+    let bits = bits_needed(covered, superblock.chunk).unwrap_or(u64::MAX);
+    let bytes = bytes_needed(covered, superblock.chunk).unwrap_or(u64::MAX);
+    if bytes > MOST || superblock.daemon_sleep == 0 {
+        return Err(BitmapFault::Extent { bits });
+    }
+    Ok(superblock)
+}
+
+/// Bytes of the bitmap in whole blocks of all members; `None` if it does not begin at a block of each.
+fn len(io: &Io, targets: &[(&AssembledDevice, Target)], covered: u64, chunk: u64) -> Option<usize> {
+    let blocks = targets.iter().filter_map(|(_, target)| io.member_info(target.id));
+    let block = blocks.map(|info| u64::from(info.logical_block)).max().unwrap_or(512);
+    let aligned = targets.iter().all(|(_, target)| target.offset.is_multiple_of(block));
+    let len = bytes_needed(covered, chunk)?.checked_next_multiple_of(block)?;
+    usize::try_from(len).ok().filter(|_| aligned)
+}
+
+/// Whether nothing else stands in a range of a device that carries this superblock.
+fn is_free(sb: &Superblock, start: u64, len: u64, device_bytes: u64) -> bool {
+    let Some(end) = start.checked_add(len) else { return false };
+    let clear_of = |other: u64, bytes: u64| end <= other || other.saturating_add(bytes) <= start;
+    let log =
+        sb.bad_block_log.and_then(|log| Some((sb.super_offset.checked_add_signed(log.offset)?, log.size)));
+    end <= device_bytes
+        && clear_of(sb.super_offset, SUPERBLOCK_BYTES as u64)
+        && clear_of(sb.data_offset, sb.data_size)
+        && log.is_none_or(|(offset, size)| clear_of(offset, size))
+}
+
+/// All of a member's copy.
+async fn whole(io: &Io, pool: &Pool, copy: &Copy, len: usize) -> Result<Vec<u8>, OpError> {
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        let (at, left) = (bytes.len(), len - bytes.len());
+        piece(io, pool, copy.target.id, copy.target.offset + at as u64, left.min(PAGE), &mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Appends bytes of a member, a page at most.
+async fn piece(
+    io: &Io,
+    pool: &Pool,
+    id: MemberId,
+    offset: u64,
+    len: usize,
+    into: &mut Vec<u8>,
+) -> Result<(), OpError> {
+    let buf = pool.alloc(PAGE).await;
+    let mut group = io.group_of(OpClass::Metadata);
+    group.read(id, offset, &buf.slice(0..len));
+    group.submit_by(io.now().after(Patience::default().answer)).await.ok()?;
+    into.extend_from_slice(&buf.bytes()[..len]);
+    Ok(())
+}

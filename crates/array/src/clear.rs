@@ -1,0 +1,84 @@
+//! Bits of the write-intent bitmap are cleared some time after the writes for which they were set: md's `bitmap_daemon_work`.
+//!
+//! A chunk in which nothing was written for a round is cleared in the next. Before that all members are flushed, so that what
+//! was written there is stable on each; the rules stand at the head of [`crate::bitmap`].
+
+use std::rc::{Rc, Weak};
+
+use brindle_io::{Duration, Io};
+
+use crate::array::{Array, Running};
+use crate::bitmap::Bitmap;
+use crate::core::Core;
+use crate::keeper::StateChange;
+
+impl Array {
+    /// From now on, bits of the bitmap are cleared where nothing is written any more.
+    pub(crate) fn cleared_lazily(self) -> Self {
+        if let Some(bitmap) = self.0.core.intent.bitmap() {
+            let recorded = Duration::from_secs(bitmap.daemon_sleep().into());
+            let pause = self.0.core.config.daemon_sleep.unwrap_or(recorded);
+            let io = &self.0.core.io;
+            drop(io.spawn(rounds(Rc::downgrade(&self.0), io.clone(), pause)));
+        }
+        self
+    }
+}
+
+async fn rounds(array: Weak<Running>, io: Io, pause: Duration) {
+    loop {
+        io.sleep(pause).await;
+        let Some(array) = array.upgrade() else { return };
+        if array.core.keeper.is_stopping() {
+            return;
+        }
+        if let Some(bitmap) = array.core.intent.bitmap() {
+            round(&array.core, bitmap).await;
+        }
+    }
+}
+
+/// Clears the bits of chunks in which nothing was written since the round before.
+async fn round(core: &Core, bitmap: &Rc<Bitmap>) {
+    let mut idle = bitmap.next_round();
+    let may = |chunk: &u64| bitmap.is_idle(*chunk) && core.keeper.is_true(&bitmap.covers(*chunk));
+    idle.retain(may);
+    if idle.is_empty() || !core.may_clear() {
+        return;
+    }
+    bitmap.will_clear();
+    if !landed(core, bitmap).await || core.flush_members().await.is_err() || !core.may_clear() {
+        return;
+    }
+    // What was written meanwhile may not be stable.
+    idle.retain(may);
+    idle.into_iter().for_each(|chunk| bitmap.clear(chunk));
+    landed(core, bitmap).await;
+}
+
+/// The array has stopped: all bits are cleared that may be. What goes wrong leaves bits too many, which does no harm.
+pub(crate) async fn at_end(core: &Core) {
+    if let Some(bitmap) = core.intent.bitmap() {
+        bitmap.next_round();
+        round(core, bitmap).await;
+    }
+}
+
+/// All that is to be written stands on all members in use.
+async fn landed(core: &Core, bitmap: &Rc<Bitmap>) -> bool {
+    let refused = bitmap.fly().await;
+    core.keeper.bits_refused(&refused).await.is_ok() && refused.is_empty()
+}
+
+impl Core {
+    /// No member is missing, or being rebuilt, or may yet get writes that were given up: what was written has reached all. And
+    /// all have superblocks of the present event count, as `events_cleared` will say.
+    fn may_clear(&self) -> bool {
+        let failing = self.keeper.state_change() == Some(StateChange::Failure);
+        self.members.all_in_sync()
+            && self.members.first_held().is_none()
+            && self.keeper.ledger().laggards().is_empty()
+            && !failing
+            && !self.keeper.is_broken()
+    }
+}

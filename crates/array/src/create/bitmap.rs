@@ -1,0 +1,90 @@
+//! The write-intent bitmap of a new array: mdadm's `add_internal_bitmap1`, and `add_internal_bitmap0`.
+
+use brindle_format::md::Superblock;
+use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion};
+use brindle_format::md::defaults::{self, BITMAP_DAEMON_SLEEP, BITMAP_FROM, BitmapPlan, Consistency};
+use brindle_layout::{Family, Geometry};
+
+use super::{CreateError, CreateSpec, PlannedWrite};
+
+/// Bytes that are written at a time.
+const PAGE: usize = 4096;
+
+/// The bitmap that a new array is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewBitmap {
+    /// None: a crash leads to a full resync.
+    #[default]
+    None,
+    /// As mdadm has it: an internal one if each member gives more than 100 GiB to redundancy.
+    Usual,
+    /// One beside each superblock.
+    Internal {
+        /// Bytes to a bit, a power of two; `None` for what mdadm chooses.
+        chunk: Option<u64>,
+    },
+}
+
+/// Chunk and size of the bitmap of a new array, of whose members `component` bytes are used.
+pub(super) fn planned(
+    spec: &CreateSpec,
+    component: u64,
+    geometry: &Geometry,
+) -> Result<Option<BitmapPlan>, CreateError> {
+    let covered = covered(component, geometry);
+    let chunk = match spec.bitmap {
+        NewBitmap::None => return Ok(None),
+        NewBitmap::Usual if component < BITMAP_FROM => return Ok(None),
+        NewBitmap::Usual => return Ok(defaults::default_bitmap(spec.version, component, covered)),
+        NewBitmap::Internal { chunk } => chunk,
+    };
+    let plan = match chunk {
+        None => defaults::default_bitmap(spec.version, component, covered),
+        Some(_) => defaults::bitmap_plan(covered, defaults::bitmap_room(spec.version, component), chunk),
+    };
+    plan.map(Some).ok_or(CreateError::BitmapChunk { chunk })
+}
+
+/// Bytes that the bitmap covers: of each member, of mirrors of the array.
+fn covered(component: u64, geometry: &Geometry) -> u64 {
+    match geometry.family() {
+        Family::Mirrored(_) => geometry.size(),
+        _ => component,
+    }
+}
+
+/// What beside the data a member has room for.
+pub(super) fn consistency(plan: Option<BitmapPlan>) -> Consistency {
+    plan.map_or(Consistency::Resync, |plan| Consistency::Bitmap { bytes: plan.bytes })
+}
+
+/// What is written to a device that gets this superblock. All bits are set, as mdadm has it: where redundancy is true, they
+/// are cleared in time.
+pub(super) fn writes(
+    device: usize,
+    superblock: &Superblock,
+    plan: &BitmapPlan,
+    geometry: &Geometry,
+) -> Vec<PlannedWrite> {
+    let head = BitmapSuper {
+        version: BitmapVersion::LittleEndian,
+        uuid: superblock.bitmap_uuid(),
+        events: superblock.events,
+        events_cleared: superblock.events,
+        sync_bytes: covered(superblock.component_size, geometry),
+        state: BitmapState::default(),
+        chunk: plan.chunk,
+        daemon_sleep: BITMAP_DAEMON_SLEEP,
+        write_behind: 0,
+        reserved_bytes: 0,
+        nodes: 0,
+        cluster_name: [0; 64],
+    };
+    let place = superblock.bitmap_offset.and_then(|at| superblock.super_offset.checked_add_signed(at));
+    let (Some(place), Some(head)) = (place, head.encode()) else { return Vec::new() };
+    let mut bytes = vec![0xff; plan.bytes as usize];
+    bytes[..BITMAP_SUPER_BYTES].copy_from_slice(&head);
+    let offsets = (place..).step_by(PAGE);
+    let pages = offsets.zip(bytes.chunks(PAGE));
+    pages.map(|(offset, bytes)| PlannedWrite { device, offset, bytes: bytes.to_vec() }).collect()
+}
