@@ -45,7 +45,9 @@ fn steps(plan: &Plan) -> u64 {
 
 /// A client that asks three things only, so that there is time for each step of one life with each of the next.
 fn least(shape: &Shape, seed: u64) -> Plan {
-    Plan { requests: 3, ..Plan::small(&Shape { rows: 2, ..shape.clone() }, seed) }
+    let plan = Plan { requests: 3, ..Plan::small(shape, seed) };
+    let rows = if shape.bitmap.is_some() { plan.shape.rows } else { 2 };
+    Plan { shape: Shape { rows, ..plan.shape }, ..plan }
 }
 
 /// The power goes at each step of the life after the faults and cuts of `course`, until that life is too short for it.
@@ -95,6 +97,21 @@ fn the_power_goes_at_every_step_with_superblocks_of_every_kind() {
         let met = tally.count(Strike::PowerCut, condition);
         assert!(met > 120, "the power went {met} times while {condition}");
     }
+}
+
+#[test]
+fn the_power_goes_at_every_step_with_a_bitmap() {
+    let mut tally = Tally::default();
+    for (seed, shape) in (50..).zip(shapes()) {
+        let (version, table) = METADATA[seed as usize % METADATA.len()];
+        let shape = Shape { bitmap: Some(4096), ..shape.metadata(version, table) };
+        let plan = Plan { requests: 6, ..Plan::small(&shape, seed) };
+        every_last_cut(&Course::calm(plan), &mut tally);
+        // And again in the recovery.
+        twice(&shape, seed, if is_long() { 23 } else { 131 }, &mut tally);
+    }
+    let met = tally.count(Strike::PowerCut, Condition::AfterCut);
+    assert!(met > 100, "the power went {met} times in a recovery");
 }
 
 /// Every `stride`th step of the first life, with each of the second.

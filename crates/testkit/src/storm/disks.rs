@@ -2,6 +2,7 @@
 //! that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is but one behind.
 
 use brindle_array::{Array, DeviceState};
+use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
@@ -19,6 +20,8 @@ struct Disk {
     superblock: Superblock,
     /// The power went while it was written.
     torn: bool,
+    /// The event count from which on bits of its bitmap tell all that a member lacks.
+    cleared: Option<u64>,
 }
 
 /// Drives, by their numbers, and what the engine knew of them when its life ended.
@@ -56,7 +59,12 @@ impl Disks {
             let whole = Superblock::parse(version, &bytes, size).ok();
             let torn = whole.is_none();
             let superblock = whole.or_else(|| Superblock::parse_torn(version, &bytes, size))?;
-            Some(Disk { drive, superblock, torn })
+            let cleared = superblock.bitmap_offset.and_then(|at| {
+                let mut bytes = [0; BITMAP_SUPER_BYTES];
+                sim.peek(id, superblock.super_offset.checked_add_signed(at)?, &mut bytes);
+                BitmapSuper::parse(&bytes).ok().map(|bitmap| bitmap.events_cleared)
+            });
+            Some(Disk { drive, superblock, torn, cleared })
         };
         Self((0..).zip(drives).filter_map(disk).collect())
     }
@@ -88,8 +96,20 @@ impl Disks {
             let claims = !disk.torn && matches!(own.role(), DeviceRole::Active(_));
             known.failed.contains(&disk.drive) && claims && own.events + 2 > least
         };
-        match self.0.iter().find(near) {
-            Some(disk) => Err(Failure::NotBehind(disk.drive)),
+        if let Some(disk) = self.0.iter().find(near) {
+            return Err(Failure::NotBehind(disk.drive));
+        }
+        self.judge_cleared(known)
+    }
+
+    /// No bit was cleared while a member was missing: it could come back, and would lack what nothing tells of.
+    fn judge_cleared(&self, known: &Known) -> Result<(), Failure> {
+        let in_use = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
+        let cleared = in_use.filter_map(|disk| disk.cleared).max();
+        let failed = |disk: &&Disk| known.failed.contains(&disk.drive) && !disk.torn;
+        let forgotten = |disk: &&Disk| cleared.is_some_and(|cleared| disk.superblock.events < cleared);
+        match self.0.iter().filter(failed).find(forgotten) {
+            Some(disk) => Err(Failure::Forgotten(disk.drive)),
             None => Ok(()),
         }
     }

@@ -40,6 +40,8 @@ pub enum Failure {
     LeftBehind(Vec<u16>),
     /// A member that failed, by its drive, is so little behind that md may take it for one in sync.
     NotBehind(u16),
+    /// Bits of the bitmap were cleared, or called clear, after a member, by its drive, had failed.
+    Forgotten(u16),
     /// Redundancy differs after a resync.
     Mismatch(SyncReport),
     /// After a stop the superblocks do not say clean.
@@ -75,6 +77,9 @@ impl fmt::Display for Failure {
             }
             Self::NotBehind(drive) => {
                 write!(f, "drive {drive} has failed, but md may take it for one in sync")
+            }
+            Self::Forgotten(drive) => {
+                write!(f, "drive {drive} has failed, but bits of the bitmap count as cleared since")
             }
             Self::Engine { what, error } => write!(f, "{what}: {error}"),
             Self::Mismatch(report) => {

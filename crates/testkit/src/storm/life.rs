@@ -285,6 +285,7 @@ impl Run<'_> {
     fn config(&self) -> OpenConfig {
         OpenConfig {
             idle: self.stage.plan.idle,
+            daemon_sleep: Some(self.stage.plan.daemon_sleep),
             scratch_bytes: 0,
             hooks: Some(guard::hooks()),
             ..OpenConfig::new(Access::ReadWrite, self.clock())

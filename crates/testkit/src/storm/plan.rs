@@ -34,6 +34,8 @@ pub struct Plan {
     pub container: bool,
     /// Each role has a second device, which may fail as the first may.
     pub seats: bool,
+    /// Time between two rounds that clear bits of the bitmap, if there is one.
+    pub daemon_sleep: Duration,
 }
 
 /// Level, layout, members: small, but of every kind, some with more redundancy than one member.
@@ -74,7 +76,8 @@ impl Plan {
         let mix = Mix { reads: 1, writes: 6, zeroes: 0, flushes: 3, most: 12 << 10, ..Mix::default() };
         Self {
             seed,
-            shape: Shape { rows: 4, ..shape.clone() },
+            // A bitmap is given to no smaller array.
+            shape: Shape { rows: if shape.bitmap.is_some() { 16 } else { 4 }, ..shape.clone() },
             model: quick(),
             lanes: 1,
             requests: 12,
@@ -84,6 +87,7 @@ impl Plan {
             short_transfers: 0,
             container: false,
             seats: false,
+            daemon_sleep: Duration::from_micros(200),
         }
     }
 
@@ -98,6 +102,12 @@ impl Plan {
         }
         shape.rows = *random.pick(&[6, 10]);
         shape.in_sync = !random.one_in(4);
+        // Of their own streams: what else a seed stands for does not depend on them.
+        let container = level.is_redundant() && Random::stream(seed, 0x636f_6e74).one_in(8);
+        let mut bitmap = Random::stream(seed, 0x6269_746d);
+        if level.is_redundant() && !container && bitmap.one_in(3) {
+            (shape.bitmap, shape.rows) = (Some(*bitmap.pick(&[4096, 8192])), 16);
+        }
         let model = drives(&mut random);
         let lanes = 2 + random.below(4);
         let mix = Mix {
@@ -118,8 +128,8 @@ impl Plan {
             idle: Duration::from_micros(*random.pick(&[300, 2000])),
             filled: random.one_in(2),
             short_transfers: *random.pick(&[0, 0, 0, 20]),
-            // Of its own stream: what else a seed stands for does not depend on it.
-            container: level.is_redundant() && Random::stream(seed, 0x636f_6e74).one_in(8),
+            container,
+            daemon_sleep: Duration::from_micros(*bitmap.pick(&[100, 400, 3000])),
             seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
         .with_some_spares()
