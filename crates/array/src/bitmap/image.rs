@@ -77,6 +77,16 @@ impl Image {
         some.flat_map(set).take_while(|&chunk| chunk < self.bits)
     }
 
+    /// All of it is to be written, since somebody has nothing of it yet. What is stable on the others stays so.
+    pub(super) fn write_anew(&mut self) {
+        self.dirty.extend(0..self.bytes.len().div_ceil(PAGE));
+    }
+
+    /// Bytes of it.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Takes the pages that are to be written.
     pub(super) fn take_dirty(&mut self) -> Vec<usize> {
         core::mem::take(&mut self.dirty).into_iter().collect()

@@ -10,7 +10,9 @@
 //! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is less
 //!    than the superblocks' is stale: somebody wrote who did not know of it.
 //! 4. Bits of chunks in doubt stay set: what a crash left is found after the next one.
-//! 5. Pages are written one flight after the other, each to all members: what a bit's page holds is known. Nothing more is
+//! 5. A device has all of the bitmap before a superblock calls it a member, or one that is being rebuilt (md's
+//!    `md_bitmap_write_all`).
+//! 6. Pages are written one flight after the other, each to all members: what a bit's page holds is known. Nothing more is
 //!    written to a member in use on which a page that was given up may still land.
 //!
 //! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all are given
@@ -21,10 +23,12 @@ mod counters;
 mod flight;
 mod image;
 mod read;
+mod room;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
+use brindle_format::md::Superblock;
 use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, Pool, Slice};
 
@@ -145,6 +149,28 @@ impl Bitmap {
             next = set + 1;
         }
         ranges
+    }
+
+    /// A device becomes a member, or is to be rebuilt as one: the next record gives it all of the bitmap, from byte `offset` of
+    /// it on. Its superblocks must not say so before that.
+    pub(crate) fn give(&self, device: MemberId, offset: u64) {
+        if !self.is_target(device) {
+            self.targets.borrow_mut().push(Target { id: device, offset });
+            self.state.borrow_mut().image.write_anew();
+        }
+    }
+
+    /// Bytes that it takes on each member.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state.borrow().image.len() as u64
+    }
+
+    /// Where it would stand on a device, in bytes, if there is room for it as its superblock says.
+    pub(crate) fn place(&self, device: MemberId, superblock: &Superblock) -> Option<u64> {
+        let info = self.io.member_info(device)?;
+        let start = superblock.super_offset.checked_add_signed(superblock.bitmap_offset?)?;
+        let aligned = (start | self.bytes()).is_multiple_of(info.logical_block.into());
+        (aligned && room::is_free(superblock, start, self.bytes(), info.size)).then_some(start)
     }
 
     /// A device is out of use: nothing more is written to it.

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use brindle_format::md::bitmap::{
     BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion, bits_needed, bytes_needed,
 };
-use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
 use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
@@ -15,6 +14,7 @@ use super::chunks::{Chunks, sync_len};
 use super::counters::Counters;
 use super::flight::TOGETHER;
 use super::image::{Image, PAGE};
+use super::room::is_free;
 use super::{Bitmap, State, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
 use crate::patience::Patience;
@@ -199,18 +199,6 @@ fn len(io: &Io, targets: &[(&AssembledDevice, Target)], covered: u64, chunk: u64
     let aligned = targets.iter().all(|(_, target)| target.offset.is_multiple_of(block));
     let len = bytes_needed(covered, chunk)?.checked_next_multiple_of(block)?;
     usize::try_from(len).ok().filter(|_| aligned)
-}
-
-/// Whether nothing else stands in a range of a device that carries this superblock.
-fn is_free(sb: &Superblock, start: u64, len: u64, device_bytes: u64) -> bool {
-    let Some(end) = start.checked_add(len) else { return false };
-    let clear_of = |other: u64, bytes: u64| end <= other || other.saturating_add(bytes) <= start;
-    let log =
-        sb.bad_block_log.and_then(|log| Some((sb.super_offset.checked_add_signed(log.offset)?, log.size)));
-    end <= device_bytes
-        && clear_of(sb.super_offset, SUPERBLOCK_BYTES as u64)
-        && clear_of(sb.data_offset, sb.data_size)
-        && log.is_none_or(|(offset, size)| clear_of(offset, size))
 }
 
 /// All of a member's copy.

@@ -1,9 +1,11 @@
 //! The write-intent bitmap: what is in doubt after a crash, when bits are cleared, and which bitmaps can't be kept.
 
+use std::num::NonZeroU64;
+
 use brindle_array::create::{CreateError, CreateSpec, NewBitmap, plan};
-use brindle_array::{Access, Array, OpenConfig, OpenError, SyncMode};
+use brindle_array::{Access, Array, OpenConfig, OpenError, RoleState, SyncMode};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
-use brindle_format::md::{Endian, Version};
+use brindle_format::md::{DeviceRole, Endian, Uuid, Version};
 use brindle_io::sim::{BadRange, Model, Sim};
 use brindle_io::{Duration, OpClass};
 use brindle_layout::Level;
@@ -272,4 +274,99 @@ fn new_arrays_have_the_bitmap_that_mdadm_gives_them() {
     let head = BitmapSuper::parse(bytes).unwrap();
     assert_eq!((head.chunk, head.daemon_sleep, head.sync_bytes), (CHUNK, 5, plan.component_size));
     assert!(bytes[BITMAP_SUPER_BYTES..].iter().all(|&byte| byte == 0xff));
+}
+
+/// Drives in the sim that carry an array with a bitmap and a spare, on which something stands where its bitmap is to be; and
+/// the array, which has lost role 1 and was written to since. All bits were clear before.
+fn with_spare(level: Level, members: usize, version: Version) -> (World<Sim>, Array, usize) {
+    let shape = Shape { rows: 64, spares: 1, bitmap: Some(8192), ..Shape::new(level, members) };
+    let world = World::in_sim(&shape.metadata(version, 0), Model::nvme(), 5);
+    let spare = world.ids.len() - 1;
+    let sb = world.superblock(spare);
+    let start = sb.super_offset.checked_add_signed(sb.bitmap_offset.unwrap()).unwrap();
+    world.bench.poke(world.ids[spare], start, &[0; 4096]);
+    let array = world.open();
+    world.write(&array, 0, &[1; 4096]).unwrap();
+    idle(&world, Duration::from_secs(11));
+    world.io.block_on(array.fail(1)).unwrap();
+    world.write(&array, 0, &[2; 4096]).unwrap();
+    (world, array, spare)
+}
+
+const PLACES: [Version; 3] = [Version::V1_2, Version::V1_0, Version::V0_90(Endian::Little)];
+
+#[test]
+fn a_spare_has_all_of_the_bitmap_before_it_is_a_member_and_nothing_is_cleared_before() {
+    for ((level, members), version) in REDUNDANT.into_iter().zip(PLACES.into_iter().cycle()) {
+        let (world, array, spare) = with_spare(level, members, version);
+        let (degraded, lacking) = on_disk(&world, 0);
+        let total = array.geometry().member_size();
+        let recovery = world.io.spawn(array.recover(1, array.spares()[0], |_| ()));
+        array.process().unwrap().set_pace(NonZeroU64::new(total / 20));
+        idle(&world, Duration::from_secs(12));
+        assert!(matches!(array.state(1), RoleState::Recovering(1..)), "{level}: it takes 20 s");
+        let (head, set) = on_disk(&world, 0);
+        assert_eq!((head.events_cleared, &set), (degraded.events_cleared, &lacking), "{level} {version}");
+        let end = array.limits().size - 4096;
+        world.write(&array, end, &[3; 4096]).unwrap();
+        if version.is_v1() {
+            assert_eq!(on_disk(&world, spare), on_disk(&world, 0), "{level} {version}: it is on record");
+        }
+        array.process().unwrap().set_pace(None);
+        world.io.block_on(recovery).unwrap();
+        let (head, set) = on_disk(&world, spare);
+        assert!(set.len() > lacking.len(), "{level} {version}: nothing was cleared: {set:?}");
+        assert_eq!(head.events, world.superblock(spare).events, "{level} {version}");
+        assert_eq!(on_disk(&world, 0), (head, set), "{level} {version}");
+        idle(&world, Duration::from_secs(11));
+        let (head, set) = on_disk(&world, spare);
+        assert!(set.is_empty() && head.events_cleared > degraded.events_cleared, "{level} {version}");
+        // What md would make of the failed member if it came back: one that bits can't help any more.
+        assert!(world.superblock(1).events < head.events_cleared, "{level} {version}");
+        // It marks for itself what a crash leaves.
+        world.write(&array, 0, &[4; 512]).unwrap();
+        drop(array);
+        let (_, set) = on_disk(&world, spare);
+        assert!(!set.is_empty() && set == on_disk(&world, 0).1, "{level} {version}");
+        let world = world.restart(6);
+        let array = world.open();
+        world.io.block_on(array.resync(|_| ())).unwrap();
+        assert_eq!(world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap().mismatch_sectors, 0);
+    }
+}
+
+#[test]
+fn a_spare_that_does_not_take_the_bitmap_is_no_member() {
+    for version in PLACES {
+        let (world, array, spare) = with_spare(Level::Raid5, 3, version);
+        let sb = world.superblock(spare);
+        let start = sb.super_offset.checked_add_signed(sb.bitmap_offset.unwrap()).unwrap();
+        let bitmap = BadRange::forever(start..start + 4096);
+        world.bench.afflict(world.ids[spare], |faults| faults.unwritable.push(bitmap));
+        world.io.block_on(array.recover(1, array.spares()[0], |_| ())).unwrap_err();
+        assert!(world.superblock(spare).role() == DeviceRole::Spare && array.detail().degraded == 1);
+        world.write(&array, 0, &[7; 4096]).unwrap();
+        world.stop(&array);
+        assert_eq!(on_disk(&world, 0).0.events, world.superblock(0).events, "{version}");
+    }
+}
+
+#[test]
+fn a_device_that_is_added_gets_its_bitmap_where_all_have_it() {
+    for version in PLACES {
+        let (mut world, array, _) = with_spare(Level::Raid1, 3, version);
+        // It is larger: the ends of the members are at different places.
+        let size = world.io.member_info(world.ids[0]).unwrap().size + MIB;
+        let (new, number) = (world.bench.add_drive(Model::nvme(), size), world.ids.len());
+        world.io.block_on(array.add(new, "new", Uuid::from_u128(7), false)).unwrap();
+        world.ids.push(new);
+        let sb = world.superblock(number);
+        assert_eq!(sb.bitmap_offset, world.superblock(0).bitmap_offset, "{version}");
+        let spares = array.spares();
+        assert_eq!((spares.len(), spares[1].id), (2, new), "{version}: it has room for it");
+        world.io.block_on(array.recover(1, spares[1], |_| ())).unwrap();
+        assert_eq!(on_disk(&world, number), on_disk(&world, 0), "{version}");
+        world.stop(&array);
+        assert!(on_disk(&world, number).1.is_empty(), "{version}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use brindle_format::md::defaults::{self, Consistency};
 use brindle_format::md::{
-    DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version,
+    BadBlockLog, DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version,
 };
 use brindle_io::MemberId;
 
@@ -14,11 +14,6 @@ use crate::ledger::{AddError, NewDevice};
 use crate::members::Device;
 
 impl Kept {
-    /// A spare that has room for what a member holds.
-    fn waits(&self, component_size: u64) -> bool {
-        self.alive && self.usage == DeviceUse::Spare && self.superblock.data_size >= component_size
-    }
-
     /// It holds so many bytes of what it should from now on.
     pub(super) fn recovered_to(&mut self, upto: u64) {
         let upto = self.held.map_or(upto, |held| held.max(upto));
@@ -30,6 +25,26 @@ impl Kept {
 }
 
 impl Superblocks {
+    /// Whether a device is a spare that has room for what a member holds.
+    fn waits(&self, device: &Kept) -> bool {
+        let room = device.superblock.data_size >= self.identity.component_size;
+        device.alive && device.usage == DeviceUse::Spare && room && self.may_have_bitmap(device)
+    }
+
+    /// Whether a device has room for the bitmap, if there is one.
+    fn may_have_bitmap(&self, device: &Kept) -> bool {
+        self.bitmap.as_ref().is_none_or(|bitmap| bitmap.place(device.id, &device.superblock).is_some())
+    }
+
+    /// A device is to have the bitmap, if there is one, before its superblock says what it has become.
+    fn give_bitmap(&self, device: &Kept) {
+        if let Some(bitmap) = &self.bitmap
+            && let Some(place) = bitmap.place(device.id, &device.superblock)
+        {
+            bitmap.give(device.id, place);
+        }
+    }
+
     /// A device becomes a spare: with the data area of the others, and a number of its own.
     pub(super) fn enrol(&self, new: NewDevice) -> Result<(), AddError> {
         let NewDevice { label, id, bytes, uuid, old_superblocks } = new;
@@ -39,7 +54,7 @@ impl Superblocks {
         let Some(number) = self.free_number() else {
             return Err(AddError::Full { label, most: self.most_devices() });
         };
-        let mut superblock = self.superblock_of_new(bytes).ok_or_else(|| AddError::Small {
+        let mut superblock = self.superblock_of_new(id, bytes).ok_or_else(|| AddError::Small {
             label: label.clone(),
             has: bytes,
             need: self.identity.component_size,
@@ -73,11 +88,13 @@ impl Superblocks {
     }
 
     /// What the superblock of a new device of so many bytes is like; none if the device is too small.
-    fn superblock_of_new(&self, bytes: u64) -> Option<Superblock> {
+    fn superblock_of_new(&self, id: MemberId, bytes: u64) -> Option<Superblock> {
         let devices = self.devices.borrow();
         let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;
+        let bitmap = self.bitmap.as_ref().map(|bitmap| bitmap.bytes());
+        let consistency = bitmap.map_or(Consistency::Resync, |bytes| Consistency::Bitmap { bytes });
         let placement =
-            defaults::place(like.version, bytes, like.data_offset, like.component_size, Consistency::Resync)?;
+            defaults::place(like.version, bytes, like.data_offset, like.component_size, consistency)?;
         let mut new = Superblock::new(like.version, bytes)?;
         new.set_uuid = like.set_uuid;
         new.name.clone_from(&like.name);
@@ -92,7 +109,13 @@ impl Superblocks {
         new.events = like.events;
         new.logical_block_size = like.logical_block_size;
         placement.apply(&mut new);
-        Some(new)
+        if let Some(bitmap) = &self.bitmap {
+            // Where all have it: md knows one place only (`super_1_sync`).
+            new.bitmap_offset = like.bitmap_offset;
+            make_room(&mut new, bitmap.bytes());
+            bitmap.place(id, &new)?;
+        }
+        (new.data_size >= new.component_size).then_some(new)
     }
 
     fn most_devices(&self) -> usize {
@@ -142,7 +165,7 @@ impl Superblocks {
     /// Spares that could replace a member.
     pub(super) fn waiting(&self) -> Vec<Device> {
         let devices = self.devices.borrow();
-        let waiting = devices.iter().filter(|device| device.waits(self.identity.component_size));
+        let waiting = devices.iter().filter(|device| self.waits(device));
         waiting.map(|device| Device { id: device.id, data_offset: device.superblock.data_offset }).collect()
     }
 
@@ -154,6 +177,7 @@ impl Superblocks {
         self.with_spare(id, |device| {
             device.usage = DeviceUse::Recovering { role, upto: 0 };
             device.held = Some(0);
+            self.give_bitmap(device);
             self.enter(device, role);
         });
     }
@@ -164,15 +188,19 @@ impl Superblocks {
         let Some(device) = devices.iter_mut().find(|device| device.alive && device.id == id) else {
             return false;
         };
+        if !self.may_have_bitmap(device) {
+            return false;
+        }
         device.usage = DeviceUse::Active { role };
         device.held = None;
+        self.give_bitmap(device);
         self.enter(device, role);
         true
     }
 
     fn with_spare(&self, id: MemberId, change: impl FnOnce(&mut Kept)) {
         let mut devices = self.devices.borrow_mut();
-        let is_it = |device: &&mut Kept| device.id == id && device.waits(self.identity.component_size);
+        let is_it = |device: &&mut Kept| device.id == id && self.waits(device);
         if let Some(device) = devices.iter_mut().find(is_it) {
             change(device);
         }
@@ -183,5 +211,22 @@ impl Superblocks {
         if let Some(entry) = self.roles.borrow_mut().get_mut(device.superblock.device_number as usize) {
             *entry = DeviceRole::Active(role);
         }
+    }
+}
+
+/// What stands where the bitmap of so many bytes is to stand gives way to it: the end of the data area, and the log of bad
+/// blocks, which holds nothing.
+fn make_room(new: &mut Superblock, bytes: u64) {
+    let place = |offset| new.super_offset.checked_add_signed(offset);
+    let Some(start) = new.bitmap_offset.and_then(place) else { return };
+    let overlaps = |log: &BadBlockLog| {
+        place(log.offset)
+            .is_none_or(|at| at < start.saturating_add(bytes) && start < at.saturating_add(log.size))
+    };
+    if new.bad_block_log.as_ref().is_some_and(overlaps) {
+        new.bad_block_log = None;
+    }
+    if let Some(before) = start.checked_sub(new.data_offset) {
+        new.data_size = new.data_size.min(before);
     }
 }

@@ -1,0 +1,15 @@
+//! Room for a bitmap on a device.
+
+use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
+
+/// Whether nothing else stands in a range of a device that carries this superblock.
+pub(super) fn is_free(sb: &Superblock, start: u64, len: u64, device_bytes: u64) -> bool {
+    let Some(end) = start.checked_add(len) else { return false };
+    let clear_of = |other: u64, bytes: u64| end <= other || other.saturating_add(bytes) <= start;
+    let log =
+        sb.bad_block_log.and_then(|log| Some((sb.super_offset.checked_add_signed(log.offset)?, log.size)));
+    end <= device_bytes
+        && clear_of(sb.super_offset, SUPERBLOCK_BYTES as u64)
+        && clear_of(sb.data_offset, sb.data_size)
+        && log.is_none_or(|(offset, size)| clear_of(offset, size))
+}
