@@ -1,14 +1,14 @@
 //! What stands on the drives at the end of a life, whoever reads it next: md takes the members too, it takes no superblock
 //! that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is but one behind.
 
-use brindle_array::{Array, DeviceState};
-use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
+use brindle_array::{Array, DeviceState, EventKind};
 use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
 use brindle_layout::Geometry;
 
 use super::judge::Failure;
+use super::marks::Marks;
 use crate::shape::Shape;
 
 /// The superblocks on all drives, of those too that do not answer.
@@ -31,6 +31,8 @@ pub(super) struct Known {
     pub(super) in_sync: Vec<u16>,
     /// Out of use since this life, and recorded as that: writes without them may have been acknowledged.
     pub(super) failed: Vec<u16>,
+    /// Spares have taken the place of members in this life: bits may have been cleared since somebody failed.
+    pub(super) recovered: bool,
 }
 
 impl Known {
@@ -44,7 +46,8 @@ impl Known {
             let devices = detail.devices.iter().filter(|device| device.state == state);
             devices.filter_map(|device| Some(drives.iter().position(|id| *id == device.id)? as u16)).collect()
         };
-        Self { in_sync: are(DeviceState::InSync), failed: are(DeviceState::Failed) }
+        let recovered = array.events_since(0).iter().any(|event| event.kind == EventKind::RecoveryEnded);
+        Self { in_sync: are(DeviceState::InSync), failed: are(DeviceState::Failed), recovered }
     }
 }
 
@@ -59,11 +62,7 @@ impl Disks {
             let whole = Superblock::parse(version, &bytes, size).ok();
             let torn = whole.is_none();
             let superblock = whole.or_else(|| Superblock::parse_torn(version, &bytes, size))?;
-            let cleared = superblock.bitmap_offset.and_then(|at| {
-                let mut bytes = [0; BITMAP_SUPER_BYTES];
-                sim.peek(id, superblock.super_offset.checked_add_signed(at)?, &mut bytes);
-                BitmapSuper::parse(&bytes).ok().map(|bitmap| bitmap.events_cleared)
-            });
+            let cleared = Marks::look(sim, id, &superblock).map(|marks| marks.head.events_cleared);
             Some(Disk { drive, superblock, torn, cleared })
         };
         Self((0..).zip(drives).filter_map(disk).collect())
@@ -104,6 +103,9 @@ impl Disks {
 
     /// No bit was cleared while a member was missing: it could come back, and would lack what nothing tells of.
     fn judge_cleared(&self, known: &Known) -> Result<(), Failure> {
+        if known.recovered {
+            return Ok(());
+        }
         let in_use = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let cleared = in_use.filter_map(|disk| disk.cleared).max();
         let failed = |disk: &&Disk| known.failed.contains(&disk.drive) && !disk.torn;
@@ -158,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_failed_member_must_be_two_events_behind() {
-        let known = Known { in_sync: vec![0, 1], failed: vec![2] };
-        let all = Known { in_sync: vec![0, 1, 2], failed: Vec::new() };
+        let known = Known { in_sync: vec![0, 1], failed: vec![2], ..Known::default() };
+        let all = Known { in_sync: vec![0, 1, 2], ..Known::default() };
         for (lead, enough) in [(0, false), (1, false), (2, true)] {
             let (sim, drives) = disks(&shape(), |role, sb| sb.events += if role < 2 { lead } else { 0 });
             let disks = Disks::look(&sim, &drives, &shape());
@@ -188,7 +190,7 @@ mod tests {
             let judged = Disks::look(&sim, &drives, &shape).judge_torn(&geometry, &[2]);
             assert_eq!(judged.is_ok(), fine, "{judged:?}");
             assert_eq!(Disks::look(&sim, &drives, &shape).newest(|role| role != 0), Some((2, 2)));
-            let known = Known { in_sync: vec![0], failed: Vec::new() };
+            let known = Known { in_sync: vec![0], ..Known::default() };
             assert!(Disks::look(&sim, &drives, &shape).judge_whole(&known).is_err(), "it is torn");
         }
     }

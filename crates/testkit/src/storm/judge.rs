@@ -42,6 +42,15 @@ pub enum Failure {
     NotBehind(u16),
     /// Bits of the bitmap were cleared, or called clear, after a member, by its drive, had failed.
     Forgotten(u16),
+    /// The bitmap of a member, by its role, is none, or older than its superblock.
+    BitmapBehind(u16),
+    /// Redundancy differs, and the bitmap of a member does not mark it.
+    Unmarked {
+        /// The member's role.
+        role: u16,
+        /// Where, as a resync counts.
+        offset: u64,
+    },
     /// Redundancy differs after a resync.
     Mismatch(SyncReport),
     /// After a stop the superblocks do not say clean.
@@ -80,6 +89,12 @@ impl fmt::Display for Failure {
             }
             Self::Forgotten(drive) => {
                 write!(f, "drive {drive} has failed, but bits of the bitmap count as cleared since")
+            }
+            Self::BitmapBehind(role) => {
+                write!(f, "the bitmap of role {role} is older than the superblock, or none")
+            }
+            Self::Unmarked { role, offset } => {
+                write!(f, "redundancy differs at {offset}, and the bitmap of role {role} does not mark it")
             }
             Self::Engine { what, error } => write!(f, "{what}: {error}"),
             Self::Mismatch(report) => {

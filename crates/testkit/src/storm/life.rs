@@ -16,6 +16,7 @@ use brindle_volume::Volume;
 
 use super::disks::{Disks, Known};
 use super::judge::Failure;
+use super::marks;
 use super::plan::Plan;
 use super::run::Planned;
 use super::seats::{self, Seats};
@@ -270,6 +271,10 @@ impl Run<'_> {
         self.judge_members(&assembly)?;
         if assembly.level().is_redundant() {
             self.stage.disks().judge_torn(&assembly.geometry, &self.fate.struck)?;
+        }
+        if self.stage.plan.shape.bitmap.is_some() {
+            // What was discarded is never the same twice.
+            marks::judge(&self.stage.sim, &assembly, &ids, self.stage.plan.mix.discards == 0)?;
         }
         if self.fate.stopped && !assembly.is_clean() {
             return Err(Failure::NotClean);

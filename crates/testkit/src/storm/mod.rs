@@ -11,6 +11,7 @@
 mod disks;
 mod judge;
 mod life;
+mod marks;
 mod plan;
 mod run;
 mod seats;
