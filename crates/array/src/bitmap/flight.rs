@@ -24,7 +24,7 @@ impl Drop for Flying<'_> {
 }
 
 impl Bitmap {
-    /// Writes all that is to be written, to stable storage on all members, in a task of its own: once begun it comes to its
+    /// Writes all that is to be written, to stable storage on all members in use, in a task of its own: once begun it comes to its
     /// end. Whoever waits for his turn meanwhile may find that nothing is left to do: one flight serves many. Members that
     /// refused what they were given are named; they have it to take still, unless they are out of use.
     pub(crate) fn fly(self: &Rc<Self>) -> impl Future<Output = Refusals> + use<> {
@@ -57,7 +57,7 @@ impl Bitmap {
                 return refused;
             }
         }
-        if skip.is_empty() {
+        if skip.is_empty() && !self.absent.get() {
             self.whole.set(true);
         } else {
             self.state.borrow_mut().image.put_back(&pages);
@@ -85,7 +85,7 @@ impl Bitmap {
         let failed = failed.filter_map(|failure| Some((failure.kind.member()?, failure.error)));
         // Who is out of use already has refused nothing.
         let refused: Refusals = failed.filter(|&(id, _)| self.is_target(id)).collect();
-        if refused.is_empty() && skip.is_empty() {
+        if refused.is_empty() && skip.is_empty() && !self.absent.get() {
             let image = &mut self.state.borrow_mut().image;
             filled.iter().for_each(|(page, buf)| image.landed(*page, &buf.bytes()));
         }

@@ -2,7 +2,8 @@
 //!
 //! What must hold, for a crash at any moment:
 //!
-//! 1. The bit of a chunk stands on all members in use before one of them is sent a change of it.
+//! 1. The bit of a chunk stands on all members before one of them is sent a change of it: but for those that are on record
+//!    as lost, those too that are out of use. Whoever opens the array may find one of those in sync still.
 //! 2. A bit is cleared only after all members were flushed, in a chunk in which no write was under way when the flush began,
 //!    nor has begun since; whose redundancy is known true; and while no member is missing or being rebuilt. Before that,
 //!    `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes back is at
@@ -66,6 +67,8 @@ pub(crate) struct Bitmap {
     landed: Event,
     /// All of it has been written once, or stood on all members.
     whole: Cell<bool>,
+    /// A device that had the bitmap has been lost, and whoever opens the array may not know of that.
+    absent: Cell<bool>,
     /// Pages that were given up, and may still land.
     lent: RefCell<Vec<(MemberId, Slice)>>,
 }
@@ -173,8 +176,16 @@ impl Bitmap {
         (aligned && room::is_free(superblock, start, self.bytes(), info.size)).then_some(start)
     }
 
-    /// A device is out of use: nothing more is written to it.
+    /// Whoever is lost is on record as lost.
+    pub(crate) fn settled(&self) {
+        self.absent.set(false);
+    }
+
+    /// A device is out of use: nothing more is written to it. Until that is [settled](Bitmap::settled), no bit becomes stable.
     pub(crate) fn lose(&self, device: MemberId) {
+        if self.is_target(device) {
+            self.absent.set(true);
+        }
         self.targets.borrow_mut().retain(|target| target.id != device);
         self.lent.borrow_mut().retain(|(id, _)| *id != device);
     }

@@ -123,6 +123,8 @@ impl Bits {
         if joined.is_none() {
             superblock.events_cleared = assembly.events;
         }
+        // A cut may have come before superblocks of the bitmap's count: it is the present one that bits are cleared at.
+        superblock.events = assembly.events;
         superblock.sync_bytes = covered;
         Ok(Some(Self {
             superblock,
@@ -149,6 +151,7 @@ impl Bits {
             flying: Cell::new(false),
             landed: Event::new(io),
             whole: Cell::new(self.everywhere),
+            absent: Cell::new(false),
             lent: RefCell::default(),
         })
     }

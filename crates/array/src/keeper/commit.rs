@@ -111,14 +111,11 @@ impl Keeper {
     }
 
     /// Members refused what the write-intent bitmap says: they are out of use from now on, as if they had refused a
-    /// superblock.
+    /// superblock. Whoever is out of use is on record as that when this returns.
     ///
     /// # Errors
     /// If the array can't do without one of them, or one has no room for it. Nothing of what the bits are for has been sent.
     pub(crate) async fn bits_refused(&self, refused: &[(MemberId, OpError)]) -> Result<(), VolumeError> {
-        if refused.is_empty() {
-            return Ok(());
-        }
         self.lose_devices(refused, Operation::Superblock)?;
         self.failures_recorded().await?;
         let still = refused.iter().find_map(|&(id, error)| Some((self.role_in_use(id)?, error)));

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use brindle_array::create::{CreateError, CreateSpec, NewBitmap, plan};
-use brindle_array::{Access, Array, OpenConfig, OpenError, RoleState, SyncMode};
+use brindle_array::{Access, Array, OpenConfig, OpenError, RoleState, StateChange, SyncMode};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_format::md::{DeviceRole, Endian, Uuid, Version};
 use brindle_io::sim::{BadRange, Model, Sim};
@@ -149,6 +149,19 @@ fn copies_are_joined_and_a_copy_that_is_none_is_written_anew() {
 }
 
 #[test]
+fn bits_are_cleared_at_the_count_of_the_superblocks_though_a_cut_left_bitmaps_ahead() {
+    let world = World::create(&marked(Level::Raid5, 3, Version::V1_2));
+    (1..3).for_each(|member| change_head(&world, member, |head| head.events += 1));
+    let array = world.open();
+    world.stop(&array);
+    for member in 0..3 {
+        let (head, set) = on_disk(&world, member);
+        let events = world.superblock(member).events;
+        assert!(set.is_empty() && (head.events, head.events_cleared) == (events, events), "{head:?}");
+    }
+}
+
+#[test]
 fn bitmaps_that_cannot_be_kept_are_named_and_nothing_changes() {
     type Edit = fn(&World, usize);
     let cases: [(Edit, &str); 7] = [
@@ -245,6 +258,39 @@ fn a_member_that_does_not_take_its_bits_is_failed_before_data_is_written() {
     assert_eq!(array.detail().degraded, 1);
     assert_eq!(world.read(&array, 100 << 10, 4096).unwrap(), [4; 4096]);
     assert!(on_disk(&world, 0).1.len() > on_disk(&world, 1).1.len());
+}
+
+#[test]
+fn a_bit_that_a_lost_member_lacks_counts_only_once_that_member_is_on_record_as_lost() {
+    for (level, members) in REDUNDANT {
+        let (world, array) = in_sim(level, members);
+        let data = world.superblock(0).data_offset;
+        let role = members as u16 - 1;
+        let lost = world.ids[usize::from(role)];
+        world.write(&array, 0, &[1; 4096]).unwrap();
+        world.bench.afflict(lost, |faults| faults.unwritable.push(BadRange::forever(data..u64::MAX)));
+        let far = array.limits().size - 8192;
+        let holds = || (0..members - 1).map(|n| world.image(n)[data as usize + CHUNK as usize..].to_vec());
+        let before: Vec<_> = holds().collect();
+        let on_record =
+            || (0..members - 1).all(|n| !world.superblock(n).roles.contains(&DeviceRole::Active(role)));
+        world.io.block_on(async {
+            let (first, second) = (array.clone(), array.clone());
+            let (pool, other) = (world.pool.clone(), world.pool.clone());
+            let first = world.io.spawn(async move { write(&pool, &first, 0, &[2; 12288]).await });
+            while array.state_change() != Some(StateChange::Failure) {
+                world.io.sleep(Duration::from_micros(1)).await;
+            }
+            assert!(!on_record(), "{level}: it is being recorded");
+            let second = world.io.spawn(async move { write(&other, &second, far, &[3; 8192]).await });
+            while holds().eq(before.iter().cloned()) {
+                world.io.sleep(Duration::from_micros(1)).await;
+            }
+            assert!(on_record(), "{level}: nobody who takes the lost member must find that without a bit");
+            first.await.unwrap();
+            second.await.unwrap();
+        });
+    }
 }
 
 #[test]

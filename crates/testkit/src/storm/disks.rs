@@ -108,7 +108,10 @@ impl Disks {
         }
         let in_use = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let cleared = in_use.filter_map(|disk| disk.cleared).max();
-        let failed = |disk: &&Disk| known.failed.contains(&disk.drive) && !disk.torn;
+        let failed = |disk: &&Disk| {
+            // Nobody lacks a spare.
+            known.failed.contains(&disk.drive) && !disk.torn && disk.role().is_some()
+        };
         let forgotten = |disk: &&Disk| cleared.is_some_and(|cleared| disk.superblock.events < cleared);
         match self.0.iter().filter(failed).find(forgotten) {
             Some(disk) => Err(Failure::Forgotten(disk.drive)),

@@ -39,6 +39,9 @@ impl Superblocks {
         }
         let mut failed = self.lay_out().await;
         failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
+        if let Some(bitmap) = self.bitmap.as_ref().filter(|_| failed.is_empty() && self.is_settled()) {
+            bitmap.settled();
+        }
         failed
     }
 
