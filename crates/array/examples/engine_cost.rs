@@ -5,6 +5,7 @@
 //!
 //! Each shape and the bare reactor take turns; medians of [`shared::TURNS`] turns. One thread, [`DEPTH`] requests in flight.
 
+mod requests;
 mod shared;
 
 use brindle_array::Device;
@@ -13,7 +14,8 @@ use brindle_io::memory::Memory;
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
 use brindle_testkit::world::unguarded;
 
-use shared::{Request, Target, arguments, median, take_turns};
+use requests::{Request, Target, take_turns};
+use shared::{arguments, median};
 
 const DEPTH: usize = 32;
 /// Bytes of each null member: of what nobody keeps, there can be much.

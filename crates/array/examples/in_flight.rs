@@ -6,6 +6,7 @@
 //! Medians of [`shared::TURNS`] turns. The drives of the sim keep nothing: they only take their time.
 
 #[allow(dead_code, reason = "other examples use the rest")]
+mod requests;
 mod shared;
 
 use brindle_array::Device;
@@ -15,7 +16,8 @@ use brindle_io::{Io, MemberId};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
 use brindle_testkit::world::unguarded;
 
-use shared::{Request, TURNS, Target, arguments, median};
+use requests::{Request, Target};
+use shared::{TURNS, arguments, median};
 
 const DEPTHS: [usize; 5] = [8, 32, 128, 512, 2048];
 /// Bytes of each member: so many that requests seldom meet.

@@ -6,6 +6,7 @@
 //! Array and bare members take turns, on the same members; medians of [`shared::TURNS`] turns, and of each turn's
 //! ratio. One thread. The members together are larger than the caches.
 
+mod requests;
 mod shared;
 
 use brindle_array::Device;
@@ -14,7 +15,8 @@ use brindle_io::{Io, MemberId};
 use brindle_layout::{Geometry, Layout, Level, ParityLayout, Raid10Layout};
 use brindle_testkit::world::unguarded;
 
-use shared::{Request, Target, arguments, median, take_turns};
+use requests::{Request, Target, take_turns};
+use shared::{arguments, median};
 
 /// Bytes of each member.
 const MEMBER: u64 = 128 << 20;

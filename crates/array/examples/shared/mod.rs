@@ -1,138 +1,9 @@
-//! What the measuring examples have in common: requests to an array or to its bare members, counted and timed.
+//! What the measuring examples have in common.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
-use brindle_array::Array;
-use brindle_io::sync::join_all;
-use brindle_io::{Io, MemberId, Pool, Slice};
-use brindle_volume::Volume;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How often each target has its turn.
 pub(crate) const TURNS: usize = 9;
-
-/// Who does the requests.
-#[derive(Clone)]
-pub(crate) enum Target {
-    /// Members of `size` bytes each (a power of two), one after the other: each request is one operation on one.
-    Bare {
-        io: Io,
-        members: Rc<[MemberId]>,
-        size: u64,
-    },
-    Array(Array),
-}
-
-/// One kind of request.
-#[derive(Clone, Copy)]
-pub(crate) struct Request {
-    /// Bytes.
-    pub(crate) len: usize,
-    pub(crate) write: bool,
-    pub(crate) sequential: bool,
-    /// All requests move the same memory, which is in cache then however many there are.
-    pub(crate) together: bool,
-}
-
-impl Target {
-    /// Bytes.
-    fn size(&self) -> u64 {
-        match self {
-            Target::Bare { members, size, .. } => members.len() as u64 * size,
-            Target::Array(array) => array.limits().size,
-        }
-    }
-
-    async fn request(&self, offset: u64, memory: Slice, write: bool) {
-        let done = match self {
-            Target::Bare { io, members, size } => {
-                let (member, offset) = (members[(offset >> size.ilog2()) as usize], offset & (size - 1));
-                let mut group = io.group();
-                if write {
-                    group.write(member, offset, &memory, false);
-                } else {
-                    group.read(member, offset, &memory);
-                }
-                group.submit().await.is_ok()
-            }
-            Target::Array(array) if write => array.write(offset, memory, false).await.is_ok(),
-            Target::Array(array) => array.read(offset, memory).await.is_ok(),
-        };
-        assert!(done, "members in memory do not fail");
-    }
-
-    /// Nanoseconds of this thread's time for each of `count` requests, `depth` of them in flight.
-    pub(crate) fn run(&self, io: &Io, pool: &Pool, request: Request, depth: usize, count: usize) -> f64 {
-        let places = self.size() / request.len as u64;
-        let ahead = Rc::new(Cell::new(0));
-        let rounds = count.div_ceil(depth);
-        let began = processor_time();
-        io.block_on(async {
-            let one = if request.together { Some(pool.alloc(request.len).await) } else { None };
-            let slots = (0..depth).map(|slot| {
-                let (target, pool, ahead) = (self.clone(), pool.clone(), Rc::clone(&ahead));
-                let one = one.clone();
-                io.spawn(async move {
-                    let buf = match one {
-                        Some(one) => one,
-                        None => pool.alloc(request.len).await,
-                    };
-                    let mut state = slot as u64 + 1;
-                    for _ in 0..rounds {
-                        let place = if request.sequential {
-                            ahead.replace((ahead.get() + 1) % places)
-                        } else {
-                            next(&mut state, places)
-                        };
-                        target.request(place * request.len as u64, buf.all(), request.write).await;
-                    }
-                })
-            });
-            join_all(slots.collect::<Vec<_>>()).await;
-        });
-        (processor_time() - began) / (rounds * depth) as f64
-    }
-
-    /// As many requests as take `nanoseconds`; doing them warms up caches and tables.
-    pub(crate) fn enough(
-        &self,
-        io: &Io,
-        pool: &Pool,
-        request: Request,
-        depth: usize,
-        nanoseconds: f64,
-    ) -> usize {
-        let mut count = depth;
-        loop {
-            let each = self.run(io, pool, request, depth, count);
-            if each * count as f64 >= nanoseconds / 4.0 {
-                return (nanoseconds / each) as usize + 1;
-            }
-            count *= 2;
-        }
-    }
-}
-
-/// Nanoseconds of a request in each turn of either target; `seconds` for all turns.
-pub(crate) fn take_turns(
-    io: &Io,
-    pool: &Pool,
-    request: Request,
-    depth: usize,
-    targets: [&Target; 2],
-    seconds: f64,
-) -> [Vec<f64>; 2] {
-    let turn = seconds * 1e9 / (2 * TURNS) as f64;
-    let counts = targets.map(|target| target.enough(io, pool, request, depth, turn));
-    let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..TURNS {
-        for ((target, count), times) in targets.iter().zip(counts).zip(&mut times) {
-            times.push(target.run(io, pool, request, depth, count));
-        }
-    }
-    times
-}
 
 /// The middle one of an odd number of values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
@@ -167,13 +38,13 @@ pub(crate) fn arguments(usage: &str, seconds: f64) -> Arguments {
 }
 
 /// Numbers without pattern: a linear congruential generator (Knuth, MMIX), scaled rather than divided.
-fn next(state: &mut u64, end: u64) -> u64 {
+pub(crate) fn next(state: &mut u64, end: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     ((u128::from(*state) * u128::from(end)) >> 64) as u64
 }
 
 /// What this thread has run for, in nanoseconds: other programs do not count.
-fn processor_time() -> f64 {
+pub(crate) fn processor_time() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
