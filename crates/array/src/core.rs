@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) scratch: Scratch,
     /// Memory for copies of what others change, once there was need of some.
     pub(crate) copies: OnceCell<Copies>,
+    /// Requests of clients so far.
+    pub(crate) requests: Cell<u64>,
     /// Stopped: nobody looks at the members any more.
     pub(crate) ended: Cell<bool>,
     /// What answering reads early may still cost.
@@ -67,6 +69,7 @@ impl Core {
             io: io.clone(),
             scratch: Scratch::new(io, scratch, members.len()),
             copies: OnceCell::new(),
+            requests: Cell::new(0),
             ended: Cell::new(false),
             ration: Ration::default(),
             zeroes: OnceCell::new(),
@@ -99,14 +102,14 @@ impl Core {
     /// Refuses what no member could do.
     #[inline]
     pub(crate) fn check(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
-        self.check_running()?;
+        self.request_begins()?;
         self.limits.check(offset, len)
     }
 
     /// The same for memory that begins at `offset`: its bytes in all.
     #[inline]
     pub(crate) fn check_list(&self, offset: u64, list: &[Slice]) -> Result<u64, VolumeError> {
-        self.check_running()?;
+        self.request_begins()?;
         self.limits.check_list(offset, list)
     }
 
@@ -118,7 +121,8 @@ impl Core {
     }
 
     #[inline]
-    fn check_running(&self) -> Result<(), VolumeError> {
+    fn request_begins(&self) -> Result<(), VolumeError> {
+        self.requests.set(self.requests.get() + 1);
         if self.keeper.is_stopping() { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 }

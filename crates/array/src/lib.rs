@@ -37,6 +37,7 @@ mod scratch;
 mod seats;
 mod sweep;
 mod watch;
+mod yielding;
 
 pub use array::Array;
 /// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.

@@ -73,6 +73,9 @@ pub struct ProcessDetail {
     pub paused: bool,
     /// Bytes a second that it goes over at most, in the unit of its position; `None`: as fast as it can.
     pub pace: Option<NonZeroU64>,
+    /// Bytes a second below which it does not go for the sake of clients, where it can; `None`: it leaves more than half of the
+    /// time to them.
+    pub floor: Option<NonZeroU64>,
 }
 
 /// A process of an array. A handle: cloning gives the same process, and it lives on when that has ended.
@@ -90,6 +93,8 @@ struct State {
     stopped: Cell<bool>,
     /// Bytes a second at most.
     pace: Cell<Option<NonZeroU64>>,
+    /// Bytes a second that it does not rest below.
+    floor: Cell<Option<NonZeroU64>>,
     /// When the next window may begin at that pace.
     due: Cell<Instant>,
     /// The array ends: neither pause nor pace keep the process from meeting that.
@@ -110,6 +115,7 @@ impl Process {
             paused: Cell::new(false),
             stopped: Cell::new(false),
             pace: Cell::new(None),
+            floor: Cell::new(None),
             due: Cell::new(io.now()),
             released: Cell::new(false),
             orders: Cell::new(0),
@@ -134,8 +140,8 @@ impl Process {
 
     /// How it is now.
     pub fn detail(&self) -> ProcessDetail {
-        let (paused, pace) = (self.0.paused.get(), self.0.pace.get());
-        ProcessDetail { kind: self.0.kind, progress: self.progress(), paused, pace }
+        let (paused, pace, floor) = (self.0.paused.get(), self.0.pace.get(), self.0.floor.get());
+        ProcessDetail { kind: self.0.kind, progress: self.progress(), paused, pace, floor }
     }
 
     /// Begins no further window. Those under way come to their end.
@@ -154,6 +160,18 @@ impl Process {
         self.0.pace.set(pace);
         self.0.due.set(self.0.io.now());
         self.tell();
+    }
+
+    /// Does not rest for clients where that would make it slower than so many bytes a second.
+    pub fn set_floor(&self, floor: Option<NonZeroU64>) {
+        self.0.floor.set(floor);
+        self.0.due.set(self.0.io.now());
+        self.tell();
+    }
+
+    /// No window begins for so long.
+    pub(crate) fn rest(&self, rest: Duration) {
+        self.0.due.set(self.0.due.get().max(self.0.io.now().after(rest)));
     }
 
     /// Ends it after the windows under way, with [`ProcessError::Interrupted`].

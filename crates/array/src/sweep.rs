@@ -15,6 +15,7 @@ use crate::events::{EventKind, Note};
 use crate::members::{Device, RoleState};
 use crate::placement::Family;
 use crate::process::{Process, ProcessError, ProcessKind, Progress};
+use crate::yielding::{Begun, Yielding};
 
 /// Bytes of a window, or the chunk where that is more.
 const WINDOW: u64 = 4 << 20;
@@ -351,6 +352,14 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
     }
 }
 
+/// A window under way.
+struct Window {
+    /// Where it ends.
+    end: u64,
+    begun: Begun,
+    task: Task<Result<SyncReport, VolumeError>>,
+}
+
 /// A process under way: windows over the array, finished in their order.
 struct Sweep {
     array: Array,
@@ -361,7 +370,9 @@ struct Sweep {
     /// What is known true is left out, as chunks are that the bitmap does not mark: windows begin and end at multiples of this
     /// where that does.
     leaves_out: Option<u64>,
-    running: VecDeque<(u64, Task<Result<SyncReport, VolumeError>>)>,
+    /// Windows under way.
+    running: VecDeque<Window>,
+    yielding: Yielding,
     report: SyncReport,
 }
 
@@ -411,6 +422,7 @@ impl Sweep {
             window,
             leaves_out,
             running: VecDeque::new(),
+            yielding: Yielding::default(),
             report: SyncReport::default(),
         })
     }
@@ -420,8 +432,9 @@ impl Sweep {
     async fn advance(&mut self) -> Result<Option<u64>, ProcessError> {
         loop {
             self.begin_windows();
-            if let Some((end, task)) = self.running.pop_front() {
+            if let Some(Window { end, begun, task }) = self.running.pop_front() {
                 self.report.add(&task.await?);
+                self.rest(begun);
                 self.process.reached(end, self.report.mismatch_sectors);
                 return Ok(Some(end));
             }
@@ -449,19 +462,30 @@ impl Sweep {
         (pos, self.window.min(end.next_multiple_of(unit).min(total) - pos))
     }
 
+    /// Clients have their time.
+    fn rest(&mut self, window: Begun) {
+        let core = &self.array.0.core;
+        let rest =
+            self.yielding.ended(window, core.io.now(), core.requests.get(), self.process.detail().floor);
+        self.process.rest(rest);
+    }
+
     fn begin_windows(&mut self) {
         let total = self.process.progress().total;
-        while self.running.len() < IN_FLIGHT && self.next < total && !self.process.is_stopped() {
+        let most = if self.yielding.is_crowded() { 1 } else { IN_FLIGHT };
+        while self.running.len() < most && self.next < total && !self.process.is_stopped() {
             let (pos, len) = self.next_window(total);
             self.next = pos;
             if len == 0 || !self.process.may_begin(len) {
                 return;
             }
             let (array, work) = (self.array.clone(), self.work.clone());
+            let core = &self.array.0.core;
+            let begun = Begun::new(core.io.now(), core.requests.get(), len, self.running.is_empty());
             // A task of its own: once begun a window runs to its end, whatever becomes of who asked for it.
-            let task = self.array.0.core.io.spawn_as(OpClass::Repair, sweep_window(array, pos, len, work));
+            let task = core.io.spawn_as(OpClass::Repair, sweep_window(array, pos, len, work));
             self.next += len;
-            self.running.push_back((self.next, task));
+            self.running.push_back(Window { end: self.next, begun, task });
         }
     }
 }

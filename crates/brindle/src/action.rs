@@ -67,16 +67,10 @@ impl Last {
     }
 
     /// Does what is asked; `Err` says why not.
-    pub(crate) async fn act(
-        &self,
-        io: &Io,
-        array: &Array,
-        word: Word,
-        max_speed: Option<u64>,
-    ) -> Result<(), String> {
+    pub(crate) async fn act(&self, io: &Io, array: &Array, word: Word, speeds: Speeds) -> Result<(), String> {
         let Some(mode) = word.mode() else {
             let process = array.process().ok_or("nothing goes over the array now")?;
-            set_speed(&process, max_speed);
+            speeds.set(&process);
             match word {
                 Word::Pause => process.pause(),
                 Word::Resume => process.resume(),
@@ -94,7 +88,7 @@ impl Last {
         // It begins with the call.
         let work = array.check(mode, |_| ());
         if let Some(process) = array.process() {
-            set_speed(&process, max_speed);
+            speeds.set(&process);
         }
         let (last, of) = (self.clone(), array.clone());
         let task = io.spawn(async move {
@@ -109,10 +103,24 @@ impl Last {
     }
 }
 
-/// 0 is as fast as it goes.
-fn set_speed(process: &Process, speed: Option<u64>) {
-    if let Some(speed) = speed {
-        process.set_pace(NonZeroU64::new(speed));
+/// Bytes a second; 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Speeds {
+    /// At most.
+    pub(crate) max: Option<u64>,
+    /// At least, where clients could have it slower.
+    pub(crate) min: Option<u64>,
+}
+
+impl Speeds {
+    /// Sets those that are said.
+    fn set(self, process: &Process) {
+        if let Some(speed) = self.max {
+            process.set_pace(NonZeroU64::new(speed));
+        }
+        if let Some(speed) = self.min {
+            process.set_floor(NonZeroU64::new(speed));
+        }
     }
 }
 
@@ -130,13 +138,14 @@ fn told(word: Word, array: &Array, ended: &Result<SyncReport, ProcessError>) -> 
 pub(crate) fn action(args: &Action) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
     let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
-    let max_speed = args.max_speed.map(|speed| speed.0);
-    if args.action == Word::Speed && max_speed.is_none() {
+    let [max_speed, min_speed] = [args.max_speed, args.min_speed].map(|speed| speed.map(|speed| speed.0));
+    if args.action == Word::Speed && max_speed.or(min_speed).is_none() {
         return Err(Failure::Usage(
-            "say which speed: --max-speed SIZE, or 0 for as fast as it goes".to_owned(),
+            "say which speed: --max-speed SIZE, or 0 for as fast as it goes; or --min-speed SIZE".to_owned(),
         ));
     }
-    let answer = ask(&folder, &server, &Request::Action { action: args.action, max_speed, array })?;
+    let request = Request::Action { action: args.action, max_speed, min_speed, array };
+    let answer = ask(&folder, &server, &request)?;
     if args.json { report::print_json(&answer) } else { report::print(&crate::status::text(&answer)) }
 }
 

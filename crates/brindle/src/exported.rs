@@ -11,7 +11,7 @@ use brindle_io::{Duration, Io, MemberId};
 use brindle_volume::Volume;
 use serde_json::{Value, json};
 
-use crate::action::Last;
+use crate::action::{Last, Speeds};
 use crate::control::{Answer, Word};
 use crate::host::Hosted;
 use crate::standing::Standing;
@@ -153,8 +153,8 @@ impl Exported {
     }
 
     /// Begins, halts or ends what goes over the array; `Err` says why not.
-    pub(crate) async fn act(&self, word: Word, max_speed: Option<u64>) -> Result<(), String> {
-        self.last_action.act(&self.io, &self.hosted.array, word, max_speed).await
+    pub(crate) async fn act(&self, word: Word, speeds: Speeds) -> Result<(), String> {
+        self.last_action.act(&self.io, &self.hosted.array, word, speeds).await
     }
 
     /// Takes a member out of service. `report` is what is answered if that is done.

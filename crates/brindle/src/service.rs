@@ -12,6 +12,7 @@ use brindle_io::sync::{Either, Event, join_all, race};
 use brindle_io::{Duration, Io};
 use serde_json::{Value, json};
 
+use crate::action::Speeds;
 use crate::control::{Answer, Ended, Reply, Request, Word};
 use crate::desk::Snapshot;
 use crate::ending::{self, Order};
@@ -101,8 +102,9 @@ impl Service {
                 Err(answer) => answer,
             },
             Request::Fail { member, array } => self.fail(&member, array.as_deref()).await,
-            Request::Action { action, max_speed, array } => {
-                self.act(action, max_speed, array.as_deref()).await
+            Request::Action { action, max_speed, min_speed, array } => {
+                let speeds = Speeds { max: max_speed, min: min_speed };
+                self.act(action, speeds, array.as_deref()).await
             }
             // The desk knows what is stopped, and hands over devices by itself.
             Request::Stop { .. } | Request::Add { .. } | Request::Remove { .. } => Answer::Ok(Value::Null),
@@ -126,12 +128,12 @@ impl Service {
         self.called(name)?.ok_or_else(several)
     }
 
-    async fn act(&self, word: Word, max_speed: Option<u64>, array: Option<&str>) -> Answer {
+    async fn act(&self, word: Word, speeds: Speeds, array: Option<&str>) -> Answer {
         let array = match self.one(array) {
             Ok(array) => array,
             Err(answer) => return answer,
         };
-        match array.act(word, max_speed).await {
+        match array.act(word, speeds).await {
             Ok(()) => Answer::Ok(self.report_of(&array)),
             Err(why) => Answer::Error(format!("{}: {why}", array.name())),
         }

@@ -138,6 +138,7 @@ fn sync_report(process: ProcessDetail) -> Value {
         "percent": position.min(total) as f64 * 100.0 / total.max(1) as f64,
         "paused": process.paused,
         "pace": process.pace,
+        "floor": process.floor,
     })
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_array::create::plan;
-use brindle_array::{Array, RoleState};
+use brindle_array::{Array, Progress, RoleState};
 use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::{Either, race};
@@ -15,7 +15,7 @@ use brindle_volume::Volume;
 use crate::common::*;
 
 /// Of a drive.
-const SIZE: u64 = 16 * MIB;
+const SIZE: u64 = 24 * MIB;
 
 /// An array on drives that take their time.
 struct Slow {
@@ -73,14 +73,16 @@ fn a_resync_dropped_while_it_records_how_far_it_came_leaves_an_array_that_can_be
                 }
                 slow.io.sleep(Duration::from_micros(micros)).await;
             };
-            let ended = race(slow.array.resync(|_| begun.set(true)), enough).await;
+            // The first window goes by itself; two more are under way when the second has ended.
+            let second = |progress: Progress| begun.set(progress.position > 4 * MIB);
+            let ended = race(slow.array.resync(second), enough).await;
             assert_eq!(ended, Either::Second(()));
             write(&slow.pool, &slow.array, 4096, &pattern(micros, 4096)).await.unwrap();
             slow.array.stop().await.unwrap();
         });
         // The windows that were under way have ended, and count.
-        assert_eq!(slow.superblock(0).resync_offset, Some(12 * MIB));
-        assert_eq!(slow.array.detail().resync_offset, Some(12 * MIB));
+        assert_eq!(slow.superblock(0).resync_offset, Some(16 * MIB));
+        assert_eq!(slow.array.detail().resync_offset, Some(16 * MIB));
     }
 }
 

@@ -1,13 +1,16 @@
 //! What goes over a whole array: one at a time, seen by others, paused, slowed and stopped by them.
 
+use std::cell::Cell;
 use std::num::NonZeroU64;
+use std::rc::Rc;
 
 use brindle_array::{
     Array, Device, EventKind, Process, ProcessError, ProcessKind, Progress, RoleState, SyncMode, SyncReport,
 };
 use brindle_format::md::Version;
 use brindle_io::sim::{Model, Sim};
-use brindle_io::{Duration, Task};
+use brindle_io::sync::join_all;
+use brindle_io::{Duration, Io, Task};
 use brindle_layout::Level;
 use brindle_volume::{Volume, VolumeError};
 
@@ -218,4 +221,85 @@ fn a_recovery_is_paused_slowed_stopped_and_goes_on_from_there() {
     assert_eq!(array.state(0), RoleState::InSync);
     world.bench.kill(world.ids[2]);
     assert!(world.read(&array, 0, content.len()).unwrap() == content);
+}
+
+/// Reads of 4 KiB at random places, `depth` at a time, until the flag says that it is enough; counts them.
+async fn read_about(io: Io, array: Array, depth: u64, stop: Rc<Cell<bool>>) -> u64 {
+    let places = array.limits().size / 4096;
+    let readers = (0..depth).map(|seed| {
+        let (array, pool, stop) = (array.clone(), io.pool(4096), Rc::clone(&stop));
+        io.spawn(async move {
+            let (buf, mut random, mut done) = (pool.alloc(4096).await, Random::new(seed), 0);
+            while !stop.get() {
+                array.read(random.below(places) * 4096, buf.all()).await.unwrap();
+                done += 1;
+            }
+            done
+        })
+    });
+    join_all(readers.collect::<Vec<_>>()).await.into_iter().sum()
+}
+
+/// Reads of clients in a second, while `work` goes on or for `span`; and how long that took.
+fn rates(
+    world: &World<Sim>,
+    array: &Array,
+    depth: u64,
+    work: Option<SyncMode>,
+    span: Duration,
+) -> (u64, Duration) {
+    let (stop, io) = (Rc::new(Cell::new(false)), world.io.clone());
+    let reading = io.spawn(read_about(io.clone(), array.clone(), depth, Rc::clone(&stop)));
+    io.block_on(async {
+        let begun = io.now();
+        match work {
+            Some(mode) => assert_eq!(array.check(mode, |_| ()).await.unwrap().mismatch_sectors, 0),
+            None => io.sleep(span).await,
+        }
+        stop.set(true);
+        let took = io.now().since(begun);
+        (reading.await * 1_000_000_000 / took.as_nanos() as u64, took)
+    })
+}
+
+#[test]
+fn clients_keep_half_of_their_rate_and_the_process_a_third_of_its_speed() {
+    // A spinning disk has a queue of its own, in which many clients' requests stand before the process's: it goes on all the
+    // same.
+    for (model, mib, least) in [(Model::nvme(), 48, 30), (Model::sata_ssd(), 48, 30), (Model::hdd(), 16, 2)] {
+        let shape = Shape::new(Level::Raid6, 6);
+        let shape = Shape { rows: mib * MIB / shape.chunk, ..shape };
+        let world = World::in_sim(&shape, model, 7);
+        let array = open_in_sync(&world);
+        let (_, alone) = rates(&world, &array, 0, Some(SyncMode::Check), Duration::ZERO);
+        for depth in [1, 32] {
+            let (idle, _) = rates(&world, &array, depth, None, alone);
+            let (both, took) = rates(&world, &array, depth, Some(SyncMode::Check), Duration::ZERO);
+            let (clients, process) = (both * 100 / idle, alone.as_nanos() * 100 / took.as_nanos());
+            let seen =
+                format!("{depth} at a time: clients {clients} % of {idle} a second, the process {process} %");
+            assert!(clients >= 50 && process >= least, "{seen}");
+        }
+    }
+}
+
+#[test]
+fn a_process_with_a_floor_does_not_rest_below_it() {
+    let shape = Shape::new(Level::Raid6, 6);
+    let world = World::in_sim(&Shape { rows: 48 * MIB / shape.chunk, ..shape }, Model::nvme(), 7);
+    let array = open_in_sync(&world);
+    let took = |floor: Option<u64>| {
+        let stop = Rc::new(Cell::new(false));
+        let reading = world.io.spawn(read_about(world.io.clone(), array.clone(), 8, Rc::clone(&stop)));
+        world.io.block_on(async {
+            let (begun, check) = (world.io.now(), array.check(SyncMode::Check, |_| ()));
+            array.process().expect("a process").set_floor(floor.and_then(NonZeroU64::new));
+            check.await.unwrap();
+            stop.set(true);
+            reading.await;
+            world.io.now().since(begun)
+        })
+    };
+    let (resting, kept) = (took(None), took(Some(u64::MAX)));
+    assert!(kept * 3 < resting * 2, "{kept:?} with a floor, {resting:?} without");
 }

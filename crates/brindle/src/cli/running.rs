@@ -103,6 +103,10 @@ pub(crate) struct Action {
     /// Go over so many bytes a second at most; 0 for as fast as it goes
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) max_speed: Option<Bytes>,
+    /// Go over so many bytes a second at least, where members can, whatever clients ask for; without it, or with 0, more
+    /// than half of the time is left to clients
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) min_speed: Option<Bytes>,
     /// Name of the array, its UUID, or one of its members [default: the only one]
     pub(crate) array: Option<String>,
     /// What is to be done

@@ -30,6 +30,9 @@ pub(crate) enum Request {
         /// Bytes a second that it goes over at most; 0 for as fast as it goes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_speed: Option<u64>,
+        /// Bytes a second that it goes over at least, where it can, whatever clients ask for; 0 for no such speed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        min_speed: Option<u64>,
         /// As above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,

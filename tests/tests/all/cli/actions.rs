@@ -40,7 +40,9 @@ fn what_goes_over_an_array_is_slowed_down_halted_and_ended() {
     ask("action", &["check"]).refused(1, &["check of the array is under way"]);
     assert_eq!(begin("pause")["array"]["sync"]["paused"], true);
     assert_eq!(begin("resume")["array"]["sync"]["paused"], false);
-    assert_eq!(server.status()["array"]["sync"]["pace"], 1);
+    ask("action", &["speed", "--min-speed", "1M"]).ok();
+    let sync = &server.status()["array"]["sync"];
+    assert_eq!((&sync["pace"], &sync["floor"]), (&1.into(), &(1 << 20).into()));
     begin("idle");
     let ended = ask("wait", &[]).ended(1).text();
     assert!(ended.contains("stopped before its end"), "{ended}");
