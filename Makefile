@@ -3,7 +3,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-long test-deps lint fuzz storm mutants mutants-cargo bench counts clean help
+.PHONY: build demo test test-fast test-long test-deps lint fuzz storm soak mutants mutants-cargo bench counts clean help
 
 build: ## Build the program: target/release/brindle
 	$(CARGO) build --release -p brindle
@@ -36,6 +36,9 @@ fuzz: ## Fuzz every parser, assembly and the NBD server, each for MINUTES (defau
 
 storm: ## Search for crashes that lose data, for MINUTES (default 1) from SEED; SEED and CUT replay one
 	scripts/storm "$(MINUTES)" "$(SEED)" "$(CUT)" "$(FAULTS)"
+
+soak: ## A server under fio --verify while everything happens to its members, for MINUTES (default 1)
+	BRINDLE_SOAK_MINUTES=$(MINUTES) $(CARGO) test --release -p brindle-tests --test all -- soak:: --nocapture
 
 mutants: ## Break the engine on purpose and count the seeds that notice; ONLY=name SECONDS=60 SEEDS=10
 	$(CARGO) xtask mutants "ONLY=$(ONLY)" "SECONDS=$(SECONDS)" "SEEDS=$(SEEDS)" "SEED=$(SEED)"

@@ -23,6 +23,7 @@ const MAX_WRITE: usize = 128 << 10;
 const ROOT: u64 = 1;
 const NO_ENTRY: i32 = 2;
 const INPUT_OUTPUT: i32 = 5;
+const NO_SPACE: i32 = 28;
 const NOT_SUPPORTED: i32 = 38;
 
 /// What is asked, by the numbers of `linux/fuse.h`.
@@ -76,6 +77,8 @@ struct State {
     bad: Vec<(u64, Range<usize>)>,
     hang: Option<Hang>,
     held: VecDeque<Vec<u8>>,
+    /// Nothing more can be written.
+    full: bool,
 }
 
 impl HangingFiles {
@@ -94,8 +97,13 @@ impl HangingFiles {
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         mount("brindle-test", folder.path(), "fuse", flags, Some(options.as_c_str()))
             .map_err(|errno| missing(errno.into()))?;
-        let state =
-            State { files: vec![vec![0; bytes]; count], bad: Vec::new(), hang: None, held: VecDeque::new() };
+        let state = State {
+            files: vec![vec![0; bytes]; count],
+            bad: Vec::new(),
+            hang: None,
+            held: VecDeque::new(),
+            full: false,
+        };
         let server = Arc::new(Server { device, state: Mutex::new(state) });
         let serving = Arc::clone(&server);
         let thread = std::thread::spawn(move || serving.run());
@@ -135,6 +143,16 @@ impl HangingFiles {
     /// From now on these bytes of a file can't be read, until they are written as a whole.
     pub fn spoil(&self, file: usize, bytes: Range<usize>) {
         self.server.state().bad.push((number(file), bytes));
+    }
+
+    /// The file system is full from now on, or has room again.
+    pub fn fill_up(&self, full: bool) {
+        self.server.state().full = full;
+    }
+
+    /// Changes a file's bytes beside the kernel's back: rot.
+    pub fn change(&self, file: usize, at: usize, change: impl FnOnce(&mut [u8])) {
+        change(&mut self.server.state().files[file][at..]);
     }
 
     /// A file's bytes, beside the kernel's back.
@@ -266,6 +284,9 @@ impl State {
                 Ok(file[start.min(file.len())..end.min(file.len())].to_vec())
             }
             ask::WRITE => {
+                if self.full {
+                    return Err(NO_SPACE);
+                }
                 let (start, data) = (at(8) as usize, &request[HEADER + 40..]);
                 let whole = start..start + data.len();
                 self.bad.retain(|(of, bad)| *of != node || bad.start < whole.start || whole.end < bad.end);

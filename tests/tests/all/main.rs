@@ -14,5 +14,6 @@ mod golden;
 mod killed;
 mod machine;
 mod reshape;
+mod soak;
 mod swap;
 mod tomd;
