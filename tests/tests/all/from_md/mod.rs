@@ -3,10 +3,12 @@
 
 mod byte_order;
 mod cases;
+mod continued;
 mod cover;
 mod lost;
 mod told;
 
+use brindle_tests::files;
 use brindle_tests::states::{self, Case, Left};
 use brindle_tests::tools::{Missing, or_skip};
 use brindle_tests::vm::{Kernel, Vm};

@@ -1,0 +1,134 @@
+//! What Brindle had half done when it was stopped, md does to its end: resyncs and recoveries go on where the superblocks
+//! say.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use brindle_tests::files::{self, MIB};
+use brindle_tests::nbd::{Change, Client, Work};
+use brindle_tests::program::{self, Server};
+use brindle_tests::vm::Report;
+use rustix::process::Signal;
+
+/// Of each member.
+const SIZE: u64 = 24 * MIB;
+
+/// What was under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Resync,
+    Recovery,
+}
+
+/// An array that was stopped in the middle of something.
+#[derive(Debug)]
+pub(super) struct Continued {
+    level: &'static str,
+    half: Half,
+    pub(super) members: Vec<PathBuf>,
+    sha256: String,
+    /// Sectors that are done, of each member or of the array.
+    done: u64,
+}
+
+/// One of each kind, for each family of levels.
+pub(super) fn all(dir: &Path) -> Vec<Continued> {
+    let levels = [("1", 2), ("5", 3), ("6", 4), ("10", 4)];
+    let both = levels.into_iter().flat_map(|level| [(level, Half::Resync), (level, Half::Recovery)]);
+    both.enumerate()
+        .map(|(number, ((level, count), half))| Continued::new(level, count, half, number, dir))
+        .collect()
+}
+
+impl Continued {
+    fn new(level: &'static str, count: usize, half: Half, number: usize, dir: &Path) -> Self {
+        let spares = usize::from(half == Half::Recovery);
+        let members = files::members(dir, &format!("half{number}-"), count + spares, SIZE);
+        let words = ["create", "-N", "half", "--assume-clean", "--bitmap", "none", "-l", level];
+        let words = words.iter().chain(if spares > 0 { &["-x", "1"][..] } else { &[] });
+        program::brindle(words.map(PathBuf::from).chain(members.iter().cloned())).ok();
+        let serve = || {
+            let flags = ["--memory", "32M"].map(PathBuf::from);
+            Server::start(&dir.join(format!("half{number}-run")), flags.iter().chain(&members))
+        };
+        let mut server = serve();
+        let content = filled(&server);
+        match half {
+            // Nothing is under way any more, but nobody has said so on the members.
+            Half::Resync => {
+                server.signal(Signal::KILL);
+                server = serve();
+            }
+            Half::Recovery => server.fail("0"),
+        }
+        let position = stopped_half_way(server, spares);
+        Self { level, half, members, sha256: files::sha256_of(&content), done: position / 512 }
+    }
+
+    fn name(&self) -> String {
+        format!("level {}, half of the {:?}", self.level, self.half)
+    }
+
+    /// Has md go on, and compare all in the end.
+    pub(super) fn script(&self, index: usize, first: usize) -> String {
+        let devices: String =
+            (first..first + self.members.len()).map(|at| format!(" /dev/member/{at}")).collect();
+        format!(
+            "md=/dev/md{index} sys=/sys/block/md{index}/md
+             dmesg -c >/dev/null
+             step 'assemble {name}' mdadm --assemble --run $md{devices}
+             idle $md
+             put degraded{index} $(cat $sys/degraded)
+             dmesg -c >/tmp/log
+             put log{index} \"$(flat /tmp/log)\"
+             put sha{index} $(sha $md)
+             echo check >$sys/sync_action
+             idle $md
+             put mismatches{index} $(cat $sys/mismatch_cnt)
+             step 'stop {name}' mdadm --stop $md\n",
+            name = self.name()
+        )
+    }
+
+    pub(super) fn judge(&self, index: usize, report: &Report) {
+        let value = |key: &str| &report[format!("{key}{index}").as_str()];
+        let (name, log) = (self.name(), value("log").replace('|', "\n"));
+        assert!(self.done > 0, "{name}");
+        let word = if self.half == Half::Resync { "resync of RAID array" } else { "recovery of RAID array" };
+        assert!(log.contains(word), "{name}\n{log}");
+        assert_eq!((value("degraded"), value("mismatches")), ("0", "0"), "{name}\n{log}");
+        assert_eq!(*value("sha"), self.sha256, "{name}");
+    }
+}
+
+/// Writes all of the array, and gives what.
+fn filled(server: &Server) -> Vec<u8> {
+    const PIECE: usize = 4 << 20;
+    let mut client = Client::connect(&server.uri());
+    let content: Vec<u8> = (0..client.size()).map(|at| (at / 4096 * 31 + at % 251) as u8).collect();
+    for (number, piece) in content.chunks(PIECE).enumerate() {
+        let (offset, len) = ((number * PIECE) as u64, piece.len() as u64);
+        let work = Work::Write { data: piece.to_vec(), fua: false };
+        client.all_at_once(&[Change { offset, len, work }]);
+    }
+    client.close();
+    content
+}
+
+/// Stops it when a third of what is under way is done, and tells how much that was.
+fn stopped_half_way(server: Server, failed: usize) -> u64 {
+    let begun = Instant::now();
+    while server.ask("action", &["speed", "--max-speed", "16M"]).code != 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing began: {}", server.status());
+    }
+    loop {
+        let sync = &server.status()["array"]["sync"];
+        let of = |key: &str| sync[key].as_u64().unwrap_or_else(|| panic!("it is under way: {sync}"));
+        if of("position") * 3 >= of("total") {
+            let position = of("position");
+            server.stop_after_failing(failed);
+            return position;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
