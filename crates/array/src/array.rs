@@ -1,22 +1,24 @@
 //! The array: a volume over its members.
 
 use core::cell::RefCell;
+use core::ops::Range;
 use std::rc::Rc;
 
-use brindle_io::{Io, Slice};
-use brindle_layout::{Geometry, Level};
+use brindle_io::{Instant, Io, Slice};
+use brindle_layout::{Geometry, Level, Place};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::core::{Core, Ties};
+use crate::data::report::SyncReport;
 use crate::events::Event;
 use crate::intent::Intent;
 use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
 use crate::members::{Device, Members, RoleState};
 use crate::placement::{Family, Placement, Split};
-use crate::process::Process;
+use crate::process::{Process, ProcessError};
 use crate::reshape::Border;
 
 /// A running array. A handle: cloning gives the same array.
@@ -34,6 +36,19 @@ pub(crate) struct Running {
     pub(crate) geometry: Geometry,
     /// The process that is under way.
     pub(crate) process: RefCell<Option<Process>>,
+    /// The last recovery that ended.
+    pub(crate) recovered: RefCell<Option<Recovered>>,
+}
+
+/// What came of a recovery.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// Places that could not be rebuilt, as those of the members that were, and what was mended on the way.
+    pub report: SyncReport,
+    /// When it ended, on the reactor's clock.
+    pub ended: Instant,
+    /// Whether it came to its end.
+    pub result: Result<(), ProcessError>,
 }
 
 impl Drop for Running {
@@ -83,7 +98,8 @@ impl Array {
                 Placement::Split(Box::new(Split { border: position, below, above }))
             }
         };
-        Self(Rc::new(Running { core, placement, geometry, process: RefCell::new(None) }))
+        let (process, recovered) = (RefCell::default(), RefCell::default());
+        Self(Rc::new(Running { core, placement, geometry, process, recovered }))
     }
 
     /// What has become of a role's member.
@@ -100,6 +116,38 @@ impl Array {
     /// If the array has no such role.
     pub fn corrected(&self, role: u16) -> u64 {
         self.0.core.members.errors(role).total()
+    }
+
+    /// Places of the role's member that hold nothing that was ever written, in bytes of its data area: a recovery could not
+    /// rebuild them. A read of one is answered from redundancy or with an error, until it is written anew.
+    ///
+    /// # Panics
+    /// If the array has no such role.
+    pub fn bad_blocks(&self, role: u16) -> Vec<Range<u64>> {
+        self.0.core.members.bad(role).places().to_vec()
+    }
+
+    /// The bytes of the array that a range of a role's data area holds, in the order of the latter; none for parity.
+    pub fn array_ranges(&self, role: u16, range: Range<u64>) -> Vec<Range<u64>> {
+        let geometry = &self.0.geometry;
+        let (mut ranges, mut at): (Vec<Range<u64>>, u64) = (Vec::new(), range.start);
+        while at < range.end {
+            let unit = geometry.chunk().clamp(512, 1 << 20);
+            let len = (unit - at % unit).min(range.end - at);
+            if let Place::Data { array_offset, .. } = geometry.place(role, at) {
+                match ranges.last_mut() {
+                    Some(last) if last.end == array_offset => last.end += len,
+                    _ => ranges.push(array_offset..array_offset + len),
+                }
+            }
+            at += len;
+        }
+        ranges
+    }
+
+    /// What came of the last recovery that ended in this run.
+    pub fn last_recovery(&self) -> Option<Recovered> {
+        self.0.recovered.borrow().clone()
     }
 
     /// Devices that wait to replace a member, in the order in which they would.

@@ -5,12 +5,14 @@
 //! more is written to it: that is refused at once.
 
 use core::future::Future;
+use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Slice};
 use brindle_volume::VolumeError;
 
+use crate::bad_blocks::UNREADABLE;
 use crate::core::Core;
 use crate::events::Cause;
 use crate::hooks::{Content, MemberChange};
@@ -54,6 +56,8 @@ struct Aside {
     refused: Vec<Refused>,
     /// Reads of roles that have a second device, which may be asked if the first does not answer.
     reads: Vec<Asking>,
+    /// What of members' bad blocks is written anew.
+    heals: Vec<Healing>,
     again: Option<Again>,
 }
 
@@ -62,6 +66,14 @@ struct Asking {
     device: Device,
     offset: u64,
     into: Slice,
+}
+
+/// A write over bad blocks of a member.
+struct Healing {
+    role: u16,
+    member: MemberId,
+    /// Bytes of the data area.
+    range: Range<u64>,
 }
 
 /// Second devices were asked for what these members did not give.
@@ -218,18 +230,32 @@ impl<'a> MemberOps<'a> {
     pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice) {
         if into.is_lent() {
             // Whoever was given up may still use this memory.
-            return self.refuse(member, offset, 0);
+            return self.refuse(member, offset, 0, OpError::TimedOut);
+        }
+        if self.door.core.members.reads_aside() && !self.may_read(member, offset, into) {
+            return;
         }
         self.door.core.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
-        if self.door.core.members.has_seconds() {
-            self.note_read(member, offset, into);
-        }
         self.group.read(member.id, self.door.start(member) + offset, into);
     }
 
-    /// A second device may be asked for it.
+    /// Refuses to read bad blocks; a second device may be asked for all else.
     #[cold]
+    fn may_read(&mut self, device: Device, offset: u64, into: &Slice) -> bool {
+        let members = &self.door.core.members;
+        let range = offset..offset + into.len() as u64;
+        if members.role_of(device.id).is_some_and(|role| members.is_bad(role, &range)) {
+            self.refuse(device, offset, 0, UNREADABLE);
+            return false;
+        }
+        if members.has_seconds() {
+            self.note_read(device, offset, into);
+        }
+        true
+    }
+
+    /// A second device may be asked for it.
     fn note_read(&mut self, device: Device, offset: u64, into: &Slice) {
         let asking = Asking { device, offset, into: into.clone() };
         self.aside.get_or_insert_default().reads.push(asking);
@@ -238,7 +264,7 @@ impl<'a> MemberOps<'a> {
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline]
     pub(crate) fn write(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
-        if self.door.core.members.any_aside() {
+        if self.door.core.members.writes_aside() {
             return self.write_beside(member, offset, from, fua);
         }
         self.group.write(member.id, self.door.start(member) + offset, from, fua);
@@ -250,6 +276,7 @@ impl<'a> MemberOps<'a> {
         if self.is_held(member, offset, 0) {
             return;
         }
+        self.heal(member, offset, from.len() as u64);
         self.group.write(member.id, self.door.start(member) + offset, from, fua);
         self.second(member, |group, second| {
             group.write(second.id, second.data_offset + offset, from, fua);
@@ -283,10 +310,23 @@ impl<'a> MemberOps<'a> {
         if self.is_held(member, offset, len) {
             return;
         }
+        self.heal(member, offset, len);
         self.group.write_zeroes(member.id, self.door.start(member) + offset, len, may_unmap);
         self.second(member, |group, second| {
             group.write_zeroes(second.id, second.data_offset + offset, len, may_unmap);
         });
+    }
+
+    /// What is bad of a range that is written is not any more, once the member has taken it.
+    fn heal(&mut self, member: Device, offset: u64, len: u64) {
+        let members = &self.door.core.members;
+        let range = offset..offset + len;
+        if !members.writes_aside() {
+            return;
+        }
+        if let Some(role) = members.role_of(member.id).filter(|&role| members.is_bad(role, &range)) {
+            self.aside.get_or_insert_default().heals.push(Healing { role, member: member.id, range });
+        }
     }
 
     /// Writes what was made for a role's member anew: to its second device alone, if the member holds it already.
@@ -321,15 +361,14 @@ impl<'a> MemberOps<'a> {
     fn is_held(&mut self, member: Device, offset: u64, len: u64) -> bool {
         let held = self.door.core.members.is_held(member);
         if held {
-            self.refuse(member, offset, len);
+            self.refuse(member, offset, len, OpError::TimedOut);
         }
         held
     }
 
     #[cold]
-    fn refuse(&mut self, member: Device, offset: u64, len: u64) {
+    fn refuse(&mut self, member: Device, offset: u64, len: u64, error: OpError) {
         let role = self.door.core.members.role_of(member.id).unwrap_or_default();
-        let error = OpError::TimedOut;
         let refused = Refused { role, member: member.id, offset, len, error, cause: error.into() };
         self.aside.get_or_insert_default().refused.push(refused);
     }
@@ -412,7 +451,8 @@ impl Sent<'_> {
     /// What became of the operations where not all is well.
     #[cold]
     fn judge(&mut self, outcome: &Outcome) -> Done {
-        let Aside { mut refused, again, .. } = self.aside.take().map(|aside| *aside).unwrap_or_default();
+        let Aside { mut refused, again, heals, .. } =
+            self.aside.take().map(|aside| *aside).unwrap_or_default();
         let mut failures = outcome.failures().to_vec();
         let mut unanswered = false;
         if let Some(Again { members, failures: mut before }) = again {
@@ -423,6 +463,14 @@ impl Sent<'_> {
             unanswered = !outcome.is_ok();
             before.retain(|failure| unanswered || !answered(failure));
             failures.splice(0..0, before);
+        }
+        for Healing { role, member, range } in heals {
+            let members = &self.door.core.members;
+            let refused = failures.iter().any(|failure| failure.kind.member() == Some(member));
+            // Another may have the role meanwhile.
+            if !refused && members.device(role).is_some_and(|there| there.id == member) {
+                members.remove_bad(role, &range);
+            }
         }
         failures.retain(|failure| !self.door.is_beside(failure));
         refused.extend(self.door.failed_readers(self.asked));

@@ -131,6 +131,11 @@ pub enum EventKind {
     RecoveryBegun,
     /// A member has been rebuilt.
     RecoveryEnded,
+    /// `range` of a member that is being rebuilt could not be, since what it is made of can't be read: whoever reads it gets an
+    /// error until it is written anew.
+    Unrebuilt,
+    /// A member has no room to record which places could not be rebuilt.
+    NoBadBlockLog,
     /// `range` could not be made redundant: a loss of a member there is a loss of data.
     Unprotected,
     /// A member is slow: reads are answered from redundancy in its place.
@@ -165,6 +170,8 @@ impl EventKind {
             Self::ResyncEnded => "resync-ended",
             Self::RecoveryBegun => "recovery-begun",
             Self::RecoveryEnded => "recovery-ended",
+            Self::Unrebuilt => "unrebuilt",
+            Self::NoBadBlockLog => "no-bad-block-log",
             Self::Unprotected => "unprotected",
             Self::Slow => "slow",
             Self::GivenUp => "given-up",
@@ -189,6 +196,12 @@ impl EventKind {
             Self::ResyncEnded => "has been resynced",
             Self::RecoveryBegun => "is being rebuilt from the others",
             Self::RecoveryEnded => "has been rebuilt",
+            Self::Unrebuilt => {
+                "could not be rebuilt in a place that the others can't give: it can't be read until it is written anew"
+            }
+            Self::NoBadBlockLog => {
+                "has no room in a log of bad blocks to record what could not be rebuilt of it"
+            }
             Self::Unprotected => "could not be made redundant in a place",
             Self::Slow => "is slow: the others answer for it",
             Self::GivenUp => "did not answer in time: the operation was given up",
@@ -223,6 +236,8 @@ pub struct Event {
     /// Bytes concerned: of the member's data area for what happens to members, else as
     /// [`Array::sync_len`] counts.
     pub range: Option<Range<u64>>,
+    /// Bytes of the array that a place of a member holds, if it holds data.
+    pub array: Option<Range<u64>>,
 }
 
 impl fmt::Display for Event {
@@ -236,6 +251,9 @@ impl fmt::Display for Event {
         write!(f, " {}", self.kind.words())?;
         if let Some(range) = &self.range {
             write!(f, " (bytes {} to {})", range.start, range.end)?;
+        }
+        if let Some(array) = &self.array {
+            write!(f, ", which the array has at bytes {} to {}", array.start, array.end)?;
         }
         match &self.cause {
             Some(cause) => write!(f, ": {cause}"),
@@ -251,12 +269,13 @@ pub(crate) struct Note {
     pub(crate) label: Option<String>,
     pub(crate) cause: Option<Cause>,
     pub(crate) range: Option<Range<u64>>,
+    pub(crate) array: Option<Range<u64>>,
 }
 
 impl Note {
     /// Something that concerns the array as a whole.
     pub(crate) fn array(kind: EventKind) -> Self {
-        Self { kind, role: None, label: None, cause: None, range: None }
+        Self { kind, role: None, label: None, cause: None, range: None, array: None }
     }
 }
 
@@ -276,9 +295,9 @@ impl Events {
 
     /// Remembers an event that happened at `at` (seconds since 1970).
     pub(crate) fn note(&self, at: u64, note: Note) -> Event {
-        let Note { kind, role, label, cause, range } = note;
+        let Note { kind, role, label, cause, range, array } = note;
         let number = self.newest.get() + 1;
-        let event = Event { number, at, moment: self.io.now(), kind, role, label, cause, range };
+        let event = Event { number, at, moment: self.io.now(), kind, role, label, cause, range, array };
         self.newest.set(number);
         let mut ring = self.ring.borrow_mut();
         if ring.len() == MOST {

@@ -5,6 +5,7 @@
 
 mod array;
 pub mod assembly;
+mod bad_blocks;
 mod bitmap;
 mod clear;
 mod config;
@@ -39,7 +40,7 @@ mod sweep;
 mod watch;
 mod yielding;
 
-pub use array::Array;
+pub use array::{Array, Recovered};
 /// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.
 pub use brindle_volume::Volume;
 pub use config::{Access, OnFull, OpenConfig, ReadPolicy, Recovery};

@@ -1,10 +1,12 @@
 //! The members of an array by role, and what may be asked of each.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 
 use brindle_io::sync::Event;
 use brindle_io::{Instant, Io, MemberId, Place};
 
+use crate::bad_blocks::BadBlocks;
 use crate::errors::ReadErrors;
 
 /// What a role's member can do for the array.
@@ -49,6 +51,9 @@ struct Role {
     held: Cell<Option<Instant>>,
     /// Where the device's file was when it was last looked at.
     place: Cell<Place>,
+    /// Places that hold nothing that was ever written, and whether the record says something else of them.
+    bad: RefCell<BadBlocks>,
+    bad_unrecorded: Cell<bool>,
 }
 
 /// All roles, in their order. Shared by the data path, which asks, and the keeper, which decides.
@@ -59,6 +64,12 @@ pub(crate) struct Members {
     slow: Cell<u16>,
     held: Cell<u16>,
     seconds: Cell<u16>,
+    /// Roles that have a second device, or bad blocks: a read may have to be refused or asked twice.
+    reads_aside: Cell<u16>,
+    /// The same, or one on which writes that were given up may still land.
+    writes_aside: Cell<u16>,
+    /// Roles that are not in sync, or of whose bad blocks the record says something else.
+    unsettled: Cell<u16>,
     /// Devices that were taken out of a seat while the role went on with the other.
     unseated: RefCell<Vec<(MemberId, u16)>>,
     /// Members that have failed in this run.
@@ -78,6 +89,8 @@ impl Members {
             slow: Cell::new(None),
             held: Cell::new(None),
             place: Cell::new(Place::There),
+            bad: RefCell::default(),
+            bad_unrecorded: Cell::new(false),
         };
         let roles = devices.into_iter().map(role).collect();
         let members = Self {
@@ -87,6 +100,9 @@ impl Members {
             slow: Cell::new(0),
             held: Cell::new(0),
             seconds: Cell::new(0),
+            reads_aside: Cell::new(0),
+            writes_aside: Cell::new(0),
+            unsettled: Cell::new(0),
             unseated: RefCell::default(),
             failures: Cell::new(0),
             changed: Event::new(io),
@@ -101,6 +117,10 @@ impl Members {
         self.slow.set(count(|role| role.slow.get().is_some()));
         self.held.set(count(|role| role.held.get().is_some()));
         self.seconds.set(count(|role| role.second.get().is_some()));
+        let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
+        self.reads_aside.set(reads_aside);
+        self.writes_aside.set(reads_aside + self.held.get());
+        self.unsettled.set(self.lost.get() + count(|role| role.bad_unrecorded.get()));
         self.changed.notify();
     }
 
@@ -132,6 +152,7 @@ impl Members {
         let Role { slow, held, .. } = &self.roles[role as usize];
         slow.set(None);
         held.set(None);
+        self.forget_bad(role);
         self.set_state(role, RoleState::Failed);
         self.failures.set(self.failures.get() + 1);
         if let Some(device) = self.device(role) {
@@ -145,10 +166,16 @@ impl Members {
         self.seconds.get() > 0
     }
 
-    /// Some role has a second device, or one on which writes that were given up may still land.
+    /// Some read can't be sent as it is.
     #[inline]
-    pub(crate) fn any_aside(&self) -> bool {
-        self.seconds.get() | self.held.get() > 0
+    pub(crate) fn reads_aside(&self) -> bool {
+        self.reads_aside.get() > 0
+    }
+
+    /// Some change can't be sent as it is.
+    #[inline]
+    pub(crate) fn writes_aside(&self) -> bool {
+        self.writes_aside.get() > 0
     }
 
     /// The second device of a role.
@@ -190,6 +217,7 @@ impl Members {
         seats.errors.forget();
         seats.place.set(Place::There);
         seats.device.set(Some(second.device));
+        self.forget_bad(role);
         self.failures.set(self.failures.get() + 1);
         self.unseat(first.id, role);
     }
@@ -281,6 +309,7 @@ impl Members {
     pub(crate) fn set_device(&self, role: u16, device: Device, state: RoleState) {
         self.roles[role as usize].device.set(Some(device));
         self.roles[role as usize].errors.forget();
+        self.forget_bad(role);
         self.set_state(role, state);
     }
 
@@ -288,6 +317,7 @@ impl Members {
     pub(crate) fn vacate(&self, role: u16) {
         self.roles[role as usize].device.set(None);
         self.roles[role as usize].errors.forget();
+        self.forget_bad(role);
         self.set_state(role, RoleState::Missing);
     }
 
@@ -295,6 +325,74 @@ impl Members {
     #[inline]
     pub(crate) fn all_in_sync(&self) -> bool {
         self.lost.get() == 0
+    }
+
+    /// Every role is in sync, and its bad blocks are on record: what was written needs no further look.
+    #[inline]
+    pub(crate) fn all_settled(&self) -> bool {
+        self.unsettled.get() == 0
+    }
+
+    /// Of some member's bad blocks the record says something else.
+    #[inline]
+    pub(crate) fn has_unrecorded_bad(&self) -> bool {
+        self.unsettled.get() > self.lost.get()
+    }
+
+    /// The bad blocks of the role's member.
+    pub(crate) fn bad(&self, role: u16) -> BadBlocks {
+        self.roles[role as usize].bad.borrow().clone()
+    }
+
+    /// Whether some byte of a range of the role's member is bad.
+    #[cold]
+    pub(crate) fn is_bad(&self, role: u16, range: &Range<u64>) -> bool {
+        self.roles[role as usize].bad.borrow().overlap(range)
+    }
+
+    /// What the record says of the role's member.
+    pub(crate) fn set_bad(&self, role: u16, bad: BadBlocks) {
+        self.roles[role as usize].bad.replace(bad);
+        self.recount();
+    }
+
+    /// A range of the role's member holds nothing that was ever written.
+    pub(crate) fn add_bad(&self, role: u16, range: Range<u64>) {
+        self.change_bad(role, |bad| bad.add(range));
+    }
+
+    /// A range of the role's member has been written.
+    pub(crate) fn remove_bad(&self, role: u16, range: &Range<u64>) {
+        self.change_bad(role, |bad| bad.remove(range));
+    }
+
+    fn change_bad(&self, role: u16, change: impl FnOnce(&mut BadBlocks)) {
+        let role = &self.roles[role as usize];
+        change(&mut role.bad.borrow_mut());
+        role.bad_unrecorded.set(true);
+        self.recount();
+    }
+
+    fn forget_bad(&self, role: u16) {
+        let role = &self.roles[role as usize];
+        role.bad.take();
+        role.bad_unrecorded.set(false);
+    }
+
+    /// Members of whose bad blocks the record says something else, and what they are.
+    pub(crate) fn unrecorded_bad(&self) -> Vec<(u16, MemberId, BadBlocks)> {
+        let changed = (0..self.len()).filter(|&role| self.roles[role as usize].bad_unrecorded.get());
+        changed.filter_map(|role| Some((role, self.device(role)?.id, self.bad(role)))).collect()
+    }
+
+    /// The record says this of the role's member.
+    pub(crate) fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
+        let seat = &self.roles[role as usize];
+        let is_it = seat.device.get().is_some_and(|there| there.id == device);
+        if is_it && *seat.bad.borrow() == *recorded {
+            seat.bad_unrecorded.set(false);
+        }
+        self.recount();
     }
 
     /// Read errors of the role's member that redundancy made up for.

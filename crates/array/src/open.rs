@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use brindle_format::md::SUPERBLOCK_BYTES;
+use brindle_format::md::{Features, SUPERBLOCK_BYTES};
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::assembly::{AssembledDevice, Assembly, Found};
+use crate::assembly::{AssembledDevice, Assembly, Found, bad_log_place};
 use crate::bitmap::Bits;
 use crate::clear;
 use crate::config::{Access, OpenConfig};
@@ -41,6 +41,7 @@ impl Array {
     /// # Errors
     /// - [`OpenError::Count`]: of devices; [`OpenError::ReadOnly`]: what was assembled can't be written to.
     /// - [`OpenError::Read`], [`OpenError::Changed`], [`OpenError::Misaligned`]: of a device.
+    /// - [`OpenError::BadBlocks`]: a member's log of bad blocks can't be read.
     /// - [`OpenError::Journal`]: as of [`Assembly::look_into_journal`].
     /// - [`OpenError::Encode`]: a superblock could not be written as it is to be.
     pub async fn open(
@@ -60,6 +61,7 @@ impl Array {
         for (device, &id) in assembly.devices.iter().zip(devices) {
             check_identity(io, &pool, device, id).await?;
         }
+        read_bad_logs(io, &mut assembly, devices).await?;
         assembly.look_into_journal(io, devices).await?;
         let bitmap = if writable { bits(io, &assembly, devices).await? } else { None };
         let (geometry, members, border) = reshape::sides(io, &assembly, devices);
@@ -128,6 +130,24 @@ impl Array {
 /// What the members hold of the array's bitmap, if it has one.
 async fn bits(io: &Io, assembly: &Assembly, devices: &[MemberId]) -> Result<Option<Bits>, OpenError> {
     Bits::read(io, assembly, devices).await.map_err(|limit| OpenError::ReadOnly { limits: vec![limit] })
+}
+
+/// Reads the logs of bad blocks of members that have something in theirs, and whose bad blocks others make up for.
+async fn read_bad_logs(io: &Io, assembly: &mut Assembly, devices: &[MemberId]) -> Result<(), OpenError> {
+    let redundant = assembly.level().is_redundant();
+    for (device, &id) in assembly.devices.iter_mut().zip(devices) {
+        let superblock = &device.superblock;
+        let used = redundant && superblock.features.contains(Features::BAD_BLOCKS);
+        let Some((offset, len)) = bad_log_place(superblock).filter(|_| used) else { continue };
+        let buf = io.pool(len).alloc(len).await;
+        let mut group = io.group_of(OpClass::Metadata);
+        group.read(id, offset, &buf.all());
+        let read = group.submit_by(io.now().after(Patience::default().answer)).await.ok();
+        read.map_err(|error| OpenError::BadBlocks { label: device.label.clone(), error })?;
+        let log = buf.bytes()[..len].to_vec();
+        device.bad_log = Some(log);
+    }
+    Ok(())
 }
 
 /// A device must still carry, to the byte, the superblock that it was assembled by.

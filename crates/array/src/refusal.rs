@@ -31,6 +31,14 @@ pub enum OpenError {
         /// Why.
         error: OpError,
     },
+    /// It is not known which places of a member hold nothing that was ever written.
+    #[error("{label}: the log of its bad blocks can't be read: {error}; serve the array without this member")]
+    BadBlocks {
+        /// The device.
+        label: String,
+        /// Why.
+        error: OpError,
+    },
     /// A device has changed since it was looked at.
     #[error("{label} has changed since its superblock was read: is somebody else using it?")]
     Changed {

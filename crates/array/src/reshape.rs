@@ -3,11 +3,12 @@
 
 use std::mem::swap;
 
-use brindle_format::md::Superblock;
+use brindle_format::md::{Superblock, badblocks};
 use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
 
-use crate::assembly::{Assembly, DeviceUse};
+use crate::assembly::{Assembly, DeviceUse, filled};
+use crate::bad_blocks::BadBlocks;
 use crate::door::Moved;
 use crate::members::{Device, Members, RoleState};
 
@@ -64,6 +65,11 @@ fn members_at(
     };
     let members = Members::new(io, assembly.roles.iter().take(count.into()).map(device));
     for device in &assembly.devices {
+        if let (Some(role), Some(log)) = (filled(&device.usage), &device.bad_log)
+            && role < count
+        {
+            members.set_bad(role, bad_blocks(&device.superblock, data_offset(&device.superblock), log));
+        }
         if let DeviceUse::Recovering { role, upto } = device.usage
             && role < count
         {
@@ -73,4 +79,15 @@ fn members_at(
         }
     }
     members
+}
+
+/// What a log says of a member whose data begin at this byte.
+fn bad_blocks(superblock: &Superblock, data_offset: u64, log: &[u8]) -> BadBlocks {
+    let mut bad = BadBlocks::default();
+    let shift = superblock.bad_block_log.map_or(0, |log| log.shift);
+    for range in badblocks::ranges(log, shift) {
+        let end = range.offset.saturating_add(range.len);
+        bad.add(range.offset.saturating_sub(data_offset)..end.saturating_sub(data_offset));
+    }
+    bad
 }

@@ -8,7 +8,7 @@ use brindle_io::{Duration, Instant, OpClass, OpError, Task};
 use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
 
-use crate::array::{Array, Running};
+use crate::array::{Array, Recovered, Running};
 use crate::bitmap::sync_len;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
@@ -134,6 +134,10 @@ impl Array {
     /// as the ledger has taken it in ([`take_in`](crate::ledger::Ledger::take_in)). Begins and ends as [`Array::resync`]
     /// does; one that did not come to its end goes on from there if it is called again with the same role and device.
     ///
+    /// Places that the others can't give, nor make up for, do not end it: they are bad from then on
+    /// ([`Array::bad_blocks`]), are told of, and stand in [`Array::last_recovery`]. Where the ledger can't say that, the device
+    /// fails, as with md.
+    ///
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
     /// [`VolumeError::OutOfRange`] if there is no such role, it is in use, or the device is too small;
@@ -198,25 +202,38 @@ impl Array {
         }
     }
 
-    /// Rebuilds `len` bytes at `pos` of the data areas of roles that are recovering.
+    /// Rebuilds `len` bytes at `pos` of the data areas of roles that are recovering; reports places that can't be.
     pub(crate) async fn recover_window(
         &self,
         roles: &[u16],
         pos: u64,
         len: u64,
     ) -> Result<SyncReport, VolumeError> {
+        let mut report = SyncReport::default();
         match self.0.placement.one()? {
             Family::Stripes(_) => return Err(VolumeError::TooManyLost),
-            Family::Mirror(mirror) => mirror.recover(roles, pos, len).await?,
-            Family::Parity(parity) => parity.recover(roles, pos, len).await?,
+            Family::Mirror(mirror) => mirror.recover(roles, pos, len, &mut report).await?,
+            Family::Parity(parity) => parity.recover(roles, pos, len, &mut report).await?,
         }
-        Ok(SyncReport::default())
+        Ok(report)
     }
 }
 
-/// A recovery, from where it begins to its end.
+/// A recovery, from where it begins to its end, which is kept in mind.
 async fn recover(
     mut sweep: Sweep,
+    roles: &[u16],
+    progress: impl FnMut(Progress),
+) -> Result<(), ProcessError> {
+    let array = sweep.array.clone();
+    let result = recover_to_end(&mut sweep, roles, progress).await;
+    let (report, ended) = (sweep.report.clone(), array.0.core.io.now());
+    array.0.recovered.replace(Some(Recovered { report, ended, result }));
+    result
+}
+
+async fn recover_to_end(
+    sweep: &mut Sweep,
     roles: &[u16],
     mut progress: impl FnMut(Progress),
 ) -> Result<(), ProcessError> {
@@ -255,6 +272,16 @@ async fn recover(
 }
 
 impl Array {
+    /// Tells of the places of a window that could not be rebuilt, as far as they are named.
+    fn tell_unrebuilt(&self, report: &SyncReport) {
+        let keeper = &self.0.core.keeper;
+        for place in &report.bad_places {
+            let range = place.offset..place.offset + place.len;
+            let array = self.array_ranges(place.role, range.clone()).into_iter().next();
+            keeper.note_place(place.role, EventKind::Unrebuilt, range, array);
+        }
+    }
+
     /// Members that are being rebuilt hold what they should below a position.
     async fn recovered_to(&self, roles: &[u16], position: u64) {
         // No request must see both sides of the border's move.
@@ -433,7 +460,11 @@ impl Sweep {
         loop {
             self.begin_windows();
             if let Some(Window { end, begun, task }) = self.running.pop_front() {
-                self.report.add(&task.await?);
+                let window = task.await?;
+                if matches!(self.work, Work::Recover(_)) {
+                    self.array.tell_unrebuilt(&window);
+                }
+                self.report.add(&window);
                 self.rest(begun);
                 self.process.reached(end, self.report.mismatch_sectors);
                 return Ok(Some(end));

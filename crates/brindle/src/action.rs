@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use brindle_array::{Array, Process, ProcessError, SyncMode, SyncReport};
-use brindle_io::Io;
 use brindle_io::sync::{Either, race};
+use brindle_io::{Instant, Io};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde_json::{Value, json};
@@ -56,14 +56,20 @@ impl Word {
     }
 }
 
-/// What was begun last on an array, and what came of it.
+/// What was begun last on an array, what came of it, and when it ended.
 #[derive(Clone, Default)]
-pub(crate) struct Last(Rc<RefCell<Value>>);
+pub(crate) struct Last(Rc<RefCell<Option<(Instant, Value)>>>);
 
 impl Last {
-    /// Null as long as nothing that was begun so has ended.
-    pub(crate) fn report(&self) -> Value {
-        self.0.borrow().clone()
+    /// What ended last of that, and of recoveries, which begin by themselves. Null as long as nothing has.
+    pub(crate) fn report(&self, array: &Array) -> Value {
+        let asked = self.0.borrow().clone();
+        match array.last_recovery() {
+            Some(last) if asked.as_ref().is_none_or(|(ended, _)| *ended <= last.ended) => {
+                told("recover", array, &last.report, last.result.err())
+            }
+            _ => asked.map_or(Value::Null, |(_, told)| told),
+        }
     }
 
     /// Does what is asked; `Err` says why not.
@@ -90,10 +96,12 @@ impl Last {
         if let Some(process) = array.process() {
             speeds.set(&process);
         }
-        let (last, of) = (self.clone(), array.clone());
+        let (last, of, of_io) = (self.clone(), array.clone(), io.clone());
         let task = io.spawn(async move {
             let ended = work.await;
-            *last.0.borrow_mut() = told(word, &of, &ended);
+            let found = ended.clone().unwrap_or_default();
+            let told = told(word.name(), &of, &found, ended.as_ref().err().copied());
+            *last.0.borrow_mut() = Some((of_io.now(), told));
             ended
         });
         match race(task, io.sleep(BEGINNING)).await {
@@ -125,12 +133,10 @@ impl Speeds {
 }
 
 /// What came of it, for `status`.
-fn told(word: Word, array: &Array, ended: &Result<SyncReport, ProcessError>) -> Value {
-    let error = ended.as_ref().err().map(ToString::to_string);
-    let found = ended.as_ref().map_or_else(|_| SyncReport::default(), Clone::clone);
-    let mut told = json!(check::Report::of(array, &found));
-    told["action"] = json!(word);
-    told["error"] = json!(error);
+fn told(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Value {
+    let mut told = json!(check::Report::of(array, found));
+    told["action"] = json!(action);
+    told["error"] = json!(error.map(|error| error.to_string()));
     told
 }
 
@@ -149,7 +155,7 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
     if args.json { report::print_json(&answer) } else { report::print(&crate::status::text(&answer)) }
 }
 
-/// `brindle wait`: its exit status is that of `check` or `repair`, if that is what has ended.
+/// `brindle wait`: its exit status is that of `check` or `repair`, if that or a recovery is what has ended.
 pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(&args.runtime)?;
     let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;

@@ -1,5 +1,6 @@
 //! `brindle check`: compares redundancy, changes nothing. `brindle repair`: makes it true, or what is known to be wrong.
 
+use std::ops::Range;
 use std::process::ExitCode;
 
 use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, Recovery, SyncMode, SyncReport};
@@ -41,6 +42,24 @@ struct Bad {
     device: Option<String>,
     offset: u64,
     length: u64,
+    /// Bytes of the array that stand there; none if it is parity.
+    #[serde(default)]
+    array: Vec<Bounds>,
+}
+
+/// A range of bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Bounds {
+    from: u64,
+    to: u64,
+}
+
+impl Bounds {
+    /// Those of the array that a range of a role's data area holds.
+    pub(crate) fn held(array: &Array, role: u16, range: Range<u64>) -> Vec<Self> {
+        let ranges = array.array_ranges(role, range).into_iter();
+        ranges.map(|range| Self { from: range.start, to: range.end }).collect()
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -119,6 +138,7 @@ impl Report {
             device: device(place.role),
             offset: place.offset,
             length: place.len,
+            array: Bounds::held(array, place.role, place.offset..place.offset + place.len),
         };
         let place = |place: &Mismatch| Place {
             kind: kind(place.kind).to_owned(),
@@ -154,6 +174,18 @@ impl Report {
         if json { report::print_json(self) } else { report::print(&self.text()) }
     }
 
+    /// Of a recovery: what could not be rebuilt.
+    fn text_of_recovery(&self) -> String {
+        if self.unreadable == 0 {
+            return "rebuilt\n".to_owned();
+        }
+        let bytes = Bytes(self.unreadable);
+        format!(
+            "rebuilt but for {bytes}, which the others can't give: they can't be read until they are written anew\n{}",
+            self.bad_text()
+        )
+    }
+
     fn text(&self) -> String {
         let mut text = format!("mismatch_cnt {} (sectors of 512 bytes)\n", self.mismatch_cnt);
         if self.unverified > 0 {
@@ -182,25 +214,37 @@ impl Report {
         if self.unreadable > 0 {
             text.push_str(&format!("{} of members can't be read\n", Bytes(self.unreadable)));
         }
+        text + &self.bad_text()
+    }
+
+    fn bad_text(&self) -> String {
+        let mut text = String::new();
         for bad in &self.bad_places {
             let device = bad.device.as_deref().unwrap_or("?");
             text.push_str(&format!(
-                "  unreadable: {} of role {} ({device}) at byte {} of its data area\n",
+                "  unreadable: {} of role {} ({device}) at byte {} of its data area",
                 Bytes(bad.length),
                 bad.role,
                 bad.offset
             ));
+            let held: Vec<String> =
+                bad.array.iter().map(|held| format!("{} to {}", held.from, held.to)).collect();
+            if !held.is_empty() {
+                text.push_str(&format!(", bytes {} of the array", held.join(", ")));
+            }
+            text.push('\n');
         }
         text
     }
 }
 
-/// What a server told of a check or a repair, for people; `None` if it is none of that.
+/// What a server told of a check, a repair or a recovery, for people; `None` if it is none of that.
 pub(crate) fn text(told: &Value) -> Option<String> {
     if let Some(error) = told["error"].as_str() {
         return Some(format!("the {} did not come to its end: {error}\n", told["action"].as_str()?));
     }
-    serde_json::from_value::<Report>(told.clone()).ok().map(|report| report.text())
+    let report = serde_json::from_value::<Report>(told.clone()).ok()?;
+    Some(if told["action"] == "recover" { report.text_of_recovery() } else { report.text() })
 }
 
 fn kind(kind: MismatchKind) -> &'static str {
@@ -217,7 +261,8 @@ mod tests {
     use super::*;
 
     fn report(mismatch_cnt: u64, unreadable: u64) -> Report {
-        let bad = Bad { role: 2, device: Some("/dev/sdc".into()), offset: 65_536, length: 512 };
+        let held = vec![Bounds { from: 131_072, to: 131_584 }];
+        let bad = Bad { role: 2, device: Some("/dev/sdc".into()), offset: 65_536, length: 512, array: held };
         Report {
             uuid: String::new(),
             level: "raid5".into(),
@@ -240,9 +285,11 @@ mod tests {
     #[test]
     fn what_can_not_be_read_is_named() {
         let text = report(0, 512).text();
-        for words in ["/dev/sdc", "role 2", "byte 65536", "512"] {
+        for words in ["/dev/sdc", "role 2", "byte 65536", "512", "131072 to 131584"] {
             assert!(text.contains(words), "{text}");
+            assert!(report(0, 512).text_of_recovery().contains(words));
         }
+        assert_eq!(report(0, 0).text_of_recovery(), "rebuilt\n");
         assert!(!report(0, 0).text().contains("unreadable"));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use brindle_array::{Array, Event, EventKind, Failed, Operation};
@@ -139,9 +140,14 @@ impl Watched {
             "offset": cause.and_then(|cause| cause.offset),
             "error": cause.and_then(|cause| cause.error).map(|error| error.to_string()),
             "text": event.to_string(),
-            "range": event.range.as_ref().map(|range| json!({"from": range.start, "to": range.end})),
+            "range": event.range.as_ref().map(bounds),
+            "array_range": event.array.as_ref().map(bounds),
         })
     }
+}
+
+fn bounds(range: &Range<u64>) -> Value {
+    json!({"from": range.start, "to": range.end})
 }
 
 /// Why and when a member failed.
@@ -161,7 +167,11 @@ fn level(event: &Event) -> tracing::Level {
     let by_command = event.cause.and_then(|cause| cause.operation) == Some(Operation::Command);
     match event.kind {
         EventKind::MemberFailed if by_command => tracing::Level::WARN,
-        EventKind::MemberFailed | EventKind::Broken | EventKind::Uncorrected => tracing::Level::ERROR,
+        EventKind::MemberFailed
+        | EventKind::Broken
+        | EventKind::Uncorrected
+        | EventKind::Unrebuilt
+        | EventKind::NoBadBlockLog => tracing::Level::ERROR,
         EventKind::ResyncBegun
         | EventKind::ResyncEnded
         | EventKind::RecoveryBegun

@@ -215,7 +215,7 @@ impl Exported {
             "bytes_written": counters.written_bytes,
             "errors": counters.errors,
             "events": events,
-            "last_action": self.last_action.report(),
+            "last_action": self.last_action.report(&self.hosted.array),
             "stale_for": null,
         });
         if let Some(server) = &self.server {

@@ -300,7 +300,6 @@ pub(crate) fn left_out(why: LeftOut) -> &'static str {
     match why {
         LeftOut::Stale { .. } => "stale",
         LeftOut::Faulty => "faulty",
-        LeftOut::BadBlocks => "bad-blocks",
         LeftOut::Replacement => "replacement",
     }
 }

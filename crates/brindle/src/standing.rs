@@ -1,16 +1,19 @@
 //! A running array as reports show it: the one that is served, or one that is a member of it.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_array::assembly::{Assembly, Limitation};
 use brindle_array::{
     Array, Detail, DeviceDetail, DeviceState, ProcessDetail, ProcessKind, Progress, RoleDetail, RoleState,
+    SyncReport,
 };
 use brindle_io::{Io, MemberCounters, MemberId};
 use serde_json::{Value, json};
 
+use crate::check::Bounds;
 use crate::events::{self, Tally, Watched};
 use crate::report::{ArrayReport, left_out};
 
@@ -75,7 +78,26 @@ impl Standing {
             "path": device.label,
             "state": state_word(device),
             "failure": device.failure.as_ref().map(events::failure),
+            "bad_blocks": self.bad_blocks(device),
             "io": counters_report(&self.io.counters(device.id), tally),
+        })
+    }
+
+    /// What of a member in use can't be read since it could not be rebuilt; null if there is nothing of that.
+    fn bad_blocks(&self, device: &DeviceDetail) -> Value {
+        let in_use = matches!(device.state, DeviceState::InSync | DeviceState::Recovering { .. });
+        let Some(role) = device.role.filter(|_| in_use) else { return Value::Null };
+        let bad = self.array.bad_blocks(role);
+        if bad.is_empty() {
+            return Value::Null;
+        }
+        let place = |range: &Range<u64>| {
+            let array = Bounds::held(&self.array, role, range.clone());
+            json!({"offset": range.start, "length": range.end - range.start, "array": array})
+        };
+        json!({
+            "bytes": bad.iter().map(|range| range.end - range.start).sum::<u64>(),
+            "places": bad.iter().take(SyncReport::PLACES).map(place).collect::<Vec<_>>(),
         })
     }
 

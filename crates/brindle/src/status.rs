@@ -66,6 +66,11 @@ fn array(text: &mut String, array: &Value) {
         let (role, state, path) = (word(device, "role"), word(device, "state"), word(device, "path"));
         push(text, format_args!("  {role:>4}  {state:<10}  {path}\n"));
         push(text, format_args!("{:20}{}\n", "", counters(&device["io"])));
+        let bad = &device["bad_blocks"];
+        if !bad.is_null() {
+            let bytes = bytes(bad, "bytes");
+            push(text, format_args!("{:20}{bytes} can't be read: it could not be rebuilt\n", ""));
+        }
         let failure = &device["failure"];
         if let Some(at) = failure["at"].as_u64() {
             push(text, format_args!("{:20}{}: {}\n", "", Moment(at), word(failure, "why")));

@@ -258,7 +258,8 @@ fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), Asse
     same_spare(picked, chosen)
 }
 
-pub(super) fn filled(usage: &DeviceUse) -> Option<u16> {
+/// The role that a device fills.
+pub(crate) fn filled(usage: &DeviceUse) -> Option<u16> {
     match usage {
         DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(*role),
         _ => None,

@@ -146,9 +146,9 @@ pub enum AssemblyError {
         /// A journal device that is given, but out of date.
         stale: Option<String>,
     },
-    /// A member has bad blocks, and the array can't do without that member.
+    /// A member has bad blocks, and the array has no redundancy that would make up for them.
     #[error(
-        "{} bad blocks in their log, and the array can't do without: use --force to read them as they are",
+        "{} bad blocks in their log, and the array has no redundancy: use --force to read them as they are",
         Labels(labels)
     )]
     BadBlocks {

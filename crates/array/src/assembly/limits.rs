@@ -53,9 +53,9 @@ pub enum Limitation {
         /// The journal device.
         label: String,
     },
-    /// Members have bad blocks; they are left out of reads.
+    /// Forced: members have bad blocks, and no redundancy makes up for them.
     #[error(
-        "{} in their log (feature bad-blocks), which this release does not keep; replace these members with mdadm",
+        "{} in their log (feature bad-blocks): what is read there was never written; copy what you need to another array",
         has(labels)
     )]
     BadBlocks {

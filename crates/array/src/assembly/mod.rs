@@ -23,6 +23,7 @@ pub use error::{AssemblyError, ForeignArray, ReshapeError};
 pub use limits::{BitmapFault, Limitation};
 pub use reshape::Reshaping;
 
+pub(crate) use choose::filled;
 use choose::{Chosen, Picked};
 
 /// What the user allows beyond what is safe.
@@ -44,8 +45,6 @@ pub enum LeftOut {
     },
     /// The array's newest superblock says that it has failed or was removed.
     Faulty,
-    /// Its bad-block log is not empty, and the array can do without it.
-    BadBlocks,
     /// It replaces a member that still works, and is not complete or not needed.
     Replacement,
 }
@@ -93,6 +92,18 @@ pub struct AssembledDevice {
     pub bytes: u64,
     /// The power went while its superblock was written (see [`Found::torn`]).
     pub torn: bool,
+    /// Its log of bad blocks, once it was read: where the superblock says that there is something in it.
+    pub(crate) bad_log: Option<Vec<u8>>,
+}
+
+/// The largest log of bad blocks that is read, in bytes; mdadm makes one of 4 KiB.
+const MOST_BAD_LOG: u64 = 64 << 10;
+
+/// Where a device keeps its log of bad blocks, if it has room for one: the byte of the device, and how many.
+pub(crate) fn bad_log_place(superblock: &Superblock) -> Option<(u64, usize)> {
+    let log = superblock.bad_block_log?;
+    let offset = superblock.super_offset.checked_add_signed(log.offset)?;
+    Some((offset, log.size.min(MOST_BAD_LOG) as usize))
 }
 
 /// What all superblocks of an array say at one event count.
@@ -210,7 +221,7 @@ pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<As
     draft.limits.extend(limits::of_journal(features, &picked, &draft.chosen.usage, options)?);
     let shape = draft.shape()?;
     draft.check_reshape(&shape, options)?;
-    draft.check_bad_blocks(&shape, options)?;
+    draft.check_bad_blocks(options)?;
     draft.force_stale(&shape, options)?;
     draft.check_tolerance(&shape)?;
     draft.check_apart(options)?;
@@ -310,25 +321,16 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Members with bad blocks hold bytes that were never written: they are left out of reads if the rest suffices.
-    fn check_bad_blocks(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
-        let bad: Vec<(u16, usize)> = (0u16..)
-            .zip(&self.chosen.roles)
-            .filter_map(|(role, at)| Some((role, (*at)?)))
-            .filter(|&(_, at)| self.picked[at].superblock.features.contains(Features::BAD_BLOCKS))
-            .collect();
-        if bad.is_empty() {
+    /// Members with bad blocks hold bytes that were never written. Redundancy makes up for them; without any, nothing does.
+    fn check_bad_blocks(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let in_use = self.chosen.roles.iter().flatten().copied();
+        let bad: Vec<usize> =
+            in_use.filter(|&at| self.picked[at].superblock.features.contains(Features::BAD_BLOCKS)).collect();
+        if bad.is_empty() || self.level.is_redundant() {
             return Ok(());
         }
-        let labels: Vec<String> = bad.iter().map(|&(_, at)| self.picked[at].label.to_owned()).collect();
-        let mut lost = self.lost();
-        lost.extend(bad.iter().map(|&(role, _)| role));
-        if shape.can_lose(&lost) {
-            for (role, at) in bad {
-                self.chosen.roles[usize::from(role)] = None;
-                self.chosen.usage[at] = DeviceUse::LeftOut { role: Some(role), why: LeftOut::BadBlocks };
-            }
-        } else if !options.force {
+        let labels: Vec<String> = bad.iter().map(|&at| self.picked[at].label.to_owned()).collect();
+        if !options.force {
             return Err(AssemblyError::BadBlocks { labels });
         }
         self.limits.push(Limitation::BadBlocks { labels });
@@ -397,7 +399,6 @@ impl Draft<'_> {
                 format!("is out of date, at event {events} of {}", self.chosen.freshest.superblock.events)
             }
             LeftOut::Faulty => "has failed".to_owned(),
-            LeftOut::BadBlocks => "has bad blocks".to_owned(),
             LeftOut::Replacement => "is an unfinished replacement".to_owned(),
         }
     }
@@ -463,6 +464,7 @@ impl Draft<'_> {
             usage,
             bytes: device.bytes,
             torn: device.torn,
+            bad_log: None,
         });
         Assembly {
             uuid: freshest.set_uuid,

@@ -4,13 +4,17 @@
 use core::ops::Range;
 
 use brindle_io::{MemberId, OpError, Slice};
+use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
+use crate::bad_blocks::UNREADABLE;
 use crate::core::Core;
 use crate::data::is_lost;
+use crate::data::report::{BadPlace, SyncReport};
 use crate::door::Door;
 use crate::errors::Verdict;
 use crate::events::{Cause, EventKind, Operation};
+use crate::members::RoleState;
 
 /// The members that could not read something in a step, each once.
 #[derive(Debug, Default)]
@@ -64,9 +68,39 @@ impl Core {
 
     /// A member could not read a place, and redundancy does not make up for it; or the member is gone.
     pub(crate) fn note_unread(&self, ailing: &mut Ailing, role: u16, error: OpError, place: Range<u64>) {
+        if self.members.is_bad(role, &place) {
+            return;
+        }
         let (member, operation) = (self.member_of(role), Operation::Read);
         let fate = if is_lost(error) { Fate::Worn } else { Fate::Lost };
         ailing.note(Ailment { role, member, operation, error, fate, place });
+    }
+
+    /// A place of a member that is being rebuilt can't be, because of `why`: it is bad from now on. Gives `why` back where that
+    /// is no answer to it.
+    ///
+    /// # Errors
+    /// `why`; or the member has failed, since it has no room to record that.
+    pub(crate) async fn leave_bad(
+        &self,
+        role: u16,
+        place: Range<u64>,
+        why: VolumeError,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
+        let unread = matches!(why, VolumeError::Member { error: OpError::Medium(_), .. });
+        let rebuilt = matches!(self.members.state(role), RoleState::Recovering(_));
+        let Some(device) = self.members.writable(role).filter(|_| unread && rebuilt) else { return Err(why) };
+        let mut bad = self.members.bad(role);
+        bad.add(place.clone());
+        if !self.keeper.ledger().can_set_bad(device.id, bad.places()) {
+            self.keeper.note_member(role, EventKind::NoBadBlockLog, None, Some(place));
+            self.fail_member(role, UNREADABLE, false).await?;
+            return Err(VolumeError::of_member(role, UNREADABLE));
+        }
+        self.members.add_bad(role, place.clone());
+        report.note_bad(BadPlace { role, offset: place.start, len: place.end - place.start, mended: false });
+        Ok(())
     }
 
     /// Whether nothing is lost with a member that still gives most of its bytes.
@@ -105,12 +139,17 @@ impl Door<'_> {
         if self.core.config.is_read_only() || !matches!(why, OpError::Medium(_)) {
             return false;
         }
+        let on_record = self.core.members.is_bad(role, &place);
         let (operation, error, fate) = match self.rewrite(role, offset, good, spare).await {
             Ok(()) => (Operation::Read, why, Fate::Mended),
             // Full is the file system that the member lives in: the place may be mended another time.
             Err((_, OpError::NoSpace)) => return false,
             Err((operation, error)) => (operation, error, Fate::Worn),
         };
+        if on_record && fate == Fate::Mended {
+            // It is no new error of its medium.
+            return true;
+        }
         ailing.note(Ailment { role, member: self.core.member_of(role), operation, error, fate, place });
         fate == Fate::Mended
     }

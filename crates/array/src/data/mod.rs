@@ -101,7 +101,7 @@ impl Core {
     /// be acknowledged.
     #[inline]
     pub(crate) async fn settle_writes(&self, outcome: &Done, for_good: bool) -> Result<(), VolumeError> {
-        if outcome.is_ok() && self.members.all_in_sync() {
+        if outcome.is_ok() && self.members.all_settled() {
             return Ok(());
         }
         self.settle_failed_writes(outcome, for_good).await

@@ -20,7 +20,7 @@ impl Core {
         for_good: bool,
         range: Range<u64>,
     ) -> Result<(), VolumeError> {
-        if outcome.is_ok() && self.members.all_in_sync() {
+        if outcome.is_ok() && self.members.all_settled() {
             return Ok(());
         }
         let cramped = outcome.refused().iter().filter(|refused| self.is_kept(refused.role, refused.error));

@@ -5,6 +5,7 @@ use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Closed, Keeper, StateChange};
+use crate::bad_blocks::{BadBlocks, UNREADABLE};
 use crate::config::OnFull;
 use crate::events::{Cause, EventKind, Note, Operation};
 use crate::ledger::State;
@@ -24,6 +25,7 @@ impl Keeper {
                 self.ledger.laggards().is_empty(),
                 "laggards are brought up in a step of their own"
             );
+            let bad = self.stage_bad().await?;
             let state = self.state.get();
             let refused = self.ledger.record(state, &|roles| self.can_lose(roles)).await;
             self.lose_devices(&refused, Operation::Superblock)?;
@@ -31,9 +33,29 @@ impl Keeper {
                 debug_assert!(state == self.state.get(), "the state has changed without the turn");
                 self.on_record.set(state);
                 self.unrecorded.set(false);
+                bad.iter().for_each(|(role, id, bad)| self.members.bad_recorded(*role, *id, bad));
                 return Ok(());
             }
         }
+    }
+
+    /// The next record is to say which blocks of members are bad; gives what it will say of those of which it said something
+    /// else. Who can't be said so much of is out of use.
+    async fn stage_bad(&self) -> Result<Vec<(u16, MemberId, BadBlocks)>, VolumeError> {
+        let mut bad = self.members.unrecorded_bad();
+        if bad.is_empty() {
+            return Ok(bad);
+        }
+        // What is bad no more has been written, and must be stable before that is said.
+        self.flush().await?;
+        let (said, unsaid) = bad.drain(..).partition(|(_, id, bad)| self.ledger.set_bad(*id, bad.places()));
+        bad = said;
+        let unsaid: Vec<(u16, MemberId, BadBlocks)> = unsaid;
+        for (role, ..) in unsaid.iter().filter(|(_, id, _)| self.role_in_use(*id).is_some()) {
+            self.note_member(*role, EventKind::NoBadBlockLog, None, None);
+            self.lose(&[(*role, Cause::from(UNREADABLE))])?;
+        }
+        Ok(bad)
     }
 
     /// Gives members whose records a crash left behind the present state; or that found no room for theirs (in place,

@@ -160,7 +160,21 @@ impl Keeper {
         cause: impl Into<Option<Cause>>,
         range: Option<Range<u64>>,
     ) {
-        self.note(Note { kind, role: Some(role), label: self.label(role), cause: cause.into(), range });
+        let note =
+            Note { role: Some(role), label: self.label(role), cause: cause.into(), ..Note::array(kind) };
+        self.note(Note { range, ..note });
+    }
+
+    /// Remembers that something happened to a place of the member of a role, and which bytes of the array that are.
+    pub(crate) fn note_place(
+        &self,
+        role: u16,
+        kind: EventKind,
+        range: Range<u64>,
+        array: Option<Range<u64>>,
+    ) {
+        let note = Note { role: Some(role), label: self.label(role), ..Note::array(kind) };
+        self.note(Note { range: Some(range), array, ..note });
     }
 
     /// How messages name the member of a role.
@@ -272,14 +286,16 @@ impl Keeper {
         Ok(self.failures_recorded())
     }
 
-    /// Every failure of a member is recorded: whoever relies on its absence waits for this, since another request, a flush
+    /// Every failure of a member is recorded, and so is what was written of bad blocks: whoever relies on a member's absence
+    /// waits for this, since another request, a flush
     /// or the write of a superblock may have met the failure. Begins at once, and need not be awaited for that.
     ///
     /// # Errors
     /// If it could not be recorded; or if the array can't live without a member that failed.
     pub(crate) fn failures_recorded(&self) -> impl Future<Output = Result<(), VolumeError>> + use<> {
-        let change = self.unrecorded.get().then(|| {
-            self.change(async |keeper| if keeper.unrecorded.get() { keeper.commit().await } else { Ok(()) })
+        let is_due = |keeper: &Self| keeper.unrecorded.get() || keeper.members.has_unrecorded_bad();
+        let change = is_due(self).then(|| {
+            self.change(async move |keeper| if is_due(keeper) { keeper.commit().await } else { Ok(()) })
         });
         let me = self.me.clone();
         async move {

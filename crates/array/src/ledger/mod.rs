@@ -7,6 +7,7 @@ mod add;
 mod md;
 mod nothing;
 
+use core::ops::Range;
 use core::pin::Pin;
 use std::rc::Rc;
 
@@ -124,7 +125,8 @@ pub type OnLoss = Rc<dyn Fn(MemberId, Cause)>;
 ///    recorded.
 /// 6. A device [begins](Ledger::begin_recovery) to be rebuilt when all else is settled. What it is said to
 ///    [hold](Ledger::recovered_to), and that it has been [taken in](Ledger::take_in), is said after a flush of it that began
-///    when it held that, and nothing relies on it before it is recorded.
+///    when it held that, and nothing relies on it before it is recorded. What is [bad](Ledger::set_bad) of it is said at the
+///    latest with that; that a place is bad no more, after a flush of what was written there.
 ///
 /// A ledger promises:
 ///
@@ -194,6 +196,19 @@ pub trait Ledger {
     /// says so. It changes nothing where the ledger can't say that.
     fn recovered_to(&self, device: MemberId, upto: u64) {
         let _ = (device, upto);
+    }
+
+    /// Whether the ledger could say that these places of a device (bytes of its data area), and no others, hold nothing that
+    /// was ever written.
+    fn can_set_bad(&self, device: MemberId, places: &[Range<u64>]) -> bool {
+        let _ = device;
+        places.is_empty()
+    }
+
+    /// These places of a device, and no others, hold nothing that was ever written: the next record says so, before it says
+    /// that the device holds what is around them. False if the ledger can't say that: then nothing has changed.
+    fn set_bad(&self, device: MemberId, places: &[Range<u64>]) -> bool {
+        self.can_set_bad(device, places)
     }
 
     /// A device that was not in use has been rebuilt, and fills a role from now on: the next record says so. False if this

@@ -1,6 +1,7 @@
 //! A ledger that keeps nothing.
 
 use core::future::ready;
+use core::ops::Range;
 
 use brindle_io::MemberId;
 
@@ -21,6 +22,10 @@ impl Ledger for Nothing {
     }
 
     fn lose(&self, _: MemberId, _: Failed) {}
+
+    fn can_set_bad(&self, _: MemberId, _: &[Range<u64>]) -> bool {
+        true
+    }
 
     fn take_in(&self, _: u16, _: MemberId) -> bool {
         true

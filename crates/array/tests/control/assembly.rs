@@ -387,20 +387,20 @@ fn features_that_bind_writers_are_named_with_the_way_out() {
 }
 
 #[test]
-fn members_with_bad_blocks_are_left_out_of_reads() {
-    let bad = |which: &'static [usize]| {
-        edited(&raid(Level::Raid5, 3), move |n, sb| {
+fn members_with_bad_blocks_are_used_where_there_is_redundancy() {
+    let bad = |level, which: &'static [usize]| {
+        edited(&raid(level, 3), move |n, sb| {
             sb.bad_block_log = Some(BadBlockLog { offset: 8192, size: 4096, shift: 0 });
             sb.features = sb.features.with(Features::BAD_BLOCKS, which.contains(&n));
         })
     };
-    assert!(strict(&bad(&[])).unwrap().writable(), "an empty log binds nobody");
-    let array = strict(&bad(&[1])).unwrap();
-    assert_eq!((array.missing(), array.writable()), (vec![1], false));
-    let both = bad(&[0, 1]);
+    let array = strict(&bad(Level::Raid5, &[0, 1])).unwrap();
+    assert_eq!((array.missing(), array.writable()), (vec![], true));
+    assert!(strict(&bad(Level::Raid0, &[])).unwrap().writable(), "an empty log binds nobody");
+    let both = bad(Level::Raid0, &[0, 1]);
     assert_eq!(
         refusal(&both),
-        "disk0, disk1 have bad blocks in their log, and the array can't do without: use --force to read them as they \
+        "disk0, disk1 have bad blocks in their log, and the array has no redundancy: use --force to read them as they \
          are"
     );
     let forced = assemble(&both, AssembleOptions { force: true }).unwrap();

@@ -32,4 +32,5 @@ mod retried;
 mod torn;
 mod undone;
 mod unreadable;
+mod unrebuilt;
 mod zeroes;

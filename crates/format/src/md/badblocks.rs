@@ -74,3 +74,73 @@ pub fn write(log: &mut [u8], bad: &[BadRange]) -> bool {
     }
     true
 }
+
+/// A log as it stands on a device, entry by entry, and how it is changed so that a cut in between loses no range: entries that
+/// stay keep their places, and what is taken out gives its place to another entry once more.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entries(Vec<u64>);
+
+impl Entries {
+    /// Those of a log up to its end mark; `shift` is that of the superblock. `None` if they are not counted in sectors: then
+    /// the log can't be changed here.
+    pub fn parse(log: &[u8], shift: u8) -> Option<Self> {
+        (shift == 0).then(|| Self(entries(log).collect()))
+    }
+
+    /// The log names no range.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The logs to be written one after the other, each made stable before the next, after which the last one names just the
+    /// ranges of `bad`: each of them names all ranges that the one before it and the last one have in common, also if only
+    /// some sectors of it were written. `None` if a log of `bytes` bytes has no room for that, or a range is not aligned to
+    /// sectors.
+    pub fn change(&self, bad: &[BadRange], bytes: usize) -> Option<[Self; 2]> {
+        let mut wanted = Vec::new();
+        for range in bad {
+            push(&mut wanted, range)?;
+        }
+        let mut with_new = self.0.clone();
+        let mut doubles: Vec<usize> = (0..self.0.len()).filter(|&at| is_double(&self.0, at)).collect();
+        for &entry in wanted.iter().filter(|entry| !self.0.contains(entry)) {
+            match doubles.pop().and_then(|at| with_new.get_mut(at)) {
+                Some(slot) => *slot = entry,
+                None => with_new.push(entry),
+            }
+        }
+        let mut last = Vec::new();
+        if let Some(&kept) = wanted.first() {
+            last = with_new.iter().map(|entry| if wanted.contains(entry) { *entry } else { kept }).collect();
+        }
+        (with_new.len() <= bytes / 8).then_some([Self(with_new), Self(last)])
+    }
+
+    /// Fills `log` with the entries, and end marks; the rest of too many entries is left out.
+    pub fn encode(&self, log: &mut [u8]) {
+        log.fill(0xff);
+        for (slot, entry) in log.chunks_exact_mut(8).zip(&self.0) {
+            slot.copy_from_slice(U64::new(*entry).as_bytes());
+        }
+    }
+}
+
+/// The same entry stands before this one.
+fn is_double(entries: &[u64], at: usize) -> bool {
+    entries.get(..at).zip(entries.get(at)).is_some_and(|(before, entry)| before.contains(entry))
+}
+
+/// Cuts a range into entries; `None` if it is not aligned to sectors, or too far out.
+fn push(entries: &mut Vec<u64>, range: &BadRange) -> Option<()> {
+    let (mut at, mut left) = (range.offset / SECTOR, range.len / SECTOR);
+    if range.offset.checked_rem(SECTOR) != Some(0) || range.len.checked_rem(SECTOR) != Some(0) {
+        return None;
+    }
+    while left > 0 {
+        let length = left.min(MAX_LENGTH);
+        entries.push(Some((at << LENGTH_BITS) | length).filter(|_| at < 1 << 53)?);
+        at = at.checked_add(length)?;
+        left = left.saturating_sub(length);
+    }
+    Some(())
+}

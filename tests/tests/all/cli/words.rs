@@ -53,7 +53,7 @@ fn reports_have_the_fields_of_the_document() {
     fields(&checked["places"][0], "role kind device offset length located");
 }
 
-const EVENT: &str = "number at kind array role member operation offset error text range";
+const EVENT: &str = "number at kind array role member operation offset error text range array_range";
 
 #[test]
 fn a_server_reports_the_fields_of_the_document() {
@@ -67,7 +67,7 @@ fn a_server_reports_the_fields_of_the_document() {
          stale_for",
     );
     fields(&status["array"], &format!("{ARRAY} bitmap sync"));
-    fields(&status["array"]["devices"][0], "role path state failure io");
+    fields(&status["array"]["devices"][0], "role path state failure bad_blocks io");
     let io = "reads writes flushes other bytes_read bytes_written errors corrected slow given_up late in_flight oldest \
               read_latency write_latency";
     let counters = &status["array"]["devices"][0]["io"];
@@ -100,8 +100,8 @@ fn every_command_has_a_man_page() {
     let folder = dir.path().join("man");
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
-    let commands = "create examine detail cat check repair serve status fail add remove action wait stop bench demo \
-                    completions man";
+    let commands = "create examine detail cat check repair serve status fail add remove action wait stop bench \
+                    demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();

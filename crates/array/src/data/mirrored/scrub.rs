@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use brindle_io::{OpError, PAGE};
+use brindle_io::{Buf, OpError, PAGE};
 use brindle_layout::Place;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
@@ -157,12 +157,18 @@ impl Mirror {
     }
 
     /// Rebuilds a range of the members of some roles, as far as these are still to be rebuilt; of one at least.
-    pub(crate) async fn recover(&self, roles: &[u16], pos: u64, len: u64) -> Result<(), VolumeError> {
+    pub(crate) async fn recover(
+        &self,
+        roles: &[u16],
+        pos: u64,
+        len: u64,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
         let step = ((self.core.scratch.capacity() / 4) & !(PAGE - 1)) as u64;
         for from in (pos..pos + len).step_by(step as usize) {
             let mut done = Err(VolumeError::TooManyLost);
             for &role in roles.iter().filter(|&&role| self.core.members.writable(role).is_some()) {
-                match self.recover_step(role, from, step.min(pos + len - from)).await {
+                match self.recover_step(role, from, step.min(pos + len - from), report).await {
                     // The others go on without it.
                     Err(error) if self.core.members.writable(role).is_none() => done = done.or(Err(error)),
                     other => {
@@ -176,7 +182,13 @@ impl Mirror {
         Ok(())
     }
 
-    async fn recover_step(&self, role: u16, pos: u64, len: u64) -> Result<(), VolumeError> {
+    async fn recover_step(
+        &self,
+        role: u16,
+        pos: u64,
+        len: u64,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
         // Extents of the array that the member's range holds, with where each begins in it.
         let mut extents: Vec<(u64, u64, u64)> = Vec::new();
         let mut at = 0;
@@ -211,11 +223,11 @@ impl Mirror {
         }
         let read = group.submit().await.is_ok();
         if !read {
-            for &(offset, len, start) in &extents {
-                let spare = buf.slice(buf.len() - STEP..buf.len());
-                let into = memory(start, len);
-                self.read_carefully_held(offset, &into, &spare, &Suspects::new()).await?;
+            let mut parts = Vec::new();
+            for extent in extents {
+                parts.extend(self.read_parts(role, pos, extent, &buf, report).await?);
             }
+            extents = parts;
         }
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
@@ -231,5 +243,42 @@ impl Mirror {
         let outcome = group.submit().await;
         self.core.settle_writes(&outcome, false).await?;
         outcome.named()
+    }
+
+    /// Reads what an extent (of the array: where it begins, its bytes, and where those are in `buf`) holds, for a member whose
+    /// step begins at `pos`; gives the parts that some copy gave. The other blocks are left bad.
+    async fn read_parts(
+        &self,
+        role: u16,
+        pos: u64,
+        (offset, len, start): (u64, u64, u64),
+        buf: &Buf,
+        report: &mut SyncReport,
+    ) -> Result<Vec<(u64, u64, u64)>, VolumeError> {
+        let spare = buf.slice(buf.len() - STEP..buf.len());
+        let read = async |at: u64, len: u64| {
+            let into = buf.slice((start + at) as usize..(start + at + len) as usize);
+            self.read_carefully_held(offset + at, &into, &spare, &Suspects::new()).await
+        };
+        let part = |at: u64, len: u64| (offset + at, len, start + at);
+        let (mut parts, block) = (Vec::new(), u64::from(self.core.limits.block));
+        for step in (0..len).step_by(STEP) {
+            let end = len.min(step + STEP as u64);
+            if read(step, end - step).await.is_ok() {
+                parts.push(part(step, end - step));
+                continue;
+            }
+            for at in (step..end).step_by(block as usize) {
+                let len = block.min(end - at);
+                match read(at, len).await {
+                    Ok(()) => parts.push(part(at, len)),
+                    Err(why) => {
+                        let place = pos + start + at..pos + start + at + len;
+                        self.core.leave_bad(role, place, why, report).await?;
+                    }
+                }
+            }
+        }
+        Ok(parts)
     }
 }

@@ -23,9 +23,10 @@ impl Bad {
         self.0.iter().copied()
     }
 
-    /// What ails the first.
-    pub(super) fn error(&self) -> Option<VolumeError> {
-        self.0.first().map(|&(role, error)| VolumeError::of_member(role, error))
+    /// What ails one that can't be asked at all; else the first.
+    pub(super) fn worst(&self) -> Option<VolumeError> {
+        let first = || self.0.first().map(|&(role, error)| VolumeError::of_member(role, error));
+        self.absent().or_else(first)
     }
 
     /// What ails one of them that can't be asked at all: no smaller piece of it can be read either.

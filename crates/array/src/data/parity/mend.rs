@@ -26,7 +26,7 @@ impl Parity {
     /// the row alone, and [judges](Parity::judge) who is ailing afterwards.
     ///
     /// # Errors
-    /// If too little is left: what the first member said that could not read.
+    /// If too little is left: what a member said that could not read; one that can't be asked at all, if there is one.
     pub(super) async fn load_carefully(
         &self,
         window: &RowWindow,
@@ -39,9 +39,9 @@ impl Parity {
             let wanted = |_: &Row, wanted: u16| wanted == role || bad.has(wanted);
             match self.load(window, 1, wanted, &bad).await {
                 Ok(planes) => break Ok(planes),
-                Err(LoadError::Volume(error)) => break Err(bad.error().unwrap_or(error)),
+                Err(LoadError::Volume(error)) => break Err(bad.worst().unwrap_or(error)),
                 Err(LoadError::Members(outcome)) if bad.add_all(&outcome) => {}
-                Err(LoadError::Members(_)) => break Err(bad.error().unwrap_or(VolumeError::TooManyLost)),
+                Err(LoadError::Members(_)) => break Err(bad.worst().unwrap_or(VolumeError::TooManyLost)),
             }
         };
         match &result {

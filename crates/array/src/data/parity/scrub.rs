@@ -246,7 +246,13 @@ impl Parity {
     }
 
     /// Rebuilds a range of the members of some roles, each row with one look at the others.
-    pub(crate) async fn recover(&self, roles: &[u16], pos: u64, len: u64) -> Result<(), VolumeError> {
+    pub(crate) async fn recover(
+        &self,
+        roles: &[u16],
+        pos: u64,
+        len: u64,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
         let chunk = self.map.chunk();
         let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
@@ -255,7 +261,7 @@ impl Parity {
                 Ok(planes) => self.write_planes(&window, &planes, roles).await?,
                 Err(LoadError::Members(_)) => {
                     for &role in roles.iter().filter(|&&role| self.core.members.writable(role).is_some()) {
-                        self.recover_steps(&window, role).await?;
+                        self.recover_steps(&window, role, report).await?;
                     }
                 }
                 Err(LoadError::Volume(error)) => return Err(error),
@@ -264,8 +270,14 @@ impl Parity {
         Ok(())
     }
 
-    /// Rebuilds a role's part of a window, not all of which can be read, and mends that.
-    async fn recover_steps(&self, window: &RowWindow, role: u16) -> Result<(), VolumeError> {
+    /// Rebuilds a role's part of a window, not all of which can be read, and mends that. Blocks that the others can't give are
+    /// left bad.
+    async fn recover_steps(
+        &self,
+        window: &RowWindow,
+        role: u16,
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
         for step in window.cut(self.mend_step()) {
             let mut ailing = Ailing::default();
             let mut result = match self.load_carefully(&step, role, Bad::default(), &mut ailing).await {
@@ -278,7 +290,7 @@ impl Parity {
                     let loaded = self.load_carefully(&block, role, Bad::default(), &mut ailing).await;
                     let written = match loaded {
                         Ok(planes) => self.write_planes(&block, &planes, &[role]).await,
-                        Err(error) => Err(error),
+                        Err(why) => self.core.leave_bad(role, block.range(&self.map), why, report).await,
                     };
                     result = result.and(written.map(|()| true));
                 }

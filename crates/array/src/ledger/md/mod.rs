@@ -16,11 +16,15 @@
 //! 5. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
 //!    changes beyond the first sector, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
 //!    and such ones are never in flight on more members than the array can lose.
+//! 6. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
+//!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 
+mod bad_log;
 mod spares;
 mod update;
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::rc::Rc;
 
 use brindle_format::md::{DeviceRole, EncodeError, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
@@ -32,6 +36,7 @@ use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::members::Device;
 use crate::patience::Patience;
+use bad_log::BadLog;
 
 /// A device of the array, whatever it is in it.
 struct Kept {
@@ -55,6 +60,7 @@ struct Kept {
     fresh: bool,
     /// Bytes at which superblocks stand that are no longer to be found.
     old: Vec<u64>,
+    bad_log: BadLog,
 }
 
 impl Kept {
@@ -68,7 +74,7 @@ impl Kept {
 
     /// Nothing is to be said of it but what its superblock says.
     fn is_settled(&self) -> bool {
-        !self.alive || self.superblock.recovery_offset == self.held
+        !self.alive || self.superblock.recovery_offset == self.held && self.bad_log.is_settled()
     }
 
     /// A living member whose superblock is torn or not of the present count.
@@ -266,6 +272,14 @@ impl Ledger for Superblocks {
         recovering.for_each(|device| device.recovered_to(upto));
     }
 
+    fn can_set_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
+        self.can_log(id, places)
+    }
+
+    fn set_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
+        self.log_bad(id, places)
+    }
+
     fn take_in(&self, role: u16, id: MemberId) -> bool {
         self.fill_role(role, id)
     }
@@ -323,6 +337,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
         held: device.superblock.recovery_offset.filter(|_| device.usage != DeviceUse::Spare),
         fresh: false,
         old: Vec::new(),
+        bad_log: BadLog::of(&device.superblock, device.bad_log.as_deref()),
         superblock: device.superblock,
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },

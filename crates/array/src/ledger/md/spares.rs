@@ -7,6 +7,7 @@ use brindle_format::md::{
 };
 use brindle_io::MemberId;
 
+use super::bad_log::BadLog;
 use super::update::IN_FIRST_SECTOR;
 use super::{Kept, Superblocks};
 use crate::assembly::DeviceUse;
@@ -69,6 +70,7 @@ impl Superblocks {
         let mut block = [0; SUPERBLOCK_BYTES];
         superblock.encode(&mut block).map_err(|why| AddError::Encode { label: label.clone(), why })?;
         self.roles.replace(roles);
+        let bad_log = BadLog::of(&superblock, None);
         self.devices.borrow_mut().push(Kept {
             label,
             id,
@@ -82,6 +84,7 @@ impl Superblocks {
             count: None,
             buf: self.io.pool(SUPERBLOCK_BYTES).try_alloc(SUPERBLOCK_BYTES),
             fresh: true,
+            bad_log,
             old: old_superblocks,
         });
         Ok(())
@@ -178,6 +181,8 @@ impl Superblocks {
             device.usage = DeviceUse::Recovering { role, upto: 0 };
             device.held = Some(0);
             self.give_bitmap(device);
+            // Whatever its log had in an earlier life: nothing of that is held any more.
+            device.bad_log = BadLog::of(&device.superblock, None);
             self.enter(device, role);
         });
     }

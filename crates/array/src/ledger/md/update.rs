@@ -31,11 +31,16 @@ impl Superblocks {
     /// first sector of a superblock one changes at a time: [`Ledger::is_settled`] tells whether more is to be written.
     pub(super) async fn update(&self, state: State, bears: Bears<'_>) -> Refusals {
         debug_assert!(self.laggards().is_empty(), "laggards are brought up in a step of their own");
+        let failed = self.put_bad_logs().await;
+        if !failed.is_empty() {
+            return failed;
+        }
         self.events.set(self.events.get() + 1);
         *self.recorded.borrow_mut() =
             Recorded { roles: self.next_roles(), resync_offset: state.in_doubt(), updated: self.time() };
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
             device.superblock.recovery_offset = device.held;
+            device.tell_of_bad_log();
         }
         let mut failed = self.lay_out().await;
         failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);

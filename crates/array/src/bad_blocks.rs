@@ -1,0 +1,87 @@
+//! Places of a member that hold nothing that was ever written: a recovery could not rebuild them, since what they are made of
+//! could not be read. Whoever reads one gets an error, as if the medium could not give it, until it is written anew.
+
+use core::ops::Range;
+
+use brindle_io::OpError;
+
+/// What a read of such a place is answered with (EIO).
+pub(crate) const UNREADABLE: OpError = OpError::Medium(5);
+
+/// Such places of a member, in bytes of its data area: in their order, none of which touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BadBlocks(Vec<Range<u64>>);
+
+impl BadBlocks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The places, in their order.
+    pub(crate) fn places(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
+    /// Whether some byte of a range is bad.
+    pub(crate) fn overlap(&self, range: &Range<u64>) -> bool {
+        let from = self.0.partition_point(|bad| bad.end <= range.start);
+        self.0.get(from).is_some_and(|bad| bad.start < range.end)
+    }
+
+    /// A range is bad from now on.
+    pub(crate) fn add(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let from = self.0.partition_point(|bad| bad.end < range.start);
+        let to = self.0.partition_point(|bad| bad.start <= range.end);
+        let touched = &self.0[from..to];
+        let start = touched.first().map_or(range.start, |bad| bad.start.min(range.start));
+        let end = touched.last().map_or(range.end, |bad| bad.end.max(range.end));
+        self.0.splice(from..to, core::iter::once(start..end));
+    }
+
+    /// A range was written: nothing of it is bad any more.
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+        let cut = |bad: &Range<u64>| {
+            let before = bad.start..bad.end.min(range.start);
+            let behind = bad.start.max(range.end)..bad.end;
+            [before, behind].into_iter().filter(|left| !left.is_empty())
+        };
+        self.0 = self.0.iter().flat_map(cut).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bad(places: &[Range<u64>]) -> BadBlocks {
+        let mut bad = BadBlocks::default();
+        places.iter().for_each(|place| bad.add(place.clone()));
+        bad
+    }
+
+    #[test]
+    fn places_that_touch_are_one_and_what_is_written_is_bad_no_more() {
+        let mut all = bad(&[40..50, 10..20, 20..30, 60..70]);
+        assert_eq!(all.places(), [10..30, 40..50, 60..70]);
+        all.add(25..45);
+        assert_eq!(all.places(), [10..50, 60..70]);
+        all.remove(&(20..30));
+        assert_eq!(all.places(), [10..20, 30..50, 60..70]);
+        all.remove(&(0..15));
+        all.remove(&(45..65));
+        assert_eq!(all.places(), [15..20, 30..45, 65..70]);
+        all.remove(&(0..100));
+        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn a_range_is_bad_where_one_byte_of_it_is() {
+        let all = bad(&[10..20, 30..40]);
+        let overlap = |start, end| all.overlap(&(start..end));
+        assert!(overlap(0, 11) && overlap(19, 20) && overlap(15, 35) && overlap(39, 50));
+        assert!(!overlap(0, 10) && !overlap(20, 30) && !overlap(40, 50));
+    }
+}
