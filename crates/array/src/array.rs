@@ -118,6 +118,14 @@ impl Array {
         self.0.core.members.errors(role).total()
     }
 
+    /// How many read errors of the role's member count now: one more than [`OpenConfig::read_errors`], and it is failed.
+    ///
+    /// # Panics
+    /// If the array has no such role.
+    pub fn read_errors(&self, role: u16) -> u32 {
+        self.0.core.members.errors(role).counted(self.0.core.io.now())
+    }
+
     /// Places of the role's member that hold nothing that was ever written, in bytes of its data area: a recovery could not
     /// rebuild them. A read of one is answered from redundancy or with an error, until it is written anew.
     ///

@@ -70,6 +70,10 @@ pub struct OpenConfig {
     pub on_full: OnFull,
     /// When members that are lost are rebuilt.
     pub recovery: Recovery,
+    /// Read errors of a member that redundancy makes up for and that are borne; the count becomes half each hour. One more, and
+    /// the member is failed, if the array can do without it. md's `max_read_errors`, which has 20; md's RAID 4, 5 and 6 bear as
+    /// many as there are stripes in their cache (256 as a rule), and never forget one.
+    pub read_errors: u32,
     /// What is put on record before bytes change, beside the dirty mark.
     pub hooks: Option<MakeHooks>,
     /// Seconds since 1970, for the superblocks: the engine reads no clock.
@@ -77,6 +81,9 @@ pub struct OpenConfig {
 }
 
 impl OpenConfig {
+    /// The usual [`OpenConfig::read_errors`].
+    pub const READ_ERRORS: u32 = 20;
+
     /// The defaults, with a clock that shows seconds since 1970.
     pub fn new(access: Access, wall_clock: impl Fn() -> u64 + 'static) -> Self {
         Self {
@@ -88,6 +95,7 @@ impl OpenConfig {
             daemon_sleep: None,
             on_full: OnFull::default(),
             recovery: Recovery::default(),
+            read_errors: Self::READ_ERRORS,
             hooks: None,
             wall_clock: Rc::new(wall_clock),
         }

@@ -1,6 +1,6 @@
 //! What a running array tells of itself.
 
-use brindle_format::md::{Uuid, Version};
+use brindle_format::md::{DeviceFlags, Uuid, Version};
 use brindle_io::{MemberId, Place};
 use brindle_layout::{Layout, Level};
 
@@ -43,6 +43,10 @@ pub struct DeviceDetail {
     pub state: DeviceState,
     /// Why and when, if it failed in this run.
     pub failure: Option<Failed>,
+    /// Its flags.
+    pub flags: DeviceFlags,
+    /// How many times as long as its peers it takes to answer, if it fills a role and takes much longer.
+    pub slower: Option<u64>,
 }
 
 impl DeviceDetail {
@@ -204,6 +208,9 @@ impl Array {
             (DeviceUse::Spare, None) => (None, DeviceState::Failed),
             (DeviceUse::Journal, None) => (None, DeviceState::Journal),
         };
-        DeviceDetail { label: device.label.clone(), id: device.id, role, state, failure: device.failure }
+        let in_use = matches!(state, DeviceState::InSync | DeviceState::Recovering { .. });
+        let slower = role.filter(|_| in_use).map(|role| members.slower(role)).filter(|&times| times > 0);
+        let (label, id) = (device.label.clone(), device.id);
+        DeviceDetail { label, id, role, state, failure: device.failure, flags: device.flags, slower }
     }
 }

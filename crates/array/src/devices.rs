@@ -1,11 +1,12 @@
 //! Devices that come to a running array, and go.
 
-use brindle_format::md::{SUPERBLOCK_BYTES, Uuid};
+use brindle_format::md::{DeviceFlags, SUPERBLOCK_BYTES, Uuid};
 use brindle_io::{MemberId, OpError, Place};
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::assembly::Candidate;
+use crate::data::mirrored::Mirror;
 use crate::detail::{DeviceDetail, DeviceState};
 use crate::ledger::{AddError, NewDevice};
 
@@ -117,6 +118,24 @@ impl Array {
             }
         }
         gone
+    }
+
+    /// Gives a device of the array other flags; returns when they are on record. They are honoured from then on.
+    ///
+    /// # Errors
+    /// [`RemoveError::Unknown`] if it is no device of the array, has failed, or what keeps the array's state has no place for
+    /// flags; else as [`Array::remove`].
+    pub async fn set_flags(&self, id: MemberId, flags: DeviceFlags) -> Result<(), RemoveError> {
+        self.check_devices_may_change()?;
+        let core = &self.0.core;
+        if !core.keeper.set_flags(id, flags).await? {
+            return Err(RemoveError::Unknown);
+        }
+        if let Some(role) = core.members.role_of(id) {
+            core.members.set_flags(role, flags);
+            self.0.placement.mirrors().for_each(Mirror::look_at_flags);
+        }
+        Ok(())
     }
 
     fn check_devices_may_change(&self) -> Result<(), VolumeError> {

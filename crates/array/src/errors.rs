@@ -4,8 +4,6 @@ use core::cell::Cell;
 
 use brindle_io::{Duration, Instant};
 
-/// More of them than this, and the member is failed: md's bound (`max_read_errors`).
-const MOST: u32 = 20;
 /// After this time they count half, as with md.
 const HALVED_EVERY: Duration = Duration::from_secs(3600);
 
@@ -37,8 +35,8 @@ pub(crate) enum Verdict {
 }
 
 impl ReadErrors {
-    /// An error came at `now`, at this byte of the data area.
-    pub(crate) fn note(&self, now: Instant, offset: u64) -> Verdict {
+    /// An error came at `now`, at this byte of the data area; so many are borne.
+    pub(crate) fn note(&self, now: Instant, offset: u64, most: u32) -> Verdict {
         let place = offset / PLACE;
         if let Some((last, when)) = self.last.replace(Some((place, now)))
             && last == place
@@ -46,13 +44,27 @@ impl ReadErrors {
         {
             return Verdict::Known;
         }
+        let halvings = self.halvings(now);
         let since = self.since.get().unwrap_or(now);
-        let halvings = now.since(since).as_secs() / HALVED_EVERY.as_secs();
         self.since.set(Some(since.after(Duration::from_secs(halvings * HALVED_EVERY.as_secs()))));
-        let left = self.count.get().checked_shr(halvings.min(32) as u32).unwrap_or(0);
+        let left = self.left(halvings);
         self.count.set(left.saturating_add(1));
         self.total.set(self.total.get() + 1);
-        if left < MOST { Verdict::Borne } else { Verdict::TooMany }
+        if left < most { Verdict::Borne } else { Verdict::TooMany }
+    }
+
+    /// How often the count has become half by now, since that was done last.
+    fn halvings(&self, now: Instant) -> u64 {
+        self.since.get().map_or(0, |since| now.since(since).as_secs() / HALVED_EVERY.as_secs())
+    }
+
+    fn left(&self, halvings: u64) -> u32 {
+        self.count.get().checked_shr(halvings.min(32) as u32).unwrap_or(0)
+    }
+
+    /// Errors that count now.
+    pub(crate) fn counted(&self, now: Instant) -> u32 {
+        self.left(self.halvings(now))
     }
 
     /// Errors in all: of places that were rebuilt and written anew.
@@ -82,13 +94,14 @@ mod tests {
         let places = Cell::new(0);
         let next = |errors: &ReadErrors, seconds| {
             places.set(places.get() + PLACE);
-            errors.note(at(seconds), places.get())
+            errors.note(at(seconds), places.get(), 20)
         };
         let errors = ReadErrors::default();
         assert!((0..20).all(|n| next(&errors, n) == Verdict::Borne));
         assert_eq!(next(&errors, 30), Verdict::TooMany);
         let patient = ReadErrors::default();
         assert!((0..20).all(|n| next(&patient, n) == Verdict::Borne));
+        assert_eq!((patient.counted(at(3599)), patient.counted(at(7200))), (20, 5));
         // 20 become 10 after an hour, and 21 become 2 after three more.
         assert!((0..10).all(|_| next(&patient, 3600) == Verdict::Borne));
         assert_eq!(next(&patient, 7199), Verdict::TooMany);
@@ -100,10 +113,10 @@ mod tests {
     #[test]
     fn a_place_that_was_bad_just_now_is_no_other_error() {
         let errors = ReadErrors::default();
-        assert_eq!(errors.note(at(0), 4096), Verdict::Borne);
-        assert_eq!(errors.note(at(1), 8192), Verdict::Known);
-        assert_eq!(errors.note(at(2), PLACE), Verdict::Borne);
-        assert_eq!(errors.note(at(70), PLACE), Verdict::Borne, "mended, and bad again");
+        assert_eq!(errors.note(at(0), 4096, 20), Verdict::Borne);
+        assert_eq!(errors.note(at(1), 8192, 20), Verdict::Known);
+        assert_eq!(errors.note(at(2), PLACE, 20), Verdict::Borne);
+        assert_eq!(errors.note(at(70), PLACE, 20), Verdict::Borne, "mended, and bad again");
         assert_eq!(errors.total(), 3);
     }
 }

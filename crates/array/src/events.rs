@@ -140,6 +140,10 @@ pub enum EventKind {
     Unprotected,
     /// A member is slow: reads are answered from redundancy in its place.
     Slow,
+    /// A member has grown slow against its peers: it takes eight times as long, or more.
+    Slower,
+    /// That is over.
+    AsFastAgain,
     /// An operation got no answer within the member's patience, and was given up.
     GivenUp,
     /// The answer to an operation that had been given up has come.
@@ -174,6 +178,8 @@ impl EventKind {
             Self::NoBadBlockLog => "no-bad-block-log",
             Self::Unprotected => "unprotected",
             Self::Slow => "slow",
+            Self::Slower => "slower",
+            Self::AsFastAgain => "as-fast-again",
             Self::GivenUp => "given-up",
             Self::LateAnswer => "late-answer",
             Self::Deleted => "deleted",
@@ -204,6 +210,8 @@ impl EventKind {
             }
             Self::Unprotected => "could not be made redundant in a place",
             Self::Slow => "is slow: the others answer for it",
+            Self::Slower => "has grown slow: it takes much longer to answer than the others",
+            Self::AsFastAgain => "answers about as fast as the others again",
             Self::GivenUp => "did not answer in time: the operation was given up",
             Self::LateAnswer => "answered late",
             Self::Deleted => "was deleted while it is in use: its content goes when the array stops",

@@ -27,6 +27,7 @@ mod members;
 pub mod nest;
 mod open;
 mod patience;
+mod peers;
 mod placement;
 mod presence;
 mod process;

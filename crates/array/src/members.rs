@@ -3,6 +3,7 @@
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
+use brindle_format::md::DeviceFlags;
 use brindle_io::sync::Event;
 use brindle_io::{Instant, Io, MemberId, Place};
 
@@ -51,6 +52,10 @@ struct Role {
     held: Cell<Option<Instant>>,
     /// Where the device's file was when it was last looked at.
     place: Cell<Place>,
+    /// As its superblock has them.
+    flags: Cell<DeviceFlags>,
+    /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
+    slower: Cell<u64>,
     /// Places that hold nothing that was ever written, and whether the record says something else of them.
     bad: RefCell<BadBlocks>,
     bad_unrecorded: Cell<bool>,
@@ -89,6 +94,8 @@ impl Members {
             slow: Cell::new(None),
             held: Cell::new(None),
             place: Cell::new(Place::There),
+            flags: Cell::default(),
+            slower: Cell::new(0),
             bad: RefCell::default(),
             bad_unrecorded: Cell::new(false),
         };
@@ -152,7 +159,7 @@ impl Members {
         let Role { slow, held, .. } = &self.roles[role as usize];
         slow.set(None);
         held.set(None);
-        self.forget_bad(role);
+        self.forget_device(role);
         self.set_state(role, RoleState::Failed);
         self.failures.set(self.failures.get() + 1);
         if let Some(device) = self.device(role) {
@@ -217,7 +224,7 @@ impl Members {
         seats.errors.forget();
         seats.place.set(Place::There);
         seats.device.set(Some(second.device));
-        self.forget_bad(role);
+        self.forget_device(role);
         self.failures.set(self.failures.get() + 1);
         self.unseat(first.id, role);
     }
@@ -309,7 +316,7 @@ impl Members {
     pub(crate) fn set_device(&self, role: u16, device: Device, state: RoleState) {
         self.roles[role as usize].device.set(Some(device));
         self.roles[role as usize].errors.forget();
-        self.forget_bad(role);
+        self.forget_device(role);
         self.set_state(role, state);
     }
 
@@ -317,7 +324,7 @@ impl Members {
     pub(crate) fn vacate(&self, role: u16) {
         self.roles[role as usize].device.set(None);
         self.roles[role as usize].errors.forget();
-        self.forget_bad(role);
+        self.forget_device(role);
         self.set_state(role, RoleState::Missing);
     }
 
@@ -325,6 +332,24 @@ impl Members {
     #[inline]
     pub(crate) fn all_in_sync(&self) -> bool {
         self.lost.get() == 0
+    }
+
+    /// The flags of the role's member.
+    pub(crate) fn flags(&self, role: u16) -> DeviceFlags {
+        self.roles[role as usize].flags.get()
+    }
+
+    pub(crate) fn set_flags(&self, role: u16, flags: DeviceFlags) {
+        self.roles[role as usize].flags.set(flags);
+    }
+
+    /// How many times as long as its peers the role's member takes to answer; 0 while it is about as fast.
+    pub(crate) fn slower(&self, role: u16) -> u64 {
+        self.roles[role as usize].slower.get()
+    }
+
+    pub(crate) fn set_slower(&self, role: u16, times: u64) {
+        self.roles[role as usize].slower.set(times);
     }
 
     /// Every role is in sync, and its bad blocks are on record: what was written needs no further look.
@@ -373,8 +398,11 @@ impl Members {
         self.recount();
     }
 
-    fn forget_bad(&self, role: u16) {
+    /// Another device takes the role.
+    fn forget_device(&self, role: u16) {
         let role = &self.roles[role as usize];
+        role.slower.set(0);
+        role.flags.take();
         role.bad.take();
         role.bad_unrecorded.set(false);
     }

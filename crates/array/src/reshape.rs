@@ -65,6 +65,9 @@ fn members_at(
     };
     let members = Members::new(io, assembly.roles.iter().take(count.into()).map(device));
     for device in &assembly.devices {
+        if let Some(role) = filled(&device.usage).filter(|&role| role < count) {
+            members.set_flags(role, device.superblock.flags);
+        }
         if let (Some(role), Some(log)) = (filled(&device.usage), &device.bad_log)
             && role < count
         {

@@ -184,6 +184,9 @@ impl Array {
         for &(role, device) in devices {
             if !matches!(core.members.state(role), RoleState::Recovering(_)) {
                 core.members.set_device(role, device, RoleState::Recovering(0));
+                let known = core.keeper.ledger().describe().devices.into_iter();
+                let flags = known.filter(|known| known.id == device.id).map(|known| known.flags).next();
+                core.members.set_flags(role, flags.unwrap_or_default());
                 placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
             }
         }

@@ -20,7 +20,11 @@ use crate::copies::Copies;
 use crate::core::Core;
 use crate::events::{Cause, EventKind, Operation};
 use crate::patience::Patience;
+use crate::peers::{self, Peers};
 use crate::presence;
+
+/// By so much less patience is had with members that are to fail fast.
+const HASTE: u32 = 4;
 
 const CLASSES: [OpSpan; 4] = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
 
@@ -35,7 +39,8 @@ impl Array {
 
 /// Looks at the members of an array until its run has ended.
 async fn watch(array: Weak<Running>, io: Io, patience: Patience) {
-    let mut watch = Watch { asked: patience, look_at: io.ran().after(presence::EVERY), patience };
+    let (look_at, compare_at) = (io.ran().after(presence::EVERY), io.ran().after(peers::EVERY));
+    let mut watch = Watch { asked: patience, look_at, compare_at, peers: Peers::default(), patience };
     loop {
         io.sleep(patience.tick()).await;
         let Some(array) = array.upgrade() else { return };
@@ -50,6 +55,9 @@ struct Watch {
     asked: Patience,
     /// When the members' devices are looked at next.
     look_at: Instant,
+    /// When they are compared with each other next.
+    compare_at: Instant,
+    peers: Peers,
     /// What holds now; less than what was asked for while the array stops.
     patience: Patience,
 }
@@ -74,7 +82,10 @@ impl Watch {
         self.fail_silent_seconds(core, now);
         let waits: Vec<Waits> =
             (0..core.members.len()).filter_map(|role| self.waits(core, role, now)).collect();
+        // As md does, mirrors wait less long for a member that is to fail fast.
+        let hasty = |role| if !core.ties.coupled && core.members.flags(role).failfast { HASTE } else { 1 };
         let beyond = |waits: &Waits, share: u32| {
+            let share = share * hasty(waits.role);
             CLASSES.iter().zip(waits.age).any(|(&class, age)| age >= self.patience.of(class) / share)
         };
         if waits.iter().any(|waits| beyond(waits, 1)) {
@@ -93,6 +104,25 @@ impl Watch {
         if now >= self.look_at {
             self.look_at = now.after(presence::EVERY);
             waits.iter().for_each(|waits| presence::look(core, waits.role));
+        }
+        if now >= self.compare_at {
+            self.compare_at = now.after(peers::EVERY);
+            self.compare(core);
+        }
+    }
+
+    /// Tells of members that have grown slow against the others, or are as fast again.
+    fn compare(&mut self, core: &Core) {
+        let answers = |role| {
+            let device = core.members.writable(role)?;
+            let counters = core.io.counters(device.id);
+            Some((device.id, [counters.read_latency, counters.write_latency]))
+        };
+        let all: Vec<_> = (0..core.members.len()).map(answers).collect();
+        for (role, times) in self.peers.look(&all) {
+            core.members.set_slower(role, times);
+            let kind = if times > 0 { EventKind::Slower } else { EventKind::AsFastAgain };
+            core.keeper.note_member(role, kind, None, None);
         }
     }
 

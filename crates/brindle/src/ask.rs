@@ -1,13 +1,15 @@
-//! `brindle status`, `fail` and `stop`: they talk to a running server.
+//! `brindle status`, `fail`, `flag` and `stop`: they talk to a running server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brindle_io::uring;
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use serde_json::Value;
 
-use crate::cli::{Fail, Status, Stop};
-use crate::control::{self, Asked, Request};
+use crate::cli::{Fail, Flag, Status, Stop};
+use crate::control::{self, Asked, DeviceFlag, Request};
 use crate::failure::Failure;
 use crate::within::within;
 use crate::{devices, report, runtime};
@@ -161,6 +163,37 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     }
     let array = args.array.as_deref().or(answer["name"].as_str()).unwrap_or_default();
     report::print(&format!("{} of {array} has failed and is out of service\n", args.member))
+}
+
+impl ValueEnum for DeviceFlag {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::WriteMostly, Self::Failfast]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(match self {
+            Self::WriteMostly => "Read it only when no other can answer (RAID 1)",
+            Self::Failfast => "Give it up sooner, and fail it at its first read error (RAID 1 and 10)",
+        }))
+    }
+}
+
+/// `brindle flag`.
+pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
+    let folder = runtime::folder(&args.runtime)?;
+    let target = match &args.array {
+        Some(name) => Target::find(&folder, name),
+        None => Target::with_member(&folder, &args.device)?,
+    };
+    let member = name_of_member(&folder, &target, &args.device)?;
+    let (flag, clear) = (args.flag, args.clear);
+    let request = Request::Flag { member, flag, clear, array: target.array };
+    let answer = ask(&folder, &target.server, &request)?;
+    if args.json {
+        return report::print_json(&answer);
+    }
+    let is = if clear { "is not" } else { "is" };
+    report::print(&format!("{} {is} {} from now on\n", args.device, flag.name()))
 }
 
 /// How the server knows the member: by the number of its role, whatever files are called; by the name it was given; else

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::flags::JobFlags;
 use crate::units::{Bytes, Span};
-pub(crate) use running::{Action, Add, Fail, Remove, Runtime, Status, Stop, Wait};
+pub(crate) use running::{Action, Add, Fail, Flag, Remove, Runtime, Status, Stop, Wait};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -72,6 +72,12 @@ pub(crate) enum Command {
     /// `failed` stands for all that have failed, `detached` for all that are not in use and do not exist any more. What is on them
     /// is left.
     Remove(Remove),
+    /// Set a flag of a device of a running array, or clear it
+    ///
+    /// It stands in the device's superblock, as md has it. A member that is write-mostly is read only when no other can answer
+    /// (RAID 1). One with failfast is given up sooner when it does not answer, and fails at its first read error, where the
+    /// others have what it has (RAID 1 and 10).
+    Flag(Flag),
     /// Check or repair a running array, and halt, end or slow down what goes over it
     ///
     /// One thing goes over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
@@ -137,6 +143,13 @@ pub(crate) struct Create {
     /// The last COUNT of the named members become spares
     #[arg(long, short = 'x', default_value_t = 0, value_name = "COUNT")]
     pub(crate) spares: u16,
+    /// A member that is read only when no other can answer (RAID 1); may be given several times
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) write_mostly: Vec<PathBuf>,
+    /// A member that is given up sooner when it does not answer, and fails at its first read error, where the others have what
+    /// it has (RAID 1 and 10); may be given several times
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) failfast: Vec<PathBuf>,
     /// Overwrite file systems, partition tables and other arrays on the members
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
@@ -332,6 +345,9 @@ pub(crate) struct Serve {
     /// What becomes of a member that has no room where it lives
     #[arg(long, default_value = "wait", value_name = "POLICY")]
     pub(crate) on_full: OnFull,
+    /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
+    #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
+    pub(crate) read_errors: u32,
     /// How long stopping may take; then the process ends all the same, and what has not stopped is not marked clean
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
     pub(crate) stop_timeout: Span,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use brindle_array::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use brindle_array::{Array, DeviceState};
-use brindle_format::md::{Endian, Uuid, Version};
+use brindle_format::md::{DeviceFlags, Endian, Uuid, Version};
 use brindle_io::device::DeviceAccess;
 use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
@@ -59,6 +59,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         now: world::seconds_since_1970(),
         ..naming(args, roles(role_names, members)?, spares(spare_names, members)?)
     };
+    let spec = flagged(args, spec)?;
     let plan = plan(&spec)?;
     reserve(&plan, members, members.len() - spare_names.len())?;
     let report = carry_out(&world, &plan, set)?;
@@ -131,12 +132,36 @@ fn spares(names: &[PathBuf], members: &[Named]) -> Result<Vec<NewMember>, Failur
     members[members.len() - names.len()..].iter().map(new_member).collect()
 }
 
+/// The same with flags for the devices that are to have some.
+fn flagged(args: &Create, mut spec: CreateSpec) -> Result<CreateSpec, Failure> {
+    let mut set = |option: &str, name: &PathBuf, set: fn(&mut DeviceFlags)| {
+        let mut all = spec.roles.iter_mut().flatten().chain(&mut spec.spares);
+        match all.find(|member| Path::new(&member.label) == name.as_path()) {
+            Some(member) => {
+                set(&mut member.flags);
+                Ok(())
+            }
+            None => {
+                Err(Failure::Usage(format!("--{option} {}: that is none of the members", name.display())))
+            }
+        }
+    };
+    for name in &args.write_mostly {
+        set("write-mostly", name, |flags| flags.write_mostly = true)?;
+    }
+    for name in &args.failfast {
+        set("failfast", name, |flags| flags.failfast = true)?;
+    }
+    Ok(spec)
+}
+
 fn new_member(member: &Named) -> Result<NewMember, Failure> {
     Ok(NewMember {
         label: member.label.clone(),
         info: member.info,
         uuid: random_uuid()?,
         old_superblocks: member.candidate.found.iter().map(|found| found.offset).collect(),
+        flags: DeviceFlags::default(),
     })
 }
 

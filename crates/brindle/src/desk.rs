@@ -159,6 +159,7 @@ impl Handler for Desk {
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
             Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
             Request::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
+            Request::Flag { member, flag, .. } => late(&format!("'{}' of {member} is changed", flag.name())),
             Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
                 Stops::All => self.stopped(),

@@ -178,7 +178,8 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::RecoveryEnded
         | EventKind::LateAnswer
         | EventKind::RoomAgain
-        | EventKind::BroughtUp => tracing::Level::INFO,
+        | EventKind::BroughtUp
+        | EventKind::AsFastAgain => tracing::Level::INFO,
         _ => tracing::Level::WARN,
     }
 }

@@ -256,7 +256,7 @@ impl SuperblockReport {
             recovery_offset: sb.recovery_offset,
             reshape: ReshapeReport::of(sb),
             features: sb.features.names().map(str::to_owned).collect(),
-            flags: flags(sb),
+            flags: report::flags(sb.flags),
             checksum: format!("{:x}", sb.checksum()),
             array_state: array_state(sb),
         }
@@ -347,11 +347,6 @@ fn array_state(sb: &Superblock) -> String {
         }
     }
     state.into_iter().collect()
-}
-
-fn flags(sb: &Superblock) -> Vec<&'static str> {
-    let known = [(sb.flags.write_mostly, "write-mostly"), (sb.flags.failfast, "failfast")];
-    known.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
 }
 
 fn role(role: DeviceRole) -> String {

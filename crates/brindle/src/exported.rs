@@ -4,15 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brindle_array::{Array, RoleState};
+use brindle_array::{Array, DeviceDetail, DeviceState, RoleState};
 use brindle_export::nbd::ExportStats;
 use brindle_io::sync::{Either, Event, race};
 use brindle_io::{Duration, Io, MemberId};
+use brindle_layout::Level;
 use brindle_volume::Volume;
 use serde_json::{Value, json};
 
 use crate::action::{Last, Speeds};
-use crate::control::{Answer, Word};
+use crate::control::{Answer, DeviceFlag, Word};
 use crate::host::Hosted;
 use crate::standing::Standing;
 
@@ -155,6 +156,33 @@ impl Exported {
     /// Begins, halts or ends what goes over the array; `Err` says why not.
     pub(crate) async fn act(&self, word: Word, speeds: Speeds) -> Result<(), String> {
         self.last_action.act(&self.io, &self.hosted.array, word, speeds).await
+    }
+
+    /// Sets a flag of a member, or clears it; `Err` says why not.
+    pub(crate) async fn flag(&self, member: &str, flag: DeviceFlag, clear: bool) -> Result<(), String> {
+        let (standing, role) = self.find(member).ok_or_else(|| format!("no member of {}", self.name()))?;
+        let array = standing.array.clone();
+        let detail = array.detail();
+        let fills = |device: &&DeviceDetail| {
+            let in_use = matches!(device.state, DeviceState::InSync | DeviceState::Recovering { .. });
+            device.role == Some(role) && in_use
+        };
+        let device = detail.devices.iter().find(fills).ok_or("it is out of service")?;
+        let (id, mut flags) = (device.id, device.flags);
+        match flag {
+            DeviceFlag::WriteMostly if !clear && detail.level != Level::Raid1 => {
+                return Err(format!("{} can't have it write-mostly: only raid1 knows that", detail.level));
+            }
+            DeviceFlag::WriteMostly => flags.write_mostly = !clear,
+            DeviceFlag::Failfast => flags.failfast = !clear,
+        }
+        let recorded = self.io.spawn(async move { array.set_flags(id, flags).await });
+        match race(recorded, self.io.sleep(RECORD_PATIENCE)).await {
+            Either::First(recorded) => recorded.map_err(|error| error.to_string()),
+            Either::Second(()) => {
+                Err("the array is busy, and does it as soon as it can; see `brindle status`".to_owned())
+            }
+        }
     }
 
     /// Takes a member out of service. `report` is what is answered if that is done.

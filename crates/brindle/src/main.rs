@@ -81,6 +81,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Fail(args) => ask::fail(args)?,
         Command::Add(args) => devices::add(args)?,
         Command::Remove(args) => devices::remove(args)?,
+        Command::Flag(args) => ask::flag(args)?,
         Command::Action(args) => action::action(args)?,
         Command::Wait(args) => return action::wait(args),
         Command::Stop(args) => ask::stop(args)?,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, LeftOut, Limitation};
-use brindle_format::md::{Features, Superblock, display_uuid, split_name};
+use brindle_format::md::{DeviceFlags, Features, Superblock, display_uuid, split_name};
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
 use serde_json::Value;
@@ -151,6 +151,7 @@ pub(crate) struct DeviceReport {
     data_offset: u64,
     super_offset: u64,
     uuid: Option<String>,
+    flags: Vec<&'static str>,
 }
 
 impl ArrayReport {
@@ -284,6 +285,7 @@ impl DeviceReport {
             data_offset: sb.data_offset,
             super_offset: device.super_offset,
             uuid: sb.version.is_v1().then(|| display_uuid(sb.device_uuid).to_string()),
+            flags: flags(sb.flags),
         }
     }
 
@@ -292,8 +294,16 @@ impl DeviceReport {
     }
 
     fn line(&self, role: &str) -> String {
-        format!("{role:>6}  {:<14}  {:>6}  {}\n", self.state, self.events, self.path)
+        let flags =
+            if self.flags.is_empty() { String::new() } else { format!("  ({})", self.flags.join(", ")) };
+        format!("{role:>6}  {:<14}  {:>6}  {}{flags}\n", self.state, self.events, self.path)
     }
+}
+
+/// The names of a device's flags.
+pub(crate) fn flags(flags: DeviceFlags) -> Vec<&'static str> {
+    let known = [(flags.write_mostly, "write-mostly"), (flags.failfast, "failfast")];
+    known.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
 }
 
 pub(crate) fn left_out(why: LeftOut) -> &'static str {

@@ -41,6 +41,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
         tuning: args.tuning,
         on_full: args.on_full,
         recovery: Recovery::Automatic,
+        read_errors: args.read_errors,
     };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;

@@ -102,6 +102,13 @@ impl Service {
                 Err(answer) => answer,
             },
             Request::Fail { member, array } => self.fail(&member, array.as_deref()).await,
+            Request::Flag { member, flag, clear, array } => match self.having(&member, array.as_deref()) {
+                Ok(array) => match array.flag(&member, flag, clear).await {
+                    Ok(()) => Answer::Ok(self.report_of(&array)),
+                    Err(why) => Answer::Error(format!("{member}: {why}")),
+                },
+                Err(answer) => answer,
+            },
             Request::Action { action, max_speed, min_speed, array } => {
                 let speeds = Speeds { max: max_speed, min: min_speed };
                 self.act(action, speeds, array.as_deref()).await
@@ -139,26 +146,27 @@ impl Service {
         }
     }
 
+    /// The array that is meant; if none is named, the one that has the member.
+    fn having(&self, member: &str, array: Option<&str>) -> Result<Rc<Exported>, Answer> {
+        if let Some(array) = self.called(array)? {
+            return Ok(array);
+        }
+        let arrays = self.arrays();
+        let mut having = arrays.iter().filter(|array| array.has(member));
+        match (having.next(), having.next()) {
+            (Some(array), None) => Ok(Rc::clone(array)),
+            (Some(_), Some(_)) => Err(Answer::Error(format!(
+                "several arrays of {} have a member {member}: name the array",
+                self.name
+            ))),
+            (None, _) => Err(Answer::Error(format!("{member} is no member of an array of {}", self.name))),
+        }
+    }
+
     async fn fail(&self, member: &str, array: Option<&str>) -> Answer {
-        let array = match self.called(array) {
-            Ok(Some(array)) => array,
+        let array = match self.having(member, array) {
+            Ok(array) => array,
             Err(answer) => return answer,
-            Ok(None) => {
-                let arrays = self.arrays();
-                let mut having = arrays.iter().filter(|array| array.has(member));
-                match (having.next(), having.next()) {
-                    (Some(array), None) => Rc::clone(array),
-                    (Some(_), Some(_)) => {
-                        return Answer::Error(format!(
-                            "several arrays of {} have a member {member}: name the array",
-                            self.name
-                        ));
-                    }
-                    (None, _) => {
-                        return Answer::Error(format!("{member} is no member of an array of {}", self.name));
-                    }
-                }
-            }
         };
         let report = || {
             self.publish();

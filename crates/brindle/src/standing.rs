@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::check::Bounds;
 use crate::events::{self, Tally, Watched};
-use crate::report::{ArrayReport, left_out};
+use crate::report::{self, ArrayReport, left_out};
 
 /// A running array, what never changes of it, and what happens to it.
 pub(crate) struct Standing {
@@ -72,6 +72,7 @@ impl Standing {
     }
 
     fn device_report(&self, device: &DeviceDetail) -> Value {
+        let in_use = role_in_use(device);
         let tally = device.role.map(|role| self.watched.tally(role)).unwrap_or_default();
         json!({
             "role": device.role,
@@ -79,14 +80,16 @@ impl Standing {
             "state": state_word(device),
             "failure": device.failure.as_ref().map(events::failure),
             "bad_blocks": self.bad_blocks(device),
+            "flags": report::flags(device.flags),
+            "slower": device.slower,
+            "read_errors": in_use.map(|role| self.array.read_errors(role)),
             "io": counters_report(&self.io.counters(device.id), tally),
         })
     }
 
     /// What of a member in use can't be read since it could not be rebuilt; null if there is nothing of that.
     fn bad_blocks(&self, device: &DeviceDetail) -> Value {
-        let in_use = matches!(device.state, DeviceState::InSync | DeviceState::Recovering { .. });
-        let Some(role) = device.role.filter(|_| in_use) else { return Value::Null };
+        let Some(role) = role_in_use(device) else { return Value::Null };
         let bad = self.array.bad_blocks(role);
         if bad.is_empty() {
             return Value::Null;
@@ -149,6 +152,12 @@ impl Standing {
         let files = self.files.borrow();
         files.iter().rev().find(|(_, known)| known == file).map(|(label, _)| label.clone())
     }
+}
+
+/// The role of a device that fills one.
+fn role_in_use(device: &DeviceDetail) -> Option<u16> {
+    let in_use = matches!(device.state, DeviceState::InSync | DeviceState::Recovering { .. });
+    device.role.filter(|_| in_use)
 }
 
 fn sync_report(process: ProcessDetail) -> Value {

@@ -64,8 +64,13 @@ fn array(text: &mut String, array: &Value) {
     }
     for device in items(&array["devices"]) {
         let (role, state, path) = (word(device, "role"), word(device, "state"), word(device, "path"));
-        push(text, format_args!("  {role:>4}  {state:<10}  {path}\n"));
+        let flags = list(&device["flags"]);
+        let flags = if flags.is_empty() { flags } else { format!("  ({flags})") };
+        push(text, format_args!("  {role:>4}  {state:<10}  {path}{flags}\n"));
         push(text, format_args!("{:20}{}\n", "", counters(&device["io"])));
+        if let Some(times) = device["slower"].as_u64() {
+            push(text, format_args!("{:20}slow: takes {times} times as long as the others\n", ""));
+        }
         let bad = &device["bad_blocks"];
         if !bad.is_null() {
             let bytes = bytes(bad, "bytes");

@@ -40,6 +40,8 @@ pub(crate) struct Opening {
     pub(crate) on_full: OnFull,
     /// When members that are lost are rebuilt.
     pub(crate) recovery: Recovery,
+    /// Read errors of a member that are borne.
+    pub(crate) read_errors: u32,
 }
 
 impl Opening {
@@ -50,6 +52,7 @@ impl Opening {
         tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20), patience: Patience::USUAL },
         on_full: OnFull::Wait,
         recovery: Recovery::Manual,
+        read_errors: OpenConfig::READ_ERRORS,
     };
 }
 
@@ -158,6 +161,7 @@ impl World {
             },
             patience: patience(tuning.patience),
             recovery: self.opening.recovery,
+            read_errors: self.opening.read_errors,
             wall_clock: Rc::new(seconds_since_1970),
             ..OpenConfig::new(access, seconds_since_1970)
         }

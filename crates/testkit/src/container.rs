@@ -368,7 +368,8 @@ impl Ledger for Share {
             } else {
                 DeviceUse::LeftOut { role: Some(role), why: LeftOut::Faulty }
             };
-            KnownDevice { label: disk.id.to_string(), id: disk.id, usage, failure: disk.failure }
+            let (label, id, failure) = (disk.id.to_string(), disk.id, disk.failure);
+            KnownDevice { label, id, usage, failure, flags: Default::default() }
         };
         let devices = self.container.disks.borrow().iter().map(device).collect();
         let events = self.container.newest.borrow().generation;

@@ -31,6 +31,7 @@ pub fn new_member(n: usize, size: u64) -> NewMember {
         info: info(size),
         uuid: Uuid::from_u128(0x100 + n as u128),
         old_superblocks: Vec::new(),
+        flags: Default::default(),
     }
 }
 

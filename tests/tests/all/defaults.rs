@@ -144,8 +144,13 @@ fn ours(case: &Case) -> Result<Superblock, CreateError> {
         discard: false,
         write_zeroes: false,
     };
-    let member =
-        NewMember { label: "member".into(), info, uuid: Uuid::from_u128(1), old_superblocks: Vec::new() };
+    let member = NewMember {
+        label: "member".into(),
+        info,
+        uuid: Uuid::from_u128(1),
+        old_superblocks: Vec::new(),
+        flags: Default::default(),
+    };
     let version: Version = case.version.parse().expect("a version");
     let plan = plan(&CreateSpec {
         version,

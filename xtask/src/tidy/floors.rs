@@ -18,7 +18,7 @@ type Building = (&'static str, &'static [&'static [&'static str]]);
 const BUILDINGS: [Building; 2] = [("crates/array/src", ARRAY), ("crates/io/src", IO)];
 
 const ARRAY: &[&[&str]] = &[
-    &["bad_blocks", "errors", "events", "hooks", "patience", "process", "scratch", "yielding"],
+    &["bad_blocks", "errors", "events", "hooks", "patience", "peers", "process", "scratch", "yielding"],
     &["assembly", "config", "copies", "members", "nest"],
     &["bitmap", "create", "refusal"],
     &["ledger"],

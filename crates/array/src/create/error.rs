@@ -127,6 +127,14 @@ pub enum CreateError {
         /// The least.
         unit: u64,
     },
+    /// Only RAID 1 has members of which one can be spared reads.
+    #[error("{label} can't be write-mostly in an array of {level}: only raid1 knows that")]
+    WriteMostly {
+        /// The device.
+        label: String,
+        /// The level.
+        level: Level,
+    },
     /// RAID 1 has no chunks.
     #[error("raid1 has no chunks; leave --chunk out")]
     ChunkWithoutStripes,

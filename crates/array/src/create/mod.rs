@@ -9,7 +9,8 @@ mod size;
 mod write;
 
 use brindle_format::md::{
-    DEFAULT_MAX_DEV_1, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Timestamp, Uuid, Version,
+    DEFAULT_MAX_DEV_1, DeviceFlags, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Timestamp, Uuid,
+    Version,
     defaults::{self, Consistency, Placement},
 };
 use brindle_io::MemberInfo;
@@ -32,6 +33,8 @@ pub struct NewMember {
     pub uuid: Uuid,
     /// Bytes at which other md superblocks stand on it: they are overwritten with zeroes, so that nobody finds two.
     pub old_superblocks: Vec<u64>,
+    /// Its flags.
+    pub flags: DeviceFlags,
 }
 
 /// The array that is wanted.
@@ -183,6 +186,10 @@ fn check_counts(spec: &CreateSpec) -> Result<(), CreateError> {
     if !spec.level.is_redundant() && !spec.spares.is_empty() {
         return Err(CreateError::SparesWithoutRedundancy { level: spec.level });
     }
+    let mostly = spec.roles.iter().flatten().chain(&spec.spares).find(|member| member.flags.write_mostly);
+    if let Some(member) = mostly.filter(|_| spec.level != Level::Raid1) {
+        return Err(CreateError::WriteMostly { label: member.label.clone(), level: spec.level });
+    }
     Ok(())
 }
 
@@ -277,6 +284,7 @@ fn superblock(
     if sb.version.is_v1() {
         sb.device_uuid = member.uuid;
     }
+    sb.flags = member.flags;
     placement.apply(&mut sb);
     sb
 }

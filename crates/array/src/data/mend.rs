@@ -140,6 +140,13 @@ impl Door<'_> {
             return false;
         }
         let on_record = self.core.members.is_bad(role, &place);
+        let fails_fast = !self.core.ties.coupled && self.core.members.flags(role).failfast;
+        if fails_fast && !on_record && self.core.can_spare(role, why) {
+            // As md does: what can't be read at once is not mended.
+            let (member, operation) = (self.core.member_of(role), Operation::Read);
+            ailing.note(Ailment { role, member, operation, error: why, fate: Fate::Worn, place });
+            return false;
+        }
         let (operation, error, fate) = match self.rewrite(role, offset, good, spare).await {
             Ok(()) => (Operation::Read, why, Fate::Mended),
             // Full is the file system that the member lives in: the place may be mended another time.
@@ -180,7 +187,7 @@ impl Door<'_> {
                 // Another device has taken over meanwhile.
                 continue;
             }
-            let verdict = core.members.errors(role).note(core.io.now(), place.start);
+            let verdict = core.members.errors(role).note(core.io.now(), place.start, core.config.read_errors);
             let offset = self.device_offset(role, place.start);
             let cause = Cause { operation: Some(operation), offset, error: Some(error) };
             if error == OpError::Truncated {

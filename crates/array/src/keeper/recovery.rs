@@ -1,6 +1,7 @@
 //! Members that are being rebuilt: what is put on record of them, and when. Nothing is once the array stops: the last record of
 //! a run says how far they came, and whoever stopped it takes the devices away after that.
 
+use brindle_format::md::DeviceFlags;
 use brindle_io::{MemberId, OpError};
 use brindle_volume::VolumeError;
 
@@ -102,6 +103,25 @@ impl Keeper {
                 keeper.commit().await?;
             }
             Ok(removed)
+        })
+        .await
+    }
+
+    /// A device has these flags: that is on record when this returns true. False if the ledger can't say it.
+    ///
+    /// # Errors
+    /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
+    pub(crate) async fn set_flags(&self, device: MemberId, flags: DeviceFlags) -> Result<bool, VolumeError> {
+        self.change(async move |keeper| {
+            keeper.refuse_if_closed()?;
+            if !keeper.ledger.set_flags(device, flags) {
+                return Ok(false);
+            }
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            if !keeper.ledger.is_settled() {
+                keeper.commit().await?;
+            }
+            Ok(true)
         })
         .await
     }

@@ -11,7 +11,7 @@ use core::ops::Range;
 use core::pin::Pin;
 use std::rc::Rc;
 
-use brindle_format::md::{Uuid, Version};
+use brindle_format::md::{DeviceFlags, Uuid, Version};
 use brindle_io::{MemberId, OpError};
 
 use crate::assembly::{DeviceUse, Limitation};
@@ -59,6 +59,8 @@ pub struct KnownDevice {
     pub usage: DeviceUse,
     /// Why and when it was lost, if it was in this run.
     pub failure: Option<Failed>,
+    /// Its flags.
+    pub flags: DeviceFlags,
 }
 
 /// What a ledger tells of the array, for whoever looks at it. Sizes in bytes.
@@ -215,6 +217,12 @@ pub trait Ledger {
     /// ledger can't say that; then it is not counted on for redundancy in this run, and no member in the next.
     fn take_in(&self, role: u16, device: MemberId) -> bool {
         let _ = (role, device);
+        false
+    }
+
+    /// A device has these flags from now on: the next record says so. False if it is not known, or the ledger can't say that.
+    fn set_flags(&self, device: MemberId, flags: DeviceFlags) -> bool {
+        let _ = (device, flags);
         false
     }
 

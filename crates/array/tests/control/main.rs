@@ -11,6 +11,7 @@ mod cuts;
 mod discards;
 mod dropped;
 mod events;
+mod flags;
 mod flushes;
 mod forced;
 mod full;

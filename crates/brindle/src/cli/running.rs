@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::control::Word;
+use crate::control::{DeviceFlag, Word};
 use crate::units::Bytes;
 
 /// Where control sockets are.
@@ -89,6 +89,26 @@ pub(crate) struct Stopped {
     /// The members of an array that nobody serves, in any order, in the place of an array's name
     #[arg(long = "array", id = "stopped", value_name = "MEMBER", num_args = 1..)]
     pub(crate) members: Vec<PathBuf>,
+}
+
+/// Flags of `brindle flag`.
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub(crate) struct Flag {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Take the flag away
+    #[arg(long)]
+    pub(crate) clear: bool,
+    /// Name of the array, or its UUID [default: the one that has the device]
+    pub(crate) array: Option<String>,
+    /// The device, as it was named to `serve`, or its role's number
+    pub(crate) device: String,
+    /// The flag
+    pub(crate) flag: DeviceFlag,
 }
 
 /// Flags of `brindle action`.

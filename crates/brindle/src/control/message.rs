@@ -23,6 +23,19 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Set a flag of a device, or clear it.
+    Flag {
+        /// Path as given to `serve`, or role number.
+        member: String,
+        /// Which.
+        flag: DeviceFlag,
+        /// Take it away.
+        #[serde(default)]
+        clear: bool,
+        /// As above; if none is named, the one that has the member.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
     /// Begin, halt or end what goes over an array.
     Action {
         /// Which.
@@ -70,6 +83,26 @@ impl Request {
         match self {
             Self::Add { .. } | Self::Remove { .. } => Duration::from_secs(10),
             _ => Duration::from_millis(800),
+        }
+    }
+}
+
+/// What md's superblocks say of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeviceFlag {
+    /// Read it only when no other can answer.
+    WriteMostly,
+    /// Give it up sooner.
+    Failfast,
+}
+
+impl DeviceFlag {
+    /// As it is said.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::WriteMostly => "write-mostly",
+            Self::Failfast => "failfast",
         }
     }
 }

@@ -8,6 +8,7 @@ mod bench;
 mod control;
 mod crash;
 mod devices;
+mod flags;
 mod full;
 mod guards;
 mod hang;

@@ -18,7 +18,7 @@ fn fields(object: &Value, expected: &str) {
 
 const ARRAY: &str = "uuid name homehost metadata level layout chunk size component_size raid_devices state \
                      consistency_policy events created updated resync_offset reshape missing limits devices";
-const DEVICE: &str = "path number role state events size data_offset super_offset uuid";
+const DEVICE: &str = "path number role state events size data_offset super_offset uuid flags";
 
 #[test]
 fn reports_have_the_fields_of_the_document() {
@@ -67,7 +67,7 @@ fn a_server_reports_the_fields_of_the_document() {
          stale_for",
     );
     fields(&status["array"], &format!("{ARRAY} bitmap sync"));
-    fields(&status["array"]["devices"][0], "role path state failure bad_blocks io");
+    fields(&status["array"]["devices"][0], "role path state failure bad_blocks flags slower read_errors io");
     let io = "reads writes flushes other bytes_read bytes_written errors corrected slow given_up late in_flight oldest \
               read_latency write_latency";
     let counters = &status["array"]["devices"][0]["io"];
@@ -100,7 +100,7 @@ fn every_command_has_a_man_page() {
     let folder = dir.path().join("man");
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
-    let commands = "create examine detail cat check repair serve status fail add remove action wait stop bench \
+    let commands = "create examine detail cat check repair serve status fail add remove flag action wait stop bench \
                     demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");

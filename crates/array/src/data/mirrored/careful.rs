@@ -123,7 +123,9 @@ impl Mirror {
         let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(piece.offset, len).collect();
         let (slow, suspect) = (|role| self.core.members.is_slow(role), |role: u16| suspects.contains(&role));
         if !self.is_pinned(piece.offset, len) {
-            copies.sort_by_key(|copy| (slow(copy.extent.member), !suspect(copy.extent.member)));
+            let mostly = |role| self.paces.is_write_mostly(role);
+            let rank = |role| (slow(role), !suspect(role), mostly(role));
+            copies.sort_by_key(|copy| rank(copy.extent.member));
         }
         let mut bad: SmallVec<[(Readable, OpError); 4]> = SmallVec::new();
         for copy in copies {

@@ -13,7 +13,7 @@ mod write;
 use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_layout::{Extent, Geometry, Mirrored};
+use brindle_layout::{Extent, Geometry, Level, Mirrored};
 
 use pace::Paces;
 
@@ -50,7 +50,7 @@ impl Mirror {
     /// `map` is that of the geometry.
     pub(crate) fn new(core: &Rc<Core>, geometry: &Geometry, map: &Mirrored, moved: Option<Moved>) -> Self {
         let members = core.members.len();
-        Self {
+        let mirror = Self {
             core: Rc::clone(core),
             geometry: geometry.clone(),
             map: map.clone(),
@@ -59,7 +59,9 @@ impl Mirror {
             load: (0..members).map(|_| Cell::new(0)).collect(),
             paces: Paces::new(members),
             turn: Cell::new(0),
-        }
+        };
+        mirror.look_at_flags();
+        mirror
     }
 
     /// How much scratch an array gets that asks for `wanted` bytes, for mending and comparing: the widest step holds a
@@ -77,6 +79,16 @@ impl Mirror {
     /// Another device has taken the role.
     pub(crate) fn forget_pace(&self, role: u16) {
         self.paces.forget(role);
+        self.look_at_flags();
+    }
+
+    /// Flags of members have changed. As md does, RAID 1 reads those that are write-mostly only when no other can answer.
+    pub(crate) fn look_at_flags(&self) {
+        let members = &self.core.members;
+        let honoured = self.geometry.level() == Level::Raid1;
+        let mostly = |role| honoured && members.flags(role).write_mostly;
+        (0..members.len()).for_each(|role| self.paces.set_write_mostly(role, mostly(role)));
+        self.paces.compare(|role| members.readable(role, 0).is_some());
     }
 
     #[inline]
@@ -102,7 +114,7 @@ impl Mirror {
         Some(Readable { copy, extent, device })
     }
 
-    /// All members are in sync and about as fast as each other: any copy may answer.
+    /// All members are in sync, about as fast as each other, and none is write-mostly: any copy may answer.
     #[inline]
     fn any_copy_answers(&self) -> bool {
         self.core.members.all_answer() && self.paces.are_even()

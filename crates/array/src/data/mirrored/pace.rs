@@ -35,13 +35,15 @@ struct Pace {
     until: Cell<u8>,
     /// When it may be asked again though it is slow.
     again: Cell<Instant>,
+    /// It is not to be read where another can answer.
+    write_mostly: Cell<bool>,
 }
 
 /// The paces of all members, by role.
 #[derive(Debug)]
 pub(crate) struct Paces {
     roles: Vec<Pace>,
-    /// No member is slow.
+    /// No member is slow, nor write-mostly.
     even: Cell<bool>,
     /// Split reads until the next is measured.
     until: Cell<u8>,
@@ -56,7 +58,7 @@ impl Paces {
         }
     }
 
-    /// No member is known to be slow: the choice needs no further look.
+    /// No member is known to be slow, or is write-mostly: the choice needs no further look.
     #[inline]
     pub(super) fn are_even(&self) -> bool {
         self.even.get()
@@ -130,13 +132,23 @@ impl Paces {
         self.compare(in_use);
     }
 
-    /// Looks whether a member is slow now.
-    fn compare(&self, in_use: impl Fn(u16) -> bool) {
+    /// Looks whether a member is slow now, or write-mostly.
+    pub(super) fn compare(&self, in_use: impl Fn(u16) -> bool) {
+        let mostly = self.roles.iter().any(|pace| pace.write_mostly.get());
         let known = (0..).zip(&self.roles).filter(|(role, pace)| pace.latency.get() > 0 && in_use(*role));
         let latencies = known.map(|(_, pace)| pace.latency.get());
         let (least, most) =
             latencies.fold((u64::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
-        self.even.set(most < least.saturating_mul(SLOW));
+        self.even.set(!mostly && most < least.saturating_mul(SLOW));
+    }
+
+    /// Whether this member is not to be read where another can answer.
+    pub(super) fn is_write_mostly(&self, role: u16) -> bool {
+        self.roles[usize::from(role)].write_mostly.get()
+    }
+
+    pub(super) fn set_write_mostly(&self, role: u16, on: bool) {
+        self.roles[usize::from(role)].write_mostly.set(on);
     }
 
     /// Nanoseconds of a read of this member; 0 is not known.

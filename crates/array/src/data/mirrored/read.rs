@@ -67,15 +67,20 @@ impl Mirror {
     #[inline]
     pub(super) fn choose(&self, offset: u64, len: usize) -> Option<Readable> {
         let mut copies = self.readable_copies(offset, len as u64);
-        if self.core.config.read_policy == ReadPolicy::First || self.is_pinned(offset, len as u64) {
+        if self.is_pinned(offset, len as u64) {
             return copies.next();
+        }
+        let mostly = |copy: &Readable| self.paces.is_write_mostly(copy.extent.member);
+        if self.core.config.read_policy == ReadPolicy::First {
+            return copies.min_by_key(mostly);
         }
         let count = self.map.copies();
         let turn = (self.turn.get() + 1) % count;
         self.turn.set(turn);
         let rank = |copy: &Readable| (copy.copy + count - turn) % count;
         if self.core.config.read_policy == ReadPolicy::RoundRobin {
-            return copies.min_by_key(|copy| (self.core.members.is_slow(copy.extent.member), rank(copy)));
+            let slow = |copy: &Readable| self.core.members.is_slow(copy.extent.member);
+            return copies.min_by_key(|copy| (slow(copy), mostly(copy), rank(copy)));
         }
         if !self.paces.are_even() {
             drop(copies);
@@ -87,7 +92,7 @@ impl Mirror {
         })
     }
 
-    /// [`Mirror::choose`] where members are slow: work in flight counts as many times as they take longer, and each is
+    /// [`Mirror::choose`] where members are slow, or write-mostly: work in flight counts as many times as they take longer, and each is
     /// asked again now and then.
     #[cold]
     fn choose_by_pace(&self, offset: u64, len: usize, rank: impl Fn(&Readable) -> u16) -> Option<Readable> {
@@ -102,7 +107,8 @@ impl Mirror {
         };
         let slow = |copy: &Readable| self.core.members.is_slow(copy.extent.member);
         let copies = self.readable_copies(offset, len as u64);
-        copies.min_by_key(|copy| (slow(copy), cost(copy), rank(copy)))
+        let mostly = |copy: &Readable| self.paces.is_write_mostly(copy.extent.member);
+        copies.min_by_key(|copy| (slow(copy), mostly(copy), cost(copy), rank(copy)))
     }
 
     /// A copy on a slow member that has not been asked for long: it may have recovered.
@@ -111,6 +117,7 @@ impl Mirror {
         let due = |copy: &Readable| {
             let role = copy.extent.member;
             self.paces.weight(role, least) > 1
+                && !self.paces.is_write_mostly(role)
                 && !self.core.members.is_slow(role)
                 && self.paces.ask_again(role, now)
         };

@@ -217,7 +217,9 @@ impl Mirror {
         let mut group = self.ask();
         for &(offset, len, start) in &extents {
             let copy =
-                self.readable_copies(offset, len).find(|copy| (copy.extent.member == role) == held_by_it);
+                self.readable_copies(offset, len).filter(|copy| (copy.extent.member == role) == held_by_it);
+            // Those that are write-mostly have other things to do.
+            let copy = copy.min_by_key(|copy| self.paces.is_write_mostly(copy.extent.member));
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
             group.read(copy.device, copy.extent.offset, &memory(start, len));
         }

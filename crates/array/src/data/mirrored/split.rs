@@ -142,12 +142,13 @@ impl Mirror {
         Ok(Some(split))
     }
 
-    /// The readable copies of a range that are not slow.
+    /// The readable copies of a range that are not slow, nor write-mostly.
     fn quick_copies<'a>(&'a self, offset: u64, len: u64) -> impl Iterator<Item = Readable> + 'a {
         let least = if self.paces.are_even() { 0 } else { self.least_latency(offset, len) };
         let quick = move |copy: &Readable| {
             let role = copy.extent.member;
-            !self.core.members.is_slow(role) && (least == 0 || self.paces.weight(role, least) == 1)
+            let asked = !self.core.members.is_slow(role) && !self.paces.is_write_mostly(role);
+            asked && (least == 0 || self.paces.weight(role, least) == 1)
         };
         self.readable_copies(offset, len).filter(quick)
     }

@@ -27,7 +27,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::rc::Rc;
 
-use brindle_format::md::{DeviceRole, EncodeError, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use brindle_format::md::{DeviceFlags, DeviceRole, EncodeError, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 
 use super::{AddError, Bears, Description, Failed, KnownDevice, Ledger, NewDevice, Recording, State};
@@ -61,6 +61,8 @@ struct Kept {
     /// Bytes at which superblocks stand that are no longer to be found.
     old: Vec<u64>,
     bad_log: BadLog,
+    /// Its flags, as the next update says; its superblock has those that the last one said.
+    flags: DeviceFlags,
 }
 
 impl Kept {
@@ -74,7 +76,8 @@ impl Kept {
 
     /// Nothing is to be said of it but what its superblock says.
     fn is_settled(&self) -> bool {
-        !self.alive || self.superblock.recovery_offset == self.held && self.bad_log.is_settled()
+        let told = self.superblock.recovery_offset == self.held && self.superblock.flags == self.flags;
+        !self.alive || told && self.bad_log.is_settled()
     }
 
     /// A living member whose superblock is torn or not of the present count.
@@ -83,7 +86,8 @@ impl Kept {
     }
 
     fn known(&self) -> KnownDevice {
-        KnownDevice { label: self.label.clone(), id: self.id, usage: self.usage, failure: self.failure }
+        let (label, id, usage, failure) = (self.label.clone(), self.id, self.usage, self.failure);
+        KnownDevice { label, id, usage, failure, flags: self.flags }
     }
 }
 
@@ -272,6 +276,15 @@ impl Ledger for Superblocks {
         recovering.for_each(|device| device.recovered_to(upto));
     }
 
+    fn set_flags(&self, id: MemberId, flags: DeviceFlags) -> bool {
+        let mut devices = self.devices.borrow_mut();
+        let device = devices.iter_mut().find(|d| d.alive && d.id == id);
+        device.is_some_and(|device| {
+            device.flags = flags;
+            true
+        })
+    }
+
     fn can_set_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
         self.can_log(id, places)
     }
@@ -338,6 +351,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
         fresh: false,
         old: Vec::new(),
         bad_log: BadLog::of(&device.superblock, device.bad_log.as_deref()),
+        flags: device.superblock.flags,
         superblock: device.superblock,
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },

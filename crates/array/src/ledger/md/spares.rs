@@ -3,7 +3,8 @@
 
 use brindle_format::md::defaults::{self, Consistency};
 use brindle_format::md::{
-    BadBlockLog, DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version,
+    BadBlockLog, DeviceFlags, DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock,
+    Version,
 };
 use brindle_io::MemberId;
 
@@ -85,6 +86,7 @@ impl Superblocks {
             buf: self.io.pool(SUPERBLOCK_BYTES).try_alloc(SUPERBLOCK_BYTES),
             fresh: true,
             bad_log,
+            flags: DeviceFlags::default(),
             old: old_superblocks,
         });
         Ok(())

@@ -41,6 +41,7 @@ impl Superblocks {
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
             device.superblock.recovery_offset = device.held;
             device.tell_of_bad_log();
+            device.superblock.flags = device.flags;
         }
         let mut failed = self.lay_out().await;
         failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
