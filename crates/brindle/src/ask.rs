@@ -106,6 +106,16 @@ fn text(reports: &[Value]) -> String {
     reports.iter().map(crate::status::text).collect::<Vec<_>>().join("\n")
 }
 
+/// The reports of all servers that answer; the others are passed over in silence.
+pub(crate) fn reports(folder: &Path) -> Vec<Value> {
+    let answers = status_of_all(folder).into_iter();
+    let told = answers.filter_map(|(_, answer)| match answer {
+        Ok(Asked::Report(told)) => Some(told),
+        _ => None,
+    });
+    told.flat_map(|told| report::of_arrays(&told).to_vec()).collect()
+}
+
 /// The reports of all servers that answer, and whether there are others.
 fn all(folder: &Path) -> (Vec<Value>, bool) {
     let (mut reports, mut silent) = (Vec::new(), false);

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::flags::JobFlags;
 use crate::units::{Bytes, Span};
-pub(crate) use running::{Action, Add, Fail, Flag, Remove, Runtime, Status, Stop, Wait};
+pub(crate) use running::{Action, Add, Fail, Flag, Remove, Runtime, Status, Stop, Wait, Watch};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -87,6 +87,11 @@ pub(crate) enum Command {
     ///
     /// Exits as `check` and `repair` do, if that is what ended.
     Wait(Wait),
+    /// Watch running arrays: members, rates, latencies, and what goes over them
+    ///
+    /// Draws itself anew on a terminal until it is interrupted; elsewhere, and with --once, it prints how things are once.
+    /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
+    Watch(Watch),
     /// Stop a running server, or one of its arrays
     Stop(Stop),
     /// Measure an array, devices or an export with fio's jobs

@@ -29,6 +29,7 @@ mod service;
 mod standing;
 mod status;
 mod units;
+mod watch;
 mod within;
 mod world;
 
@@ -84,6 +85,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Flag(args) => ask::flag(args)?,
         Command::Action(args) => action::action(args)?,
         Command::Wait(args) => return action::wait(args),
+        Command::Watch(args) => watch::watch(args)?,
         Command::Stop(args) => ask::stop(args)?,
         Command::Bench(args) => return bench::bench(args),
         Command::Demo(args) => demo::demo(args)?,

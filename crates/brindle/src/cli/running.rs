@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::control::{DeviceFlag, Word};
-use crate::units::Bytes;
+use crate::units::{Bytes, Span};
 
 /// Where control sockets are.
 #[derive(Clone, Debug, Args)]
@@ -142,6 +142,21 @@ pub(crate) struct Wait {
     #[arg(long)]
     pub(crate) json: bool,
     /// Name of the array, its UUID, or one of its members [default: the only one]
+    pub(crate) array: Option<String>,
+}
+
+/// Flags of `brindle watch`.
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// Time between two looks, of which rates are told
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = Span::parse)]
+    pub(crate) interval: Span,
+    /// Print once, as text
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Name of the array, its UUID, or one of its members [default: all that run]
     pub(crate) array: Option<String>,
 }
 

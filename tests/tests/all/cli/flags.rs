@@ -1,4 +1,4 @@
-//! Flags of members: as mdadm sees them, when an array is made, and while it is served.
+//! Flags of members: as mdadm sees them, when an array is made, and while it is served; and what `watch` shows of that.
 
 use brindle_tests::mdadm;
 use brindle_tests::tools::{self, or_skip};
@@ -28,6 +28,10 @@ fn flags_are_set_when_an_array_is_made_and_while_it_runs_and_are_mds() {
     let told = flag(&["0", "write-mostly", "--clear", "--json"]).json();
     assert_eq!(flags(&told["array"]), [json!(["failfast"]), json!(["write-mostly"]), json!([])]);
     flag(&["nobody", "failfast"]).refused(1, &["nobody", "no member of a"]);
+    let shown = server.ask("watch", &["--once", "--interval", "10ms"]).ended(0).text();
+    for words in ["a: raid1 of", "clean", "(failfast)", "(write-mostly)", &second] {
+        assert!(shown.contains(words), "{words} is not in\n{shown}");
+    }
     server.stop();
     assert_eq!(flags(&set.run("detail --json").json()), flags(&told["array"]));
     let Some(program) = or_skip(tools::find("mdadm")) else { return };
