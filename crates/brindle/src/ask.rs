@@ -191,10 +191,7 @@ impl ValueEnum for DeviceFlag {
 /// `brindle flag`.
 pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
-    let target = match &args.array {
-        Some(name) => Target::find(&folder, name),
-        None => Target::with_member(&folder, &args.device)?,
-    };
+    let target = Target::find(&folder, &args.array);
     let member = name_of_member(&folder, &target, &args.device)?;
     let (flag, clear) = (args.flag, args.clear);
     let request = Request::Flag { member, flag, clear, array: target.array };

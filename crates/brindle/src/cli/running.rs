@@ -93,7 +93,6 @@ pub(crate) struct Stopped {
 
 /// Flags of `brindle flag`.
 #[derive(Debug, Args)]
-#[command(allow_missing_positional = true)]
 pub(crate) struct Flag {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
@@ -103,8 +102,8 @@ pub(crate) struct Flag {
     /// Take the flag away
     #[arg(long)]
     pub(crate) clear: bool,
-    /// Name of the array, or its UUID [default: the one that has the device]
-    pub(crate) array: Option<String>,
+    /// Name of the array, its UUID, or one of its members
+    pub(crate) array: String,
     /// The device, as it was named to `serve`, or its role's number
     pub(crate) device: String,
     /// The flag
