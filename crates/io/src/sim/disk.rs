@@ -70,6 +70,10 @@ impl Disk {
         }
     }
 
+    pub(super) fn keeps(&self) -> bool {
+        self.content.is_some()
+    }
+
     pub(super) fn peek(&self, offset: u64, into: &mut [u8]) {
         match &self.content {
             Some(content) => content.peek(offset, into),

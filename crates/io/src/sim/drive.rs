@@ -1,11 +1,15 @@
 //! One drive: takes the effect of operations, and does wrong as its faults have it.
 
+use std::rc::Rc;
+
 use super::Hostility;
+use super::busy::Busy;
 use super::content::{SECTOR, Unwritten, noise};
 use super::disk::{Data, Disk, Landing};
 use super::faults::Faults;
 use super::model::Model;
 use super::rng::Rng;
+use super::stations::Stations;
 use super::timing::Timing;
 use crate::op::{MemberInfo, OpError, OpKey, OpKind, Probe, Segment};
 use crate::ranges::{RangeKey, Ranges};
@@ -79,6 +83,23 @@ impl Drive {
         }
     }
 
+    /// The same, with its times as they were measured.
+    pub(super) fn measured(stations: Rc<Stations>, bytes: u64) -> Self {
+        let platter = stations.platter.as_ref();
+        let model = Model {
+            rotation: platter.map_or(0, |platter| platter.rotation),
+            volatile_cache: stations.volatile_cache,
+            ..Model::nvme()
+        };
+        let timing = Timing::Measured(Box::new(Busy::new(stations, bytes)));
+        Self { timing, ..Self::new(model, bytes, None) }
+    }
+
+    /// Whether it keeps what is written.
+    pub(super) fn keeps(&self) -> bool {
+        self.disk.keeps()
+    }
+
     /// The drive has fewer bytes from now on. What was beyond is gone: once a write makes it longer again, a hole.
     pub(super) fn truncate(&mut self, size: u64, rng: &mut Rng) {
         let whole = size.next_multiple_of(SECTOR as u64).min(self.info.size);
@@ -95,7 +116,7 @@ impl Drive {
 
     /// Nothing is under way.
     pub(super) fn forget_work(&mut self) {
-        self.timing = Timing::new(self.model, self.info.size);
+        self.timing.forget(self.info.size);
         self.changing.clear();
         self.failing = 0;
     }

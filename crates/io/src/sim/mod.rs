@@ -7,12 +7,16 @@
 //! A volatile cache is lost at a power cut, what is under way then takes effect in part, and so does a change that
 //! fails. [`Faults`] says what is wrong with a drive; [`Hostility`] what else the world does of its own accord.
 
+mod busy;
 mod content;
+mod curve;
 mod disk;
 mod drive;
 mod faults;
+mod head;
 mod model;
 mod rng;
+mod stations;
 mod timing;
 mod trace;
 mod world;
@@ -31,9 +35,11 @@ use crate::op::{Completion, MemberId, MemberInfo, OpClass, OpKey, OpKind, OpView
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Duration, Instant};
 use content::Unwritten;
+pub use curve::Curve;
 use drive::Drive;
 pub use faults::{BadRange, Faults, Lasts};
 pub use model::Model;
+pub use stations::{Path, Platter, Stations};
 use world::{Deed, World};
 
 /// What the world does of its own accord, as chance from its seed has it. By default nothing.
@@ -106,14 +112,24 @@ impl Sim {
         self.add(model, bytes, Some(Unwritten::Zeroes))
     }
 
-    /// A drive that only takes its time: reads give whatever the buffer held.
+    /// A drive that only takes its time: reads give whatever the buffer held, and the digest of the run tells nothing of
+    /// the bytes of writes.
     pub fn add_hollow_drive(&self, model: Model, bytes: u64) -> MemberId {
         self.add(model, bytes, None)
     }
 
     fn add(&self, model: Model, bytes: u64, unwritten: Option<Unwritten>) -> MemberId {
+        self.put(Drive::new(model, bytes, unwritten))
+    }
+
+    /// A hollow drive that takes as long as a real one was measured to take.
+    pub fn add_measured_drive(&self, stations: &Rc<Stations>, bytes: u64) -> MemberId {
+        self.put(Drive::measured(Rc::clone(stations), bytes))
+    }
+
+    fn put(&self, drive: Drive) -> MemberId {
         let drives = &mut self.0.borrow_mut().drives;
-        drives.push(Drive::new(model, bytes, unwritten));
+        drives.push(drive);
         MemberId::device((drives.len() - 1) as u32)
     }
 
@@ -179,6 +195,11 @@ impl Sim {
     /// Changes what is wrong with the drive when the time has come.
     pub fn schedule(&self, when: When, member: MemberId, change: impl FnOnce(&mut Faults) + 'static) {
         self.plan(when, Deed::Afflict(member, Box::new(change)));
+    }
+
+    /// Nanoseconds for which the shared station of a measured drive, or its head, was at work; 0 of others.
+    pub fn worked(&self, member: MemberId) -> u64 {
+        self.with(member, |drive| drive.timing.worked())
     }
 
     /// Operations that the drive was given.

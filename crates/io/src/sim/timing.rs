@@ -2,12 +2,82 @@
 
 use std::collections::VecDeque;
 
+use super::busy::Busy;
 use super::model::Model;
 use super::rng::Rng;
+use super::stations::Uplink;
 use crate::op::{OpKey, OpKind};
 
+/// Of one drive.
+pub(super) enum Timing {
+    /// By round figures of its kind.
+    Simple(Simple),
+    /// As it was measured.
+    Measured(Box<Busy>),
+}
+
+impl Timing {
+    pub(super) fn new(model: Model, size: u64) -> Self {
+        Self::Simple(Simple::new(model, size))
+    }
+
+    /// Nothing is under way any more.
+    pub(super) fn forget(&mut self, size: u64) {
+        *self = match self {
+            Self::Simple(simple) => Self::new(simple.model, size),
+            Self::Measured(busy) => Self::Measured(Box::new(Busy::new(busy.stations().clone(), size))),
+        };
+    }
+
+    pub(super) fn worked(&self) -> u64 {
+        match self {
+            Self::Simple(_) => 0,
+            Self::Measured(busy) => busy.worked(),
+        }
+    }
+
+    /// An operation has come: whether it begins at once. If not, it waits for a channel.
+    pub(super) fn enter(&mut self, key: OpKey, kind: OpKind) -> bool {
+        match self {
+            Self::Simple(simple) => simple.enter(key),
+            Self::Measured(busy) => busy.enter(key, kind),
+        }
+    }
+
+    /// An operation leaves its channel: to the one that is given back, if any waits.
+    pub(super) fn leave(&mut self) -> Option<OpKey> {
+        match self {
+            Self::Simple(simple) => simple.leave(),
+            Self::Measured(busy) => busy.leave(),
+        }
+    }
+
+    /// How long an operation that begins now takes until its first byte can move.
+    pub(super) fn latency(&mut self, now: u64, kind: OpKind, len: u64, rng: &mut Rng) -> u64 {
+        match self {
+            Self::Simple(simple) => simple.latency(kind, len, rng),
+            Self::Measured(busy) => busy.latency(now, kind, len, rng),
+        }
+    }
+
+    /// An operation's bytes are ready at `now`: when they will have moved. `None` if none have to.
+    pub(super) fn transfer(
+        &mut self,
+        now: u64,
+        kind: OpKind,
+        len: u64,
+        slowness: u64,
+        uplink: &mut Uplink,
+    ) -> Option<u64> {
+        match self {
+            Self::Simple(simple) => simple.transfer(now, kind, len, slowness),
+            Self::Measured(busy) => busy.transfer(now, kind, len, slowness, uplink),
+        }
+    }
+}
+
 /// The channels, the link and the head of one drive.
-pub(super) struct Timing {
+pub(super) struct Simple {
     model: Model,
     size: u64,
     free_channels: u32,
@@ -17,14 +87,13 @@ pub(super) struct Timing {
     head: u64,
 }
 
-impl Timing {
-    pub(super) fn new(model: Model, size: u64) -> Self {
+impl Simple {
+    fn new(model: Model, size: u64) -> Self {
         let free_channels = model.channels.max(1);
         Self { model, size, free_channels, waiting: VecDeque::new(), link_free: 0, head: 0 }
     }
 
-    /// An operation has come: whether it begins at once. If not, it waits for a channel.
-    pub(super) fn enter(&mut self, key: OpKey) -> bool {
+    fn enter(&mut self, key: OpKey) -> bool {
         if self.free_channels == 0 {
             self.waiting.push_back(key);
             return false;
@@ -33,15 +102,13 @@ impl Timing {
         true
     }
 
-    /// An operation leaves its channel: to the one that is given back, if any waits.
-    pub(super) fn leave(&mut self) -> Option<OpKey> {
+    fn leave(&mut self) -> Option<OpKey> {
         let next = self.waiting.pop_front();
         self.free_channels += u32::from(next.is_none());
         next
     }
 
-    /// How long an operation that begins now takes until its first byte can move.
-    pub(super) fn latency(&mut self, kind: OpKind, len: u64, rng: &mut Rng) -> u64 {
+    fn latency(&mut self, kind: OpKind, len: u64, rng: &mut Rng) -> u64 {
         let (latency, offset) = match kind {
             OpKind::Read { offset, .. } => (self.model.read_latency, Some(offset)),
             OpKind::Write { offset, .. } => (self.model.write_latency, Some(offset)),
@@ -53,8 +120,7 @@ impl Timing {
         latency - swing + rng.below(2 * swing + 1) + seek
     }
 
-    /// An operation's bytes are ready at `now`: when they will have moved. `None` if none have to.
-    pub(super) fn transfer(&mut self, now: u64, kind: OpKind, len: u64, slowness: u64) -> Option<u64> {
+    fn transfer(&mut self, now: u64, kind: OpKind, len: u64, slowness: u64) -> Option<u64> {
         let bandwidth = match kind {
             OpKind::Read { .. } => self.model.read_bandwidth,
             OpKind::Write { .. } => self.model.write_bandwidth,

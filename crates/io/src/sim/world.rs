@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::drive::{Drive, Flying};
 use super::faults::Faults;
 use super::rng::Rng;
+use super::stations::Uplink;
 use super::trace::{Trace, bytes_of, words};
 use super::{Hostility, Overlap, Overlaps};
 use crate::bounce::{Bounce, SharedMemory};
@@ -46,6 +47,7 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) hostility: Hostility,
     pub(super) drives: Vec<Drive>,
+    uplink: Uplink,
     /// By moment; what happens at one moment comes in an order that the seed shuffles.
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// By key.
@@ -83,6 +85,7 @@ impl World {
             rng: Rng::new(seed),
             hostility: Hostility::default(),
             drives: Vec::new(),
+            uplink: Uplink::default(),
             agenda: BinaryHeap::new(),
             flying: Vec::new(),
             shared: SharedMemory::default(),
@@ -161,7 +164,8 @@ impl World {
             return;
         }
         let [a, b, c, d] = words(op.kind);
-        let bytes = if op.kind.fills() { 0 } else { bytes_of(segments) };
+        let kept = member.and_then(|member| self.drives.get(member.place())).is_none_or(Drive::keeps);
+        let bytes = if op.kind.fills() || !kept { 0 } else { bytes_of(segments) };
         self.trace.note(&[self.now, u64::from(key.0), a, b, c, d, op.class as u64, op.len, bytes]);
         let Some(member) = member else {
             if let Some(into) = self.pipes.submit(key, op, bounce, &mut self.completed) {
@@ -190,7 +194,7 @@ impl World {
         if let Some(bounce) = bounce {
             self.bounces.insert(key.0, bounce);
         }
-        if self.drives[member.place()].timing.enter(key) {
+        if self.drives[member.place()].timing.enter(key, op.kind) {
             self.begin(key);
         }
     }
@@ -224,7 +228,7 @@ impl World {
         let Some(op) = &mut self.flying[key.0 as usize] else { return };
         let Some(member) = op.kind.member() else { return };
         let drive = &mut self.drives[member.place()];
-        let latency = drive.timing.latency(op.kind, op.len, &mut self.rng);
+        let latency = drive.timing.latency(self.now, op.kind, op.len, &mut self.rng);
         let mut slowness = u64::from(drive.faults.slowness.max(1));
         if drive.begin(op) {
             // It tries for a while before it says so, and others may overtake it.
@@ -286,7 +290,7 @@ impl World {
         let Some(op) = self.flying[key as usize] else { return };
         let drive = &mut self.drives[member.place()];
         let slowness = u64::from(drive.faults.slowness.max(1));
-        match drive.timing.transfer(self.now, op.kind, op.len, slowness) {
+        match drive.timing.transfer(self.now, op.kind, op.len, slowness, &mut self.uplink) {
             Some(at) => self.schedule(at, Event::Done(key)),
             None => self.done(key, event),
         }

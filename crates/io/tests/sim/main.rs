@@ -2,6 +2,7 @@
 
 mod changes;
 mod faults;
+mod measured;
 mod power;
 mod sockets;
 mod time;

@@ -1,0 +1,164 @@
+//! What a drive that was measured is busy with: see [`Stations`]. Times are nanoseconds on the sim's clock.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use super::head::Head;
+use super::rng::Rng;
+use super::stations::{Path, Stations, Uplink};
+use crate::op::{OpKey, OpKind};
+
+/// Places at which the drive sees a stream go on.
+const STREAMS: usize = 16;
+/// The mix is told by so many operations, smoothed.
+const MEMORY: i64 = 128;
+/// Thousandths of per cent.
+const PERCENT: i64 = 1000;
+
+/// Of one drive.
+pub(super) struct Busy {
+    stations: Rc<Stations>,
+    /// Operations that are not begun, with their offsets, in the order in which they came.
+    waiting: VecDeque<(OpKey, u64)>,
+    free_units: u32,
+    /// The shared station is free from then on.
+    shared: u64,
+    /// Where reads and writes ended lately, by kind.
+    ends: [[u64; STREAMS]; 2],
+    next_end: [usize; 2],
+    /// Reads among what was begun lately, thousandths of per cent; none before the first.
+    reads: Option<i64>,
+    worked: u64,
+    head: Option<Head>,
+}
+
+impl Busy {
+    pub(super) fn new(stations: Rc<Stations>, size: u64) -> Self {
+        let head = stations.platter.as_ref().map(|platter| Head::new(platter.clone(), size));
+        Self {
+            waiting: VecDeque::new(),
+            free_units: if head.is_some() { 1 } else { stations.units.max(1) },
+            shared: 0,
+            ends: [[u64::MAX; STREAMS]; 2],
+            next_end: [0; 2],
+            reads: None,
+            worked: 0,
+            head,
+            stations,
+        }
+    }
+
+    pub(super) fn stations(&self) -> &Rc<Stations> {
+        &self.stations
+    }
+
+    pub(super) fn worked(&self) -> u64 {
+        self.head.as_ref().map_or(self.worked, Head::worked)
+    }
+
+    pub(super) fn enter(&mut self, key: OpKey, kind: OpKind) -> bool {
+        if self.free_units == 0 {
+            self.waiting.push_back((key, offset(kind).unwrap_or(0)));
+            return false;
+        }
+        self.free_units -= 1;
+        true
+    }
+
+    pub(super) fn leave(&mut self) -> Option<OpKey> {
+        let at = match &self.head {
+            Some(head) => head.nearest(self.waiting.iter().map(|of| of.1)),
+            None => (!self.waiting.is_empty()).then_some(0),
+        };
+        let next = at.and_then(|at| self.waiting.remove(at));
+        self.free_units += u32::from(next.is_none());
+        next.map(|next| next.0)
+    }
+
+    /// How long an operation that begins now takes until its first byte can move; on a disk until it is done.
+    pub(super) fn latency(&mut self, now: u64, kind: OpKind, len: u64, rng: &mut Rng) -> u64 {
+        let path = match kind {
+            OpKind::Flush { .. } => {
+                return self.head.as_mut().map_or(0, |head| head.until_drained(now)) + self.stations.flush;
+            }
+            OpKind::Read { .. } => &self.stations.read,
+            _ => &self.stations.write,
+        };
+        let moved = if transfers(kind) { len } else { 0 };
+        let reads = matches!(kind, OpKind::Read { .. });
+        if let (Some(head), Some(offset)) = (&mut self.head, offset(kind)) {
+            let own = spread(path.latency.at(moved), path.spread, rng);
+            return own + head.serve(now, reads, (offset, len), self.waiting.len(), rng);
+        }
+        let path: &Path = path;
+        let streams = offset(kind).is_some_and(|offset| {
+            let ends = &mut self.ends[usize::from(reads)];
+            let at = ends.iter().position(|end| *end == offset);
+            let place = at.unwrap_or(self.next_end[usize::from(reads)]);
+            ends[place] = offset.saturating_add(len);
+            if at.is_none() {
+                self.next_end[usize::from(reads)] = (place + 1) % STREAMS;
+            }
+            at.is_some()
+        });
+        if transfers(kind) {
+            let now = if reads { 100 * PERCENT } else { 0 };
+            self.reads = Some(self.reads.map_or(now, |before| before + (now - before) / MEMORY));
+        }
+        let curve = if streams { &path.stream } else { &path.latency };
+        spread(curve.at(moved), path.spread, rng)
+    }
+
+    /// An operation's bytes are ready at `now`: when they will have moved. `None` if none have to.
+    pub(super) fn transfer(
+        &mut self,
+        now: u64,
+        kind: OpKind,
+        len: u64,
+        slowness: u64,
+        uplink: &mut Uplink,
+    ) -> Option<u64> {
+        if !transfers(kind) || self.head.is_some() {
+            return None;
+        }
+        let reads = matches!(kind, OpKind::Read { .. });
+        let path = if reads { &self.stations.read } else { &self.stations.write };
+        let mix = (self.reads.unwrap_or(0) + PERCENT / 2) / PERCENT;
+        let factor = self.stations.mix(mix as u32, len);
+        let holds = path.occupancy.growing_at(len).saturating_mul(factor) / 1000;
+        self.worked = self.worked.saturating_add(holds);
+        self.shared = self.shared.max(now).saturating_add(holds.saturating_mul(slowness));
+        if self.stations.uplink == 0 {
+            return Some(self.shared);
+        }
+        let nanos = u128::from(len) * 1_000_000_000 / u128::from(self.stations.uplink);
+        let link = if reads { &mut uplink.read } else { &mut uplink.write };
+        *link = (*link).max(now).saturating_add(nanos as u64);
+        Some(self.shared.max(*link))
+    }
+}
+
+fn offset(kind: OpKind) -> Option<u64> {
+    match kind {
+        OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => Some(offset),
+        _ => None,
+    }
+}
+
+fn transfers(kind: OpKind) -> bool {
+    offset(kind).is_some()
+}
+
+/// A latency by chance: its mean is kept, and its deviation is so many per cent. The sum of four even draws, which is close
+/// to a normal distribution, and needs no function whose last digit differs between machines.
+fn spread(mean: u64, percent: u32, rng: &mut Rng) -> u64 {
+    if percent == 0 || mean == 0 {
+        return mean;
+    }
+    let drawn = rng.next();
+    let sum: u64 = (0..4).map(|n| drawn >> (16 * n) & 0xffff).sum();
+    // The sum's mean, and its deviation: 65536 times the root of a third.
+    let (middle, deviation) = (131_070i128, 37_837i128);
+    let from = i128::from(mean) * i128::from(percent) * (i128::from(sum) - middle) / (100 * deviation);
+    (i128::from(mean) + from).max(0) as u64
+}

@@ -1,0 +1,118 @@
+//! The head of a modelled disk: where it is, and what it has yet to write.
+
+use std::collections::VecDeque;
+
+use super::rng::Rng;
+use super::stations::Platter;
+
+/// Millionths: the whole stroke.
+const STROKE: u64 = 1_000_000;
+
+pub(super) struct Head {
+    platter: Platter,
+    size: u64,
+    at: u64,
+    /// Writes that were acknowledged and are not on the platter: when each will be, and its bytes.
+    cached: VecDeque<(u64, u64)>,
+    held: u64,
+    worked: u64,
+}
+
+impl Head {
+    pub(super) fn new(platter: Platter, size: u64) -> Self {
+        Self { platter, size: size.max(1), at: 0, cached: VecDeque::new(), held: 0, worked: 0 }
+    }
+
+    pub(super) fn worked(&self) -> u64 {
+        self.worked
+    }
+
+    /// Which of what waits is next: of the oldest, as many as the queue has, the nearest.
+    pub(super) fn nearest(&self, offsets: impl Iterator<Item = u64>) -> Option<usize> {
+        let queue = self.platter.queue.max(1) as usize;
+        let nearest = offsets.take(queue).enumerate().min_by_key(|(_, offset)| offset.abs_diff(self.at));
+        nearest.map(|(at, _)| at)
+    }
+
+    /// How long an operation that begins now takes to its acknowledgement; `waiting` others do so.
+    pub(super) fn serve(
+        &mut self,
+        now: u64,
+        reads: bool,
+        (offset, len): (u64, u64),
+        waiting: usize,
+        rng: &mut Rng,
+    ) -> u64 {
+        self.drain(now);
+        let chosen = waiting.min(self.platter.queue.max(1) as usize - 1);
+        if !reads && self.platter.cache > 0 {
+            let queued = chosen.max(self.cached.len().min(self.platter.queue as usize));
+            let takes = self.position(offset, queued, rng) + self.transfer(offset, len);
+            self.went(offset, len, takes);
+            return self.cache(now, len, takes);
+        }
+        let under_way = self.cached.front().map_or(0, |(end, _)| end - now);
+        let takes = self.position(offset, chosen, rng) + self.transfer(offset, len);
+        self.went(offset, len, takes);
+        // What is in the cache waits meanwhile.
+        self.cached.iter_mut().skip(1).for_each(|(end, _)| *end = end.saturating_add(takes));
+        under_way.saturating_add(takes)
+    }
+
+    fn went(&mut self, offset: u64, len: u64, takes: u64) {
+        self.at = offset.saturating_add(len);
+        self.worked = self.worked.saturating_add(takes);
+    }
+
+    pub(super) fn until_drained(&mut self, now: u64) -> u64 {
+        self.drain(now);
+        self.cached.back().map_or(0, |(end, _)| end - now)
+    }
+
+    /// The seek, and the wait for the sector. Of those that wait, about the root of their number are so near that the head chooses
+    /// among them by the wait, and of so many drawn by chance the shortest is a whole turn divided by one more than they are.
+    fn position(&self, offset: u64, others: usize, rng: &mut Rng) -> u64 {
+        if offset == self.at {
+            return 0;
+        }
+        let distance = u128::from(offset.abs_diff(self.at)) * u128::from(STROKE) / u128::from(self.size);
+        let turn = 2 * self.platter.rotation / ((others as u64 + 1).isqrt() + 1);
+        self.platter.seek.at(distance as u64) + rng.below(turn)
+    }
+
+    /// Zones: the rate falls evenly from the outer edge to the inner one.
+    fn transfer(&self, offset: u64, len: u64) -> u64 {
+        let Platter { outer, inner, .. } = self.platter;
+        let fall = u128::from(outer.saturating_sub(inner)) * u128::from(offset.min(self.size));
+        let rate = u128::from(outer) - fall / u128::from(self.size);
+        (u128::from(len) * 1_000_000_000 / rate.max(1)) as u64
+    }
+
+    /// Puts a write that the head will need `takes` for into the cache: how long it waits until there is room.
+    fn cache(&mut self, now: u64, len: u64, takes: u64) -> u64 {
+        let begins = self.cached.back().map_or(now, |(end, _)| *end);
+        self.cached.push_back((begins.saturating_add(takes), len));
+        self.held += len;
+        let mut held = self.held;
+        let mut room = now;
+        for (end, bytes) in &self.cached {
+            if held <= self.platter.cache {
+                break;
+            }
+            held -= bytes;
+            room = *end;
+        }
+        let wire = u128::from(len) * 1_000_000_000 / u128::from(self.platter.outer.max(1));
+        (room - now).saturating_add(wire as u64)
+    }
+
+    /// Forgets what is on the platter by now.
+    fn drain(&mut self, now: u64) {
+        while let Some(&(end, len)) = self.cached.front()
+            && end <= now
+        {
+            self.cached.pop_front();
+            self.held -= len;
+        }
+    }
+}

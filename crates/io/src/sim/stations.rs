@@ -1,0 +1,83 @@
+//! What a drive was measured to do, as a network of stations.
+//!
+//! An operation that finds a free unit spends its latency there, beside others of either kind; then it passes the one
+//! station that all operations share, in the order in which they became ready, and holds it for its occupancy. With one
+//! operation in flight a drive shows the sum of the two, with many the occupancy alone. A disk has a head instead: one
+//! unit, which takes of what waits what is nearest.
+
+use super::curve::Curve;
+
+/// The stations of one drive. Times are nanoseconds, sizes bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stations {
+    /// Operations that the drive works on at once; the others wait in the order in which they came.
+    pub units: u32,
+    /// Reads.
+    pub read: Path,
+    /// Writes.
+    pub write: Path,
+    /// How much longer or shorter the occupancy is in a mix: by per cent of reads, thousandths by size. None is 1000
+    /// everywhere, and what is between two of them is interpolated.
+    pub mixed: Vec<(u32, Curve)>,
+    /// A flush.
+    pub flush: u64,
+    /// Bytes a second that all drives with this figure move together in either direction, where they hang on one link; 0 is
+    /// no limit.
+    pub uplink: u64,
+    /// Completed writes may be lost at a power cut until they are flushed.
+    pub volatile_cache: bool,
+    /// A disk's.
+    pub platter: Option<Platter>,
+}
+
+/// One kind of operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    /// Until its bytes are ready to pass the shared station, by size.
+    pub latency: Curve,
+    /// The same of an operation that goes on where an earlier one of its kind ended.
+    pub stream: Curve,
+    /// How long it holds the shared station, by size.
+    pub occupancy: Curve,
+    /// Standard deviation of the latency, per cent of its mean; at most 28, so that none is negative.
+    pub spread: u32,
+}
+
+/// A disk: its head, and where its bytes are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Platter {
+    /// A seek, by the distance in millionths of the whole stroke.
+    pub seek: Curve,
+    /// One turn.
+    pub rotation: u64,
+    /// Bytes a second at the outer edge, where the first byte is.
+    pub outer: u64,
+    /// Bytes a second at the inner edge.
+    pub inner: u64,
+    /// Operations among which the head chooses the nearest (NCQ).
+    pub queue: u32,
+    /// Bytes of writes that are acknowledged before they are on the platter; 0 is none.
+    pub cache: u64,
+}
+
+/// What the drives of a world have in common: moments until which the link is busy.
+#[derive(Debug, Default)]
+pub(super) struct Uplink {
+    pub(super) read: u64,
+    pub(super) write: u64,
+}
+
+impl Stations {
+    /// Thousandths of the occupancy at a size, where `reads` per cent of what the drive does are reads.
+    pub(super) fn mix(&self, reads: u32, len: u64) -> u64 {
+        let after = self.mixed.partition_point(|(percent, _)| *percent <= reads);
+        let at = |of: &(u32, Curve)| (u64::from(of.0), of.1.at(len));
+        match (after.checked_sub(1).map(|before| at(&self.mixed[before])), self.mixed.get(after).map(at)) {
+            (Some(before), Some(after)) => {
+                Curve::through(vec![before, after]).map_or(1000, |line| line.at(reads.into()))
+            }
+            (Some(one), None) | (None, Some(one)) => one.1,
+            (None, None) => 1000,
+        }
+    }
+}
