@@ -20,6 +20,11 @@ pub enum DeviceState {
         /// Bytes from the start of the data area.
         upto: u64,
     },
+    /// Is to take the place of a member that still works, and holds what that holds below this offset of its data area.
+    Replacement {
+        /// Bytes from the start of the data area.
+        upto: u64,
+    },
     /// Failed in this run.
     Failed,
     /// Waits to replace a member.
@@ -52,7 +57,8 @@ pub struct DeviceDetail {
 impl DeviceDetail {
     /// It fills a role, or did until it failed.
     fn is_of(&self, role: u16) -> bool {
-        self.role == Some(role) && !matches!(self.state, DeviceState::LeftOut(_))
+        self.role == Some(role)
+            && !matches!(self.state, DeviceState::LeftOut(_) | DeviceState::Replacement { .. })
     }
 }
 
@@ -198,6 +204,12 @@ impl Array {
                     RoleState::Recovering(upto) => DeviceState::Recovering { upto },
                     RoleState::Failed | RoleState::Missing => DeviceState::Failed,
                 };
+                (Some(role), state)
+            }
+            (DeviceUse::Replacement { role, .. }, None) => {
+                let seat = members.second(role).filter(|second| second.device.id == device.id);
+                let state =
+                    seat.map_or(DeviceState::Failed, |second| DeviceState::Replacement { upto: second.good });
                 (Some(role), state)
             }
             // Another has its role.

@@ -151,5 +151,6 @@ impl Array {
 }
 
 fn is_in_use(device: &DeviceDetail) -> bool {
-    matches!(device.state, DeviceState::InSync | DeviceState::Recovering { .. } | DeviceState::Journal)
+    use DeviceState::{InSync, Journal, Recovering, Replacement};
+    matches!(device.state, InSync | Recovering { .. } | Replacement { .. } | Journal)
 }

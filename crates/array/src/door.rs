@@ -195,7 +195,7 @@ impl<'a> Door<'a> {
         let members = &self.core.members;
         let Some(id) = failure.kind.member() else { return false };
         if let Some(role) = members.has_seconds().then(|| members.seconded_by(id)).flatten() {
-            members.fail_second(role);
+            self.core.keeper.second_failed(role, Cause::from(failure));
         }
         !matches!(failure.kind, OpKind::Read { .. }) && members.unseated_from(id).is_some()
     }
@@ -204,16 +204,14 @@ impl<'a> Door<'a> {
     #[cold]
     fn failed_readers(self, asked: Asked) -> Vec<Refused> {
         let members = &self.core.members;
-        let changed = members.failures() != asked.failures;
-        let roles = (0..members.len()).filter(|&role| changed && members.state(role) == RoleState::Failed);
-        let read = |role| {
-            let device: Device = members.device(role)?;
-            (asked.readers & Asked::bit(device.id) != 0).then_some((role, device.id))
-        };
+        if members.failures() == asked.failures {
+            return Vec::new();
+        }
+        let gone = members.gone(|id| asked.readers & Asked::bit(id) != 0);
         let error = OpError::Gone;
         let refused =
             |(role, member)| Refused { role, member, offset: 0, len: 0, error, cause: error.into() };
-        roles.filter_map(read).map(refused).collect()
+        gone.into_iter().map(refused).collect()
     }
 
     #[cold]

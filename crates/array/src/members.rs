@@ -73,12 +73,16 @@ pub(crate) struct Members {
     reads_aside: Cell<u16>,
     /// The same, or one on which writes that were given up may still land.
     writes_aside: Cell<u16>,
-    /// Roles that are not in sync, or of whose bad blocks the record says something else.
+    /// Roles that are not in sync, or of whose bad blocks the record says something else; one more while a loss is owed.
     unsettled: Cell<u16>,
     /// Devices that were taken out of a seat while the role went on with the other.
     unseated: RefCell<Vec<(MemberId, u16)>>,
     /// Members that have failed in this run.
     failures: Cell<u32>,
+    /// The devices that were taken out of roles which had no other, and those roles.
+    gone: RefCell<Vec<(MemberId, u16)>>,
+    /// A second device was lost, which is not on record yet.
+    owed: Cell<bool>,
     /// For those who wait for a role to change.
     changed: Event,
 }
@@ -112,6 +116,8 @@ impl Members {
             unsettled: Cell::new(0),
             unseated: RefCell::default(),
             failures: Cell::new(0),
+            gone: RefCell::default(),
+            owed: Cell::new(false),
             changed: Event::new(io),
         };
         members.recount();
@@ -127,7 +133,8 @@ impl Members {
         let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
         self.reads_aside.set(reads_aside);
         self.writes_aside.set(reads_aside + self.held.get());
-        self.unsettled.set(self.lost.get() + count(|role| role.bad_unrecorded.get()));
+        let unrecorded = count(|role| role.bad_unrecorded.get()) + u16::from(self.owed.get());
+        self.unsettled.set(self.lost.get() + unrecorded);
         self.changed.notify();
     }
 
@@ -163,7 +170,32 @@ impl Members {
         self.set_state(role, RoleState::Failed);
         self.failures.set(self.failures.get() + 1);
         if let Some(device) = self.device(role) {
+            self.gone.borrow_mut().push((device.id, role));
             self.io.forsake(device.id);
+        }
+    }
+
+    /// The role of a device that failed in this run.
+    #[cold]
+    pub(crate) fn gone(&self, was_asked: impl Fn(MemberId) -> bool) -> Vec<(u16, MemberId)> {
+        let gone = self.gone.borrow();
+        gone.iter().filter(|(id, _)| was_asked(*id)).map(|&(id, role)| (role, id)).collect()
+    }
+
+    /// Takes the member of a role out of use whose second device is not complete: that is what the role has from now on, and
+    /// nothing of it is good.
+    pub(crate) fn fall_back(&self, role: u16) {
+        let second = self.roles[role as usize].second.take();
+        self.fail(role);
+        if let Some(second) = second {
+            self.set_device(role, second.device, RoleState::Recovering(0));
+        }
+    }
+
+    /// A second device was lost, and that is to be recorded before what it has missed is acknowledged; or it has been.
+    pub(crate) fn set_owed(&self, owed: bool) {
+        if self.owed.replace(owed) != owed {
+            self.recount();
         }
     }
 
@@ -314,6 +346,9 @@ impl Members {
 
     /// Puts a device into a role (a spare that takes over).
     pub(crate) fn set_device(&self, role: u16, device: Device, state: RoleState) {
+        // It may have been in another seat before.
+        self.unseated.borrow_mut().retain(|(id, _)| *id != device.id);
+        self.gone.borrow_mut().retain(|(id, _)| *id != device.id);
         self.roles[role as usize].device.set(Some(device));
         self.roles[role as usize].errors.forget();
         self.forget_device(role);
@@ -352,7 +387,8 @@ impl Members {
         self.roles[role as usize].slower.set(times);
     }
 
-    /// Every role is in sync, and its bad blocks are on record: what was written needs no further look.
+    /// Every role is in sync; its bad blocks and the loss of second devices are on record: what was written needs no further
+    /// look.
     #[inline]
     pub(crate) fn all_settled(&self) -> bool {
         self.unsettled.get() == 0
@@ -361,7 +397,7 @@ impl Members {
     /// Of some member's bad blocks the record says something else.
     #[inline]
     pub(crate) fn has_unrecorded_bad(&self) -> bool {
-        self.unsettled.get() > self.lost.get()
+        self.unsettled.get() > self.lost.get() + u16::from(self.owed.get())
     }
 
     /// The bad blocks of the role's member.

@@ -31,7 +31,7 @@ impl Array {
             return Due::new();
         }
         let mut spares = keeper.ledger().spares();
-        spares.retain(|spare| members.role_of(spare.id).is_none());
+        spares.retain(|spare| members.role_of(spare.id).is_none() && members.seconded_by(spare.id).is_none());
         let mut spares = spares.into_iter();
         let mut device = |role| match members.state(role) {
             RoleState::InSync => None,
@@ -44,21 +44,39 @@ impl Array {
     }
 }
 
+impl Array {
+    /// A role whose member is being replaced, if nothing else goes on.
+    fn replacement_due(&self) -> Option<u16> {
+        let keeper = &self.0.core.keeper;
+        let waits =
+            self.process().is_some() || self.needs_resync() || keeper.is_stopping() || keeper.is_broken();
+        let roles = 0..self.0.core.members.len();
+        roles.into_iter().find(|&role| !waits && self.replaced_before(role).is_some())
+    }
+}
+
 /// Rebuilds what is lost as soon as it can be, until the array's run has ended. What ended with an error is tried again when
 /// there is something else to do.
 async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
-    let mut tried = (Due::new(), 0);
+    let mut tried = (Due::new(), None, 0);
     loop {
         let next = members.changed().until(|| {
             let Some(running) = array.upgrade().filter(|array| !array.core.ended.get()) else {
                 return Some(None);
             };
             let array = Array(running);
-            let next = (array.recovery_due(), members.failures());
-            (!next.0.is_empty() && next != tried).then_some(Some((array, next)))
+            let due = array.recovery_due();
+            // What is lost comes first.
+            let replacement = array.replacement_due().filter(|_| due.is_empty());
+            let is_due = !due.is_empty() || replacement.is_some();
+            let next = (due, replacement, members.failures());
+            (is_due && next != tried).then_some(Some((array, next)))
         });
         let Some((array, next)) = next.await else { return };
-        let ended = array.recover_all(&next.0, |_| ()).await;
+        let ended = match next.1 {
+            Some(role) => array.copy_replacement(role, |_| ()).await,
+            None => array.recover_all(&next.0, |_| ()).await,
+        };
         tried = if matches!(ended, Err(ProcessError::Busy(_))) { tried } else { next };
     }
 }

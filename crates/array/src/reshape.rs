@@ -10,7 +10,7 @@ use brindle_layout::Geometry;
 use crate::assembly::{Assembly, DeviceUse, filled};
 use crate::bad_blocks::BadBlocks;
 use crate::door::Moved;
-use crate::members::{Device, Members, RoleState};
+use crate::members::{Device, Members, RoleState, Second};
 
 /// What lies on the other side of a border.
 pub(crate) struct Border {
@@ -79,6 +79,14 @@ fn members_at(
             // In the middle of a reshape nothing tells by which geometry that is counted.
             let upto = if assembly.reshaping.is_some() { 0 } else { upto };
             members.set_state(role, RoleState::Recovering(upto));
+        }
+    }
+    for (device, &id) in assembly.devices.iter().zip(ids) {
+        if let DeviceUse::Replacement { role, upto } = device.usage
+            && assembly.reshaping.is_none()
+        {
+            let device = Device { id, data_offset: data_offset(&device.superblock) };
+            members.set_second(role, Second { device, good: upto });
         }
     }
     members

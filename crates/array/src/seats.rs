@@ -1,8 +1,10 @@
 //! A second device in a role: it takes every change that the role's member takes, and is given what that held before.
 
+use brindle_io::MemberId;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
+use crate::events::Cause;
 use crate::members::{Device, RoleState, Second};
 use crate::placement::Family;
 
@@ -34,6 +36,31 @@ impl Array {
         }
         core.members.set_second(role, Second { device, good: 0 });
         Ok(())
+    }
+
+    /// Has a spare replace a member that is in sync, and goes on serving: that is on record when this returns. The spare takes
+    /// every change from the call on. It is given the rest by [`Array::copy_replacement`], by itself where members that are
+    /// lost are rebuilt [by themselves](crate::Recovery::Automatic), in this run or a later one. If the member fails
+    /// before, the spare is rebuilt in its place.
+    ///
+    /// # Errors
+    /// As [`Array::begin_second`]; [`VolumeError::OutOfRange`] if `old` is no member or `new` no spare;
+    /// [`VolumeError::Unsupported`] if the metadata can't say it (0.90); [`VolumeError::Stopping`]; if it could not be recorded.
+    pub async fn replace(&self, old: MemberId, new: MemberId) -> Result<(), VolumeError> {
+        let core = &self.0.core;
+        if !core.keeper.ledger().describe().version.is_some_and(|version| version.is_v1()) {
+            return Err(VolumeError::Unsupported);
+        }
+        let role = core.members.role_of(old).ok_or(VolumeError::OutOfRange)?;
+        let spare = self.spares().into_iter().find(|spare| spare.id == new);
+        let spare = spare.filter(|spare| core.members.role_of(spare.id).is_none());
+        self.begin_second(role, spare.ok_or(VolumeError::OutOfRange)?)?;
+        let begun = core.keeper.replacement_begins(role).await;
+        if begun.is_err() {
+            core.keeper.second_failed(role, Cause::COMMAND);
+        }
+        core.members.changed().notify();
+        begun
     }
 
     /// Gives the second device of a role what the member holds in `len` bytes at `pos` of the data area: from where the

@@ -1,6 +1,8 @@
 //! Processes that go over the whole array: redundancy made true, or compared, or a member rebuilt, window after window,
 //! several at a time.
 
+mod copy;
+
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -323,6 +325,8 @@ enum Work {
     Sync(SyncMode),
     /// The members of roles are rebuilt.
     Recover(Rc<[u16]>),
+    /// A role's second device is given what the member holds.
+    Replace(u16),
 }
 
 /// A resync, from where it begins to its end.
@@ -371,6 +375,7 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
         let report = match &work {
             Work::Sync(mode) => array.sync_window(pos, len, *mode).await,
             Work::Recover(roles) => array.recover_window(roles, pos, len).await,
+            Work::Replace(role) => array.recover_window(&[*role], pos, len).await,
         };
         let silent = matches!(report, Err(VolumeError::Member { error: OpError::TimedOut, .. }));
         tries += 1;
@@ -430,7 +435,7 @@ impl Sweep {
         };
         let (total, window) = match work {
             Work::Sync(_) => (array.sync_len(), WINDOW.max(unit)),
-            Work::Recover(_) => {
+            Work::Recover(_) | Work::Replace(_) => {
                 let total = array.0.geometry.member_size();
                 (total, (total / STEPS).next_multiple_of(unit).clamp(unit, WINDOW.max(unit)))
             }

@@ -134,8 +134,8 @@ impl Watch {
                 let oldest = core.io.oldest(second.device.id, class);
                 oldest.is_some_and(|since| now.since(since) >= self.patience.of(class))
             };
-            if CLASSES.iter().any(silent) {
-                core.members.fail_second(role);
+            if let Some(&class) = CLASSES.iter().find(|class| silent(class)) {
+                core.keeper.second_failed(role, Cause::new(operation(class), OpError::TimedOut));
             }
         }
     }

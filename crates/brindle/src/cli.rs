@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bench::flags::JobFlags;
 use crate::units::{Bytes, Span};
-pub(crate) use running::{Action, Add, Fail, Flag, Remove, Runtime, Status, Stop, Wait, Watch};
+pub(crate) use running::{Action, Add, Fail, Flag, Remove, Replace, Runtime, Status, Stop, Wait, Watch};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -67,6 +67,12 @@ pub(crate) enum Command {
     /// that is in use or too small is refused, and so is one that belongs to another array or holds a file system or a partition
     /// table, without --force.
     Add(Add),
+    /// Replace a member of a running array that still works
+    ///
+    /// Redundancy is kept all the while: the device is given what the member holds, from the others where the member can't be
+    /// read, and takes every change with it. Then the member has failed, and the device is in its place; `brindle wait` waits for
+    /// that. A copy that was stopped goes on when the array is served again.
+    Replace(Replace),
     /// Remove devices that are not in use from an array, running or stopped: failed members and spares
     ///
     /// `failed` stands for all that have failed, `detached` for all that are not in use and do not exist any more. What is on them

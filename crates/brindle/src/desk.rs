@@ -119,6 +119,10 @@ impl Handler for Desk {
             Request::Add { devices, force, array } => {
                 return self.job(move |_, service| service.add(devices, force, array.as_deref(), reply));
             }
+            Request::Replace { member, with, force, array } => {
+                return self
+                    .job(move |_, service| service.replace(&member, with, force, array.as_deref(), reply));
+            }
             Request::Remove { devices, array } => {
                 return self.job(move |io, service| {
                     drop(io.spawn(Rc::clone(service).remove(devices, array, reply)));
@@ -158,6 +162,7 @@ impl Handler for Desk {
             Request::Status { array } => self.snapshot.told(array.as_deref(), &self.name),
             Request::Fail { member, .. } => late(&format!("{member} is failed")),
             Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
+            Request::Replace { member, .. } => late(&format!("{member} is replaced")),
             Request::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
             Request::Flag { member, flag, .. } => late(&format!("'{}' of {member} is changed", flag.name())),
             Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),

@@ -6,7 +6,7 @@ use brindle_array::{Array, Detail, DeviceDetail, Recovery};
 use serde_json::Value;
 
 use crate::ask::{Target, ask, name_of_member};
-use crate::cli::{Add, Fail, Remove, Tuning};
+use crate::cli::{Add, Fail, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
@@ -24,13 +24,25 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(&args.runtime)?;
     let Target { server, array } = Target::meant(&folder, Some(array))?;
-    // The server may run in another folder.
-    let absolute =
-        |name: &String| std::path::absolute(name).map_err(|source| Failure::system(name.clone(), source));
-    let devices = names.iter().map(absolute).collect::<Result<_, _>>()?;
+    let devices = names.iter().map(|name| absolute(name)).collect::<Result<_, _>>()?;
     let answer = ask(&folder, &server, &Request::Add { devices, force: args.force, array })?;
     let text =
         format!("{} added to {}\n", list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
+    tell(args.json, &text, || Ok(&answer))
+}
+
+/// `brindle replace`.
+pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
+    let folder = runtime::folder(&args.runtime)?;
+    let target = Target::meant(&folder, Some(&args.array))?;
+    let member = name_of_member(&folder, &target, &args.member)?;
+    let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() })?;
+    let known = report::devices(&told).any(|device| device["path"] == *args.with);
+    let with = if known { PathBuf::from(&args.with) } else { absolute(&args.with)? };
+    let request = Request::Replace { member, with, force: args.force, array: target.array };
+    let answer = ask(&folder, &target.server, &request)?;
+    let array = answer["name"].as_str().unwrap_or_default();
+    let text = format!("{} of {array} is being replaced by {}\n", args.member, args.with);
     tell(args.json, &text, || Ok(&answer))
 }
 
@@ -123,6 +135,11 @@ fn device<'a>(detail: &'a Detail, name: &str) -> Option<&'a DeviceDetail> {
 
 fn names(detail: &Detail) -> String {
     detail.devices.iter().map(|device| device.label.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// The server may run in another folder.
+fn absolute(name: &str) -> Result<PathBuf, Failure> {
+    std::path::absolute(name).map_err(|source| Failure::system(name, source))
 }
 
 /// The array's name, then those of devices.

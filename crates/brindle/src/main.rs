@@ -81,6 +81,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Status(args) => ask::status(args)?,
         Command::Fail(args) => ask::fail(args)?,
         Command::Add(args) => devices::add(args)?,
+        Command::Replace(args) => devices::replace(args)?,
         Command::Remove(args) => devices::remove(args)?,
         Command::Flag(args) => ask::flag(args)?,
         Command::Action(args) => action::action(args)?,

@@ -269,6 +269,9 @@ impl DeviceReport {
         let (role, state, recovered) = match device.usage {
             DeviceUse::Active { role } => (Some(role), "in-sync", None),
             DeviceUse::Recovering { role, upto } => (Some(role), "recovering", Some(upto)),
+            DeviceUse::Replacement { role, upto } => {
+                (Some(role), "replacement", Some(upto).filter(|&upto| upto != u64::MAX))
+            }
             DeviceUse::Spare => (None, "spare", None),
             DeviceUse::Journal => (None, "journal", None),
             DeviceUse::LeftOut { role, why } => (role, left_out(why), None),

@@ -114,7 +114,9 @@ impl Service {
                 self.act(action, speeds, array.as_deref()).await
             }
             // The desk knows what is stopped, and hands over devices by itself.
-            Request::Stop { .. } | Request::Add { .. } | Request::Remove { .. } => Answer::Ok(Value::Null),
+            Request::Stop { .. } | Request::Add { .. } | Request::Replace { .. } | Request::Remove { .. } => {
+                Answer::Ok(Value::Null)
+            }
         }
     }
 

@@ -212,6 +212,7 @@ fn state_word(device: &DeviceDetail) -> &'static str {
     match device.state {
         DeviceState::InSync => "in-sync",
         DeviceState::Recovering { .. } => "recovering",
+        DeviceState::Replacement { .. } => "replacement",
         DeviceState::Failed => "failed",
         DeviceState::Spare => "spare",
         DeviceState::Journal => "journal",

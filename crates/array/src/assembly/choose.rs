@@ -255,13 +255,30 @@ fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), Asse
             *usage = DeviceUse::LeftOut { role: Some(role), why };
         }
     }
+    seat_replacements(picked, chosen);
     same_spare(picked, chosen)
 }
 
-/// The role that a device fills.
+/// Of the devices that are to replace a member in sync, one for each role goes on.
+fn seat_replacements(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
+    for role in 0..chosen.roles.len() {
+        let member = chosen.roles[role].map(|at| chosen.usage[at]);
+        let role = role as u16;
+        let waits = DeviceUse::LeftOut { role: Some(role), why: LeftOut::Replacement };
+        let mut waiting = (0..picked.len()).filter(|&at| chosen.usage[at] == waits);
+        if let (Some(DeviceUse::Active { .. }), Some(at), None) = (member, waiting.next(), waiting.next()) {
+            let upto = picked[at].superblock.recovery_offset.unwrap_or(u64::MAX);
+            chosen.usage[at] = DeviceUse::Replacement { role, upto };
+        }
+    }
+}
+
+/// The role that a device has, beside a member too.
 pub(crate) fn filled(usage: &DeviceUse) -> Option<u16> {
     match usage {
-        DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(*role),
+        DeviceUse::Active { role }
+        | DeviceUse::Recovering { role, .. }
+        | DeviceUse::Replacement { role, .. } => Some(*role),
         _ => None,
     }
 }

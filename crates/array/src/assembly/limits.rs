@@ -67,9 +67,9 @@ pub enum Limitation {
         "the array is clustered (feature clustered): other hosts may write to it; serve it from a cluster node"
     )]
     Clustered,
-    /// A member is being copied onto a replacement.
+    /// A member that can't be copied is to be replaced.
     #[error(
-        "{label} is the replacement of a member that still works (feature replacement), which this release does not feed; let mdadm finish it"
+        "{label} is the replacement (feature replacement) of a member that lacks bytes itself, or has another replacement; let mdadm finish it"
     )]
     Replacement {
         /// The replacement.

@@ -64,6 +64,13 @@ pub enum DeviceUse {
         /// Bytes of the data area, from its start, that it holds.
         upto: u64,
     },
+    /// Is to take the place of a member that still works, and takes every change with it.
+    Replacement {
+        /// The role of both.
+        role: u16,
+        /// Bytes of the data area, from its start, in which it holds what the member holds; `u64::MAX` if that is everywhere.
+        upto: u64,
+    },
     /// Waits to replace a member.
     Spare,
     /// Holds the array's journal.
@@ -457,11 +464,17 @@ impl Draft<'_> {
         let freshest = self.chosen.freshest.superblock;
         let events = choose::events(self.picked, &self.chosen);
         let recorded = self.recorded();
-        let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, usage)| AssembledDevice {
+        // Writes were under way on both devices of a role: what reached one need not have reached the other.
+        let apart = forced || resync_offset.is_some();
+        let usage = |usage| match usage {
+            DeviceUse::Replacement { role, .. } if apart => DeviceUse::Replacement { role, upto: 0 },
+            usage => usage,
+        };
+        let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, now)| AssembledDevice {
             label: device.label.to_owned(),
             superblock: device.superblock.clone(),
             super_offset: device.super_offset,
-            usage,
+            usage: usage(now),
             bytes: device.bytes,
             torn: device.torn,
             bad_log: None,

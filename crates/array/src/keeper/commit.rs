@@ -34,6 +34,7 @@ impl Keeper {
                 self.on_record.set(state);
                 self.unrecorded.set(false);
                 bad.iter().for_each(|(role, id, bad)| self.members.bad_recorded(*role, *id, bad));
+                self.members.set_owed(false);
                 return Ok(());
             }
         }
@@ -116,8 +117,11 @@ impl Keeper {
                 Some(_) if waits && operation == Operation::Superblock => {}
                 Some(role) if self.members.writable(role).is_some() => members.push((role, why)),
                 Some(_) => {}
-                // A spare.
-                None => self.lose_device(id, why),
+                None => match self.members.seconded_by(id) {
+                    Some(role) => self.second_failed(role, why),
+                    // A spare.
+                    None => self.lose_device(id, why),
+                },
             }
         }
         let mut silent = members.iter().filter(|(_, why)| why.error == Some(OpError::TimedOut));

@@ -333,6 +333,30 @@ impl Keeper {
         self.members.is_doubled(role) && self.ledger.replaces(first.id, second.device.id)
     }
 
+    /// A role's second device is on record beside its member: it goes on if that fails.
+    fn has_replacement(&self, role: u16) -> bool {
+        let second = self.members.second(role).map(|second| second.device.id);
+        second.is_some_and(|id| self.ledger.held(id).is_some())
+    }
+
+    /// A role's second device is out of use, which loses the array nothing. If it was on record, that is to be recorded before
+    /// what it has missed is acknowledged: nobody may find it who counts on what it held.
+    pub(crate) fn second_failed(&self, role: u16, why: Cause) {
+        let Some(second) = self.members.second(role) else { return };
+        let on_record = self.has_replacement(role);
+        self.members.fail_second(role);
+        if !on_record {
+            return;
+        }
+        let (id, label) = (second.device.id, self.ledger.label(second.device.id));
+        let cause = Some(why);
+        self.note(Note { role: Some(role), label, cause, ..Note::array(EventKind::MemberFailed) });
+        self.lose_device(id, why);
+        self.unrecorded.set(self.recorded);
+        self.members.set_owed(self.recorded);
+        drop(self.failures_recorded());
+    }
+
     /// Takes members out of use, if the array can live without them; else the array takes no writes any more.
     fn lose(&self, members: &[(u16, Cause)]) -> Result<(), VolumeError> {
         let roles: Vec<u16> = members.iter().map(|(role, _)| *role).collect();
@@ -343,13 +367,18 @@ impl Keeper {
         for &(role, why) in members {
             let device = self.members.device(role);
             self.note_member(role, EventKind::MemberFailed, why, None);
-            if self.has_heir(role) {
-                self.members.promote_second(role);
-            } else {
-                self.members.fail(role);
+            let second = self.members.second(role);
+            let (doubled, stays) = (self.has_heir(role), self.has_replacement(role));
+            match (doubled, stays) {
+                (true, _) => self.members.promote_second(role),
+                (false, true) => self.members.fall_back(role),
+                (false, false) => self.members.fail(role),
             }
             if let Some(device) = device {
                 self.lose_device(device.id, why);
+            }
+            if let Some(second) = second.filter(|_| doubled) {
+                self.ledger.take_in(role, second.device.id);
             }
         }
         self.unrecorded.set(self.recorded);
@@ -476,8 +505,11 @@ impl Keeper {
     /// Sends flushes to all members in use.
     fn send_flushes(&self) -> Pending {
         let mut group = self.io.group_of(OpClass::Metadata);
-        for device in (0..self.members.len()).filter_map(|role| self.members.writable(role)) {
-            group.flush(device.id);
+        for role in 0..self.members.len() {
+            let second = self.members.second(role).map(|second| second.device);
+            for device in self.members.writable(role).into_iter().chain(second) {
+                group.flush(device.id);
+            }
         }
         let patience = self.config.patience.flush;
         group.submit_by(self.io.now().after(patience).after(patience))

@@ -7,8 +7,9 @@ use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
+use crate::events::Cause;
 use crate::ledger::{AddError, NewDevice};
-use crate::members::RoleState;
+use crate::members::{RoleState, Second};
 
 impl Keeper {
     /// The device of a role is being rebuilt: that is on record when this returns, if the ledger can say it.
@@ -29,6 +30,54 @@ impl Keeper {
             keeper.commit().await?;
             keeper.ledger.begin_recovery(role, id);
             if keeper.ledger.is_settled() { Ok(()) } else { keeper.commit().await }
+        })
+        .await
+    }
+
+    /// A role has a second device that is to replace its member: that is on record when this returns.
+    ///
+    /// # Errors
+    /// [`VolumeError::Stopping`] once the array stops; [`VolumeError::Unsupported`] if the ledger can't say it;
+    /// [`VolumeError::Member`] if the second device has failed meanwhile; if it could not be recorded.
+    pub(crate) async fn replacement_begins(&self, role: u16) -> Result<(), VolumeError> {
+        self.change(async move |keeper| {
+            keeper.refuse_if_closed()?;
+            let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            keeper.commit().await?;
+            let second = keeper.members.second(role).ok_or(gone)?;
+            if !keeper.ledger.begin_replacement(role, second.device.id) {
+                return Err(VolumeError::Unsupported);
+            }
+            keeper.commit().await?;
+            keeper.members.second(role).map(drop).ok_or(gone)
+        })
+        .await
+    }
+
+    /// A role's second device holds all that its member holds: it is the member, and the other has left, once that is on
+    /// record. Nothing must be under way on the role's rows.
+    ///
+    /// # Errors
+    /// As [`Keeper::replacement_begins`].
+    pub(crate) async fn replaced(&self, role: u16) -> Result<(), VolumeError> {
+        self.change(async move |keeper| {
+            keeper.refuse_if_closed()?;
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            // What it was given must be as stable as what it is taken for.
+            keeper.flush().await?;
+            let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
+            let second = keeper.members.second(role).ok_or(gone)?;
+            // On record before the member is lost: whoever finds that it is, finds this one whole.
+            keeper.ledger.recovered_to(second.device.id, u64::MAX);
+            keeper.commit().await?;
+            let second = keeper.members.second(role).ok_or(gone)?;
+            keeper.members.set_second(role, Second { good: u64::MAX, ..second });
+            if !keeper.has_heir(role) {
+                return Err(gone);
+            }
+            keeper.lose(&[(role, Cause::COMMAND)])?;
+            keeper.commit().await
         })
         .await
     }
@@ -137,7 +186,13 @@ impl Keeper {
             let id = self.members.device(role)?.id;
             self.ledger.held(id).filter(|&held| held < upto).map(|_| (id, upto))
         };
-        (0..self.members.len()).filter_map(reached).collect()
+        let copied = |role| {
+            let second = self.members.second(role)?;
+            self.ledger.held(second.device.id).filter(|&held| held < second.good)?;
+            Some((second.device.id, second.good))
+        };
+        let roles = 0..self.members.len();
+        roles.clone().filter_map(reached).chain(roles.filter_map(copied)).collect()
     }
 
     /// What had been [reached](Keeper::reached) has been flushed since: the next record says it.

@@ -232,6 +232,15 @@ pub trait Ledger {
         let _ = told;
     }
 
+    /// A device that was not in use is to replace the member of a role, which goes on: the next record says so, and that it
+    /// holds nothing of it yet. What it holds is [told](Ledger::recovered_to) as of one that is being rebuilt. Once the member
+    /// is [lost](Ledger::lose), the device is one that is being rebuilt and holds nothing, unless it is
+    /// [taken in](Ledger::take_in) with the same record. False if this ledger can't say that: then nothing has changed.
+    fn begin_replacement(&self, role: u16, device: MemberId) -> bool {
+        let _ = (role, device);
+        false
+    }
+
     /// Whether the second device of a role, which holds what its member holds, may take the member's place once that is
     /// [lost](Ledger::lose): it is found in the role by whoever opens the array then.
     fn replaces(&self, member: MemberId, second: MemberId) -> bool {

@@ -172,7 +172,7 @@ fn of_two_copies_the_older_is_stale() {
 }
 
 #[test]
-fn of_a_member_and_its_replacement_the_member_is_used_and_nothing_written() {
+fn of_a_member_and_its_replacement_the_member_is_used_and_nothing_is_written_beside_one_that_lacks_bytes() {
     let mut spec = raid(Level::Raid1, 3);
     spec.size = Some(4 * MIB);
     for events in [6, 7] {
@@ -182,18 +182,29 @@ fn of_a_member_and_its_replacement_the_member_is_used_and_nothing_written() {
             sb.roles[2] = DeviceRole::Active(1);
             sb.events = if n == 2 { events } else { 6 };
             sb.features = sb.features.with(Features::REPLACEMENT, n == 2);
+            sb.recovery_offset = (n == 2).then_some(MIB);
         });
+        let of = |all: &[Candidate]| {
+            let array = strict(all).unwrap();
+            let copy = array.devices.iter().find(|d| d.label == "disk2").unwrap().usage;
+            (array, copy)
+        };
         for order in orders(&all) {
-            let array = strict(&order).unwrap();
-            assert_eq!(array.limits, [Limitation::Replacement { label: "disk2".into() }]);
-            assert!(array.missing().is_empty() && !array.writable());
-            let copy = array.devices.iter().find(|d| d.label == "disk2").unwrap();
-            assert_eq!(copy.usage, DeviceUse::LeftOut { role: Some(1), why: LeftOut::Replacement });
+            let (array, copy) = of(&order);
+            assert!(array.missing().is_empty() && array.degraded().is_empty() && array.writable());
+            assert_eq!(copy, DeviceUse::Replacement { role: 1, upto: MIB });
         }
-        assert!(
-            strict(&[all[0].clone(), all[2].clone()]).unwrap().missing().is_empty(),
-            "alone it is a member"
-        );
+        // Beside a member that lacks bytes itself, it is not known what it is a copy of.
+        let lacking = edited(&spec, |n, sb| {
+            *sb = all[n].superblock().unwrap().0.clone();
+            sb.recovery_offset = sb.recovery_offset.or((n == 1).then_some(2 * MIB));
+        });
+        let (array, copy) = of(&lacking);
+        assert_eq!(array.limits, [Limitation::Replacement { label: "disk2".into() }]);
+        assert!(array.missing().is_empty() && !array.writable());
+        assert_eq!(copy, DeviceUse::LeftOut { role: Some(1), why: LeftOut::Replacement });
+        let alone = strict(&[all[0].clone(), all[2].clone()]).unwrap();
+        assert!(alone.missing().is_empty(), "alone it is a member");
     }
 }
 

@@ -27,6 +27,7 @@ mod patience;
 mod presence;
 mod process;
 mod recovery;
+mod replace;
 mod reshape;
 mod resync;
 mod retried;

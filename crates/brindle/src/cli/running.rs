@@ -83,6 +83,26 @@ pub(crate) struct Remove {
     pub(crate) names: Vec<String>,
 }
 
+/// Flags of `brindle replace`.
+#[derive(Debug, Args)]
+pub(crate) struct Replace {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    /// The device that takes its place: a spare of the array, or a disk, partition or file that becomes one
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) with: String,
+    /// Overwrite file systems, partition tables and other arrays on that device
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, its UUID, or one of its members
+    pub(crate) array: String,
+    /// The member, as it was named to the array, or its role's number
+    pub(crate) member: String,
+}
+
 /// An array that nobody serves, in the place of one that runs.
 #[derive(Debug, Args)]
 pub(crate) struct Stopped {

@@ -61,6 +61,19 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Replace a member that still works.
+    Replace {
+        /// The member: path as it was given, or role number.
+        member: String,
+        /// The device that is to take its place: a spare, by its path as it was given, or a new one, from the root.
+        with: PathBuf,
+        /// What stands on the new one may be lost.
+        #[serde(default)]
+        force: bool,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
     /// Let devices go that are not in use.
     Remove {
         /// Paths as they were given, numbers of roles, `failed` or `detached`.
@@ -81,7 +94,7 @@ impl Request {
     /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for.
     pub(super) fn patience(&self) -> Duration {
         match self {
-            Self::Add { .. } | Self::Remove { .. } => Duration::from_secs(10),
+            Self::Add { .. } | Self::Replace { .. } | Self::Remove { .. } => Duration::from_secs(10),
             _ => Duration::from_millis(800),
         }
     }

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 
-use brindle_array::{Array, Removal};
+use brindle_array::{Array, DeviceState, Removal};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
+use brindle_volume::VolumeError;
 use serde_json::json;
 
 use super::Service;
@@ -96,7 +97,7 @@ pub(crate) fn removal(name: &str, find: impl Fn(&str) -> Option<MemberId>) -> Op
 }
 
 impl World {
-    /// Makes a device a spare of an array.
+    /// Makes a device a spare of an array, and gives its number.
     ///
     /// # Errors
     /// The device, if it was opened for that, and why it is none.
@@ -105,13 +106,26 @@ impl World {
         array: &Array,
         newcomer: Newcomer,
         force: bool,
-    ) -> Result<(), (Option<MemberId>, Failure)> {
+    ) -> Result<MemberId, (Option<MemberId>, Failure)> {
         let uuid = random_uuid().map_err(|why| (None, why))?;
         let path = newcomer.seen.device.path().to_owned();
         let named = self.take(&path, newcomer.seen).map_err(|why| (None, why))?;
         let added = array.add(named.id, &named.label, uuid, force).await;
-        added.map_err(|why| (Some(named.id), Failure::Add(why)))
+        added.map(|()| named.id).map_err(|why| (Some(named.id), Failure::Add(why)))
     }
+}
+
+fn not_replaced(array: &Exported, member: MemberId, why: &VolumeError) -> String {
+    let devices = array.hosted.array.detail().devices;
+    let label = devices.into_iter().find(|device| device.id == member).map(|device| device.label);
+    let why = match why {
+        VolumeError::Unsupported => {
+            "its metadata can't say so, or another device replaces it already".to_owned()
+        }
+        VolumeError::OutOfRange => "a spare is needed for that".to_owned(),
+        why => why.to_string(),
+    };
+    format!("{} can't be replaced: {why}", label.unwrap_or_default())
 }
 
 impl Service {
@@ -121,6 +135,54 @@ impl Service {
             Ok(array) => array,
             Err(answer) => return reply.send(answer),
         };
+        self.look_and_take_in(&array, names, force, None, reply);
+    }
+
+    /// Has a spare, or a device that becomes one, replace a member that still works.
+    pub(crate) fn replace(
+        self: &Rc<Self>,
+        member: &str,
+        with: PathBuf,
+        force: bool,
+        array: Option<&str>,
+        reply: Reply,
+    ) {
+        let array = match self.one(array) {
+            Ok(array) => array,
+            Err(answer) => return reply.send(answer),
+        };
+        let detail = array.hosted.array.detail();
+        let in_sync = |id: &MemberId| {
+            detail.devices.iter().any(|device| device.id == *id && device.state == DeviceState::InSync)
+        };
+        let Some(old) = array.device(member).filter(in_sync) else {
+            let members = array.members().join(", ");
+            let why = format!("{member} is no member in sync of {}: it has {members}", array.name());
+            return reply.send(Answer::Error(why));
+        };
+        let Some(spare) = array.device(&with.display().to_string()) else {
+            return self.look_and_take_in(&array, vec![with], force, Some(old), reply);
+        };
+        let service = Rc::clone(self);
+        self.io.spawn(async move {
+            let begun = array.hosted.array.replace(old, spare).await;
+            service.publish();
+            reply.send(match begun {
+                Ok(()) => Answer::Ok(service.report_of(&array)),
+                Err(why) => Answer::Error(not_replaced(&array, old, &why)),
+            });
+        });
+    }
+
+    /// Looks at devices, makes them spares of an array, and has the last replace a member.
+    fn look_and_take_in(
+        self: &Rc<Self>,
+        array: &Exported,
+        names: Vec<PathBuf>,
+        force: bool,
+        replaces: Option<MemberId>,
+        reply: Reply,
+    ) {
         let name = array.name().to_owned();
         let terms = Terms { known: self.known(), force };
         let remote = self.io.remote();
@@ -129,7 +191,7 @@ impl Service {
             remote.run(move |io| {
                 with_service(|service| {
                     let service = Rc::clone(service);
-                    io.spawn(async move { service.take_in(&name, newcomers, force, reply).await });
+                    io.spawn(async move { service.take_in(&name, newcomers, force, replaces, reply).await });
                 });
             });
         };
@@ -156,6 +218,7 @@ impl Service {
         name: &str,
         newcomers: Result<Vec<Newcomer>, Failure>,
         force: bool,
+        replaces: Option<MemberId>,
         reply: Reply,
     ) {
         let newcomers = match newcomers {
@@ -169,9 +232,14 @@ impl Service {
         for newcomer in newcomers {
             let (label, file) = (newcomer.label().to_owned(), newcomer.file.clone());
             match self.host.world.add_to(&array.hosted.array, newcomer, force).await {
-                Ok(()) => {
+                Ok(id) => {
                     array.came(&label, file);
                     added.push(label);
+                    if let Some(old) = replaces
+                        && let Err(why) = array.hosted.array.replace(old, id).await
+                    {
+                        return reply.send(Answer::Error(not_replaced(&array, old, &why)));
+                    }
                 }
                 Err((left, why)) => {
                     let before = if added.is_empty() {

@@ -2,7 +2,7 @@
 //! that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is but one behind.
 
 use brindle_array::{Array, DeviceState, EventKind};
-use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
+use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
 use brindle_layout::Geometry;
@@ -109,8 +109,9 @@ impl Disks {
         let in_use = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let cleared = in_use.filter_map(|disk| disk.cleared).max();
         let failed = |disk: &&Disk| {
-            // Nobody lacks a spare.
-            known.failed.contains(&disk.drive) && !disk.torn && disk.role().is_some()
+            // Nobody lacks a spare, nor what stands beside a member to replace it.
+            let beside = disk.superblock.features.contains(Features::REPLACEMENT);
+            known.failed.contains(&disk.drive) && !disk.torn && disk.role().is_some() && !beside
         };
         let forgotten = |disk: &&Disk| cleared.is_some_and(|cleared| disk.superblock.events < cleared);
         match self.0.iter().filter(failed).find(forgotten) {

@@ -2,6 +2,7 @@
 
 mod contained;
 mod locate;
+mod replace;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -424,6 +425,7 @@ impl Run<'_> {
                 done
             })
         });
+        self.replace_some(client.volume());
         let lanes = (0..plan.lanes).map(|lane| {
             let (client, io) = (client.clone(), self.io.clone());
             let random = Random::stream(plan.seed, self.fate.number * 1000 + lane);

@@ -134,3 +134,43 @@ fn a_stopped_array_loses_and_gets_devices_and_is_whole_when_it_is_served() {
     assert_eq!(run("check --json", &[m0.clone(), m2.clone(), new[0].clone()]).json()["mismatch_cnt"], 0);
     run("add a", &[]).refused(2, &["name an array and then devices"]);
 }
+
+#[test]
+fn members_are_replaced_by_new_devices_and_by_spares_while_clients_use_the_array() {
+    let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
+    let (set, new) = with_more(2);
+    let [m0, m1, m2] = &set.members[..] else { unreachable!() };
+    let server = set.serve("");
+    let (source, back) = (set.path("source"), set.path("back"));
+    files::write_pattern(&source, server.status()["array"]["size"].as_u64().unwrap(), 1);
+    tools::run(&nbdcopy, ["--flush", name(&source), &server.uri()]);
+    server
+        .ask("replace", &[name(&new[0]), "--with", name(&new[1])])
+        .refused(1, &[name(&new[0]), "no member"]);
+    server.ask("replace", &["0", "--with", name(m2)]).refused(1, &["can't be replaced", "a spare is needed"]);
+    let begun = server.ask("replace", &["1", "--with", name(&new[0]), "--json"]).json();
+    assert_eq!(
+        (&begun["added"], &begun["array"]["missing"]),
+        (&serde_json::json!([name(&new[0])]), &serde_json::json!([]))
+    );
+    server.ask("wait", &[]).ok();
+    let status = server.status();
+    assert_eq!(
+        devices(&status["array"])[1..],
+        [(name(m1), "failed"), (name(m2), "in-sync"), (name(&new[0]), "in-sync")]
+    );
+    server.ask("remove", &["failed"]).ok();
+    // By a spare that was there before.
+    server.ask("add", &[name(&new[1])]).ok();
+    server.ask("replace", &[name(m0), "--with", name(&new[1])]).ok();
+    server.ask("wait", &[]).ok();
+    server.ask("remove", &[name(m0)]).ok();
+    server.ask("action", &["check"]).ok();
+    assert_eq!(server.ask("wait", &["--json"]).json()["last_action"]["mismatch_cnt"], 0);
+    server.fail(name(m2));
+    tools::run(&nbdcopy, [&server.uri(), name(&back)]);
+    assert_eq!(files::sha256(&back), files::sha256(&source));
+    server.stop_after_failing(3);
+    let left = [new[0].clone(), new[1].clone()];
+    assert_eq!(run("detail --json", &left).json()["missing"], serde_json::json!([2]));
+}

@@ -100,8 +100,8 @@ fn every_command_has_a_man_page() {
     let folder = dir.path().join("man");
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
-    let commands = "create examine detail cat check repair serve status fail add remove flag action wait watch stop bench \
-                    demo completions man";
+    let commands = "create examine detail cat check repair serve status fail add replace remove flag action wait watch \
+                    stop bench demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();

@@ -13,10 +13,12 @@
 //! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it holds
 //!    what it should: both from one update on. A spare whose superblock an update has not reached is a spare still, whatever
 //!    the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a spare until it is taken in.
-//! 5. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
+//! 5. A device that is to replace a member has that one's role too, and says so itself (feature replacement). It loses that flag
+//!    with the update that calls the member lost, and not before.
+//! 6. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
 //!    changes beyond the first sector, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
 //!    and such ones are never in flight on more members than the array can lose.
-//! 6. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
+//! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 
 mod bad_log;
@@ -27,7 +29,9 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::rc::Rc;
 
-use brindle_format::md::{DeviceFlags, DeviceRole, EncodeError, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use brindle_format::md::{
+    DeviceFlags, DeviceRole, EncodeError, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version,
+};
 use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 
 use super::{AddError, Bears, Description, Failed, KnownDevice, Ledger, NewDevice, Recording, State};
@@ -69,15 +73,23 @@ impl Kept {
     /// The role that it fills.
     fn role(&self) -> Option<u16> {
         match self.usage {
-            DeviceUse::Active { role } | DeviceUse::Recovering { role, .. } => Some(role),
+            DeviceUse::Active { role }
+            | DeviceUse::Recovering { role, .. }
+            | DeviceUse::Replacement { role, .. } => Some(role),
             _ => None,
         }
+    }
+
+    /// It stands beside the member of its role.
+    fn replaces(&self) -> bool {
+        matches!(self.usage, DeviceUse::Replacement { .. })
     }
 
     /// Nothing is to be said of it but what its superblock says.
     fn is_settled(&self) -> bool {
         let told = self.superblock.recovery_offset == self.held && self.superblock.flags == self.flags;
-        !self.alive || told && self.bad_log.is_settled()
+        let flagged = self.superblock.features.contains(Features::REPLACEMENT);
+        !self.alive || told && flagged == self.replaces() && self.bad_log.is_settled()
     }
 
     /// A living member whose superblock is torn or not of the present count.
@@ -248,6 +260,14 @@ impl Ledger for Superblocks {
         if let Some(entry) = roles.get_mut(device.superblock.device_number as usize) {
             *entry = DeviceRole::Faulty;
         }
+        let role = device.role().filter(|_| !device.replaces());
+        // Who was to replace it is all that its role has now.
+        devices.iter_mut().filter(|device| device.alive && device.replaces()).for_each(|device| {
+            if let Some(role) = device.role().filter(|&other| role == Some(other)) {
+                device.usage = DeviceUse::Recovering { role, upto: 0 };
+                device.held = Some(0);
+            }
+        });
     }
 
     fn add(&self, device: NewDevice) -> Result<(), AddError> {
@@ -267,7 +287,9 @@ impl Ledger for Superblocks {
     }
 
     fn held(&self, id: MemberId) -> Option<u64> {
-        self.devices.borrow().iter().find(|d| d.alive && d.id == id).and_then(|device| device.held)
+        let devices = self.devices.borrow();
+        let device = devices.iter().find(|d| d.alive && d.id == id)?;
+        device.held.or(device.replaces().then_some(u64::MAX))
     }
 
     fn recovered_to(&self, id: MemberId, upto: u64) {
@@ -295,6 +317,17 @@ impl Ledger for Superblocks {
 
     fn take_in(&self, role: u16, id: MemberId) -> bool {
         self.fill_role(role, id)
+    }
+
+    fn begin_replacement(&self, role: u16, id: MemberId) -> bool {
+        self.seat(role, id)
+    }
+
+    fn replaces(&self, member: MemberId, second: MemberId) -> bool {
+        let devices = self.devices.borrow();
+        let role = |id| devices.iter().find(|d| d.alive && d.id == id).and_then(Kept::role);
+        let seated = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
+        seated && role(member) == role(second)
     }
 
     /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
@@ -347,7 +380,11 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
         failure: None,
         image: Box::new(*device.superblock.bytes()),
         count: (!device.torn).then_some(device.superblock.events),
-        held: device.superblock.recovery_offset.filter(|_| device.usage != DeviceUse::Spare),
+        held: match device.usage {
+            DeviceUse::Replacement { upto, .. } => Some(upto).filter(|&upto| upto != u64::MAX),
+            DeviceUse::Spare => None,
+            _ => device.superblock.recovery_offset,
+        },
         fresh: false,
         old: Vec::new(),
         bad_log: BadLog::of(&device.superblock, device.bad_log.as_deref()),

@@ -19,9 +19,12 @@ impl Kept {
     /// It holds so many bytes of what it should from now on.
     pub(super) fn recovered_to(&mut self, upto: u64) {
         let upto = self.held.map_or(upto, |held| held.max(upto));
-        self.held = Some(upto);
-        if let DeviceUse::Recovering { role, .. } = self.usage {
-            self.usage = DeviceUse::Recovering { role, upto };
+        self.held = Some(upto).filter(|&upto| upto != u64::MAX || !self.replaces());
+        match &mut self.usage {
+            DeviceUse::Recovering { upto: known, .. } | DeviceUse::Replacement { upto: known, .. } => {
+                *known = upto;
+            }
+            _ => {}
         }
     }
 }
@@ -187,6 +190,21 @@ impl Superblocks {
             device.bad_log = BadLog::of(&device.superblock, None);
             self.enter(device, role);
         });
+    }
+
+    /// A device stands beside the member of a role from now on, and holds nothing of it: what 0.90 can't say.
+    pub(super) fn seat(&self, role: u16, id: MemberId) -> bool {
+        let mut seated = false;
+        if self.identity.version.is_v1() {
+            self.with_spare(id, |device| {
+                device.usage = DeviceUse::Replacement { role, upto: 0 };
+                device.held = Some(0);
+                self.give_bitmap(device);
+                self.enter(device, role);
+                seated = true;
+            });
+        }
+        seated
     }
 
     /// A device holds all that its role should; false if it is not known.

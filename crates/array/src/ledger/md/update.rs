@@ -4,7 +4,7 @@
 use core::mem;
 
 use brindle_format::SECTOR;
-use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Timestamp, Version};
+use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Timestamp, Version};
 use brindle_io::sync::join_all;
 use brindle_io::{MemberId, OpClass, OpError};
 
@@ -42,6 +42,8 @@ impl Superblocks {
             device.superblock.recovery_offset = device.held;
             device.tell_of_bad_log();
             device.superblock.flags = device.flags;
+            let replaces = device.replaces();
+            device.superblock.features = device.superblock.features.with(Features::REPLACEMENT, replaces);
         }
         let mut failed = self.lay_out().await;
         failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
