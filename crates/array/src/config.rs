@@ -28,6 +28,9 @@ pub enum ReadPolicy {
     First,
     /// The copies in turn; large reads are split over all copies.
     RoundRobin,
+    /// Chunk by chunk, the first copy whose member has nothing in flight, else the one whose member was last sent to a place
+    /// nearest to it: as md's RAID 10 did before Linux 5.4, for whoever wants to predict that.
+    Nearest,
 }
 
 /// What becomes of a member that has no room for a write where it lives: a file on a full file system.

@@ -194,3 +194,27 @@ fn bad_requests_are_refused() {
     assert_eq!(run(7), Err(VolumeError::Unaligned));
     assert_eq!(run(size - 512), Ok(()));
 }
+
+/// As md's RAID 10 did: the second chunk goes to the copy that is idle, and all that follow to where that one was sent.
+#[test]
+fn the_nearest_policy_sends_what_follows_to_where_the_last_was_sent() {
+    let config = || OpenConfig { read_policy: ReadPolicy::Nearest, ..world::config() };
+    let near = Layout::Raid10(brindle_layout::Raid10Layout::near(2));
+    let shape = world::shape(Level::Raid10, near, 32 << 10, 4, MIB as u64);
+    let world = Running::start(World::in_sim(&shape, Model::nvme(), 3), config());
+    let bytes = |world: &Running<Sim>| -> Vec<u64> {
+        world.ids.iter().map(|&id| world.io.counters(id).bytes_read).collect()
+    };
+    let before = bytes(&world);
+    world.run(async |w| w.read(0, 512 << 10).await).unwrap();
+    let mut read: Vec<u64> = bytes(&world).into_iter().zip(before).map(|(now, then)| now - then).collect();
+    read.sort_unstable();
+    // Of either pair's eight chunks one copy gives one, the other seven.
+    assert_eq!(read, [32 << 10, 32 << 10, 224 << 10, 224 << 10]);
+    let before = reads(&world);
+    for _ in 0..8 {
+        world.run(async |w| w.read(0, 4096).await).unwrap();
+    }
+    let grown: Vec<u64> = reads(&world).into_iter().zip(before).map(|(now, then)| now - then).collect();
+    assert_eq!(grown, [8, 0, 0, 0], "the first that is idle");
+}

@@ -40,6 +40,8 @@ pub(crate) struct Mirror {
     locks: RangeLock,
     /// Work in flight by role, in bytes: copies are chosen by it.
     load: Vec<Cell<u64>>,
+    /// Where each role's member was last sent to, where copies are chosen by that: the end of a read.
+    sent_to: Vec<Cell<u64>>,
     /// How fast the members answer reads.
     paces: Paces,
     /// Breaks ties between copies.
@@ -57,6 +59,7 @@ impl Mirror {
             moved,
             locks: RangeLock::new(&core.io),
             load: (0..members).map(|_| Cell::new(0)).collect(),
+            sent_to: (0..members).map(|_| Cell::new(0)).collect(),
             paces: Paces::new(members),
             turn: Cell::new(0),
         };

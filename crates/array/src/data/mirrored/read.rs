@@ -67,18 +67,23 @@ impl Mirror {
     #[inline]
     pub(super) fn choose(&self, offset: u64, len: usize) -> Option<Readable> {
         let mut copies = self.readable_copies(offset, len as u64);
+        let policy = self.core.config.read_policy;
         if self.is_pinned(offset, len as u64) {
             return copies.next();
         }
         let mostly = |copy: &Readable| self.paces.is_write_mostly(copy.extent.member);
-        if self.core.config.read_policy == ReadPolicy::First {
+        if policy == ReadPolicy::First {
             return copies.min_by_key(mostly);
         }
         let count = self.map.copies();
         let turn = (self.turn.get() + 1) % count;
         self.turn.set(turn);
         let rank = |copy: &Readable| (copy.copy + count - turn) % count;
-        if self.core.config.read_policy == ReadPolicy::RoundRobin {
+        if policy != ReadPolicy::LeastOutstanding {
+            if policy == ReadPolicy::Nearest {
+                drop(copies);
+                return self.choose_nearest(offset, len);
+            }
             let slow = |copy: &Readable| self.core.members.is_slow(copy.extent.member);
             return copies.min_by_key(|copy| (slow(copy), mostly(copy), rank(copy)));
         }
@@ -90,6 +95,22 @@ impl Mirror {
             let role = copy.extent.member;
             (self.core.members.is_slow(role), self.load[usize::from(role)].get(), rank(copy))
         })
+    }
+
+    /// [`Mirror::choose`] as [`ReadPolicy::Nearest`] has it.
+    #[cold]
+    fn choose_nearest(&self, offset: u64, len: usize) -> Option<Readable> {
+        let busy = |role: u16| self.load[usize::from(role)].get() > 0;
+        let distance = |copy: &Readable| {
+            copy.extent.offset.abs_diff(self.sent_to[usize::from(copy.extent.member)].get())
+        };
+        let chosen = self.readable_copies(offset, len as u64).min_by_key(|copy| {
+            let role = copy.extent.member;
+            let busy = busy(role);
+            (self.core.members.is_slow(role), self.paces.is_write_mostly(role), busy, if busy { distance(copy) } else { 0 })
+        })?;
+        self.sent_to[usize::from(chosen.extent.member)].set(chosen.extent.offset + len as u64);
+        Some(chosen)
     }
 
     /// [`Mirror::choose`] where members are slow, or write-mostly: work in flight counts as many times as they take longer, and each is

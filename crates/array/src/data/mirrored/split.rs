@@ -116,7 +116,8 @@ impl Mirror {
     fn split(&self, offset: u64, into: &Slice) -> Result<Option<Split<'_>>, VolumeError> {
         let pinned =
             self.core.config.read_policy == ReadPolicy::First || self.is_pinned(offset, into.len() as u64);
-        let parts = if pinned { 1 } else { self.parts(offset, into.len()) };
+        let nearest = self.core.config.read_policy == ReadPolicy::Nearest;
+        let parts = if pinned || nearest { 1 } else { self.parts(offset, into.len()) };
         let turn = self.turn.get();
         self.turn.set((turn + 1) % self.map.copies());
         let unit =
@@ -131,7 +132,11 @@ impl Mirror {
             let left = (part * (number + 1) - at as u64).min((into.len() - at) as u64);
             let len = self.map.locate(here, 0).len.min(left) as usize;
             let preferred = if pinned { None } else { Some((number as u16 + turn) % parts) };
-            let copy = self.copy_for_part(here, len, preferred, parts);
+            let copy = if nearest {
+                self.choose(here, len)
+            } else {
+                self.copy_for_part(here, len, preferred, parts)
+            };
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
             if self.core.members.is_slow(copy.extent.member) {
                 return Ok(None);
