@@ -152,6 +152,15 @@ pub(crate) enum Failure {
     /// Jobs can't run on what was named.
     #[error(transparent)]
     Run(#[from] brindle_lab::run::RunError),
+    /// A drive's model or a measured table is not as it should be.
+    #[error(transparent)]
+    Drive(#[from] brindle_lab::drive::DriveError),
+    /// A suite is not as it should be.
+    #[error(transparent)]
+    Suite(#[from] brindle_lab::sweep::SuiteError),
+    /// Nothing can be predicted.
+    #[error(transparent)]
+    Predict(#[from] brindle_lab::predict::PredictError),
     /// The words of the command line fit no array.
     #[error("{0}")]
     Usage(String),
@@ -181,7 +190,7 @@ impl Failure {
     /// 2 for wrong words, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Usage(_) | Self::Job(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::Job(_) | Self::Predict(_) => ExitCode::from(2),
             Self::Without { source, .. } | Self::OneOf { source, .. } => source.exit_code(),
             _ => ExitCode::FAILURE,
         }

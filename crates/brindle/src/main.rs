@@ -21,6 +21,7 @@ mod failure;
 mod host;
 mod log;
 mod look;
+mod predict;
 mod progress;
 mod report;
 mod runtime;
@@ -89,6 +90,9 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Watch(args) => watch::watch(args)?,
         Command::Stop(args) => ask::stop(args)?,
         Command::Bench(args) => return bench::bench(args),
+        Command::Calibrate(args) => predict::calibrate(args)?,
+        Command::Simulate(args) => predict::simulate(args)?,
+        Command::Sweep(args) => predict::sweep(args)?,
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,
         Command::Man(args) => docs::man(args)?,

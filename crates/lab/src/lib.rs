@@ -9,9 +9,14 @@
 //! | [`measure`] | latencies, throughput over time, steady state; no I/O |
 //! | [`run`] | jobs on volumes, in any world |
 //! | [`report`] | what came of them, as fio writes it; no I/O |
+//! | [`drive`] | models of drives: files, those that ship, fits to measured tables; no I/O |
+//! | [`predict`] | what arrays of modelled drives would do: the engine itself in virtual time |
 
+pub mod drive;
 pub mod job;
 pub mod load;
 pub mod measure;
+pub mod predict;
 pub mod report;
 pub mod run;
+pub mod sweep;

@@ -22,7 +22,7 @@ fn measured(file: &str) -> (Run, Vec<Outcome>) {
     let io = Io::new(Box::new(memory));
     let device = Device::new(&io, member, false).expect("a member");
     let plan = made::plan(file);
-    let terms = Terms { chance: 1, memory: 1 << 30 };
+    let terms = Terms { chance: 1, memory: 1 << 30, hollow: false };
     let outcomes = io.block_on(run(&io, &[device], &plan.jobs, terms, &Rc::new(Live::default())));
     io.shutdown();
     let report = Run { global: plan.global, disks: vec![Disk::default()], bins: true, ..Run::default() };

@@ -13,7 +13,7 @@ use brindle_volume::Volume;
 use made::jobs;
 
 const SIZE: u64 = 4 << 20;
-const TERMS: Terms = Terms { chance: 9, memory: 1 << 30 };
+const TERMS: Terms = Terms { chance: 9, memory: 1 << 30, hollow: false };
 
 struct Bench {
     sim: Sim,

@@ -5,6 +5,7 @@
 pub mod assemble;
 mod checksum;
 pub mod control;
+pub mod drive_model;
 mod feed;
 pub mod job_file;
 pub mod md_sidecars;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
-    assemble, control, job_file, md_sidecars, md_superblock, nbd_client, nbd_options, nbd_transmission,
-    signature,
+    assemble, control, drive_model, job_file, md_sidecars, md_superblock, nbd_client, nbd_options,
+    nbd_transmission, signature,
 };
 
 /// Longer inputs are cut.
@@ -76,6 +76,11 @@ fn nbd_handshakes() {
 #[test]
 fn nbd_transmissions() {
     replay("nbd_transmission", nbd_transmission::run, 3_000);
+}
+
+#[test]
+fn drive_models() {
+    replay("drive_model", drive_model::run, 10_000);
 }
 
 #[test]

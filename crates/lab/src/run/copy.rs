@@ -18,6 +18,8 @@ pub(super) struct Bench<V> {
     pub(super) targets: Rc<[V]>,
     pub(super) pool: Pool,
     pub(super) work: Work,
+    /// Nobody keeps what is written.
+    pub(super) hollow: bool,
 }
 
 /// Runs all passes of a copy to their end.
@@ -86,7 +88,7 @@ async fn carry<V: Volume>(
     let (work, request) = (&bench.work, asked.request);
     let volume = &bench.targets[asked.target];
     let slice = memory.slice(0..request.len as usize);
-    if request.direction == Direction::Write {
+    if request.direction == Direction::Write && !bench.hollow {
         content.fill(request.offset, &mut slice.bytes_mut());
     }
     work.sent();

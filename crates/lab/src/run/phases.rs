@@ -22,6 +22,8 @@ pub struct Terms {
     pub chance: u64,
     /// Most bytes for requests in flight.
     pub memory: u64,
+    /// Nothing keeps what is written: requests bring whatever their memory holds.
+    pub hollow: bool,
 }
 
 /// Runs jobs on targets; requests of a job go to its targets in turn, and its size is of each. Outcomes are in the order of the
@@ -41,8 +43,14 @@ pub async fn run<V: Volume + Clone + 'static>(
     for copy in &all {
         *ended.left.borrow_mut().entry(copy.job.name.clone()).or_default() += 1;
     }
-    let run =
-        Run { io: io.clone(), targets: Rc::from(targets), live: Rc::clone(live), ended, begun: io.now() };
+    let run = Run {
+        io: io.clone(),
+        hollow: terms.hollow,
+        targets: Rc::from(targets),
+        live: Rc::clone(live),
+        ended,
+        begun: io.now(),
+    };
     let mut outcomes = Vec::with_capacity(all.len());
     let mut rest = &all[..];
     while !rest.is_empty() {
@@ -76,6 +84,7 @@ struct Ended {
 
 struct Run<V> {
     io: Io,
+    hollow: bool,
     targets: Rc<[V]>,
     live: Rc<Live>,
     ended: Rc<Ended>,
@@ -85,6 +94,7 @@ struct Run<V> {
 impl<V: Volume + Clone + 'static> Run<V> {
     fn begin(&self, copy: &Copy, stop: &Rc<Cell<bool>>) -> Task<Outcome> {
         let (io, targets, copy) = (self.io.clone(), Rc::clone(&self.targets), copy.clone());
+        let hollow = self.hollow;
         let (ended, live, stop, begun) =
             (Rc::clone(&self.ended), Rc::clone(&self.live), Rc::clone(stop), self.begun);
         self.io.spawn(async move {
@@ -96,7 +106,7 @@ impl<V: Volume + Clone + 'static> Run<V> {
             live.began();
             let pool = io.pool(memory(&copy.job) as usize);
             let work = Work::new(&copy.job, copy.places, now, Rc::clone(&stop), Rc::clone(&live));
-            let bench = Rc::new(Bench { io: io.clone(), targets, pool, work });
+            let bench = Rc::new(Bench { io: io.clone(), targets, pool, work, hollow });
             carry_out(&bench).await;
             live.ended();
             if copy.job.exitall {

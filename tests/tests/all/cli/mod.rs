@@ -19,6 +19,7 @@ mod lost;
 mod memory;
 mod occupied;
 mod places;
+mod predict;
 mod refuse;
 mod serve;
 mod several;

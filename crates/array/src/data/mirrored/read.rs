@@ -107,7 +107,12 @@ impl Mirror {
         let chosen = self.readable_copies(offset, len as u64).min_by_key(|copy| {
             let role = copy.extent.member;
             let busy = busy(role);
-            (self.core.members.is_slow(role), self.paces.is_write_mostly(role), busy, if busy { distance(copy) } else { 0 })
+            (
+                self.core.members.is_slow(role),
+                self.paces.is_write_mostly(role),
+                busy,
+                if busy { distance(copy) } else { 0 },
+            )
         })?;
         self.sent_to[usize::from(chosen.extent.member)].set(chosen.extent.offset + len as u64);
         Some(chosen)

@@ -1,0 +1,96 @@
+//! Flags of `brindle bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Listen, Tuning};
+use crate::bench::flags::JobFlags;
+
+/// Flags of `brindle bench`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("target").required(true).args(["array", "device", "nbd"])))]
+pub(crate) struct Bench {
+    /// The members of an array, in any order; A+B+C is the array that A, B and C form, as a member
+    #[arg(long, value_name = "MEMBER", num_args = 1..)]
+    pub(crate) array: Vec<PathBuf>,
+    /// A device or file by itself; of several, requests go to each in turn, and sizes are of each
+    #[arg(long, value_name = "DEVICE", num_args = 1..)]
+    pub(crate) device: Vec<PathBuf>,
+    /// An export of a server: nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT
+    #[arg(long, value_name = "URI")]
+    pub(crate) nbd: Option<NbdUri>,
+    /// Let jobs write, although what stands on the target is lost
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Leave out options that are not supported, with a warning
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// How to report; json and json+ are fio's
+    #[arg(long, default_value = "normal", value_name = "FORMAT")]
+    pub(crate) output_format: Format,
+    /// Run the jobs again until their IOPS are steady, as SNIA's PTS 2.0.2 defines it: five rounds, excursion at most 20 %,
+    /// slope at most 10 %; at most 25 rounds. The last one is reported
+    #[arg(long)]
+    pub(crate) until_steady: bool,
+    /// First write all of the target twice, in sequence
+    #[arg(long)]
+    pub(crate) precondition: bool,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
+    #[command(flatten)]
+    pub(crate) options: JobFlags,
+    /// Job files; those of a file begin once those of the file before it have ended
+    #[arg(value_name = "JOBFILE")]
+    pub(crate) jobs: Vec<PathBuf>,
+}
+
+/// How `brindle bench` reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A few lines for each job
+    Normal,
+    /// fio's JSON
+    Json,
+    /// The same with all bins of latencies
+    #[value(name = "json+")]
+    JsonPlus,
+}
+
+/// An export of an NBD server, and where that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NbdUri {
+    /// Where the server listens.
+    pub(crate) place: Listen,
+    /// Name of the export; empty for the default one.
+    pub(crate) export: String,
+}
+
+impl std::str::FromStr for NbdUri {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "say nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT".to_owned();
+        if let Some(rest) = text.strip_prefix("nbd+unix:///") {
+            let (export, path) = rest.split_once("?socket=").ok_or_else(wrong)?;
+            let place = format!("unix:{path}").parse().map_err(|_| wrong())?;
+            return Ok(Self { place, export: export.to_owned() });
+        }
+        let rest = text.strip_prefix("nbd://").ok_or_else(wrong)?;
+        let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
+        // The protocol's own port.
+        let place = host.parse().or_else(|_| format!("{host}:10809").parse()).map_err(|_| wrong())?;
+        match place {
+            Listen::Tcp(_) => Ok(Self { place, export: export.to_owned() }),
+            Listen::Unix(_) => Err(wrong()),
+        }
+    }
+}
+
+impl std::fmt::Display for NbdUri {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.place {
+            Listen::Unix(path) => write!(f, "nbd+unix:///{}?socket={}", self.export, path.display()),
+            Listen::Tcp(address) => write!(f, "nbd://{address}/{}", self.export),
+        }
+    }
+}

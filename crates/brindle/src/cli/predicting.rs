@@ -1,0 +1,150 @@
+//! Flags of what measures single drives and predicts arrays.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::units::Bytes;
+
+/// Flags of `brindle calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// Fit to a measured table (CSV); several of one drive may be given: what its columns mean stands in docs/drive-models.md
+    #[arg(long, value_name = "TABLE", required = true, num_args = 1..)]
+    pub(crate) from: Vec<PathBuf>,
+    /// Name of the model [default: the first table's]
+    #[arg(long, short = 'N')]
+    pub(crate) name: Option<String>,
+    /// Bytes of the drive, if they matter to what is predicted
+    #[arg(long, short = 'z', default_value = "500G", value_parser = Bytes::parse)]
+    pub(crate) size: Bytes,
+    /// Where the model is written to [default: standard output, and the report to standard error]
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Report the fit's errors as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// An array and a load, as predictions take them.
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    /// The model of every member: a file, or evo850, p3700, nvme, sata-ssd, hdd-7200
+    #[arg(long, value_name = "FILE|NAME")]
+    pub(crate) drive: String,
+    /// How many members the array has
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    pub(crate) members: u16,
+    /// Level: linear, 0, 1, 4, 5, 6, 10, or raid0 and so on; none is one drive by itself
+    #[arg(long, short = 'l')]
+    pub(crate) level: String,
+    /// Layout, as `create` takes it
+    #[arg(long, short = 'p')]
+    pub(crate) layout: Option<String>,
+    /// Chunk size; a plain number counts KiB
+    #[arg(long, short = 'c', value_name = "SIZE", default_value = "512K", value_parser = Bytes::parse_kib)]
+    pub(crate) chunk: Bytes,
+    /// What is done, in fio's words: read, write, randread, randwrite, rw, randrw
+    #[arg(long, value_name = "KIND")]
+    pub(crate) rw: String,
+    /// Size of requests
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) bs: String,
+    /// Share of reads in a mixed load
+    #[arg(long, value_name = "PERCENT", default_value = "50")]
+    pub(crate) rwmixread: String,
+    /// Requests in flight of each job
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    pub(crate) iodepth: String,
+    /// Jobs that do the same at once
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    pub(crate) numjobs: String,
+    /// Whose policies and processor time the array has
+    #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
+    pub(crate) policies: Whose,
+    /// How md's RAID 10 chooses the copy that it reads
+    #[arg(long, value_name = "HOW", default_value = "nearest")]
+    pub(crate) read_balance: Balance,
+    /// Processors; of md the worker threads of its parity
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) cores: u32,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Who makes an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Whose {
+    /// This program
+    Brindle,
+    /// Linux md: its choice of copies, and what it costs
+    LinuxMd,
+}
+
+/// How md's RAID 10 chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Balance {
+    /// Kernels before 5.4: an idle member, else the one that was last sent somewhere nearest
+    Nearest,
+    /// Since then: the member with the fewest requests pending
+    LeastPending,
+}
+
+/// Flags of `brindle sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct Sweep {
+    /// Predict each point, as `simulate` does
+    #[arg(long)]
+    pub(crate) simulate: bool,
+    /// The model of every member: a file or a name, as `simulate` takes it
+    #[arg(long, value_name = "FILE|NAME")]
+    pub(crate) drive: String,
+    /// Axes from a suite: chunk-table, fileserver, jesd219, latency, mix-matrix, scaling, throughput, or a TOML file; other
+    /// flags take the place of its axes
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) suite: Option<String>,
+    /// Levels
+    #[arg(long, short = 'l', value_name = "LIST", value_delimiter = ',')]
+    pub(crate) level: Vec<String>,
+    /// Layouts [default: each level's own]
+    #[arg(long, short = 'p', value_name = "LIST", value_delimiter = ',')]
+    pub(crate) layout: Vec<String>,
+    /// Chunk sizes; plain numbers count KiB
+    #[arg(long, short = 'c', value_name = "LIST", value_delimiter = ',')]
+    pub(crate) chunk: Vec<String>,
+    /// Counts of members
+    #[arg(long, short = 'n', value_name = "LIST", value_delimiter = ',')]
+    pub(crate) members: Vec<String>,
+    /// Sizes of requests, or fio's bssplit
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) bs: Vec<String>,
+    /// What is done, in fio's words
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) rw: Vec<String>,
+    /// Shares of reads in mixed loads
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) rwmixread: Vec<String>,
+    /// Requests in flight of each job
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) iodepth: Vec<String>,
+    /// Jobs at once
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) numjobs: Vec<String>,
+    /// Whose policies and processor time the arrays have
+    #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
+    pub(crate) policies: Whose,
+    /// How md's RAID 10 chooses the copy that it reads
+    #[arg(long, value_name = "HOW", default_value = "nearest")]
+    pub(crate) read_balance: Balance,
+    /// Processors; of md the worker threads of its parity
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) cores: u32,
+    /// Run each load on a single drive too, and report the ratio to as many by themselves
+    #[arg(long)]
+    pub(crate) jbod: bool,
+    /// Folder for points.jsonl (each point as soon as it is finished), sweep.json, sweep.csv and report.html; a sweep that was
+    /// interrupted goes on there
+    #[arg(long, short = 'o', value_name = "FOLDER", default_value = "sweep")]
+    pub(crate) output: PathBuf,
+}

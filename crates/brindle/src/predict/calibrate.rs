@@ -1,0 +1,116 @@
+//! `brindle calibrate`: a model out of measured tables.
+
+use core::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use brindle_lab::drive::{Fitted, Measure, Table, fit, table, to_toml};
+use brindle_lab::predict::{Compared, compare};
+use serde_json::{Value, json};
+
+use crate::cli::Calibrate;
+use crate::failure::Failure;
+use crate::report;
+
+pub(crate) fn calibrate(args: &Calibrate) -> Result<(), Failure> {
+    let tables = args.from.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let name = args.name.clone().unwrap_or_else(|| stem(&args.from[0]));
+    let fitted = fit(&name, args.size.0, &tables)?;
+    let model = to_toml(&fitted.drive);
+    let mut rows = Vec::new();
+    for table in &tables {
+        let compared = compare(&fitted.drive, &table.rows)?;
+        rows.extend(compared.into_iter().map(|row| (table.file.as_str(), row)));
+    }
+    match &args.output {
+        Some(path) => fs::write(path, &model).map_err(|source| Failure::output(path.display(), source))?,
+        None if args.json => {}
+        None => report::print(&model)?,
+    }
+    if args.json {
+        return report::print_json(&as_json(&fitted, &model, &rows));
+    }
+    if args.output.is_some() {
+        report::print(&as_text(&fitted, &rows))
+    } else {
+        tell(&as_text(&fitted, &rows))
+    }
+}
+
+/// The model has standard output for itself.
+fn tell(text: &str) -> Result<(), Failure> {
+    eprint!("{text}");
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Table, Failure> {
+    let named = path.display().to_string();
+    let text = fs::read_to_string(path)
+        .map_err(|source| Failure::system(format!("{named}: can't be read"), source))?;
+    Ok(table(&named, &text)?)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "drive".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+fn mean(rows: &[(&str, Compared)]) -> f64 {
+    rows.iter().map(|(_, row)| row.error().abs()).sum::<f64>() / rows.len().max(1) as f64
+}
+
+fn unit(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Alone => "MiB/s",
+        Measure::Saturated => "IOPS",
+        Measure::Latency | Measure::Longest => "ms",
+    }
+}
+
+fn as_text(fitted: &Fitted, rows: &[(&str, Compared)]) -> String {
+    let mut text = String::new();
+    for (file, row) in rows {
+        let (compared, row) = (row, &row.row);
+        let order = if row.random { "random" } else { "sequential" };
+        let _ = writeln!(
+            text,
+            "{file}:{}: {order} {}K, {} % reads: {} {}, model {:.4}, {:+.1} %",
+            row.line,
+            row.size >> 10,
+            row.reads,
+            row.value,
+            unit(row.measure),
+            compared.model,
+            compared.error()
+        );
+    }
+    for (file, line, why) in &fitted.left_out {
+        let _ = writeln!(text, "{file}:{line}: {why}");
+    }
+    let _ = writeln!(text, "mean absolute error of {} figures: {:.2} %", rows.len(), mean(rows));
+    text
+}
+
+fn as_json(fitted: &Fitted, model: &str, rows: &[(&str, Compared)]) -> Value {
+    let row = |(file, compared): &(&str, Compared)| {
+        let row = &compared.row;
+        json!({
+            "file": file,
+            "line": row.line,
+            "random": row.random,
+            "bs": row.size,
+            "reads_percent": row.reads,
+            "unit": unit(row.measure),
+            "measured": row.value,
+            "model": compared.model,
+            "error_percent": compared.error(),
+        })
+    };
+    let left_out =
+        fitted.left_out.iter().map(|(file, line, why)| json!({"file": file, "line": line, "why": why}));
+    json!({
+        "model": model,
+        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "left_out": left_out.collect::<Vec<_>>(),
+        "mean_absolute_error_percent": mean(rows),
+    })
+}

@@ -1,0 +1,85 @@
+//! `brindle calibrate` and `brindle simulate`: models of drives, and what arrays of them would do.
+
+mod calibrate;
+mod sweep;
+mod told;
+
+use std::fs;
+
+use brindle_lab::drive::{self, Drive, SHIPPED, shipped};
+use brindle_lab::predict::{self, Policies, Shape, Spec, job};
+use brindle_layout::{Layout, Level};
+
+use crate::cli::{Balance, Simulate, Whose};
+use crate::failure::Failure;
+use crate::report;
+use crate::units::Bytes;
+pub(crate) use calibrate::calibrate;
+pub(crate) use sweep::sweep;
+
+pub(crate) fn simulate(args: &Simulate) -> Result<(), Failure> {
+    let spec = spec(args)?;
+    let predicted = predict::predict(&spec)?;
+    if args.json {
+        return report::print_json(&told::json(&spec, &predicted));
+    }
+    report::print(&told::text(&spec, &predicted))
+}
+
+fn spec(args: &Simulate) -> Result<Spec, Failure> {
+    let words = [
+        ("rw", args.rw.as_str()),
+        ("bs", &args.bs),
+        ("rwmixread", &args.rwmixread),
+        ("iodepth", &args.iodepth),
+        ("numjobs", &args.numjobs),
+    ];
+    Ok(Spec {
+        drive: model(&args.drive)?,
+        shape: shape_of(&args.level, args.layout.as_deref(), args.chunk, args.members)?,
+        policies: policies(args.policies, args.read_balance),
+        cores: args.cores,
+        job: job(&words)?,
+    })
+}
+
+fn policies(whose: Whose, balance: Balance) -> Policies {
+    match (whose, balance) {
+        (Whose::Brindle, _) => Policies::Brindle,
+        (Whose::LinuxMd, Balance::Nearest) => Policies::LinuxMd(predict::Balance::Nearest),
+        (Whose::LinuxMd, Balance::LeastPending) => Policies::LinuxMd(predict::Balance::LeastPending),
+    }
+}
+
+/// An array, or none for one drive by itself.
+fn shape_of(level: &str, layout: Option<&str>, chunk: Bytes, members: u16) -> Result<Option<Shape>, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(why.to_string());
+    if level == "none" {
+        return match members {
+            1 => Ok(None),
+            _ => Err(Failure::Usage("--level none is one drive: say --members 1".to_owned())),
+        };
+    }
+    let level: Level = level.parse().map_err(|why: brindle_layout::UnknownLevel| wrong(&why))?;
+    let layout = match layout {
+        Some(layout) => Layout::parse(level, layout).map_err(|why| wrong(&why))?,
+        None => Layout::default_for(level),
+    };
+    Ok(Some(Shape { level, layout, chunk: chunk.0, members }))
+}
+
+/// A model by its name, or from a file.
+fn model(named: &str) -> Result<Drive, Failure> {
+    if let Some(text) = shipped(named) {
+        return Ok(drive::parse(named, text)?);
+    }
+    let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+    let text = fs::read_to_string(named).map_err(|source| {
+        let what = format!(
+            "{named}: no model of this name ships ({}), and no such file can be read",
+            names.join(", ")
+        );
+        Failure::system(what, source)
+    })?;
+    Ok(drive::parse(named, &text)?)
+}

@@ -1,0 +1,84 @@
+//! What is told of a prediction.
+
+use core::fmt::Write;
+
+use brindle_lab::predict::{Policies, Predicted, Spec};
+use serde_json::{Value, json};
+
+/// Percentiles that are told.
+const PERCENTILES: [f64; 7] = [1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 99.99];
+
+/// As JSON: `docs/cli-json.md` tells of each key.
+pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
+    let all = predicted.outcome.mixed();
+    let percentile =
+        |percent: &f64| (format!("{percent:.6}"), Value::from(micros(all.total.percentile(*percent))));
+    let thousandths = |value: &u32| f64::from(*value) / 1000.0;
+    json!({
+        "drive": spec.drive.name,
+        "as": whose(spec),
+        "members": spec.shape.map_or(1, |shape| shape.members),
+        "level": spec.shape.map_or("none", |shape| shape.level.name()),
+        "layout": spec.shape.map(|shape| shape.layout.name()),
+        "chunk": spec.shape.map(|shape| shape.chunk),
+        "cores": spec.cores,
+        "mb_s": all.bandwidth() / 1_048_576.0,
+        "iops": all.iops(),
+        "read_iops": predicted.outcome.tallies[0].iops(),
+        "write_iops": predicted.outcome.tallies[1].iops(),
+        "latency_us": {
+            "mean": all.total.mean() / 1000.0,
+            "max": micros(all.total.max()),
+            "percentile": PERCENTILES.iter().map(percentile).collect::<serde_json::Map<_, _>>(),
+        },
+        "utilisation": predicted.busy.iter().map(thousandths).collect::<Vec<_>>(),
+        "cpu_share": thousandths(&predicted.processor),
+        "requests": all.ios,
+        "member_operations": predicted.operations,
+        "digest": format!("{:016x}", predicted.digest),
+    })
+}
+
+/// For people.
+pub(super) fn text(spec: &Spec, predicted: &Predicted) -> String {
+    let all = predicted.outcome.mixed();
+    let mut text = String::new();
+    let shape = spec.shape.map_or_else(
+        || "one drive".to_owned(),
+        |shape| {
+            let (level, layout) = (shape.level.name(), shape.layout.name());
+            format!(
+                "{level} {layout} of {} drives, chunk {}K, as {}",
+                shape.members,
+                shape.chunk >> 10,
+                whose(spec)
+            )
+        },
+    );
+    let _ = writeln!(text, "{shape}; drive {}", spec.drive.name);
+    let _ = writeln!(text, "  {:.1} MiB/s, {:.0} IOPS", all.bandwidth() / 1_048_576.0, all.iops());
+    let _ = writeln!(
+        text,
+        "  latency: mean {:.1} us, median {:.1}, 99 % {:.1}, most {:.1}",
+        all.total.mean() / 1000.0,
+        micros(all.total.percentile(50.0)),
+        micros(all.total.percentile(99.0)),
+        micros(all.total.max())
+    );
+    let busy: Vec<String> = predicted.busy.iter().map(|busy| (busy / 10).to_string()).collect();
+    let _ = writeln!(text, "  busy: members {} %, processor {} %", busy.join(" "), predicted.processor / 10);
+    let _ =
+        writeln!(text, "  digest {:016x} of {} member operations", predicted.digest, predicted.operations);
+    text
+}
+
+fn whose(spec: &Spec) -> &'static str {
+    match spec.policies {
+        Policies::Brindle => "brindle",
+        Policies::LinuxMd(_) => "linux-md",
+    }
+}
+
+fn micros(nanos: u64) -> f64 {
+    nanos as f64 / 1000.0
+}

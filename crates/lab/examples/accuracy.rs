@@ -1,0 +1,62 @@
+//! How close predictions come to published figures: of single drives, to which models were fitted, and of md arrays over
+//! them, to which nothing was fitted but the constants of `drive::constants`.
+//!
+//! `cargo run --release -p brindle-lab --example accuracy`
+
+#[path = "../tests/made/published.rs"]
+mod published;
+
+use brindle_lab::drive::{Fitted, Measure, table};
+use brindle_lab::predict::compare;
+use published::{Point, evo850, mean_error, p3700, raid0, raid10};
+
+fn main() {
+    println!("## Arrays\n");
+    arrays("md RAID 10 n2, 4 x 850 EVO, chunk 32K, one request in flight, MiB/s", &raid10(|_, _| true));
+    let all = raid0(|_| true);
+    let (most, last) = all.split_at(5);
+    arrays("md RAID 0, 12 x P3700, 4K, 2048 in flight, IOPS: up to 65 % reads", most);
+    arrays("The same from 95 % reads on, where md's own cost decides", last);
+    println!("## Single drives: the fits' own errors\n");
+    single("850 EVO", &evo850(), &[include_str!("../reference/evo850-single.csv")]);
+    let p3700_tables =
+        [include_str!("../reference/p3700-single.csv"), include_str!("../reference/p3700-latency.csv")];
+    single("P3700", &p3700(), &p3700_tables);
+}
+
+fn arrays(title: &str, points: &[Point]) {
+    println!("{title}: mean absolute error {:.1} %\n", mean_error(points));
+    println!("| load | published | predicted | error |\n|---|---:|---:|---:|");
+    for point in points {
+        let Point { load, published, predicted } = point;
+        println!("| {load} | {published:.0} | {predicted:.0} | {:+.1} % |", point.error());
+    }
+    println!();
+}
+
+fn single(name: &str, fitted: &Fitted, texts: &[&str]) {
+    println!("{name}:\n\n| row | measured | model | error |\n|---|---:|---:|---:|");
+    for text in texts {
+        let table = table(name, text).expect("a table");
+        for compared in compare(&fitted.drive, &table.rows).expect("a comparison") {
+            let row = &compared.row;
+            let unit = match row.measure {
+                Measure::Alone => "MiB/s, one in flight",
+                Measure::Saturated => "IOPS, 2048 in flight",
+                Measure::Latency | Measure::Longest => "ms, one in flight",
+            };
+            let left_out = fitted.left_out.iter().any(|(_, line, _)| *line == row.line && texts.len() == 1);
+            let order = if row.random { "random" } else { "sequential" };
+            println!(
+                "| {order} {}K, {} % reads, {unit}{} | {} | {:.4} | {:+.1} % |",
+                row.size >> 10,
+                row.reads,
+                if left_out { " (disturbed, not fitted)" } else { "" },
+                row.value,
+                compared.model,
+                compared.error()
+            );
+        }
+    }
+    println!();
+}

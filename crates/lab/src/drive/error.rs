@@ -1,0 +1,66 @@
+//! What is wrong with a model or a table, and where.
+
+use core::fmt;
+
+/// What is wrong with a file, and in which line of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriveError {
+    /// The file, as it was named.
+    pub file: String,
+    /// Its line, from 1; 0 is the file as a whole.
+    pub line: usize,
+    /// What is wrong.
+    pub kind: DriveErrorKind,
+}
+
+/// Kinds of what can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriveErrorKind {
+    /// It is no TOML, or has keys that models don't have, or lacks some.
+    #[error("{0}")]
+    Syntax(String),
+    /// A number that can't be.
+    #[error("{what} must be {wanted}")]
+    Number {
+        /// Of what.
+        what: &'static str,
+        /// What it may be.
+        wanted: &'static str,
+    },
+    /// Points of a curve that do not rise.
+    #[error("the points of {0} must be pairs of numbers that rise in the first, and there must be one")]
+    Curve(&'static str),
+    /// No header that says what a table holds.
+    #[error(
+        "the header must be 'pattern,bs_kib,mb_s', 'bs,rN,...' with N per cent of reads from r0 to r100, or 'stat,bs,rN,...'"
+    )]
+    Header,
+    /// A row with too many or too few columns.
+    #[error("{found} columns, where the header has {wanted}")]
+    Columns {
+        /// Of the row.
+        found: usize,
+        /// Of the header.
+        wanted: usize,
+    },
+    /// A cell that means nothing.
+    #[error("'{0}' is no {1}")]
+    Cell(String, &'static str),
+    /// Rows that a fit needs are not there.
+    #[error("{0}")]
+    Lacks(&'static str),
+    /// It is larger than any model or table.
+    #[error("more than {0} bytes")]
+    TooLong(usize),
+}
+
+impl fmt::Display for DriveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.kind),
+            line => write!(f, "{}:{line}: {}", self.file, self.kind),
+        }
+    }
+}
+
+impl core::error::Error for DriveError {}

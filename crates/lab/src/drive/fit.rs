@@ -1,0 +1,173 @@
+//! A model out of measured tables of one drive: one procedure, step by step in `docs/drive-models.md`.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use brindle_io::sim::{Curve, Path, Stations};
+
+use super::error::{DriveError, DriveErrorKind};
+use super::table::{Measure, Row, Table};
+use super::{Drive, constants};
+
+/// A drive that moves no more is taken for one on a SATA port. Bytes a second.
+const SATA: f64 = 600e6;
+/// A row that is so much slower than the line through its neighbours was disturbed.
+const DISTURBED: f64 = 1.10;
+/// Where no latency was measured: nanoseconds of a read and of a write of drives with flash.
+const USUAL: [f64; 2] = [80_000.0, 15_000.0];
+
+/// What came of a fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fitted {
+    /// The model.
+    pub drive: Drive,
+    /// Rows that it leaves out: in which file and line, and why.
+    pub left_out: Vec<(String, usize, &'static str)>,
+}
+
+/// Nanoseconds by bytes.
+type Times = BTreeMap<u64, f64>;
+
+/// Fits a model to all tables of one drive.
+///
+/// # Errors
+/// [`DriveErrorKind::Lacks`] if there are no reads, or no writes.
+pub fn fit(name: &str, size: u64, tables: &[Table]) -> Result<Fitted, DriveError> {
+    let mut left_out = Vec::new();
+    let alone = [true, false].map(|random| {
+        [100, 0].map(|reads| {
+            let times = times(tables, |row| {
+                let own = row.measure == Measure::Alone && row.random == random && row.reads == reads;
+                own.then(|| row.size as f64 / (row.value * 1_048_576.0) * 1e9)
+            });
+            undisturbed(
+                times,
+                tables,
+                &|row: &Row| row.measure == Measure::Alone && row.random == random && row.reads == reads,
+                &mut left_out,
+            )
+        })
+    });
+    let saturated = [100, 0].map(|reads| {
+        times(tables, |row| {
+            (row.measure == Measure::Saturated && row.reads == reads).then(|| 1e9 / row.value)
+        })
+    });
+    let latency = [100, 0].map(|reads| {
+        times(tables, |row| {
+            (row.measure == Measure::Latency && row.reads == reads).then_some(row.value * 1e6)
+        })
+    });
+    let path = |kind: usize| {
+        let [random, stream] = [&alone[0][kind], &alone[1][kind]];
+        if saturated[kind].is_empty() {
+            from_alone(random, stream, kind)
+        } else {
+            from_saturated(&saturated[kind], &latency[kind], kind)
+        }
+    };
+    let lacks = |what| {
+        let file = tables.first().map_or_else(String::new, |table| table.file.clone());
+        DriveError { file, line: 0, kind: DriveErrorKind::Lacks(what) }
+    };
+    let read = path(0).ok_or_else(|| lacks("there are no reads (randread, read or r100) to fit"))?;
+    let write = path(1).ok_or_else(|| lacks("there are no writes (randwrite, write or r0) to fit"))?;
+    let slow = rate(&read).max(rate(&write)) <= SATA;
+    let stations = Stations {
+        units: if slow { 32 } else { 1024 },
+        mixed: mixed(tables, &saturated),
+        read,
+        write,
+        flush: if slow { 1_000_000 } else { 20_000 },
+        uplink: if slow { constants::SATA_UPLINK } else { 0 },
+        volatile_cache: slow,
+        platter: None,
+    };
+    let about: Vec<&str> = tables.iter().map(|table| table.about.as_str()).collect();
+    let source = format!("Fitted by brindle calibrate. {}", about.join(" "));
+    // Whole blocks, as models in files have them.
+    let size = (size / 4096).max(1) * 4096;
+    let drive = Drive { name: name.to_owned(), source, size, stations: Rc::new(stations) };
+    Ok(Fitted { drive, left_out })
+}
+
+fn times(tables: &[Table], of: impl Fn(&Row) -> Option<f64>) -> Times {
+    tables.iter().flat_map(|table| &table.rows).filter_map(|row| Some((row.size, of(row)?))).collect()
+}
+
+/// Without what is much slower than what is beside it: whatever disturbs a measurement makes a drive slower, never faster.
+fn undisturbed(
+    times: Times,
+    tables: &[Table],
+    own: &dyn Fn(&Row) -> bool,
+    left_out: &mut Vec<(String, usize, &'static str)>,
+) -> Times {
+    let all: Vec<(u64, f64)> = times.iter().map(|(&size, &time)| (size, time)).collect();
+    let mut kept = times;
+    for three in all.windows(3) {
+        let [(x0, y0), (x, y), (x1, y1)] = [three[0], three[1], three[2]];
+        let line = y0 + (y1 - y0) * (x - x0) as f64 / (x1 - x0) as f64;
+        if y > line * DISTURBED {
+            kept.remove(&x);
+            for table in tables {
+                let rows = table.rows.iter().filter(|row| own(row) && row.size == x);
+                let why = "more than 10 % slower than the line through its neighbours: disturbed, not fitted";
+                left_out.extend(rows.map(|row| (table.file.clone(), row.line, why)));
+            }
+        }
+    }
+    kept
+}
+
+/// One request in flight: the shared station moves bytes at the best rate of any row, and what is left of a row's time is its
+/// latency.
+fn from_alone(random: &Times, stream: &Times, kind: usize) -> Option<Path> {
+    let best = random.iter().chain(stream).map(|(size, time)| time / *size as f64).min_by(f64::total_cmp)?;
+    let rest = |times: &Times| curve(times.iter().map(|(&size, time)| (size, time - best * size as f64)));
+    let latency = rest(random).or_else(|| rest(stream))?;
+    let unit = 1 << 20;
+    Some(Path {
+        stream: rest(stream).unwrap_or_else(|| latency.clone()),
+        latency,
+        occupancy: curve([(0, 0.0), (unit, best * unit as f64)].into_iter())?,
+        spread: spread(kind),
+    })
+}
+
+/// Many in flight: the shared station takes what one request takes of the whole; the rest of the latency with one in flight,
+/// where that was measured, is the latency.
+fn from_saturated(saturated: &Times, measured: &Times, kind: usize) -> Option<Path> {
+    let occupancy = curve(saturated.iter().map(|(&size, &time)| (size, time)))?;
+    let rest = measured.iter().map(|(&size, time)| (size, time - occupancy.growing_at(size) as f64));
+    let latency = curve(rest).unwrap_or_else(|| Curve::flat(USUAL[kind] as u64));
+    Some(Path { stream: latency.clone(), latency, occupancy, spread: spread(kind) })
+}
+
+fn spread(kind: usize) -> u32 {
+    if kind == 0 { constants::READ_SPREAD } else { 0 }
+}
+
+fn curve(points: impl Iterator<Item = (u64, f64)>) -> Option<Curve> {
+    Curve::through(points.map(|(x, y)| (x, y.max(0.0).round() as u64)).collect())
+}
+
+/// What a mix takes, against what its reads and writes would take by themselves.
+fn mixed(tables: &[Table], saturated: &[Times; 2]) -> Vec<(u32, Curve)> {
+    let mut all: BTreeMap<u32, Times> = BTreeMap::new();
+    for row in tables.iter().flat_map(|table| &table.rows).filter(|row| row.measure == Measure::Saturated) {
+        let (Some(read), Some(write)) = (saturated[0].get(&row.size), saturated[1].get(&row.size)) else {
+            continue;
+        };
+        let share = f64::from(row.reads) / 100.0;
+        let apart = share * read + (1.0 - share) * write;
+        all.entry(row.reads).or_default().insert(row.size, 1000.0 * 1e9 / row.value / apart);
+    }
+    let curves = all.into_iter().filter_map(|(reads, times)| Some((reads, curve(times.into_iter())?)));
+    curves.collect()
+}
+
+/// Bytes a second at the largest size.
+fn rate(path: &Path) -> f64 {
+    let large = 1 << 24;
+    large as f64 * 1e9 / path.occupancy.growing_at(large).max(1) as f64
+}

@@ -1,0 +1,44 @@
+//! Models of drives: as files, as they ship with the program, and fitted to measured tables. Pure.
+
+mod error;
+mod file;
+mod fit;
+mod shipped;
+mod table;
+mod write;
+
+use std::rc::Rc;
+
+use brindle_io::sim::Stations;
+
+pub use error::{DriveError, DriveErrorKind};
+pub use file::parse;
+pub use fit::{Fitted, fit};
+pub use shipped::{SHIPPED, shipped};
+pub use table::{Measure, Row, Table, table};
+pub use write::to_toml;
+
+/// A drive that can be put into a sim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drive {
+    /// What it is called on the command line.
+    pub name: String,
+    /// Where its figures come from.
+    pub source: String,
+    /// Bytes.
+    pub size: u64,
+    /// What it takes how long for.
+    pub stations: Rc<Stations>,
+}
+
+/// What was chosen by looking at an array's figures, and not only at a single drive's: nothing else was. Frozen; why each is
+/// what it is stands in docs/bench/accuracy.md.
+pub mod constants {
+    /// Standard deviation of the time until a read's first byte, per cent: cells are read at different speeds, and a request
+    /// over several drives waits for the slowest.
+    pub const READ_SPREAD: u32 = 20;
+    /// Bytes a second that drives on SATA ports move together in either direction: a chipset's link of four lanes.
+    pub const SATA_UPLINK: u64 = 1_780_000_000;
+    /// Nanoseconds for which one piece of a request keeps what all processors share in md (counters and locks).
+    pub const MD_PIECE: u64 = 335;
+}

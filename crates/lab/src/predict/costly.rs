@@ -1,0 +1,93 @@
+//! A volume whose requests take processor time, which is modelled: virtual time has no other.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use brindle_io::{Duration, Instant, Io, Slice};
+use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, bytes};
+
+use super::costs::{Cost, Costs};
+
+/// Processors, and what they have in common. A handle.
+#[derive(Clone)]
+pub(super) struct Processors {
+    io: Io,
+    /// Each is free from then on.
+    free: Rc<[Cell<Instant>]>,
+    /// What only one at a time may have.
+    shared: Rc<Cell<Instant>>,
+    worked: Rc<Cell<u64>>,
+}
+
+impl Processors {
+    pub(super) fn new(io: &Io, count: u32) -> Self {
+        let free = (0..count).map(|_| Cell::new(Instant::default())).collect();
+        Self { io: io.clone(), free, shared: Rc::default(), worked: Rc::default() }
+    }
+
+    /// Nanoseconds that all of them have worked.
+    pub(super) fn worked(&self) -> u64 {
+        self.worked.get()
+    }
+
+    /// Returns once the work is done: first what is shared, then what any of them can do.
+    async fn work(&self, cost: Cost) {
+        if cost.shared > 0 {
+            self.take(&self.shared, cost.shared).await;
+        }
+        if cost.own > 0
+            && let Some(first) = self.free.iter().min_by_key(|free| free.get())
+        {
+            self.take(first, cost.own).await;
+        }
+    }
+
+    async fn take(&self, station: &Cell<Instant>, nanos: u64) {
+        self.worked.set(self.worked.get() + nanos);
+        let done = station.get().max(self.io.now()).after(Duration::from_nanos(nanos));
+        station.set(done);
+        self.io.sleep_until(done).await;
+    }
+}
+
+/// An array whose requests cost processor time before they begin. A handle.
+#[derive(Clone)]
+pub(super) struct Costly<V> {
+    volume: V,
+    processors: Processors,
+    costs: Rc<Costs>,
+}
+
+impl<V: Volume> Costly<V> {
+    pub(super) fn new(volume: V, processors: Processors, costs: Costs) -> Self {
+        Self { volume, processors, costs: Rc::new(costs) }
+    }
+}
+
+impl<V: Volume> Volume for Costly<V> {
+    fn limits(&self) -> Limits {
+        self.volume.limits()
+    }
+
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
+        self.processors.work(self.costs.read(offset, bytes(into.as_ref()))).await;
+        self.volume.read(offset, into).await
+    }
+
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        self.processors.work(self.costs.write(offset, bytes(from.as_ref()))).await;
+        self.volume.write(offset, from, fua).await
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        self.volume.flush().await
+    }
+
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.volume.discard(offset, len).await
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        self.volume.write_zeroes(offset, len, options).await
+    }
+}

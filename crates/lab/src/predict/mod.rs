@@ -1,0 +1,187 @@
+//! What an array of modelled drives would do: the engine itself, in virtual time.
+
+mod costly;
+mod costs;
+mod rows;
+mod spec;
+
+use std::rc::Rc;
+
+use brindle_array::ledger::Nothing;
+use brindle_array::{Access, Array, Device as ArrayDevice, OpenConfig, ReadPolicy};
+use brindle_io::sim::Sim;
+use brindle_io::{Duration, Io, MemberId};
+use brindle_layout::{Geometry, Level};
+use brindle_volume::Volume;
+
+pub use rows::{Compared, compare};
+pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
+
+use crate::drive::Drive;
+use crate::job::Job;
+use crate::run::{Device, Live, Outcome, RunError, Terms, run};
+use costly::{Costly, Processors};
+
+/// The chance of every prediction: two of one question have one answer.
+const SEED: u64 = 0x0062_7269_6e64_6c65;
+/// Requests that are counted: so many for each that is in flight, but no fewer and no more in all.
+const ROUNDS: u64 = 12;
+const FEWEST: u64 = 2000;
+/// Bytes that are moved are enough at this, whatever their number, down to [`LEAST`] requests.
+const BYTES: u64 = 4 << 30;
+const LEAST: u64 = 24;
+
+/// What came of a prediction.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// All copies of the job as one.
+    pub outcome: Outcome,
+    /// By member: thousandths of the time in which its shared station, or head, was at work.
+    pub busy: Vec<u32>,
+    /// Thousandths of the processors' time that the engine, or md, took.
+    pub processor: u32,
+    /// Of all that happened, and when: equal for equal runs.
+    pub digest: u64,
+    /// Operations on drives.
+    pub operations: u64,
+}
+
+/// Predicts what a job comes to.
+///
+/// # Errors
+/// [`PredictError`]: what can't be.
+pub fn predict(spec: &Spec) -> Result<Predicted, PredictError> {
+    spec.check()?;
+    let pilot = Stage::new(spec)?.carry(&[counted(&spec.job, spec, 1)], spec)?;
+    let spans = Spans::of(&pilot, spec);
+    let mut job = spec.job.clone();
+    job.number_ios = None;
+    (job.time_based, job.ramp_time, job.runtime) = (true, spans.ramp, Some(spans.counted));
+    Stage::new(spec)?.carry(&[job], spec)
+}
+
+/// A first look, to know how fast it is about: some requests for each that is in flight.
+fn counted(job: &Job, spec: &Spec, rounds: u64) -> Job {
+    let each = rounds * u64::from(job.depth());
+    Job { number_ios: Some(each.max(LEAST.div_ceil(spec.job.numjobs.into()))), ..job.clone() }
+}
+
+struct Spans {
+    ramp: Duration,
+    counted: Duration,
+}
+
+impl Spans {
+    /// So long that enough requests are counted, once the first have made the drives busy.
+    fn of(pilot: &Predicted, spec: &Spec) -> Self {
+        let outcome = &pilot.outcome;
+        let in_flight = u64::from(spec.job.depth()) * u64::from(spec.job.numjobs);
+        let by_size = (BYTES / spec.job.largest().max(1)).max(LEAST);
+        let wanted = (ROUNDS * in_flight).max(FEWEST).min(by_size.max(2 * in_flight));
+        let each = outcome.elapsed.as_secs_f64() / outcome.ios().max(1) as f64;
+        let span = |count: u64| Duration::from_secs_f64((each * count as f64).max(1e-6));
+        Self { ramp: span(2 * in_flight), counted: span(wanted) }
+    }
+}
+
+/// A world with the drives, and what stands on them.
+struct Stage {
+    sim: Sim,
+    io: Io,
+    drives: Vec<MemberId>,
+    processors: Processors,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.io.shutdown();
+    }
+}
+
+impl Stage {
+    fn new(spec: &Spec) -> Result<Self, PredictError> {
+        let sim = Sim::new(SEED);
+        let add = |_| sim.add_measured_drive(&spec.drive.stations, spec.drive.size);
+        let drives = (0..spec.members()).map(add).collect();
+        let io = Io::new(Box::new(sim.clone()));
+        let processors = Processors::new(&io, spec.processors());
+        Ok(Self { sim, io, drives, processors })
+    }
+
+    fn carry(&self, jobs: &[Job], spec: &Spec) -> Result<Predicted, PredictError> {
+        let outcomes = match &spec.shape {
+            None => self.measure(&self.alone(), jobs),
+            Some(shape) => {
+                let (array, geometry) = self.array(shape, spec)?;
+                let costs = costs::Costs::new(spec.policies, &geometry);
+                let array = Costly::new(array, self.processors.clone(), costs);
+                self.measure(&[array], jobs)
+            }
+        }?;
+        let mut outcome = outcomes[0].clone();
+        outcomes[1..].iter().for_each(|other| outcome.merge(other));
+        if let Some(trouble) = outcome.trouble {
+            return Err(PredictError::Trouble(trouble));
+        }
+        let elapsed = self.io.now().as_nanos().max(1);
+        let share = |nanos: u64| (u128::from(nanos) * 1000 / u128::from(elapsed)) as u32;
+        Ok(Predicted {
+            busy: self.drives.iter().map(|drive| share(self.sim.worked(*drive)).min(1000)).collect(),
+            processor: share(self.processors.worked()) / spec.processors(),
+            digest: self.sim.trace().0,
+            operations: self.drives.iter().map(|drive| self.sim.operations(*drive)).sum(),
+            outcome,
+        })
+    }
+
+    /// The drives by themselves.
+    fn alone(&self) -> Vec<Device> {
+        self.drives.iter().filter_map(|drive| Device::new(&self.io, *drive, false)).collect()
+    }
+
+    fn array(&self, shape: &Shape, spec: &Spec) -> Result<(Array, Geometry), PredictError> {
+        let data = spec.drive.size / shape.chunk.max(4096) * shape.chunk.max(4096);
+        let geometry = Geometry::new(shape.level, shape.layout, shape.chunk, &vec![data; self.drives.len()])?;
+        let device = |id: &MemberId| Some(ArrayDevice { id: *id, data_offset: 0 });
+        let config = OpenConfig {
+            read_policy: spec.policies.read_policy(shape.level),
+            // Drives that are modelled as they are don't fail.
+            patience: brindle_array::Patience::default(),
+            idle: Duration::from_secs(3600),
+            ..OpenConfig::new(Access::ReadWrite, || 0)
+        };
+        let devices = self.drives.iter().map(device).collect();
+        let array = Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config);
+        Ok((array, geometry))
+    }
+
+    fn measure<V: Volume + Clone + 'static>(
+        &self,
+        targets: &[V],
+        jobs: &[Job],
+    ) -> Result<Vec<Outcome>, RunError> {
+        let terms = Terms { chance: SEED, memory: MEMORY, hollow: true };
+        self.io.block_on(run(&self.io, targets, jobs, terms, &Rc::new(Live::default())))
+    }
+}
+
+/// Most bytes of requests in flight.
+const MEMORY: u64 = 4 << 30;
+
+/// What a single drive does, for whoever compares: see [`predict`].
+///
+/// # Errors
+/// As [`predict`].
+pub fn alone(drive: &Drive, job: Job) -> Result<Predicted, PredictError> {
+    predict(&Spec { drive: drive.clone(), shape: None, policies: Policies::Brindle, cores: 1, job })
+}
+
+impl Policies {
+    fn read_policy(self, level: Level) -> ReadPolicy {
+        match self {
+            // RAID 1 has chosen the copy with the least pending for much longer.
+            Self::LinuxMd(Balance::Nearest) if level == Level::Raid10 => ReadPolicy::Nearest,
+            _ => ReadPolicy::LeastOutstanding,
+        }
+    }
+}

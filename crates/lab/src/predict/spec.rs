@@ -1,0 +1,139 @@
+//! What is to be predicted.
+
+use brindle_layout::{GeometryError, Layout, Level};
+
+use crate::drive::Drive;
+use crate::job::{Job, JobError, Surroundings, parse_words};
+use crate::run::{RunError, Trouble};
+
+/// A question.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The model of every member.
+    pub drive: Drive,
+    /// The array; none asks for one drive by itself.
+    pub shape: Option<Shape>,
+    /// Whose policies it has.
+    pub policies: Policies,
+    /// Processors: of md its worker threads.
+    pub cores: u32,
+    /// The load.
+    pub job: Job,
+}
+
+/// An array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its level.
+    pub level: Level,
+    /// Its layout.
+    pub layout: Layout,
+    /// Bytes of a chunk.
+    pub chunk: u64,
+    /// How many members it has.
+    pub members: u16,
+}
+
+/// Who makes the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policies {
+    /// This engine as it is.
+    Brindle,
+    /// This engine with md's choice of copies, and md's costs.
+    LinuxMd(Balance),
+}
+
+/// How md's RAID 10 chooses the copy that answers a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Kernels before 5.4: an idle member, else the one that was last sent somewhere nearest.
+    Nearest,
+    /// Since then: the member with the fewest operations pending.
+    LeastPending,
+}
+
+/// Why nothing can be predicted.
+#[derive(Debug, thiserror::Error)]
+pub enum PredictError {
+    /// The array can't be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The load makes no sense.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// It does not fit the array.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The engine runs on one core today.
+    #[error("the engine runs an array on one core: --cores {0} can only be predicted with --as linux-md")]
+    Cores(u32),
+    /// More members, cores or requests than make sense.
+    #[error("{what} must be from {least} to {most}")]
+    Range {
+        /// Of what.
+        what: &'static str,
+        /// At least.
+        least: u32,
+        /// At most.
+        most: u32,
+    },
+    /// A request failed.
+    #[error("{0}")]
+    Trouble(Trouble),
+}
+
+impl Spec {
+    pub(super) fn members(&self) -> u16 {
+        self.shape.map_or(1, |shape| shape.members)
+    }
+
+    pub(super) fn processors(&self) -> u32 {
+        self.cores.max(1)
+    }
+
+    pub(super) fn check(&self) -> Result<(), PredictError> {
+        if self.policies == Policies::Brindle && self.cores > 1 {
+            return Err(PredictError::Cores(self.cores));
+        }
+        if !(1..=1024).contains(&self.cores) {
+            return Err(PredictError::Range { what: "--cores", least: 1, most: 1024 });
+        }
+        if !(1..=384).contains(&self.members()) {
+            return Err(PredictError::Range { what: "--members", least: 1, most: 384 });
+        }
+        Ok(())
+    }
+}
+
+/// A load in fio's words: `rw`, `bs`, `rwmixread`, `iodepth`, `numjobs`; places of random ones may come again.
+///
+/// # Errors
+/// What makes no sense.
+pub fn job(words: &[(&str, &str)]) -> Result<Job, JobError> {
+    let mut words: Vec<_> =
+        words.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect();
+    words.push(("norandommap".to_owned(), Some("1".to_owned())));
+    let plan = parse_words(&words, false, &Nowhere)?;
+    Ok(plan.jobs.into_iter().next().unwrap_or_default())
+}
+
+/// No files and no environment.
+struct Nowhere;
+
+impl Surroundings for Nowhere {
+    fn read(&self, _: &str) -> Result<String, String> {
+        Err("no file is read here".to_owned())
+    }
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn pagesize(&self) -> u64 {
+        4096
+    }
+    fn mb_memory(&self) -> u64 {
+        1024
+    }
+    fn ncpus(&self) -> u64 {
+        1
+    }
+}

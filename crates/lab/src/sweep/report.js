@@ -1,0 +1,103 @@
+// Draws what stands in the page: the reader chooses axis, series and figure.
+(() => {
+  const data = JSON.parse(document.getElementById('data').textContent).filter((one) => one.figures);
+  const axes = ['level', 'layout', 'members', 'chunk', 'rw', 'rwmixread', 'bs', 'iodepth', 'numjobs'];
+  const figures = ['mb_s', 'iops', 'mean_us', 'p50_us', 'p99_us', 'max_us', 'utilisation', 'cpu_share', 'to_jbod'];
+  const values = (axis) => [...new Set(data.map((one) => one.point[axis]))];
+  const varied = axes.filter((axis) => values(axis).length > 1);
+  const colours = ['#1b6ca8', '#c0392b', '#1e8449', '#8e44ad', '#b9770e', '#148f77', '#566573', '#d35400'];
+  const element = (id) => document.getElementById(id);
+  const fill = (id, list, chosen) => {
+    for (const value of list) element(id).add(new Option(value, value, false, value === chosen));
+    element(id).onchange = draw;
+  };
+  const shape = (name, attributes, text) => {
+    const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+  const held = () => varied.filter((axis) => axis !== element('x').value && axis !== element('series').value);
+  function choices() {
+    const box = element('held');
+    const before = {};
+    for (const select of box.querySelectorAll('select')) before[select.dataset.axis] = select.value;
+    box.replaceChildren();
+    for (const axis of held()) {
+      const label = document.createElement('label');
+      const select = document.createElement('select');
+      select.dataset.axis = axis;
+      for (const value of values(axis)) select.add(new Option(value || '(own)', value, false, value === before[axis]));
+      select.onchange = draw;
+      label.append(axis + ' ', select);
+      box.append(label, ' ');
+    }
+  }
+  function shown() {
+    const selects = [...element('held').querySelectorAll('select')];
+    return data.filter((one) => selects.every((select) => one.point[select.dataset.axis] === select.value));
+  }
+  function draw() {
+    choices();
+    const [x, series, figure] = ['x', 'series', 'figure'].map((id) => element(id).value);
+    const points = shown();
+    const steps = values(x);
+    const lines = series === x || series === 'none' ? [''] : values(series);
+    const most = Math.max(...points.map((one) => one.figures[figure] ?? 0), 1e-9);
+    lineChart(points, x, series, figure, steps, lines, most);
+    heatMap(points, x, series, figure, steps, lines, most);
+  }
+  const find = (points, x, step, series, line) =>
+    points.find((one) => one.point[x] === step && (line === '' || one.point[series] === line));
+  function lineChart(points, x, series, figure, steps, lines, most) {
+    const chart = element('lines');
+    chart.replaceChildren();
+    const at = (n) => 70 + (steps.length < 2 ? 300 : (n * 600) / (steps.length - 1));
+    const up = (value) => 310 - (value / most) * 280;
+    for (let n = 0; n <= 4; n++) {
+      const y = 310 - n * 70;
+      chart.append(shape('line', { x1: 70, x2: 670, y1: y, y2: y, stroke: '#ddd' }));
+      chart.append(shape('text', { x: 64, y: y + 4, 'text-anchor': 'end' }, ((most * n) / 4).toPrecision(3)));
+    }
+    steps.forEach((step, n) => chart.append(shape('text', { x: at(n), y: 330, 'text-anchor': 'middle' }, step)));
+    lines.forEach((line, number) => {
+      const colour = colours[number % colours.length];
+      const path = [];
+      steps.forEach((step, n) => {
+        const one = find(points, x, step, series, line);
+        const value = one && one.figures[figure];
+        if (value === undefined || value === null) return;
+        path.push(`${at(n)},${up(value)}`);
+        const dot = shape('circle', { cx: at(n), cy: up(value), r: 4, fill: colour });
+        dot.append(shape('title', {}, `${line} ${step}: ${value.toPrecision(5)}; p50 ${one.figures.p50_us} us, p99 ${one.figures.p99_us} us`));
+        chart.append(dot);
+      });
+      chart.append(shape('polyline', { points: path.join(' '), fill: 'none', stroke: colour, 'stroke-width': 2 }));
+      chart.append(shape('text', { x: 690, y: 40 + number * 18, fill: colour }, line));
+    });
+  }
+  function heatMap(points, x, series, figure, steps, lines, most) {
+    const map = element('heat');
+    map.replaceChildren();
+    const width = Math.min(80, 600 / steps.length);
+    lines.forEach((line, row) => {
+      map.append(shape('text', { x: 64, y: 40 + row * 24, 'text-anchor': 'end' }, line));
+      steps.forEach((step, column) => {
+        const one = find(points, x, step, series, line);
+        const value = one && one.figures[figure];
+        if (value === undefined || value === null) return;
+        const place = { x: 70 + column * width, y: 24 + row * 24, width: width - 2, height: 22 };
+        map.append(shape('rect', { ...place, fill: `hsl(${210 - (value / most) * 190} 60% 70%)` }));
+        map.append(shape('text', { x: place.x + width / 2, y: place.y + 16, 'text-anchor': 'middle' }, value.toPrecision(3)));
+      });
+    });
+    steps.forEach((step, column) =>
+      map.append(shape('text', { x: 70 + (column + 0.5) * width, y: 16, 'text-anchor': 'middle' }, step)));
+    map.setAttribute('height', 40 + lines.length * 24);
+  }
+  if (data.length === 0) return;
+  fill('x', axes, varied[0] ?? 'bs');
+  fill('series', ['none', ...axes], varied[1] ?? 'none');
+  fill('figure', figures, 'mb_s');
+  draw();
+})();

@@ -1,0 +1,23 @@
+//! How close predictions of md arrays come to published figures; all of them stand in docs/bench/accuracy.md.
+
+#[path = "made/published.rs"]
+mod published;
+
+use published::{mean_error, raid0, raid10};
+
+#[test]
+fn raid_10_over_four_sata_drives() {
+    let points = raid10(|_, _| true);
+    assert_eq!(points.len(), 16);
+    let error = mean_error(&points);
+    let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
+    assert!(error <= 6.0, "{error:.2} %: {all:?}");
+}
+
+#[test]
+fn raid_0_over_twelve_nvme_drives() {
+    let points = raid0(|reads| [0, 50, 65, 100].contains(&reads));
+    let all: Vec<_> = points.iter().map(|point| format!("{} {:+.1}", point.load, point.error())).collect();
+    assert!(mean_error(&points[..3]) <= 6.0, "{all:?}");
+    assert!(points[3].error().abs() <= 12.0, "{all:?}");
+}

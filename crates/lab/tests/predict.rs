@@ -1,0 +1,68 @@
+//! Predictions: the same question has the same answer, and answers are what counted I/O allows.
+
+use brindle_lab::drive::{Drive, parse, shipped};
+use brindle_lab::predict::{Balance, Policies, PredictError, Predicted, Shape, Spec, job, predict};
+use brindle_layout::{Layout, Level};
+
+fn drive(name: &str) -> Drive {
+    parse(name, shipped(name).expect("it ships")).expect("a model")
+}
+
+fn spec(level: Level, members: u16, words: &[(&str, &str)]) -> Spec {
+    let shape = Shape { level, layout: Layout::default_for(level), chunk: 64 << 10, members };
+    let job = job(words).expect("a load");
+    Spec { drive: drive("nvme"), shape: Some(shape), policies: Policies::Brindle, cores: 1, job }
+}
+
+fn iops(spec: &Spec) -> f64 {
+    predict(spec).expect("a prediction").outcome.mixed().iops()
+}
+
+const WRITES: [(&str, &str); 3] = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "256")];
+
+#[test]
+fn the_same_question_has_the_same_answer() {
+    let of = |predicted: &Predicted| (predicted.digest, predicted.operations, predicted.outcome.ios());
+    let spec = spec(Level::Raid5, 4, &WRITES);
+    let first = predict(&spec).expect("a prediction");
+    assert_eq!(of(&first), of(&predict(&spec).expect("a prediction")));
+    let other = Spec { job: job(&[("rw", "randread"), ("bs", "4k")]).expect("a load"), ..spec };
+    assert_ne!(first.digest, predict(&other).expect("a prediction").digest);
+    assert_eq!(first.busy.len(), 4);
+    assert!(first.busy.iter().all(|busy| (500..=1000).contains(busy)), "{:?}", first.busy);
+    assert!((1..=1000).contains(&first.processor));
+}
+
+#[test]
+fn mirrors_write_twice_and_read_from_both() {
+    let one = iops(&Spec { shape: None, ..spec(Level::Raid1, 1, &WRITES) });
+    let pair = iops(&spec(Level::Raid1, 2, &WRITES));
+    assert!((0.93..1.02).contains(&(pair / one)), "writes: {pair:.0} against {one:.0}");
+    let reads = [("rw", "randread"), ("bs", "64k"), ("iodepth", "64")];
+    let one = iops(&Spec { shape: None, ..spec(Level::Raid1, 1, &reads) });
+    let pair = iops(&spec(Level::Raid1, 2, &reads));
+    assert!((1.85..2.02).contains(&(pair / one)), "reads: {pair:.0} against {one:.0}");
+}
+
+#[test]
+fn md_reads_a_mirror_from_the_nearest_and_its_parity_thread_is_a_limit() {
+    let reads = [("rw", "randread"), ("bs", "1024k")];
+    let ours = spec(Level::Raid10, 4, &reads);
+    let nearest = Spec { policies: Policies::LinuxMd(Balance::Nearest), ..ours.clone() };
+    let pending = Spec { policies: Policies::LinuxMd(Balance::LeastPending), ..ours.clone() };
+    let [ours, nearest, pending] = [&ours, &nearest, &pending].map(iops);
+    assert!(nearest < 0.75 * ours && pending > 0.9 * ours, "{nearest} {pending} {ours}");
+    let md = Spec { policies: Policies::LinuxMd(Balance::Nearest), ..spec(Level::Raid6, 12, &WRITES) };
+    let threads = Spec { cores: 4, ..md.clone() };
+    let (one, four) = (iops(&md), iops(&threads));
+    assert!((38_000.0..40_500.0).contains(&one), "25 us for each: {one:.0}");
+    assert!(four > 3.5 * one, "{four:.0}");
+}
+
+#[test]
+fn what_can_not_be_is_refused() {
+    let cores = Spec { cores: 2, ..spec(Level::Raid5, 4, &WRITES) };
+    assert!(matches!(predict(&cores), Err(PredictError::Cores(2))));
+    assert!(matches!(predict(&spec(Level::Raid6, 2, &WRITES)), Err(PredictError::Geometry(_))));
+    assert!(job(&[("rw", "sideways")]).is_err());
+}

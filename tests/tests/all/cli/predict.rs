@@ -1,0 +1,79 @@
+//! `brindle calibrate` and `brindle simulate`, as a user asks for them.
+
+use std::fs;
+
+use brindle_tests::program;
+
+use super::name;
+
+const ASKED: &str = "simulate --members 4 --level 10 --layout n2 --chunk 32K --rw randread --bs 64K --as linux-md --json --drive";
+
+fn words(flags: &str, last: &str) -> Vec<String> {
+    flags.split(' ').map(str::to_owned).chain([last.to_owned()]).collect()
+}
+
+#[test]
+fn a_prediction_has_all_that_is_told_of_it_and_is_the_same_again() {
+    let report = program::brindle(words(ASKED, "evo850")).json();
+    let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("{key} in {report}"));
+    assert!((340.0..430.0).contains(&number("mb_s")), "390 MiB/s were published: {report}");
+    assert!((number("iops") / number("mb_s") - 16.0).abs() < 0.01 && number("cpu_share") < 0.1);
+    assert_eq!(report["utilisation"].as_array().map(Vec::len), Some(4));
+    let latency = &report["latency_us"];
+    assert!(
+        latency["mean"].as_f64() < latency["max"].as_f64() && latency["percentile"]["99.000000"].is_number()
+    );
+    assert_eq!(report, program::brindle(words(ASKED, "evo850")).json());
+    program::brindle(words(ASKED, "evo")).refused(1, &["evo: no model of this name", "evo850, p3700"]);
+    program::brindle(words(&ASKED.replace("--as linux-md", "--cores 2"), "evo850"))
+        .refused(2, &["--cores 2"]);
+    let two = ASKED.replace("--members 4 --level 10 --layout n2", "--members 2 --level 6");
+    program::brindle(words(&two, "evo850")).refused(2, &["raid6"]);
+}
+
+#[test]
+fn a_table_becomes_a_model_that_can_be_simulated() {
+    let dir = tempfile::tempdir().unwrap();
+    let (csv, model) = (dir.path().join("t.csv"), dir.path().join("m.toml"));
+    fs::write(&csv, "# mine\npattern,bs_kib,mb_s\nrandread,8,64\nrandread,1024,460\nrandwrite,8,166\n")
+        .unwrap();
+    let flags = ["calibrate", "--json", "--from", name(&csv), "--output", name(&model)];
+    let report = program::brindle(flags).json();
+    assert_eq!(report["rows"].as_array().map(Vec::len), Some(3));
+    assert!(report["mean_absolute_error_percent"].as_f64().unwrap() < 3.0, "{report}");
+    assert!(fs::read_to_string(&model).unwrap().contains("name = \"t\""));
+    program::brindle(words(ASKED, name(&model))).ok();
+    fs::write(&csv, "pattern,bs_kib,mb_s\nrandread,8\n").unwrap();
+    program::brindle(flags).refused(1, &["t.csv:2: 2 columns"]);
+}
+
+#[test]
+fn a_sweep_goes_on_where_it_was_interrupted() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("s");
+    let flags =
+        "sweep --simulate --drive nvme --level 0,6 --members 2,4 --bs 4k,64k --iodepth 8 --jbod --output";
+    program::brindle(words(flags, name(&folder))).ok();
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
+    let (csv, html, kept) = (read("sweep.csv"), read("report.html"), read("points.jsonl"));
+    assert_eq!((csv.lines().count(), kept.lines().count()), (9, 9), "{csv}");
+    assert_eq!(
+        csv.lines().filter(|line| line.ends_with('"')).count(),
+        2,
+        "RAID 6 of two members can't be: {csv}"
+    );
+    assert!(
+        html.contains("brindle simulate --drive nvme --as brindle") && !html.contains("src="),
+        "it needs no network"
+    );
+    // Cut within the last line, as by a power cut.
+    let cut = &kept[..kept.len() - 9];
+    fs::write(folder.join("points.jsonl"), cut).unwrap();
+    let text = program::brindle(words(flags, name(&folder))).ok().text();
+    assert!(text.contains("8 points, 7 of them from before, 2 that can't be"), "{text}");
+    assert_eq!(read("sweep.csv"), csv);
+    let other = flags.replace("nvme", "sata-ssd");
+    program::brindle(words(&other, name(&folder))).refused(2, &["holds another sweep"]);
+    program::brindle(words("sweep --drive nvme --output", name(&folder))).refused(2, &["--simulate"]);
+    program::brindle(words("sweep --simulate --drive nvme --suite", "nothing")).refused(1, &["mix-matrix"]);
+}
