@@ -24,7 +24,6 @@ step() {
 step scripts/install-test-deps.sh
 step make --no-print-directory lint
 step scripts/cargo-tests
-step cargo xtask counts
 step scripts/test-neon
 
 # One line for all: tests by the count of their runner, skips by the line with which each tells its reason.
