@@ -93,7 +93,7 @@ fn judge(index: usize, array: &Written, report: &Report) {
 }
 
 /// Whole arrays beside those with losses, which were whole at first: of every so many, unless `make test-long` asks for all.
-const WHOLE: usize = 3;
+const WHOLE: usize = 5;
 
 /// Makes arrays of one sector size, every `step`th of the matrix, with losses and some of them whole too, and has md judge
 /// all of them in one boot.
