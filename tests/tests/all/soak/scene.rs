@@ -30,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     Failed,
+    Replaced,
     Hung,
     Unreadable,
     FilledUp,
@@ -123,6 +124,7 @@ impl Scene {
     pub(super) fn round(&mut self, verifier: &mut Verifier, random: &mut Random) {
         let mut faults = vec![
             Fault::Failed,
+            Fault::Replaced,
             Fault::Hung,
             Fault::Unreadable,
             Fault::FilledUp,
@@ -151,6 +153,7 @@ impl Scene {
                 self.server().fail(&self.path(self.inside[at]));
                 self.put_another_in_place_of(at);
             }
+            Fault::Replaced => self.replace(at),
             Fault::Hung => {
                 let device = self.inside[at];
                 self.files.hang(Hang::File(device));
@@ -223,6 +226,18 @@ impl Scene {
     fn put_another_in_place_of(&mut self, at: usize) {
         self.exchange(at);
         self.wait_until_whole();
+    }
+
+    /// The device at that place still works, and another takes its place.
+    fn replace(&mut self, at: usize) {
+        let (old, new) = (self.inside[at], self.outside.remove(0));
+        let args = [&self.path(old), "--with", &self.path(new), "--force", "--json"];
+        self.server().ask("replace", &args).json();
+        self.inside[at] = new;
+        self.outside.push(old);
+        self.wait("a member is not replaced", |scene| scene.state_of(old) == "failed");
+        self.wait_until_whole();
+        self.server().ask("remove", &["failed", "--json"]).json();
     }
 
     fn kill(&mut self) {
