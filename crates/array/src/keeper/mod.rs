@@ -424,7 +424,12 @@ impl Keeper {
     /// Redundancy has been made true in a range; see [`Truth::add`].
     #[inline]
     pub(crate) fn made_true(&self, range: Range<u64>, needed: bool) {
+        let doubted = self.truth.position().is_some();
         self.truth.add(range, needed);
+        if doubted && self.truth.position().is_none() {
+            // Spares and replacements wait for this.
+            self.members.changed().notify();
+        }
     }
 
     /// A window of a resync begins.

@@ -1,6 +1,6 @@
 //! What found no room is made true once there is some, wherever it begins and ends.
 
-use brindle_array::SyncMode;
+use brindle_array::{DeviceState, OpenConfig, Recovery, SyncMode};
 use brindle_layout::Level;
 use brindle_volume::{Volume, ZeroOptions};
 
@@ -41,6 +41,25 @@ fn all_that_found_no_room_is_made_true_wherever_it_begins_and_ends() {
             assert_eq!((report.mismatch_sectors, report.unverified), (0, 0), "{who}");
             world.stop(&array);
         }
+    }
+}
+
+#[test]
+fn what_waited_until_redundancy_is_true_begins_then() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 5), (Level::Raid10, 4)] {
+        let world = world_of(&Shape { rows: 64, spares: 1, ..Shape::new(level, members) });
+        let config = OpenConfig { recovery: Recovery::Automatic, ..patient() };
+        let array = world.try_open(world.assembly().unwrap(), config).unwrap();
+        room(&world, &[0], false);
+        world.write(&array, 0, &pattern(1, 4096)).unwrap_err();
+        world.io.block_on(array.replace(world.ids[1], world.ids[members])).unwrap();
+        assert!(array.needs_resync(), "{level}: nothing is copied yet");
+        room(&world, &[0], true);
+        wait(&world, 60);
+        let detail = array.detail();
+        assert!(!array.needs_resync(), "{level}");
+        assert_eq!(detail.devices[members].state, DeviceState::InSync, "{level}: {detail:?}");
+        world.stop(&array);
     }
 }
 
