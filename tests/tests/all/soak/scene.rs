@@ -102,6 +102,11 @@ impl Scene {
         mine.map(|device| device["state"].as_str().unwrap_or_default().to_owned()).next().unwrap_or_default()
     }
 
+    /// Bytes that clients have written since the server began.
+    fn written(&self) -> u64 {
+        self.server().status()["bytes_written"].as_u64().expect("a count")
+    }
+
     fn wait(&self, why: &str, mut done: impl FnMut(&Self) -> bool) {
         let begun = Instant::now();
         while !done(self) {
@@ -145,7 +150,9 @@ impl Scene {
         if fault == Fault::Rotten {
             return self.rot(random);
         }
+        let before = self.written();
         let writing = verifier.keep_writing(&self.server().uri());
+        self.wait("nothing is written", |scene| scene.written() > before);
         sleep(Duration::from_millis(random.below(200)));
         let at = random.below(self.inside.len() as u64) as usize;
         match fault {
@@ -167,6 +174,7 @@ impl Scene {
                 self.action("check");
             }
             Fault::FilledUp => {
+                writing.is_doomed();
                 self.files.fill_up(true);
                 sleep(Duration::from_millis(100 + random.below(400)));
                 self.files.fill_up(false);
