@@ -187,9 +187,10 @@ pub struct Server {
     pub said: Value,
 }
 
-/// What a server said, but for members that were slow to be read.
+/// What a server said, but for members that were slow to be read, and for what always is said of parity without all members.
 fn remarks(err: &str) -> Vec<&str> {
-    err.lines().filter(|line| !line.contains(" is slow: the others answer for it: read: ")).collect()
+    let usual = [" is slow: the others answer for it: read: ", " it starts again only with --force"];
+    err.lines().filter(|line| !usual.iter().any(|words| line.contains(words))).collect()
 }
 
 impl Server {

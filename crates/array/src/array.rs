@@ -10,13 +10,13 @@ use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
-use crate::core::{Core, Ties};
+use crate::core::Core;
 use crate::data::report::SyncReport;
 use crate::events::Event;
 use crate::intent::Intent;
 use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
-use crate::members::{Device, Members, RoleState};
+use crate::members::{Device, Members, RoleState, Ties};
 use crate::placement::{Family, Placement, Split};
 use crate::process::{Process, ProcessError};
 use crate::reshape::Border;
@@ -70,7 +70,7 @@ impl Array {
         bitmap: Option<Rc<Bitmap>>,
         config: &OpenConfig,
     ) -> Self {
-        let (can_lose, redundant) = (can_lose(&geometry, border.as_ref()), geometry.level().is_redundant());
+        let can_lose = can_lose(&geometry, border.as_ref());
         // The last copy of a mirror differs from no other, whatever is on record.
         let holds =
             |&role: &u16| !matches!(members.state(role), RoleState::Missing | RoleState::Recovering(0));
@@ -78,7 +78,8 @@ impl Array {
         let truth = Truth::of(&geometry, ledger.in_doubt().filter(|_| !last));
         let undoubted = bitmap.iter().flat_map(|bitmap| bitmap.undoubted());
         undoubted.for_each(|range| truth.add(range, true));
-        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, redundant, ledger, truth, config.clone());
+        let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
+        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, ties, ledger, truth, config.clone());
         // Nothing is put on record for what does not change.
         let hooks = config.hooks.as_ref().filter(|_| config.access == Access::ReadWrite);
         let intent = Intent::new(bitmap, hooks.map(|hooks| hooks.make(&geometry)));
@@ -87,7 +88,6 @@ impl Array {
         let limits = Limits { size, ..limits(io, &geometry, &members, config.is_read_only()) };
         let scratch = geometries().map(|geometry| Family::scratch_bytes(geometry, config.scratch_bytes));
         let scratch = scratch.max().unwrap_or(0);
-        let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
         let core = Core::new(io, members, keeper, intent, config.clone(), limits, ties, scratch);
         let family = Family::new(&core, &geometry, None);
         let placement = match border {

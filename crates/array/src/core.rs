@@ -13,19 +13,9 @@ use crate::copies::Copies;
 use crate::hooks::Change;
 use crate::intent::{Intent, Upkeep, Writing};
 use crate::keeper::Keeper;
-use crate::members::Members;
+use crate::members::{Members, Ties};
 use crate::patience::Ration;
 use crate::scratch::Scratch;
-
-/// What the members' bytes are to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ties {
-    /// Others make up for a member that is lost.
-    pub(crate) redundant: bool,
-    /// A member's bytes have a meaning only with those of others, as data and parity do: one that did not take what it
-    /// was given makes what others hold false.
-    pub(crate) coupled: bool,
-}
 
 /// The part of a running array that knows no level.
 pub(crate) struct Core {

@@ -113,6 +113,8 @@ pub struct Detail {
     pub active: bool,
     /// Roles without a whole member.
     pub degraded: u16,
+    /// Members are lost for which parity stands: if the run ends while the array is written to, it starts again by force only.
+    pub exposed: bool,
     /// Where redundancy stops being known true, in bytes of the data area (of the array for mirrors); `None`: it is true everywhere.
     pub resync_offset: Option<u64>,
     /// Of a dirty, degraded array that was forced: from where on its superblocks still say that redundancy is in doubt,
@@ -181,6 +183,7 @@ impl Array {
             read_only: core.config.is_read_only(),
             active: core.keeper.is_active(),
             degraded: core.members.lost(),
+            exposed: core.keeper.is_exposed(),
             resync_offset: core.keeper.resync_offset(),
             forced_offset: known.forced_offset.filter(|_| !core.keeper.is_dirty()),
             process: self.process().map(|process| process.detail()),

@@ -160,6 +160,8 @@ pub enum EventKind {
     RoomAgain,
     /// A member whose superblock was behind after a crash was given the present state.
     BroughtUp,
+    /// Members are lost for which parity stands: if the run ends in mid-write, the array starts again by force only.
+    Exposed,
 }
 
 impl EventKind {
@@ -188,6 +190,7 @@ impl EventKind {
             Self::Full => "full",
             Self::RoomAgain => "room-again",
             Self::BroughtUp => "brought-up",
+            Self::Exposed => "exposed",
         }
     }
 
@@ -220,6 +223,9 @@ impl EventKind {
             Self::Full => "has no room left where it lives",
             Self::RoomAgain => "lacks nothing any more for want of room where it lives",
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
+            Self::Exposed => {
+                "lacks members: if its server is killed, or the machine stops, while it is written to, it starts again only with --force"
+            }
         }
     }
 }

@@ -40,6 +40,16 @@ pub(crate) struct Second {
     pub(crate) good: u64,
 }
 
+/// What the members' bytes are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ties {
+    /// Others make up for a member that is lost.
+    pub(crate) redundant: bool,
+    /// A member's bytes have a meaning only with those of others, as data and parity do: one that did not take what it
+    /// was given makes what others hold false.
+    pub(crate) coupled: bool,
+}
+
 /// One role of the array.
 struct Role {
     device: Cell<Option<Device>>,

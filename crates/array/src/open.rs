@@ -70,6 +70,7 @@ impl Array {
         superblocks.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
         let (members, ledger) = (Rc::new(members), Box::new(superblocks));
         let array = Self::over(io, geometry, border, members, ledger, bitmap, &config);
+        array.0.core.keeper.tell_if_exposed();
         Ok(array.tried_again().watched().recovered().cleared_lazily())
     }
 

@@ -60,6 +60,7 @@ impl Standing {
         report["events"] = json!(detail.events);
         report["devices"] = detail.devices.iter().map(|device| self.device_report(device)).collect();
         report["resync_offset"] = json!(resync_offset(&detail));
+        report["exposed"] = json!(detail.exposed);
         report["bitmap"] =
             json!(detail.bitmap.map(|bitmap| {
                 json!({ "chunk": bitmap.chunk, "bits": bitmap.bits, "dirty": bitmap.dirty })

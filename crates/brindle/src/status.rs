@@ -58,6 +58,11 @@ fn about(array: &Value) -> String {
 
 /// How far a process is, and the members.
 fn array(text: &mut String, array: &Value) {
+    if array["exposed"] == true {
+        text.push_str(
+            "  exposed: if this server is killed while the array is written to, it starts again only with --force\n",
+        );
+    }
     if let Some(percent) = array["sync"]["percent"].as_f64() {
         let paused = if array["sync"]["paused"] == true { ", paused" } else { "" };
         push(text, format_args!("  {} {percent:.1}%{paused}\n", word(&array["sync"], "action")));

@@ -3,6 +3,7 @@
 
 mod change;
 mod commit;
+mod exposed;
 mod flushes;
 mod recovery;
 mod room;
@@ -20,7 +21,7 @@ use brindle_volume::VolumeError;
 use crate::config::OpenConfig;
 use crate::events::{Cause, EventKind, Events, Note};
 use crate::ledger::{Failed, Ledger, State};
-use crate::members::{Members, RoleState};
+use crate::members::{Members, RoleState, Ties};
 use change::Changing;
 pub use change::StateChange;
 use flushes::Flushes;
@@ -53,6 +54,9 @@ pub(crate) struct Keeper {
     /// Redundancy exists, so that dirty and clean mean something, and members may be written to: changes of the state are
     /// put on record.
     recorded: bool,
+    ties: Ties,
+    /// It was told that a crash makes it need force.
+    told_exposed: Cell<bool>,
     /// What is to be on record of the array. `dirty` is this run's: an earlier one's is part of the position.
     state: Cell<State>,
     /// What is on record of it, as of the last change that came to its end.
@@ -89,12 +93,12 @@ impl Drop for Syncing<'_> {
 }
 
 impl Keeper {
-    /// A keeper of what `ledger` has on record. `redundant` says whether there is redundancy, `truth` where it is true.
+    /// A keeper of what `ledger` has on record. `ties` says whether there is redundancy, `truth` where it is true.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,
         can_lose: CanLose,
-        redundant: bool,
+        ties: Ties,
         ledger: Box<dyn Ledger>,
         truth: Truth,
         config: OpenConfig,
@@ -108,7 +112,9 @@ impl Keeper {
             cramped: Cramped::default(),
             members,
             can_lose,
-            recorded: redundant && !config.is_read_only(),
+            recorded: ties.redundant && !config.is_read_only(),
+            ties,
+            told_exposed: Cell::new(false),
             state: Cell::new(found),
             on_record: Cell::new(found),
             turns: Turns::new(io),
@@ -382,6 +388,7 @@ impl Keeper {
             }
         }
         self.unrecorded.set(self.recorded);
+        self.tell_if_exposed();
         Ok(())
     }
 

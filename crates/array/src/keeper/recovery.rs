@@ -215,6 +215,7 @@ impl Keeper {
                 return Err(gone);
             }
             self.members.set_state(role, RoleState::InSync);
+            self.tell_if_exposed();
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! What has happened is kept and told: the reason of every failure, and the way of a resync.
 
-use brindle_array::{Cause, EventKind, Operation, RoleState};
+use brindle_array::assembly::{AssembleOptions, AssemblyError};
+use brindle_array::{Access, Array, Cause, EventKind, OpenConfig, Operation, RoleState};
 use brindle_format::md::Version;
 use brindle_io::OpError;
+use brindle_io::sim::Model;
 use brindle_layout::Level;
 use brindle_volume::{Volume, VolumeError};
 
@@ -17,7 +19,10 @@ fn every_failure_is_kept_with_its_reason() {
     world.bench.refuse_writes(world.ids[2]);
     world.write(&array, 0, &pattern(2, 1 << 20)).unwrap();
     world.io.block_on(array.fail(0)).unwrap();
-    let events = array.events_since(0);
+    // That members are lost for which parity stands is told beside the first.
+    assert_eq!(array.events_since(1)[0].kind, EventKind::Exposed);
+    let mut events = array.events_since(0);
+    events.retain(|event| event.kind != EventKind::Exposed);
     assert_eq!(events.len(), 2);
     let why = events[0].cause.unwrap();
     assert_eq!((events[0].kind, events[0].role), (EventKind::MemberFailed, Some(2)));
@@ -25,7 +30,7 @@ fn every_failure_is_kept_with_its_reason() {
     assert!(matches!((why.operation, why.error), (Some(Operation::Write), Some(OpError::Medium(_)))));
     assert_eq!(events[0].label.as_deref(), Some("member2"));
     assert_eq!((events[1].role, events[1].cause), (Some(0), Some(Cause::COMMAND)));
-    assert_eq!(array.events_since(1), events[1..]);
+    assert_eq!(array.events_since(2), events[1..]);
     let devices = array.detail().devices;
     assert!(devices[2].failure.is_some_and(|failed| failed.cause == why && failed.at >= NOW));
     assert_eq!(devices[0].failure.map(|failed| failed.cause), Some(Cause::COMMAND));
@@ -35,10 +40,10 @@ fn every_failure_is_kept_with_its_reason() {
     world.bench.kill(world.ids[1]);
     assert_eq!(world.write(&array, 0, &pattern(3, 1 << 20)), Err(VolumeError::TooManyLost));
     assert_eq!(world.write(&array, 0, &pattern(3, 1 << 20)), Err(VolumeError::TooManyLost));
-    let broken = world.io.block_on(array.next_event(2));
+    let broken = world.io.block_on(array.next_event(3));
     assert_eq!((broken.kind, broken.role), (EventKind::Broken, Some(1)));
     assert_eq!(broken.cause.and_then(|why| why.error), Some(OpError::Gone));
-    assert!(array.events_since(3).is_empty());
+    assert!(array.events_since(4).is_empty());
 }
 
 #[test]
@@ -70,6 +75,69 @@ fn a_superblock_or_flush_that_a_member_refuses_is_named_as_the_reason() {
     let causes = array.events_since(0).into_iter().map(|event| (event.role, event.cause.unwrap().operation));
     let named = [(Some(1), Some(Operation::Superblock)), (Some(0), Some(Operation::Flush))];
     assert_eq!(causes.collect::<Vec<_>>(), named);
+}
+
+#[test]
+fn where_a_crash_would_ask_for_force_that_is_told_before_it() {
+    let exposed = |array: &Array| {
+        let told = array.events_since(0).into_iter().filter(|event| event.kind == EventKind::Exposed);
+        (array.detail().exposed, told.count())
+    };
+    let levels = [
+        (Level::Raid1, 3, false),
+        (Level::Raid4, 3, true),
+        (Level::Raid5, 3, true),
+        (Level::Raid6, 4, true),
+        (Level::Raid10, 4, false),
+    ];
+    for (level, members, asks) in levels {
+        let world = World::create(&spec(level, members, Version::V1_2));
+        let array = world.open();
+        assert_eq!(exposed(&array), (false, 0), "{level}");
+        world.io.block_on(array.fail(1)).unwrap();
+        let told = (asks, usize::from(asks));
+        assert_eq!(exposed(&array), told, "{level}");
+        if level == Level::Raid6 {
+            world.io.block_on(array.fail(2)).unwrap();
+            assert_eq!(exposed(&array), told, "once");
+        }
+        world.write(&array, 0, &pattern(1, 4096)).unwrap();
+        drop(array);
+
+        // What was told is so.
+        let world = world.reboot();
+        let refused = matches!(world.assembly(), Err(AssemblyError::DirtyDegraded { .. }));
+        assert_eq!(refused, asks, "{level}");
+        let forced = world.assembly_with(AssembleOptions { force: true }).unwrap();
+        let array = world.try_open(forced, config()).unwrap();
+        assert_eq!(exposed(&array), told, "{level}: from the beginning");
+    }
+}
+
+#[test]
+fn a_member_that_was_rebuilt_ends_the_exposure_and_the_next_loss_begins_another() {
+    let shape = Shape { rows: 64, spares: 1, ..Shape::new(Level::Raid5, 4) };
+    let world = World::in_sim(&shape, Model::nvme(), 7);
+    let array = world.open();
+    let told = || {
+        let told = array.events_since(0).into_iter().map(|event| event.kind);
+        told.filter(|kind| matches!(kind, EventKind::Exposed | EventKind::RecoveryEnded)).collect::<Vec<_>>()
+    };
+    world.io.block_on(array.fail(0)).unwrap();
+    assert!(array.detail().exposed);
+    world.io.block_on(array.recover(0, array.spares()[0], |_| ())).unwrap();
+    assert!(!array.detail().exposed);
+    world.io.block_on(array.fail(1)).unwrap();
+    assert!(array.detail().exposed);
+    assert_eq!(told(), [EventKind::Exposed, EventKind::RecoveryEnded, EventKind::Exposed]);
+}
+
+#[test]
+fn what_is_only_read_is_not_exposed() {
+    let world = World::create(&spec(Level::Raid5, 4, Version::V1_2)).without(&[0]);
+    let config = OpenConfig::new(Access::ReadOnly, || NOW);
+    let array = world.try_open(world.assembly().unwrap(), config).unwrap();
+    assert_eq!((array.detail().degraded, array.detail().exposed, array.events_since(0).len()), (1, false, 0));
 }
 
 #[test]
@@ -118,6 +186,6 @@ fn a_bad_place_is_told_of_with_where_it_is_and_what_became_of_it() {
     world.read(&array, 0, content.len()).unwrap_err();
     let events = array.events_since(0);
     let lost: Vec<_> = events.iter().map(|event| (event.kind, event.role)).collect();
-    assert_eq!(lost, [(EventKind::Uncorrected, Some(2))], "{events:?}");
-    assert!(events[0].range.clone().unwrap().contains(&worn));
+    assert_eq!(lost, [(EventKind::Exposed, None), (EventKind::Uncorrected, Some(2))], "{events:?}");
+    assert!(events[1].range.clone().unwrap().contains(&worn));
 }

@@ -86,6 +86,25 @@ fn dirty_and_degraded_is_told_and_has_to_be_forced() {
     let Some(nbdsh) = or_skip(tools::find("nbdsh")) else { return };
     let set = Set::raid5(3);
     let left = &set.members[1..];
+    let mut server = set.serve("");
+    let beforehand = "starts again only with --force";
+    let exposed = |server: &Server| {
+        let text = server.ask("status", &[]).ok().text();
+        (server.status()["array"]["exposed"] == true, text.contains(beforehand))
+    };
+    assert_eq!(exposed(&server), (false, false));
+    server.fail("0");
+    assert_eq!(exposed(&server), (true, true));
+    assert_eq!(
+        [server.next_event()["kind"].clone(), server.next_event()["kind"].clone()],
+        ["member-failed", "exposed"]
+    );
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains(beforehand), "{err}");
+    let server = set.serve_some("", left);
+    assert_eq!(exposed(&server), (true, true));
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains(beforehand), "said when it begins: {err}");
     let detail = kill_while_writing(&set, &nbdsh, left);
     assert_eq!(state(&detail), ["active", "degraded", "needs resync"], "{detail}");
     assert_eq!(detail["missing"], serde_json::json!([0]));

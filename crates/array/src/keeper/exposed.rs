@@ -1,0 +1,22 @@
+//! Arrays of which a crash in mid-write leaves bytes of lost members that nothing can tell: they are refused without force then.
+
+use super::Keeper;
+use crate::events::{EventKind, Note};
+
+impl Keeper {
+    /// Whether the array starts again by force only if its run ends while it is written to: members are lost, and parity, of
+    /// which a crash leaves some rows half written, is all that stands for them. No bitmap helps there: it tells which rows those
+    /// are, not what they should hold.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.recorded && self.ties.coupled && self.members.lost() > 0 && !self.is_broken()
+    }
+
+    /// Tells of it beforehand: once, and again when it has been over meanwhile.
+    pub(crate) fn tell_if_exposed(&self) {
+        let is_exposed = self.is_exposed();
+        if is_exposed && !self.told_exposed.replace(is_exposed) {
+            self.note(Note::array(EventKind::Exposed));
+        }
+        self.told_exposed.set(is_exposed);
+    }
+}
