@@ -20,6 +20,12 @@ impl Array {
     /// [`VolumeError::Unsupported`] if it has a second device, or the level no redundancy: who writes to such an array waits
     /// for nobody; [`VolumeError::ReadOnly`]; [`VolumeError::Reshaping`].
     pub fn begin_second(&self, role: u16, device: Device) -> Result<(), VolumeError> {
+        self.check_seat(role)?;
+        self.0.core.members.set_second(role, Second { device, good: 0 });
+        Ok(())
+    }
+
+    fn check_seat(&self, role: u16) -> Result<(), VolumeError> {
         let core = &self.0.core;
         if role >= core.members.len() {
             return Err(VolumeError::OutOfRange);
@@ -34,8 +40,21 @@ impl Array {
         if striped || core.members.second(role).is_some() {
             return Err(VolumeError::Unsupported);
         }
-        core.members.set_second(role, Second { device, good: 0 });
         Ok(())
+    }
+
+    /// Whether a member could be replaced by a spare, and its role. Nothing changes.
+    ///
+    /// # Errors
+    /// As [`Array::begin_second`]; [`VolumeError::OutOfRange`] if it is no member; [`VolumeError::Unsupported`] if the metadata
+    /// can't say it (0.90).
+    pub fn may_be_replaced(&self, old: MemberId) -> Result<u16, VolumeError> {
+        let core = &self.0.core;
+        if !core.keeper.ledger().describe().version.is_some_and(|version| version.is_v1()) {
+            return Err(VolumeError::Unsupported);
+        }
+        let role = core.members.role_of(old).ok_or(VolumeError::OutOfRange)?;
+        self.check_seat(role).map(|()| role)
     }
 
     /// Has a spare replace a member that is in sync, and goes on serving: that is on record when this returns. The spare takes
@@ -44,14 +63,11 @@ impl Array {
     /// before, the spare is rebuilt in its place.
     ///
     /// # Errors
-    /// As [`Array::begin_second`]; [`VolumeError::OutOfRange`] if `old` is no member or `new` no spare;
-    /// [`VolumeError::Unsupported`] if the metadata can't say it (0.90); [`VolumeError::Stopping`]; if it could not be recorded.
+    /// As [`Array::may_be_replaced`]; [`VolumeError::OutOfRange`] if `new` is no spare; [`VolumeError::Stopping`]; if it could
+    /// not be recorded.
     pub async fn replace(&self, old: MemberId, new: MemberId) -> Result<(), VolumeError> {
         let core = &self.0.core;
-        if !core.keeper.ledger().describe().version.is_some_and(|version| version.is_v1()) {
-            return Err(VolumeError::Unsupported);
-        }
-        let role = core.members.role_of(old).ok_or(VolumeError::OutOfRange)?;
+        let role = self.may_be_replaced(old)?;
         let spare = self.spares().into_iter().find(|spare| spare.id == new);
         let spare = spare.filter(|spare| core.members.role_of(spare.id).is_none());
         self.begin_second(role, spare.ok_or(VolumeError::OutOfRange)?)?;

@@ -75,11 +75,11 @@ pub(crate) enum Command {
     /// that is in use or too small is refused, and so is one that belongs to another array or holds a file system or a partition
     /// table, without --force.
     Add(Add),
-    /// Replace a member of a running array that still works
+    /// Replace a member of an array that still works, running or stopped
     ///
     /// Redundancy is kept all the while: the device is given what the member holds, from the others where the member can't be
     /// read, and takes every change with it. Then the member has failed, and the device is in its place; `brindle wait` waits for
-    /// that. A copy that was stopped goes on when the array is served again.
+    /// that. A copy that was stopped goes on when the array is served again; that of a stopped array begins then.
     Replace(Replace),
     /// Remove devices that are not in use from an array, running or stopped: failed members and spares
     ///

@@ -1,8 +1,10 @@
-//! `brindle add` and `remove`: devices that come to an array and go, running or stopped; `fail` of one that is stopped.
+//! `brindle add`, `remove` and `replace`: devices that come to an array and go, running or stopped; `fail` of one that is
+//! stopped.
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::{Array, Detail, DeviceDetail, Recovery};
+use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
+use brindle_io::MemberId;
 use serde_json::Value;
 
 use crate::ask::{Target, ask, name_of_member};
@@ -10,7 +12,7 @@ use crate::cli::{Add, Fail, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::service::devices::{DETACHED, FAILED, Terms, removal};
+use crate::service::devices::{DETACHED, FAILED, Terms, not_replaced, removal};
 use crate::{detail, report, runtime};
 
 /// `brindle add`.
@@ -33,8 +35,17 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
 
 /// `brindle replace`.
 pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
+    if !args.stopped.members.is_empty() {
+        return replace_stopped(args);
+    }
+    let Some(array) = &args.array else {
+        return Err(Failure::Usage(format!(
+            "name the array of '{}' before it, or give its members with --array",
+            args.member
+        )));
+    };
     let folder = runtime::folder(&args.runtime)?;
-    let target = Target::meant(&folder, Some(&args.array))?;
+    let target = Target::meant(&folder, Some(array))?;
     let member = name_of_member(&folder, &target, &args.member)?;
     let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() })?;
     let known = report::devices(&told).any(|device| device["path"] == *args.with);
@@ -44,6 +55,33 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     let array = answer["name"].as_str().unwrap_or_default();
     let text = format!("{} of {array} is being replaced by {}\n", args.member, args.with);
     tell(args.json, &text, || Ok(&answer))
+}
+
+/// `brindle replace`, of an array that nobody serves: the copy begins when it is served.
+fn replace_stopped(args: &Replace) -> Result<(), Failure> {
+    refuse_both(args.array.as_deref())?;
+    let members = &args.stopped.members;
+    let with = PathBuf::from(&args.with);
+    change(members, |host, array| {
+        let detail = array.detail();
+        let in_sync = |device: &&DeviceDetail| device.state == DeviceState::InSync;
+        let old = device(&detail, &args.member).filter(in_sync).ok_or_else(|| {
+            let (member, names) = (&args.member, names(&detail));
+            Failure::Refused(format!("{member} is no member in sync of the array: it has {names}"))
+        })?;
+        let refused = |why| Failure::Refused(not_replaced(array, old.id, &why));
+        array.may_be_replaced(old.id).map_err(refused)?;
+        let known = detail.devices.iter().find(|device| device.label == args.with);
+        let new = match known {
+            Some(known) => known.id,
+            None => take_in(host, array, std::slice::from_ref(&with), args.force)?[0],
+        };
+        host.world.io.block_on(array.replace(old.id, new)).map_err(refused)
+    })?;
+    let came = (!members.contains(&with)).then_some(with);
+    let all: Vec<PathBuf> = members.iter().cloned().chain(came).collect();
+    let text = format!("{} is replaced by {} once the array is served\n", args.member, args.with);
+    tell(args.json, &text, || detail::of(&all))
 }
 
 /// `brindle remove`.
@@ -68,9 +106,7 @@ pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
 
 /// `brindle fail`, of an array that nobody serves.
 pub(crate) fn fail_stopped(args: &Fail) -> Result<(), Failure> {
-    if let Some(array) = &args.array {
-        return Err(Failure::Usage(format!("name an array that runs ('{array}') or --array, not both")));
-    }
+    refuse_both(args.array.as_deref())?;
     let members = &args.stopped.members;
     change(members, |host, array| {
         let detail = array.detail();
@@ -83,17 +119,23 @@ pub(crate) fn fail_stopped(args: &Fail) -> Result<(), Failure> {
     tell(args.json, &format!("{} has failed and is out of service\n", args.member), || detail::of(members))
 }
 
+fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
+    let both = |array| format!("name an array that runs ('{array}') or --array, not both");
+    running.map_or(Ok(()), |array| Err(Failure::Usage(both(array))))
+}
+
 fn add_to_stopped(members: &[PathBuf], devices: &[PathBuf], force: bool) -> Result<(), Failure> {
-    change(members, |host, array| {
-        let known = host.world.known().into_iter();
-        let known = known
-            .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
-        let terms = Terms { known: known.collect(), force };
-        for newcomer in terms.look_at(devices)? {
-            host.world.io.block_on(host.world.add_to(array, newcomer, force)).map_err(|(_, why)| why)?;
-        }
-        Ok(())
-    })
+    change(members, |host, array| take_in(host, array, devices, force).map(drop))
+}
+
+/// Makes devices spares of an array that nobody serves, and gives their numbers.
+fn take_in(host: &Host, array: &Array, devices: &[PathBuf], force: bool) -> Result<Vec<MemberId>, Failure> {
+    let known = host.world.known().into_iter();
+    let known = known
+        .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
+    let terms = Terms { known: known.collect(), force };
+    let add = |newcomer| host.world.io.block_on(host.world.add_to(array, newcomer, force));
+    terms.look_at(devices)?.into_iter().map(|newcomer| add(newcomer).map_err(|(_, why)| why)).collect()
 }
 
 fn remove_from_stopped(members: &[PathBuf], wanted: &[String]) -> Result<Vec<String>, Failure> {

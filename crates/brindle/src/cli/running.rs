@@ -85,9 +85,15 @@ pub(crate) struct Remove {
 
 /// Flags of `brindle replace`.
 #[derive(Debug, Args)]
+#[command(
+    allow_missing_positional = true,
+    override_usage = "brindle replace [OPTIONS] --with <DEVICE> ARRAY MEMBER\n       brindle replace [OPTIONS] --array MEMBER... --with <DEVICE> MEMBER"
+)]
 pub(crate) struct Replace {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
     /// The device that takes its place: a spare of the array, or a disk, partition or file that becomes one
     #[arg(long, value_name = "DEVICE")]
     pub(crate) with: String,
@@ -98,7 +104,7 @@ pub(crate) struct Replace {
     #[arg(long)]
     pub(crate) json: bool,
     /// Name of the array, its UUID, or one of its members
-    pub(crate) array: String,
+    pub(crate) array: Option<String>,
     /// The member, as it was named to the array, or its role's number
     pub(crate) member: String,
 }

@@ -115,8 +115,9 @@ impl World {
     }
 }
 
-fn not_replaced(array: &Exported, member: MemberId, why: &VolumeError) -> String {
-    let devices = array.hosted.array.detail().devices;
+/// Why a member can't be replaced.
+pub(crate) fn not_replaced(array: &Array, member: MemberId, why: &VolumeError) -> String {
+    let devices = array.detail().devices;
     let label = devices.into_iter().find(|device| device.id == member).map(|device| device.label);
     let why = match why {
         VolumeError::Unsupported => {
@@ -160,6 +161,10 @@ impl Service {
             let why = format!("{member} is no member in sync of {}: it has {members}", array.name());
             return reply.send(Answer::Error(why));
         };
+        // Before a device becomes a spare for it in vain.
+        if let Err(why) = array.hosted.array.may_be_replaced(old) {
+            return reply.send(Answer::Error(not_replaced(&array.hosted.array, old, &why)));
+        }
         let Some(spare) = array.device(&with.display().to_string()) else {
             return self.look_and_take_in(&array, vec![with], force, Some(old), reply);
         };
@@ -169,7 +174,7 @@ impl Service {
             service.publish();
             reply.send(match begun {
                 Ok(()) => Answer::Ok(service.report_of(&array)),
-                Err(why) => Answer::Error(not_replaced(&array, old, &why)),
+                Err(why) => Answer::Error(not_replaced(&array.hosted.array, old, &why)),
             });
         });
     }
@@ -238,7 +243,7 @@ impl Service {
                     if let Some(old) = replaces
                         && let Err(why) = array.hosted.array.replace(old, id).await
                     {
-                        return reply.send(Answer::Error(not_replaced(&array, old, &why)));
+                        return reply.send(Answer::Error(not_replaced(&array.hosted.array, old, &why)));
                     }
                 }
                 Err((left, why)) => {

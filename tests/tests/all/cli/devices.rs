@@ -136,6 +136,61 @@ fn a_stopped_array_loses_and_gets_devices_and_is_whole_when_it_is_served() {
 }
 
 #[test]
+fn a_member_of_a_stopped_array_is_replaced_when_it_is_served() {
+    let (set, new) = with_more(2);
+    let [m0, m1, m2] = &set.members[..] else { unreachable!() };
+    let replace = |members: &[&PathBuf], flags: &[&str]| {
+        let members = members.iter().map(|path| name(path));
+        program::brindle(["replace", "--array"].into_iter().chain(members).chain(flags.iter().copied()))
+    };
+    let all = [m0, m1, m2];
+    let (first, second) = (name(&new[0]), name(&new[1]));
+    fs::write(&new[1], [&b"XFSB"[..], &vec![0; 4 << 20][4..]].concat()).unwrap();
+    let before = files::sha256(&new[1]);
+    set.unchanged(|| {
+        replace(&all, &["--with", first, second]).refused(1, &[second, "no member in sync"]);
+        replace(&all, &["--with", second, "1"]).refused(1, &[second, "carries", "--force"]);
+        replace(&all, &["--with", name(m2), "1"]).refused(1, &[name(m1), "a spare is needed"]);
+        replace(&all, &["--with", first, "a", "1"]).refused(2, &["'a'", "--array", "not both"]);
+        program::brindle(["replace", "--with", first, "1"]).refused(2, &["name the array"]);
+    });
+    assert_eq!(files::sha256(&new[1]), before);
+    let begun = replace(&all, &["--with", first, "--json", name(m1)]).json();
+    assert_eq!(devices(&begun)[3], (first, "replacement"), "{begun}");
+    // Nobody replaces it twice, and what was to do that stays what it was.
+    let with_first = [m0, m1, m2, &new[0]];
+    replace(&with_first, &["--with", second, "--force", "1"])
+        .refused(1, &[name(m1), "another device replaces"]);
+    assert_eq!(files::sha256(&new[1]), before);
+    let server = set.serve_some("--memory 32M", &with_first.map(Clone::clone));
+    server.ask("wait", &[]).ok();
+    assert_eq!(
+        devices(&server.status()["array"]),
+        [(name(m0), "in-sync"), (name(m1), "failed"), (name(m2), "in-sync"), (first, "in-sync")]
+    );
+    server.stop_after_failing(1);
+    let left = [m0, m2, &new[0]].map(Clone::clone);
+    assert_eq!(run("detail --json", &left).json()["missing"], serde_json::json!([]));
+    assert_eq!(run("check --json", &left).json()["mismatch_cnt"], 0);
+    // By a spare that it has.
+    run(&format!("add --array {} {} {} --force --", name(m0), name(m2), first), &new[1..]).ok();
+    replace(&[m0, m2, &new[0], &new[1]], &["--with", second, "0"]).ok();
+    let left = [m0, m2, &new[0], &new[1]].map(Clone::clone);
+    assert_eq!(devices(&run("detail --json", &left).json())[3], (second, "replacement"));
+}
+
+#[test]
+fn metadata_that_knows_no_replacement_is_said_so_and_left_as_it_is() {
+    let (set, new) = (Set::sparse(3, 4 * MIB), tempfile::tempdir().unwrap());
+    set.create("-l 5 -c 64K -e 0.90").ok();
+    let new = files::members(new.path(), "n", 1, 4 * MIB);
+    let before = files::sha256(&new[0]);
+    let words = |with: &str| format!("replace --with {with} 1 --array");
+    set.unchanged(|| set.run(&words(name(&new[0]))).refused(1, &["can't be replaced", "metadata"]));
+    assert_eq!(files::sha256(&new[0]), before);
+}
+
+#[test]
 fn members_are_replaced_by_new_devices_and_by_spares_while_clients_use_the_array() {
     let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
     let (set, new) = with_more(2);
