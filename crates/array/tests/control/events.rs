@@ -109,7 +109,7 @@ fn where_a_crash_would_ask_for_force_that_is_told_before_it() {
         let refused = matches!(world.assembly(), Err(AssemblyError::DirtyDegraded { .. }));
         assert_eq!(refused, asks, "{level}");
         let forced = world.assembly_with(AssembleOptions { force: true }).unwrap();
-        let array = world.try_open(forced, config()).unwrap();
+        let array = world.try_open(forced, patient()).unwrap();
         assert_eq!(exposed(&array), told, "{level}: from the beginning");
     }
 }
