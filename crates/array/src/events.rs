@@ -160,6 +160,10 @@ pub enum EventKind {
     RoomAgain,
     /// A member whose superblock was behind after a crash was given the present state.
     BroughtUp,
+    /// A spare has left for another array that lacked a member.
+    SpareGiven,
+    /// A spare of another array has come, since members are lost.
+    SpareTaken,
     /// Members are lost for which parity stands: if the run ends in mid-write, the array starts again by force only.
     Exposed,
 }
@@ -190,6 +194,8 @@ impl EventKind {
             Self::Full => "full",
             Self::RoomAgain => "room-again",
             Self::BroughtUp => "brought-up",
+            Self::SpareGiven => "spare-given",
+            Self::SpareTaken => "spare-taken",
             Self::Exposed => "exposed",
         }
     }
@@ -223,6 +229,8 @@ impl EventKind {
             Self::Full => "has no room left where it lives",
             Self::RoomAgain => "lacks nothing any more for want of room where it lives",
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
+            Self::SpareGiven => "was a spare, and has left for another array that lacks a member",
+            Self::SpareTaken => "was a spare of another array, and takes the place of a member of this one",
             Self::Exposed => {
                 "lacks members: if its server is killed, or the machine stops, while it is written to, it starts again only with --force"
             }

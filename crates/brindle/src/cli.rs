@@ -11,7 +11,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::units::{Bytes, Span};
 pub(crate) use benching::{Bench, Format, NbdUri};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
-pub(crate) use running::{Action, Add, Fail, Flag, Remove, Replace, Runtime, Status, Stop, Wait, Watch};
+pub(crate) use running::{
+    Action, Add, Fail, Flag, Remove, Replace, Runtime, SpareGroup, Status, Stop, Wait, Watch,
+};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -381,6 +383,10 @@ pub(crate) struct Serve {
     /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
     #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
     pub(crate) read_errors: u32,
+    /// Arrays that share their spares, by name, or all of this server: one that lacks a member and has no spare takes the
+    /// smallest of another's that is large enough, if that one lacks nothing; may be given several times
+    #[arg(long, value_name = "NAME[=ARRAY,ARRAY...]")]
+    pub(crate) spare_group: Vec<SpareGroup>,
     /// How long stopping may take; then the process ends all the same, and what has not stopped is not marked clean
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
     pub(crate) stop_timeout: Span,

@@ -27,6 +27,8 @@ pub(crate) struct Exported {
     pub(crate) addresses: Vec<String>,
     /// The name of its server, if that serves several.
     server: Option<String>,
+    /// The group of arrays with which it shares spares.
+    group: Option<String>,
     served: Standing,
     nested: Vec<Standing>,
     left_out: Value,
@@ -45,6 +47,7 @@ impl Exported {
         hosted: Rc<Hosted>,
         addresses: Vec<String>,
         server: Option<String>,
+        group: Option<String>,
         json: bool,
     ) -> Rc<Self> {
         let of = server.is_some().then(|| hosted.name.clone());
@@ -64,11 +67,22 @@ impl Exported {
             hosted,
             addresses,
             server,
+            group,
         })
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.hosted.name
+    }
+
+    /// The group of arrays with which it shares spares, if it is in one.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    /// The file of a device of the array that is served, as it was when that came.
+    pub(crate) fn file(&self, label: &str) -> Option<PathBuf> {
+        self.served.file(label)
     }
 
     /// The array that is served, and those that are its members.
@@ -237,6 +251,7 @@ impl Exported {
             "array": self.served.report(),
             "arrays": self.nested.iter().map(Standing::report).collect::<Vec<_>>(),
             "left_out": self.left_out,
+            "spare_group": self.group,
             "connections": total.map_or(0, |stats| stats.connections),
             "requests": counters.requests,
             "bytes_read": counters.read_bytes,

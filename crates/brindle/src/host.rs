@@ -190,11 +190,13 @@ impl Host {
         self.arrays.borrow().clone()
     }
 
-    /// Lets an array go that has stopped, or was given up, and its devices, also those that came later. Their locks are the
-    /// caller's to end.
+    /// Lets an array go that has stopped, or was given up, and its devices, also those that came later, but not those that went
+    /// to another array. Their locks are the caller's to end.
     pub(crate) fn close(&self, hosted: &Rc<Hosted>) -> Vec<PathBuf> {
         self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
-        let mut closed = self.world.close(&hosted.found.set);
+        let others = self.arrays();
+        let moved = others.iter().flat_map(|other| other.array.detail().devices).map(|device| device.id);
+        let mut closed = self.world.close(&hosted.found.set, &moved.collect::<Vec<_>>());
         let came: Vec<_> = hosted.array.detail().devices.iter().map(|device| device.id).collect();
         closed.extend(self.world.close_devices(&came));
         closed

@@ -1,5 +1,6 @@
 //! `brindle serve`: arrays over NBD, until told to stop.
 
+mod groups;
 mod places;
 mod twins;
 
@@ -46,6 +47,8 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;
     let wanted = wanted(args, Host::find(&mut look, &args.members, args.force)?)?;
+    let names: Vec<&str> = wanted.iter().map(|wanted| &*wanted.name).collect();
+    groups::check(&args.spare_group, &names)?;
     let name = args.name.clone().unwrap_or_else(|| wanted[0].name.clone());
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
@@ -204,7 +207,8 @@ fn start(
     let exported = arrays.into_iter().map(|hosted| {
         let export = several.then_some(&*hosted.name);
         let uris = addresses.iter().map(|address| address.uri(export)).collect();
-        Exported::new(io, hosted, uris, several.then(|| name.clone()), args.json)
+        let group = groups::of(&args.spare_group, &hosted.name).map(str::to_owned);
+        Exported::new(io, hosted, uris, several.then(|| name.clone()), group, args.json)
     });
     let exported = exported.collect();
     Ok((Service::new(name, host, server, exported, args.json), sockets))
@@ -237,6 +241,7 @@ async fn run(service: &Rc<Service>, ending: &Ending) -> Result<(), Failure> {
         }
     }
     drop(arrays);
+    service.share_spares();
     if let Either::Second(()) = race(service.told(Order::Stop), service.emptied()).await {
         ending.begin();
     }

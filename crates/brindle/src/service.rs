@@ -1,6 +1,7 @@
 //! A server as the control socket sees it: its arrays, and what can be asked of them. Requests name the array.
 
 pub(crate) mod devices;
+mod sharing;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -131,6 +131,11 @@ impl Standing {
         self.files.borrow_mut().extend(file.map(|file| (label.to_owned(), file)));
     }
 
+    /// The file of a device, as it was when that came.
+    pub(crate) fn file(&self, label: &str) -> Option<PathBuf> {
+        self.files.borrow().iter().rev().find(|(known, _)| known == label).map(|(_, file)| file.clone())
+    }
+
     /// The role of the member of that name.
     pub(crate) fn named(&self, member: &str) -> Option<u16> {
         let detail = self.array.detail();

@@ -18,6 +18,9 @@ pub(crate) fn text(report: &Value) -> String {
         list(&report["nbd"]),
         word(report, "pid")
     );
+    if let Some(group) = report["spare_group"].as_str() {
+        push(&mut text, format_args!("  shares spares with the arrays of group {group}\n"));
+    }
     if let Some(seconds) = report["stale_for"].as_f64() {
         push(
             &mut text,

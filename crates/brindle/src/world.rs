@@ -195,11 +195,12 @@ impl World {
 }
 
 impl World {
-    /// Closes the devices of a set once what they were asked has completed. Their locks are the caller's to end: the
-    /// names of them are returned.
-    pub(crate) fn close(&self, set: &Set) -> Vec<PathBuf> {
+    /// Closes the devices of a set, but for `others`, once what they were asked has completed. Their locks are the caller's to
+    /// end: the names of them are returned.
+    pub(crate) fn close(&self, set: &Set, others: &[MemberId]) -> Vec<PathBuf> {
         let inner = set.nested.iter().chain(&set.aside).flat_map(|nested| &nested.members);
-        self.close_devices(&inner.chain(&set.members).map(|named| named.id).collect::<Vec<_>>())
+        let ids = inner.chain(&set.members).map(|named| named.id).filter(|id| !others.contains(id));
+        self.close_devices(&ids.collect::<Vec<_>>())
     }
 
     /// The same for devices by number; those that have been closed are left.

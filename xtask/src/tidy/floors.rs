@@ -33,7 +33,7 @@ const ARRAY: &[&[&str]] = &[
     &["clear", "journal", "room", "seats", "sweep", "watch"],
     &["detail", "recovery"],
     &["devices"],
-    &["open"],
+    &["open", "sharing"],
 ];
 
 const IO: &[&[&str]] = &[

@@ -169,6 +169,12 @@ pub trait Ledger {
         Err(AddError::Unrecorded { label: device.label })
     }
 
+    /// Whether a device of so many bytes that is none of the array's could be [added](Ledger::add), and take a member's place.
+    fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
+        let _ = (device, bytes);
+        false
+    }
+
     /// A device that fills no role, or has been lost, is none of the array's any more: the next record says so, on the others.
     /// False if it is not known, or in use.
     fn remove(&self, device: MemberId) -> bool {

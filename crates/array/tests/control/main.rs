@@ -31,6 +31,7 @@ mod replace;
 mod reshape;
 mod resync;
 mod retried;
+mod sharing;
 mod torn;
 mod undone;
 mod unreadable;

@@ -109,6 +109,28 @@ pub(crate) struct Replace {
     pub(crate) member: String,
 }
 
+/// Arrays that share their spares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SpareGroup {
+    pub(crate) name: String,
+    /// None for all of the server.
+    pub(crate) arrays: Vec<String>,
+}
+
+impl std::str::FromStr for SpareGroup {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, arrays) = match text.split_once('=') {
+            Some((name, arrays)) => (name, arrays.split(',').map(str::to_owned).collect()),
+            None => (text, Vec::new()),
+        };
+        if name.is_empty() || arrays.iter().any(String::is_empty) {
+            return Err("say NAME, for all arrays of the server, or NAME=ARRAY,ARRAY".to_owned());
+        }
+        Ok(Self { name: name.to_owned(), arrays })
+    }
+}
+
 /// An array that nobody serves, in the place of one that runs.
 #[derive(Debug, Args)]
 pub(crate) struct Stopped {

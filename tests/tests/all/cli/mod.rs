@@ -10,6 +10,7 @@ mod crash;
 mod devices;
 mod flags;
 mod full;
+mod groups;
 mod guards;
 mod hang;
 mod life;

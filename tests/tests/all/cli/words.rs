@@ -64,7 +64,7 @@ fn a_server_reports_the_fields_of_the_document() {
     fields(
         &status,
         "name pid nbd array arrays left_out connections requests bytes_read bytes_written errors events last_action \
-         stale_for",
+         stale_for spare_group",
     );
     fields(&status["array"], &format!("{ARRAY} bitmap sync exposed"));
     fields(&status["array"]["devices"][0], "role path state failure bad_blocks flags slower read_errors io");

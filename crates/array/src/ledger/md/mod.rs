@@ -274,6 +274,10 @@ impl Ledger for Superblocks {
         self.enrol(device)
     }
 
+    fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
+        self.free_number().is_some() && self.superblock_of_new(device, bytes).is_some()
+    }
+
     fn remove(&self, id: MemberId) -> bool {
         self.dismiss(id)
     }

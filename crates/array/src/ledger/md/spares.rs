@@ -96,7 +96,7 @@ impl Superblocks {
     }
 
     /// What the superblock of a new device of so many bytes is like; none if the device is too small.
-    fn superblock_of_new(&self, id: MemberId, bytes: u64) -> Option<Superblock> {
+    pub(super) fn superblock_of_new(&self, id: MemberId, bytes: u64) -> Option<Superblock> {
         let devices = self.devices.borrow();
         let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;
         let bitmap = self.bitmap.as_ref().map(|bitmap| bitmap.bytes());
@@ -132,7 +132,7 @@ impl Superblocks {
 
     /// The lowest number that no device has, beyond those of the roles, as mdadm chooses it (`Manage_add`). Not one whose
     /// entry calls a device faulty, where that could not be changed in one sector.
-    fn free_number(&self) -> Option<u32> {
+    pub(super) fn free_number(&self) -> Option<u32> {
         let (devices, roles) = (self.devices.borrow(), self.roles.borrow());
         let least = devices.first()?.superblock.all_raid_disks();
         let in_first = if self.identity.version.is_v1() { IN_FIRST_SECTOR } else { 0 };

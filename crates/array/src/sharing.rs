@@ -1,0 +1,85 @@
+//! Spares that go from one array to another.
+
+use brindle_format::md::Uuid;
+use brindle_io::MemberId;
+use brindle_volume::VolumeError;
+
+use crate::array::Array;
+use crate::detail::DeviceState;
+use crate::devices::{Removal, RemoveError};
+use crate::events::{EventKind, Note};
+use crate::ledger::AddError;
+use crate::members::RoleState;
+
+/// Why a spare does not go to another array.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandOverError {
+    /// It stays what it was.
+    #[error(transparent)]
+    Remove(#[from] RemoveError),
+    /// The other array has not taken it; it is this one's again, if that could be put on record.
+    #[error(transparent)]
+    Add(#[from] AddError),
+}
+
+impl Array {
+    /// Whether it lacks members, and has no spare for one: another array's would be rebuilt in its place.
+    pub fn lacks_a_spare(&self) -> bool {
+        let core = &self.0.core;
+        let lost = |role: u16| matches!(core.members.state(role), RoleState::Missing | RoleState::Failed);
+        let waits = core.ties.redundant && !core.config.is_read_only() && !core.keeper.is_stopping();
+        let may = waits && !core.keeper.is_broken() && self.0.placement.one().is_ok();
+        may && self.free_spares().is_empty() && (0..core.members.len()).any(lost)
+    }
+
+    /// Spares that nobody would miss: the array has all of its members, and these wait.
+    pub fn spares_to_give(&self) -> Vec<MemberId> {
+        let core = &self.0.core;
+        let may = core.members.all_in_sync() && !core.config.is_read_only() && !core.keeper.is_stopping();
+        let mut devices = if may { self.detail().devices } else { Vec::new() };
+        let seconded = |id| core.members.seconded_by(id).is_some();
+        devices.retain(|device| device.state == DeviceState::Spare && !seconded(device.id));
+        devices.into_iter().map(|device| device.id).collect()
+    }
+
+    /// Whether a device of the same reactor is large enough for a member, and fit to be one.
+    pub fn has_use_for(&self, id: MemberId) -> bool {
+        let core = &self.0.core;
+        let info = core.io.member_info(id);
+        let fits = |bytes| core.keeper.ledger().has_room_on(id, bytes);
+        info.is_some_and(|info| info.logical_block <= core.limits.block && fits(info.size))
+    }
+
+    /// Gives a spare to another array on the same reactor. `uuid` is to be its identity there, random. It leaves this array
+    /// first, on record, and is written as the other's then: a cut in between leaves it a spare of this one or of none, and never
+    /// of both. Returns when the other has it on record.
+    ///
+    /// # Errors
+    /// A [`HandOverError`].
+    pub async fn hand_over(&self, spare: MemberId, to: &Self, uuid: Uuid) -> Result<(), HandOverError> {
+        let label = self.0.core.keeper.ledger().label(spare).unwrap_or_else(|| spare.to_string());
+        if !self.spares_to_give().contains(&spare) {
+            return Err(RemoveError::InUse { label }.into());
+        }
+        if !to.has_use_for(spare) {
+            return Err(RemoveError::Volume(VolumeError::Unsupported).into());
+        }
+        self.remove(Removal::Device(spare)).await?;
+        // What stands on it is this array's, which has no use for it any more.
+        if let Err(why) = to.add(spare, &label, uuid, true).await {
+            let _ = self.add(spare, &label, uuid, true).await; // else it is nobody's, as is told
+            return Err(why.into());
+        }
+        for (array, kind) in [(self, EventKind::SpareGiven), (to, EventKind::SpareTaken)] {
+            array.0.core.keeper.note(Note { label: Some(label.clone()), ..Note::array(kind) });
+        }
+        Ok(())
+    }
+
+    fn free_spares(&self) -> Vec<MemberId> {
+        let members = &self.0.core.members;
+        let free = |id: &MemberId| members.role_of(*id).is_none() && members.seconded_by(*id).is_none();
+        self.spares().into_iter().map(|spare| spare.id).filter(free).collect()
+    }
+}

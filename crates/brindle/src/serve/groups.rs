@@ -1,0 +1,60 @@
+//! Which arrays of a server share their spares.
+
+use crate::cli::SpareGroup;
+use crate::failure::Failure;
+
+/// The group of an array, if it is in one.
+pub(super) fn of<'a>(groups: &'a [SpareGroup], array: &str) -> Option<&'a str> {
+    groups.iter().find(|group| has(group, array)).map(|group| &*group.name)
+}
+
+/// Refuses groups that name what is not served, and arrays in several groups.
+pub(super) fn check(groups: &[SpareGroup], arrays: &[&str]) -> Result<(), Failure> {
+    for group in groups {
+        if let Some(unknown) = group.arrays.iter().find(|name| !arrays.contains(&&***name)) {
+            return Err(Failure::Usage(format!(
+                "--spare-group {}: there is no array '{unknown}' among those that are to be served: {}",
+                group.name,
+                arrays.join(", ")
+            )));
+        }
+    }
+    for array in arrays {
+        let mut having = groups.iter().filter(|group| has(group, array));
+        if let (Some(one), Some(other)) = (having.next(), having.next()) {
+            return Err(Failure::Usage(format!(
+                "--spare-group: '{array}' can be in one group only, and is named in {} and {}",
+                one.name, other.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn has(group: &SpareGroup, array: &str) -> bool {
+    group.arrays.is_empty() || group.arrays.iter().any(|name| name == array)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_is_in_one_group_of_those_that_are_served() {
+        let groups = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect::<Vec<_>>();
+        let two = groups(&["fast=a,b", "slow=c"]);
+        check(&two, &["a", "b", "c", "d"]).unwrap();
+        assert_eq!(
+            ["a", "b", "c", "d"].map(|name| of(&two, name)),
+            [Some("fast"), Some("fast"), Some("slow"), None]
+        );
+        assert_eq!(of(&groups(&["all"]), "a"), Some("all"));
+        let unknown = check(&groups(&["g=a,x"]), &["a", "b"]).unwrap_err().to_string();
+        assert!(unknown.contains("no array 'x'") && unknown.contains("a, b"), "{unknown}");
+        let twice = check(&groups(&["all", "g=b"]), &["a", "b"]).unwrap_err().to_string();
+        assert!(twice.contains("'b'") && twice.contains("all and g"), "{twice}");
+        for wrong in ["", "=a", "g=", "g=a,,b"] {
+            wrong.parse::<SpareGroup>().unwrap_err();
+        }
+    }
+}
