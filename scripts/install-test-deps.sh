@@ -37,6 +37,7 @@ readonly wanted=(
     "zstd                                 zstd"
     "lz4                                  lz4"
     "valgrind                             valgrind"
+    "chromium                             chromium"
     "cc                                   gcc"
     "aarch64-linux-gnu-gcc                gcc-aarch64-linux-gnu"
     "/usr/aarch64-linux-gnu/lib/crt1.o    libc6-dev-arm64-cross"

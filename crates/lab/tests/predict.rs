@@ -1,7 +1,7 @@
 //! Predictions: the same question has the same answer, and answers are what counted I/O allows.
 
 use brindle_lab::drive::{Drive, parse, shipped};
-use brindle_lab::predict::{Balance, Policies, PredictError, Predicted, Shape, Spec, job, predict};
+use brindle_lab::predict::{Balance, Beside, Policies, PredictError, Predicted, Shape, Spec, job, predict};
 use brindle_layout::{Layout, Level};
 
 fn drive(name: &str) -> Drive {
@@ -65,4 +65,30 @@ fn what_can_not_be_is_refused() {
     assert!(matches!(predict(&cores), Err(PredictError::Cores(2))));
     assert!(matches!(predict(&spec(Level::Raid6, 2, &WRITES)), Err(PredictError::Geometry(_))));
     assert!(job(&[("rw", "sideways")]).is_err());
+}
+
+#[test]
+fn beside_an_array_stand_its_drives_alone_and_what_counted_io_allows() {
+    let beside = Beside::default();
+    let deep = |rw| [("rw", rw), ("bs", "4k"), ("iodepth", "1024")];
+    let mut all = Vec::new();
+    for (level, members, rw, jbod) in [
+        (Level::Raid0, 4, "randread", 1.0),
+        (Level::Raid10, 4, "randwrite", 0.5),
+        // Six operations for each write, of which half are reads, which these drives are quicker with.
+        (Level::Raid6, 6, "randwrite", 0.25),
+    ] {
+        let spec = spec(level, members, &deep(rw));
+        let own = predict(&spec).expect("a prediction").outcome.mixed().bandwidth();
+        let alone = beside.jbod(&spec).expect("drives").expect("an array");
+        let limit = beside.limit(&spec).expect("drives").expect("no trim");
+        all.push((level, own / alone, own / limit));
+        assert!((own / alone / jbod - 1.0).abs() < 0.2, "to JBOD: {all:?}");
+        assert!((0.9..1.05).contains(&(own / limit)), "to the limit: {all:?}");
+    }
+    let shy = spec(Level::Raid0, 4, &[("rw", "randread"), ("bs", "4k")]);
+    let own = iops(&shy) * 4096.0;
+    assert!(own / beside.limit(&shy).expect("drives").expect("no trim") < 0.05, "one request in flight");
+    let one = Spec { shape: None, ..shy };
+    assert_eq!(beside.jbod(&one).expect("nothing is asked"), None);
 }

@@ -57,6 +57,8 @@ fn a_report_is_one_page_that_escapes_what_it_is_told() {
         utilisation: 0.5,
         cpu_share: 0.1,
         to_jbod: None,
+        to_limit: Some(0.75),
+        percentiles_us: vec![(50.0, 1.0), (99.0, 2.0)],
         digest: "00".to_owned(),
     };
     let fine = Finished { point: point.clone(), figures: Some(figures), refused: None };

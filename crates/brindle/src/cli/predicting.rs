@@ -47,7 +47,7 @@ pub(crate) struct Simulate {
     /// What is done, in fio's words: read, write, randread, randwrite, rw, randrw
     #[arg(long, value_name = "KIND")]
     pub(crate) rw: String,
-    /// Size of requests
+    /// Size of requests, or fio's bssplit where there is a / in it
     #[arg(long, value_name = "SIZE")]
     pub(crate) bs: String,
     /// Share of reads in a mixed load
@@ -140,9 +140,6 @@ pub(crate) struct Sweep {
     /// Processors; of md the worker threads of its parity
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) cores: u32,
-    /// Run each load on a single drive too, and report the ratio to as many by themselves
-    #[arg(long)]
-    pub(crate) jbod: bool,
     /// Folder for points.jsonl (each point as soon as it is finished), sweep.json, sweep.csv and report.html; a sweep that was
     /// interrupted goes on there
     #[arg(long, short = 'o', value_name = "FOLDER", default_value = "sweep")]

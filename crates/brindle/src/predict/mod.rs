@@ -8,6 +8,7 @@ use std::fs;
 
 use brindle_lab::drive::{self, Drive, SHIPPED, shipped};
 use brindle_lab::predict::{self, Policies, Shape, Spec, job};
+use brindle_lab::sweep::sizes_option;
 use brindle_layout::{Layout, Level};
 
 use crate::cli::{Balance, Simulate, Whose};
@@ -29,7 +30,7 @@ pub(crate) fn simulate(args: &Simulate) -> Result<(), Failure> {
 fn spec(args: &Simulate) -> Result<Spec, Failure> {
     let words = [
         ("rw", args.rw.as_str()),
-        ("bs", &args.bs),
+        (sizes_option(&args.bs), &args.bs),
         ("rwmixread", &args.rwmixread),
         ("iodepth", &args.iodepth),
         ("numjobs", &args.numjobs),

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use brindle_lab::drive::to_toml;
-use brindle_lab::predict::{PredictError, Spec, predict};
+use brindle_lab::predict::{Beside, PredictError, Spec, predict};
 use brindle_lab::sweep::{Axes, Environment, Figures, Finished, Point, SUITES, csv, html, suite};
 use serde_json::{Value, json};
 
 use super::{model, policies, shape_of};
-use crate::cli::Sweep;
+use crate::cli::{Balance, Sweep};
 use crate::failure::Failure;
 use crate::report;
 use crate::units::Bytes;
@@ -85,7 +85,6 @@ fn head(args: &Sweep) -> Result<Value, Failure> {
         "drive": to_toml(&model(&args.drive)?),
         "as": whose,
         "cores": args.cores,
-        "jbod": args.jbod,
     }))
 }
 
@@ -124,10 +123,11 @@ fn resume(path: &Path, head: &Value) -> Result<(Vec<Finished>, File), Failure> {
 /// Runs points on all cores; each is kept as soon as it is finished.
 fn run(args: &Sweep, open: &[&Point], file: &Mutex<File>, path: &Path) -> Result<Vec<Finished>, Failure> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let beside = Beside::default();
     let cores = thread::available_parallelism().map_or(1, usize::from).min(open.len().max(1));
     let work = || -> Result<(), Failure> {
         while let Some(point) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let finished = one(args, point)?;
+            let finished = one(args, point, &beside)?;
             let text =
                 serde_json::to_string(&finished).map_err(|why| Failure::output("a point", why.into()))?;
             let failed = |source| Failure::output(path.display(), source);
@@ -150,7 +150,7 @@ fn run(args: &Sweep, open: &[&Point], file: &Mutex<File>, path: &Path) -> Result
 }
 
 /// Words that mean nothing end the sweep; an array that can't be is a point without figures.
-fn one(args: &Sweep, point: &Point) -> Result<Finished, Failure> {
+fn one(args: &Sweep, point: &Point, beside: &Beside) -> Result<Finished, Failure> {
     let members = point
         .members
         .parse()
@@ -165,7 +165,7 @@ fn one(args: &Sweep, point: &Point) -> Result<Finished, Failure> {
         job: brindle_lab::predict::job(&point.words())?,
     };
     let figures = match predict(&spec) {
-        Ok(predicted) => Ok(Figures::of(&predicted, jbod(args, &spec, members)?)),
+        Ok(predicted) => Ok(Figures::of(&predicted, beside.jbod(&spec)?, beside.limit(&spec)?)),
         Err(why @ (PredictError::Geometry(_) | PredictError::Run(_))) => Err(why.to_string()),
         Err(why) => return Err(why.into()),
     };
@@ -174,15 +174,6 @@ fn one(args: &Sweep, point: &Point) -> Result<Finished, Failure> {
         Err(why) => (None, Some(why)),
     };
     Ok(Finished { point: point.clone(), figures, refused })
-}
-
-/// MiB/s of as many drives by themselves, each with the same load.
-fn jbod(args: &Sweep, spec: &Spec, members: u16) -> Result<Option<f64>, Failure> {
-    if !args.jbod || spec.shape.is_none() {
-        return Ok(None);
-    }
-    let alone = predict(&Spec { shape: None, ..spec.clone() })?;
-    Ok(Some(alone.outcome.mixed().bandwidth() / 1_048_576.0 * f64::from(members)))
 }
 
 fn write(args: &Sweep, head: &Value, all: &[Finished]) -> Result<(), Failure> {
@@ -207,7 +198,12 @@ fn write(args: &Sweep, head: &Value, all: &[Finished]) -> Result<(), Failure> {
             fact("kernel", &proc("/proc/sys/kernel/osrelease")),
             fact("processor", cpu),
         ],
-        command: format!("brindle simulate --drive {} --as {whose} --cores {}", args.drive, args.cores),
+        command: format!(
+            "brindle simulate --drive {} --as {whose} --read-balance {} --cores {}",
+            args.drive,
+            if args.read_balance == Balance::Nearest { "nearest" } else { "least-pending" },
+            args.cores
+        ),
     };
     let json = serde_json::to_string_pretty(&json!({"sweep": head, "points": all}));
     let json = json.map_err(|why| Failure::output("sweep.json", why.into()))?;

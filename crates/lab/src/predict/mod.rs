@@ -1,7 +1,9 @@
 //! What an array of modelled drives would do: the engine itself, in virtual time.
 
+mod beside;
 mod costly;
 mod costs;
+mod moved;
 mod rows;
 mod spec;
 
@@ -11,9 +13,10 @@ use brindle_array::ledger::Nothing;
 use brindle_array::{Access, Array, Device as ArrayDevice, OpenConfig, ReadPolicy};
 use brindle_io::sim::Sim;
 use brindle_io::{Duration, Io, MemberId};
-use brindle_layout::{Geometry, Level};
+use brindle_layout::{Geometry, GeometryError, Level};
 use brindle_volume::Volume;
 
+pub use beside::Beside;
 pub use rows::{Compared, compare};
 pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
 
@@ -51,13 +54,18 @@ pub struct Predicted {
 /// # Errors
 /// [`PredictError`]: what can't be.
 pub fn predict(spec: &Spec) -> Result<Predicted, PredictError> {
+    run_on(spec, || Stage::new(spec, spec.members()))
+}
+
+/// The same on drives that a stage has: one for the first look, one for what counts.
+fn run_on(spec: &Spec, stage: impl Fn() -> Stage) -> Result<Predicted, PredictError> {
     spec.check()?;
-    let pilot = Stage::new(spec)?.carry(&[counted(&spec.job, spec, 1)], spec)?;
+    let pilot = stage().carry(&[counted(&spec.job, spec, 1)], spec)?;
     let spans = Spans::of(&pilot, spec);
     let mut job = spec.job.clone();
     job.number_ios = None;
     (job.time_based, job.ramp_time, job.runtime) = (true, spans.ramp, Some(spans.counted));
-    Stage::new(spec)?.carry(&[job], spec)
+    stage().carry(&[job], spec)
 }
 
 /// A first look, to know how fast it is about: some requests for each that is in flight.
@@ -99,13 +107,13 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    fn new(spec: &Spec) -> Result<Self, PredictError> {
+    fn new(spec: &Spec, drives: u16) -> Self {
         let sim = Sim::new(SEED);
         let add = |_| sim.add_measured_drive(&spec.drive.stations, spec.drive.size);
-        let drives = (0..spec.members()).map(add).collect();
+        let drives = (0..drives).map(add).collect();
         let io = Io::new(Box::new(sim.clone()));
         let processors = Processors::new(&io, spec.processors());
-        Ok(Self { sim, io, drives, processors })
+        Self { sim, io, drives, processors }
     }
 
     fn carry(&self, jobs: &[Job], spec: &Spec) -> Result<Predicted, PredictError> {
@@ -140,8 +148,7 @@ impl Stage {
     }
 
     fn array(&self, shape: &Shape, spec: &Spec) -> Result<(Array, Geometry), PredictError> {
-        let data = spec.drive.size / shape.chunk.max(4096) * shape.chunk.max(4096);
-        let geometry = Geometry::new(shape.level, shape.layout, shape.chunk, &vec![data; self.drives.len()])?;
+        let geometry = shape.geometry(&spec.drive)?;
         let device = |id: &MemberId| Some(ArrayDevice { id: *id, data_offset: 0 });
         let config = OpenConfig {
             read_policy: spec.policies.read_policy(shape.level),
@@ -174,6 +181,13 @@ const MEMORY: u64 = 4 << 30;
 /// As [`predict`].
 pub fn alone(drive: &Drive, job: Job) -> Result<Predicted, PredictError> {
     predict(&Spec { drive: drive.clone(), shape: None, policies: Policies::Brindle, cores: 1, job })
+}
+
+impl Shape {
+    fn geometry(&self, drive: &Drive) -> Result<Geometry, GeometryError> {
+        let data = drive.size / self.chunk.max(4096) * self.chunk.max(4096);
+        Geometry::new(self.level, self.layout, self.chunk, &vec![data; self.members.into()])
+    }
 }
 
 impl Policies {

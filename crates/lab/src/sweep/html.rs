@@ -16,9 +16,14 @@ pub struct Environment {
     pub command: String,
 }
 
-const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:75em}table{border-collapse:collapse}\
-    td,th{border:1px solid #ccc;padding:2px 6px;text-align:right}svg{font:12px sans-serif;display:block;margin:1em 0}\
-    label{margin-right:1em}code{white-space:nowrap}";
+const STYLE: &str = "body{font:15px sans-serif;margin:2em auto;padding:0 1em;max-width:75em}\
+    table{border-collapse:collapse;max-width:100%}td,th{border:1px solid #ccc;padding:2px 6px;text-align:right;overflow-wrap:anywhere}\
+    th{background:#f4f4f4}td:first-child,table:first-of-type td{text-align:left}\
+    svg{font:12px sans-serif;display:block;margin:1em 0;max-width:100%;height:auto}h2{font-size:1.1em}\
+    label{margin-right:1em}summary{cursor:pointer}code{white-space:pre-wrap}";
+
+/// Nothing but what stands in the page: a browser asks no network for it, whatever a name in it says.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// The report.
 pub fn html(environment: &Environment, all: &[Finished]) -> String {
@@ -26,7 +31,9 @@ pub fn html(environment: &Environment, all: &[Finished]) -> String {
     let title = escaped(&environment.title);
     let _ = write!(
         page,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n\
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"><title>{title}</title><style>{STYLE}</style></head>\n\
          <body><h1>{title}</h1>\n<table>"
     );
     for (name, value) in &environment.facts {
@@ -35,7 +42,12 @@ pub fn html(environment: &Environment, all: &[Finished]) -> String {
     page.push_str(
         "</table>\n<p><label>x <select id=\"x\"></select></label><label>series <select id=\"series\"></select></label>\
          <label>figure <select id=\"figure\"></select></label></p><p id=\"held\"></p>\n\
-         <svg id=\"lines\" width=\"900\" height=\"345\"></svg>\n<svg id=\"heat\" width=\"900\" height=\"300\"></svg>\n",
+         <svg id=\"lines\" width=\"900\" height=\"345\" viewBox=\"0 0 900 345\"></svg>\n\
+         <svg id=\"heat\" width=\"900\" height=\"300\"></svg>\n\
+         <h2>Latencies: how many requests took how long</h2>\n<p><label>at <select id=\"at\"></select></label></p>\n\
+         <svg id=\"latency\" width=\"900\" height=\"345\" viewBox=\"0 0 900 345\"></svg>\n\
+         <h2>All points</h2>\n<p>To JBOD: relative to the same load on as many drives without an array. To limit: relative to the \
+         fewest operations that the load can cost these drives, were they all busy. A point unfolds to its command.</p>\n",
     );
     table(&mut page, environment, all);
     // Nothing in it may end the element.
@@ -48,35 +60,40 @@ pub fn html(environment: &Environment, all: &[Finished]) -> String {
 
 fn table(page: &mut String, environment: &Environment, all: &[Finished]) {
     page.push_str(
-        "<table><tr><th>point</th><th>MiB/s</th><th>IOPS</th><th>mean us</th><th>p99 us</th><th>busiest</th>\
-                   <th>to JBOD</th><th>command</th></tr>\n",
+        "<table id=\"points\"><tr><th>point</th><th>MiB/s</th><th>IOPS</th><th>mean us</th><th>p50 us</th><th>p99 us</th>\
+         <th>busiest</th><th>to JBOD</th><th>to limit</th></tr>\n",
     );
     for one in all {
         let label: Vec<&str> =
             one.point.columns().iter().map(|(_, value)| *value).filter(|value| !value.is_empty()).collect();
-        let _ = write!(page, "<tr><td>{}</td>", escaped(&label.join(" ")));
+        let _ = write!(
+            page,
+            "<tr><td><details><summary>{}</summary><code>{}</code></details></td>",
+            escaped(&label.join(" ")),
+            escaped(&command(environment, &one.point))
+        );
         match &one.figures {
             Some(of) => {
-                let jbod = of.to_jbod.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-                let _ = write!(
+                let ratio =
+                    |to: Option<f64>| to.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+                let _ = writeln!(
                     page,
-                    "<td>{:.1}</td><td>{:.0}</td><td>{:.1}</td><td>{:.1}</td><td>{:.0} %</td><td>{jbod}</td>",
+                    "<td>{:.1}</td><td>{:.0}</td><td>{:.1}</td><td>{:.1}</td><td>{:.1}</td><td>{:.0} %</td><td>{}</td><td>{}</td></tr>",
                     of.mb_s,
                     of.iops,
                     of.mean_us,
+                    of.p50_us,
                     of.p99_us,
-                    of.utilisation * 100.0
+                    of.utilisation * 100.0,
+                    ratio(of.to_jbod),
+                    ratio(of.to_limit)
                 );
             }
             None => {
-                let _ = write!(
-                    page,
-                    "<td colspan=\"6\">{}</td>",
-                    escaped(one.refused.as_deref().unwrap_or_default())
-                );
+                let why = escaped(one.refused.as_deref().unwrap_or_default());
+                let _ = writeln!(page, "<td colspan=\"8\">{why}</td></tr>");
             }
         }
-        let _ = writeln!(page, "<td><code>{}</code></td></tr>", escaped(&command(environment, &one.point)));
     }
     page.push_str("</table>\n");
 }

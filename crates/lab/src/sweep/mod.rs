@@ -5,6 +5,7 @@ mod suite;
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::PERCENTILES;
 use crate::predict::Predicted;
 
 pub use html::{Environment, html};
@@ -78,8 +79,12 @@ pub struct Figures {
     pub utilisation: f64,
     /// Share of the processors' time.
     pub cpu_share: f64,
-    /// MiB/s relative to as many drives by themselves that do the same; none where that was not asked for.
+    /// MiB/s relative to the same load on as many drives by themselves, to which requests go in turn; none for one drive.
     pub to_jbod: Option<f64>,
+    /// MiB/s relative to what counted I/O allows: the fewest operations of the members, all of them as busy as they can be.
+    pub to_limit: Option<f64>,
+    /// Per cent of all requests, and the microseconds that so many took at most.
+    pub percentiles_us: Vec<(f64, f64)>,
     /// Of the run, in hexadecimal.
     pub digest: String,
 }
@@ -159,11 +164,15 @@ impl Axes {
     }
 }
 
+/// fio's option for sizes of requests: `bssplit` where shares stand behind a `/`.
+pub fn sizes_option(sizes: &str) -> &'static str {
+    if sizes.contains('/') { "bssplit" } else { "bs" }
+}
+
 impl Point {
     /// The load in fio's words.
     pub fn words(&self) -> Vec<(&str, &str)> {
-        let size = if self.bs.contains('/') { "bssplit" } else { "bs" };
-        let mut words = vec![("rw", self.rw.as_str()), (size, self.bs.as_str())];
+        let mut words = vec![("rw", self.rw.as_str()), (sizes_option(&self.bs), self.bs.as_str())];
         if !self.rwmixread.is_empty() {
             words.push(("rwmixread", &self.rwmixread));
         }
@@ -188,11 +197,12 @@ impl Point {
 }
 
 impl Figures {
-    /// Of a prediction, and of what as many drives by themselves do.
-    pub fn of(predicted: &Predicted, jbod: Option<f64>) -> Self {
+    /// Of a prediction; beside it the bytes a second of as many drives by themselves, and those that counted I/O allows.
+    pub fn of(predicted: &Predicted, jbod: Option<f64>, limit: Option<f64>) -> Self {
         let all = predicted.outcome.mixed();
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         let mb_s = all.bandwidth() / 1_048_576.0;
+        let ratio = |to: Option<f64>| to.filter(|to| *to > 0.0).map(|to| all.bandwidth() / to);
         Self {
             mb_s,
             iops: all.iops(),
@@ -202,7 +212,11 @@ impl Figures {
             max_us: micros(all.total.max()),
             utilisation: f64::from(predicted.busy.iter().copied().max().unwrap_or(0)) / 1000.0,
             cpu_share: f64::from(predicted.processor) / 1000.0,
-            to_jbod: jbod.filter(|jbod| *jbod > 0.0).map(|jbod| mb_s / jbod),
+            to_jbod: ratio(jbod),
+            to_limit: ratio(limit),
+            percentiles_us: PERCENTILES
+                .map(|percent| (percent, micros(all.total.percentile(percent))))
+                .to_vec(),
             digest: format!("{:016x}", predicted.digest),
         }
     }
@@ -212,7 +226,7 @@ impl Figures {
 pub fn csv(all: &[Finished]) -> String {
     let mut text = String::from(
         "level,layout,members,chunk,rw,rwmixread,bs,iodepth,numjobs,mb_s,iops,mean_us,p50_us,p99_us,max_us,utilisation,\
-         cpu_share,to_jbod,digest,refused\n",
+         cpu_share,to_jbod,to_limit,digest,refused\n",
     );
     for one in all {
         let mut cells: Vec<String> =
@@ -230,11 +244,12 @@ pub fn csv(all: &[Finished]) -> String {
                     of.cpu_share,
                 ];
                 cells.extend(figures.map(|figure| format!("{figure:.3}")));
-                cells.push(of.to_jbod.map_or_else(String::new, |ratio| format!("{ratio:.3}")));
+                let ratio = |to: Option<f64>| to.map_or_else(String::new, |ratio| format!("{ratio:.3}"));
+                cells.extend([ratio(of.to_jbod), ratio(of.to_limit)]);
                 cells.extend([of.digest.clone(), String::new()]);
             }
             None => {
-                cells.extend(core::iter::repeat_n(String::new(), 10));
+                cells.extend(core::iter::repeat_n(String::new(), 11));
                 let why = one.refused.as_deref().unwrap_or_default();
                 cells.push(format!("\"{}\"", why.replace('"', "'").replace('\n', " ")));
             }

@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent).filter((one) => one.figures);
   const axes = ['level', 'layout', 'members', 'chunk', 'rw', 'rwmixread', 'bs', 'iodepth', 'numjobs'];
-  const figures = ['mb_s', 'iops', 'mean_us', 'p50_us', 'p99_us', 'max_us', 'utilisation', 'cpu_share', 'to_jbod'];
+  const figures = ['mb_s', 'iops', 'mean_us', 'p50_us', 'p99_us', 'max_us', 'utilisation', 'cpu_share', 'to_jbod', 'to_limit'];
   const values = (axis) => [...new Set(data.map((one) => one.point[axis]))];
   const varied = axes.filter((axis) => values(axis).length > 1);
   const colours = ['#1b6ca8', '#c0392b', '#1e8449', '#8e44ad', '#b9770e', '#148f77', '#566573', '#d35400'];
@@ -46,6 +46,10 @@
     const most = Math.max(...points.map((one) => one.figures[figure] ?? 0), 1e-9);
     lineChart(points, x, series, figure, steps, lines, most);
     heatMap(points, x, series, figure, steps, lines, most);
+    const at = element('at').value;
+    element('at').replaceChildren(...steps.map((step) => new Option(step || '(own)', step, false, step === at)));
+    element('at').onchange = draw;
+    latencyChart(points, x, element('at').value, series, lines);
   }
   const find = (points, x, step, series, line) =>
     points.find((one) => one.point[x] === step && (line === '' || one.point[series] === line));
@@ -94,6 +98,33 @@
     steps.forEach((step, column) =>
       map.append(shape('text', { x: 70 + (column + 0.5) * width, y: 16, 'text-anchor': 'middle' }, step)));
     map.setAttribute('height', 40 + lines.length * 24);
+    map.setAttribute('viewBox', `0 0 900 ${40 + lines.length * 24}`);
+  }
+  // Both axes grow by powers of ten: of the time, and of how few requests took longer.
+  function latencyChart(points, x, step, series, lines) {
+    const chart = element('latency');
+    chart.replaceChildren();
+    const shown = lines.map((line) => [line, find(points, x, step, series, line)]).filter(([, one]) => one);
+    const all = shown.flatMap(([, one]) => one.figures.percentiles_us.map(([, us]) => Math.log10(Math.max(us, 0.01))));
+    if (all.length === 0) return;
+    const least = Math.floor(Math.min(...all));
+    const most = Math.max(Math.ceil(Math.max(...all)), least + 1);
+    const up = (log) => 310 - ((log - least) / (most - least)) * 280;
+    const nines = (percent) => -Math.log10(1 - percent / 100);
+    const at = (percent) => 70 + nines(percent) * 150;
+    for (let log = least; log <= most; log++) {
+      chart.append(shape('line', { x1: 70, x2: 670, y1: up(log), y2: up(log), stroke: '#ddd' }));
+      chart.append(shape('text', { x: 64, y: up(log) + 4, 'text-anchor': 'end' }, `${Number((10 ** log).toPrecision(1))} us`));
+    }
+    for (const percent of [50, 90, 99, 99.9, 99.99])
+      chart.append(shape('text', { x: at(percent), y: 330, 'text-anchor': 'middle' }, `${percent} %`));
+    shown.forEach(([line, one], number) => {
+      const colour = colours[number % colours.length];
+      const path = one.figures.percentiles_us.map(([percent, us]) => `${at(percent)},${up(Math.log10(Math.max(us, 0.01)))}`);
+      const drawn = shape('polyline', { points: path.join(' '), fill: 'none', stroke: colour, 'stroke-width': 2 });
+      drawn.append(shape('title', {}, one.figures.percentiles_us.map(([percent, us]) => `${percent} %: ${us} us`).join('\n')));
+      chart.append(drawn, shape('text', { x: 690, y: 40 + number * 18, fill: colour }, line));
+    });
   }
   if (data.length === 0) return;
   fill('x', axes, varied[0] ?? 'bs');

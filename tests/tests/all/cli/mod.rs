@@ -22,6 +22,7 @@ mod occupied;
 mod places;
 mod predict;
 mod refuse;
+mod report;
 mod serve;
 mod several;
 mod without;

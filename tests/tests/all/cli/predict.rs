@@ -51,8 +51,7 @@ fn a_table_becomes_a_model_that_can_be_simulated() {
 fn a_sweep_goes_on_where_it_was_interrupted() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("s");
-    let flags =
-        "sweep --simulate --drive nvme --level 0,6 --members 2,4 --bs 4k,64k --iodepth 8 --jbod --output";
+    let flags = "sweep --simulate --drive nvme --level 0,6 --members 2,4 --bs 4k,64k --iodepth 8 --output";
     program::brindle(words(flags, name(&folder))).ok();
     let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
     let (csv, html, kept) = (read("sweep.csv"), read("report.html"), read("points.jsonl"));
