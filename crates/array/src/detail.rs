@@ -82,6 +82,8 @@ pub struct BitmapDetail {
     pub bits: u64,
     /// Bits that are set: what would be resynced after a crash.
     pub dirty: u64,
+    /// Pages of it written in this run, of 4 KiB and each to all members.
+    pub writes: u64,
 }
 
 /// An array as it is now. Sizes in bytes.
@@ -189,7 +191,7 @@ impl Array {
             process: self.process().map(|process| process.detail()),
             bitmap: core.intent.bitmap().map(|bitmap| {
                 let (chunk, bits, dirty) = bitmap.tell();
-                BitmapDetail { chunk, bits, dirty }
+                BitmapDetail { chunk, bits, dirty, writes: bitmap.written() }
             }),
             roles: (0..core.members.len()).map(role).collect(),
             limits: known.limits,

@@ -61,10 +61,10 @@ impl Standing {
         report["devices"] = detail.devices.iter().map(|device| self.device_report(device)).collect();
         report["resync_offset"] = json!(resync_offset(&detail));
         report["exposed"] = json!(detail.exposed);
-        report["bitmap"] =
-            json!(detail.bitmap.map(|bitmap| {
-                json!({ "chunk": bitmap.chunk, "bits": bitmap.bits, "dirty": bitmap.dirty })
-            }));
+        report["bitmap"] = json!(detail.bitmap.map(|bitmap| {
+            let brindle_array::BitmapDetail { chunk, bits, dirty, writes } = bitmap;
+            json!({ "chunk": chunk, "bits": bits, "dirty": dirty, "writes": writes })
+        }));
         report["sync"] = json!(detail.process.map(sync_report));
         if let Some(label) = &self.label {
             report["label"] = json!(label);

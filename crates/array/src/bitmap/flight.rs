@@ -79,6 +79,7 @@ impl Bitmap {
                 group.write(id, offset + (page * PAGE) as u64, &buf.slice(0..len), true);
             }
         }
+        self.written.set(self.written.get() + pages.len() as u64);
         let until = self.io.now().after(self.patience.answer).after(self.patience.answer);
         let outcome = group.submit_by(until).await;
         let failed = outcome.failures().iter();

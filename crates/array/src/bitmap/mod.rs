@@ -71,6 +71,8 @@ pub(crate) struct Bitmap {
     absent: Cell<bool>,
     /// Pages that were given up, and may still land.
     lent: RefCell<Vec<(MemberId, Slice)>>,
+    /// Pages written in this run, each to all members.
+    written: Cell<u64>,
 }
 
 impl Bitmap {
@@ -199,6 +201,11 @@ impl Bitmap {
     pub(crate) fn tell(&self) -> (u64, u64, u64) {
         let image = &self.state.borrow().image;
         (image.superblock().chunk, self.chunks.count(), image.set_chunks().count() as u64)
+    }
+
+    /// Pages written in this run, each to all members.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.get()
     }
 
     fn is_target(&self, id: MemberId) -> bool {

@@ -153,6 +153,7 @@ impl Bits {
             whole: Cell::new(self.everywhere),
             absent: Cell::new(false),
             lent: RefCell::default(),
+            written: Cell::new(0),
         })
     }
 }
