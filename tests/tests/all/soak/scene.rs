@@ -115,13 +115,13 @@ impl Scene {
         }
     }
 
-    /// Waits until all roles have a member in sync, and redundancy is true.
+    /// Waits until all roles have a member in sync, and redundancy is true everywhere: also where members had no room.
     fn wait_until_whole(&self) {
         self.wait("the array does not become whole", |scene| {
             let status = scene.status();
             let words = status["state"].as_array().expect("words");
             let ill = |word: &Value| ["degraded", "resyncing", "recovering"].iter().any(|ill| word == ill);
-            !words.iter().any(ill) && status["sync"].is_null()
+            !words.iter().any(ill) && status["sync"].is_null() && status["resync_offset"].is_null()
         });
     }
 
@@ -207,7 +207,7 @@ impl Scene {
             .change(device, place as usize, |bytes| bytes[..4096].iter_mut().for_each(|byte| *byte ^= 0x5a));
         let found = self.action("locate");
         assert_ne!(found["mismatch_cnt"], 0, "{found}");
-        assert_eq!(self.action("check")["mismatch_cnt"], 0);
+        assert_eq!(self.action("check")["mismatch_cnt"], 0, "{found}");
     }
 
     /// Begins it, waits for its end, and gives what came of it.
