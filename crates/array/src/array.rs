@@ -211,16 +211,30 @@ impl Volume for Array {
 
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let Running { core, placement, .. } = &*self.0;
-        let into = into.as_ref();
-        let len = core.check_list(offset, into)?;
-        // Each family by itself, not by way of a future of theirs all: that would be moved about with each read.
-        match placement {
-            _ if len == 0 => Ok(()),
-            Placement::One(Family::Stripes(stripes)) => stripes.read(offset, into).await,
-            Placement::One(Family::Mirror(mirror)) => mirror.read(offset, into).await,
-            Placement::One(Family::Parity(parity)) => parity.read(offset, into).await,
-            Placement::Split(split) => Box::pin(split.read(offset, into)).await,
+        let len = core.check_list(offset, into.as_ref())?;
+        // What goes straight to one member is awaited here, with nothing between: each future of a family's own would be gone
+        // through, and dropped, with each read.
+        let (door, first) = match placement {
+            _ if len == 0 => return Ok(()),
+            Placement::One(Family::Stripes(stripes)) => (stripes.door(), stripes.place(offset)),
+            Placement::One(Family::Parity(parity)) if parity.reads_straight() => {
+                (parity.door(), parity.place(offset))
+            }
+            Placement::One(Family::Parity(parity)) => {
+                return Box::pin(parity.read_each(offset, into.as_ref())).await;
+            }
+            Placement::One(Family::Mirror(mirror)) => return mirror.read(offset, into.as_ref()).await,
+            Placement::Split(split) => return Box::pin(split.read(offset, into.as_ref())).await,
+        };
+        let first = first.ok_or(VolumeError::TooManyLost)?;
+        let done = match into.as_ref() {
+            [one] if first.len >= len => door.send_read(first.device, first.offset, one).await,
+            list => return placement.one()?.read(offset, list).await,
+        };
+        if done.is_ok() {
+            return Ok(());
         }
+        Box::pin(placement.one()?.read_on(offset, into.as_ref(), done)).await
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {

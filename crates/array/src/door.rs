@@ -4,13 +4,18 @@
 //! member's failure is given the name of its role. While writes that were given up may still land on a member, nothing
 //! more is written to it: that is refused at once.
 
+mod done;
+
 use core::future::Future;
 use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use std::rc::Rc;
 
 use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Slice};
-use brindle_volume::VolumeError;
+
+pub(crate) use done::Done;
+use done::NotDone;
 
 use crate::bad_blocks::UNREADABLE;
 use crate::core::Core;
@@ -44,13 +49,14 @@ pub(crate) struct Door<'a> {
 pub(crate) struct MemberOps<'a> {
     door: Door<'a>,
     group: Group,
-    /// Next to always nothing: a word then, since whoever sends operations moves it about.
-    aside: Option<Box<Aside>>,
+    /// Next to always nothing: a word then, since whoever sends operations moves it about. Nobody shares it; it is an `Rc`
+    /// since ending one is out of line, where ending a box is in it and made of each read a call.
+    aside: Option<Rc<Aside>>,
     asked: Asked,
 }
 
 /// What is known of operations beside the group.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Aside {
     /// What was refused here.
     refused: Vec<Refused>,
@@ -62,6 +68,7 @@ struct Aside {
 }
 
 /// A read of a member.
+#[derive(Clone)]
 struct Asking {
     device: Device,
     offset: u64,
@@ -69,6 +76,7 @@ struct Asking {
 }
 
 /// A write over bad blocks of a member.
+#[derive(Clone)]
 struct Healing {
     role: u16,
     member: MemberId,
@@ -77,6 +85,7 @@ struct Healing {
 }
 
 /// Second devices were asked for what these members did not give.
+#[derive(Clone)]
 struct Again {
     members: Vec<MemberId>,
     /// What had failed before.
@@ -129,19 +138,6 @@ impl From<&Refused> for Cause {
     }
 }
 
-/// What became of the operations: `None` if all were carried out.
-#[derive(Debug, Default)]
-#[must_use]
-pub(crate) struct Done(Option<Box<NotDone>>);
-
-#[derive(Debug)]
-struct NotDone {
-    /// Whose operation failed first, if that role still has that member, and why.
-    first: (Option<u16>, OpError),
-    /// In the order in which they failed.
-    refused: Vec<Refused>,
-}
-
 impl Core {
     /// The way to the members. `moved` is where they have the data of whoever asks, if that is not where they say.
     #[inline]
@@ -156,6 +152,28 @@ impl<'a> Door<'a> {
     pub(crate) fn ask(self) -> MemberOps<'a> {
         let asked = Asked { readers: 0, failures: self.core.members.failures() };
         MemberOps { door: self, group: self.core.io.group(), aside: None, asked }
+    }
+
+    /// One read that is sent by itself.
+    #[inline(always)]
+    pub(crate) fn send_read(self, member: Device, offset: u64, into: &Slice) -> Sent<'a> {
+        if into.is_lent() || self.core.members.reads_aside() {
+            return self.send_read_aside(member, offset, into);
+        }
+        self.core.ration.sent(1);
+        let asked = Asked { readers: Asked::bit(member.id), failures: self.core.members.failures() };
+        let mut group = self.core.io.group();
+        group.read(member.id, self.start(member) + offset, into);
+        Sent { door: self, pending: group.submit(), aside: None, asked, told: 0 }
+    }
+
+    /// The same where a read may be refused here, or have to be asked twice.
+    #[cold]
+    #[inline(never)]
+    fn send_read_aside(self, member: Device, offset: u64, into: &Slice) -> Sent<'a> {
+        let mut group = self.ask();
+        group.read(member, offset, into);
+        group.submit()
     }
 
     /// Where the data area of a member begins.
@@ -224,13 +242,9 @@ impl<'a> Door<'a> {
 
 impl<'a> MemberOps<'a> {
     /// Fills `into` from the member's bytes at `offset`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice) {
-        if into.is_lent() {
-            // Whoever was given up may still use this memory.
-            return self.refuse(member, offset, 0, OpError::TimedOut);
-        }
-        if self.door.core.members.reads_aside() && !self.may_read(member, offset, into) {
+        if (into.is_lent() || self.door.core.members.reads_aside()) && !self.may_read(member, offset, into) {
             return;
         }
         self.door.core.ration.sent(1);
@@ -238,9 +252,19 @@ impl<'a> MemberOps<'a> {
         self.group.read(member.id, self.door.start(member) + offset, into);
     }
 
-    /// Refuses to read bad blocks; a second device may be asked for all else.
+    #[cold]
+    fn aside(&mut self) -> &mut Aside {
+        Rc::make_mut(self.aside.get_or_insert_default())
+    }
+
+    /// Refuses to read bad blocks, and into memory that is lent; a second device may be asked for all else.
     #[cold]
     fn may_read(&mut self, device: Device, offset: u64, into: &Slice) -> bool {
+        if into.is_lent() {
+            // Whoever was given up may still use this memory.
+            self.refuse(device, offset, 0, OpError::TimedOut);
+            return false;
+        }
         let members = &self.door.core.members;
         let range = offset..offset + into.len() as u64;
         if members.role_of(device.id).is_some_and(|role| members.is_bad(role, &range)) {
@@ -256,7 +280,7 @@ impl<'a> MemberOps<'a> {
     /// A second device may be asked for it.
     fn note_read(&mut self, device: Device, offset: u64, into: &Slice) {
         let asking = Asking { device, offset, into: into.clone() };
-        self.aside.get_or_insert_default().reads.push(asking);
+        self.aside().reads.push(asking);
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
@@ -282,7 +306,17 @@ impl<'a> MemberOps<'a> {
     }
 
     /// Makes the member's completed writes stable.
+    #[inline]
     pub(crate) fn flush(&mut self, member: Device) {
+        if self.door.core.members.writes_aside() {
+            return self.flush_beside(member);
+        }
+        self.group.flush(member.id);
+    }
+
+    /// The same where a flush may be refused here, or have to go to two devices.
+    #[cold]
+    fn flush_beside(&mut self, member: Device) {
         if self.is_held(member, 0, 0) {
             return;
         }
@@ -323,7 +357,7 @@ impl<'a> MemberOps<'a> {
             return;
         }
         if let Some(role) = members.role_of(member.id).filter(|&role| members.is_bad(role, &range)) {
-            self.aside.get_or_insert_default().heals.push(Healing { role, member: member.id, range });
+            self.aside().heals.push(Healing { role, member: member.id, range });
         }
     }
 
@@ -341,7 +375,9 @@ impl<'a> MemberOps<'a> {
 
     /// No second device is asked for what has been read so far.
     pub(crate) fn ask_no_second(&mut self) {
-        self.aside.iter_mut().for_each(|aside| aside.reads.clear());
+        if self.aside.is_some() {
+            self.aside().reads.clear();
+        }
     }
 
     /// Sends to the second device in the member's role, if there is one, what the member is sent.
@@ -368,7 +404,7 @@ impl<'a> MemberOps<'a> {
     fn refuse(&mut self, member: Device, offset: u64, len: u64, error: OpError) {
         let role = self.door.core.members.role_of(member.id).unwrap_or_default();
         let refused = Refused { role, member: member.id, offset, len, error, cause: error.into() };
-        self.aside.get_or_insert_default().refused.push(refused);
+        self.aside().refused.push(refused);
     }
 
     /// Nothing is asked.
@@ -410,22 +446,22 @@ impl<'a> MemberOps<'a> {
 pub(crate) struct Sent<'a> {
     door: Door<'a>,
     pending: Pending,
-    aside: Option<Box<Aside>>,
+    aside: Option<Rc<Aside>>,
     asked: Asked,
     /// How many failures [`Sent::next_refused`] has looked at.
-    told: usize,
+    told: u32,
 }
 
 impl Sent<'_> {
     /// The next operation that a member did not carry out, as soon as it is known; `None` when there are no more.
     pub(crate) async fn next_refused(&mut self) -> Option<Refused> {
         let held = self.aside.as_ref().map_or(&[][..], |aside| &aside.refused);
-        if let Some(held) = held.get(self.told) {
+        if let Some(held) = held.get(self.told as usize) {
             self.told += 1;
             return Some(*held);
         }
         loop {
-            let failure = self.pending.nth_failure(self.told - held.len()).await?;
+            let failure = self.pending.nth_failure(self.told as usize - held.len()).await?;
             self.told += 1;
             if let Some(refused) = self.door.refused(&failure) {
                 return Some(refused);
@@ -450,7 +486,7 @@ impl Sent<'_> {
     #[cold]
     fn judge(&mut self, outcome: &Outcome) -> Done {
         let Aside { mut refused, again, heals, .. } =
-            self.aside.take().map(|aside| *aside).unwrap_or_default();
+            self.aside.take().map(Rc::unwrap_or_clone).unwrap_or_default();
         let mut failures = outcome.failures().to_vec();
         let mut unanswered = false;
         if let Some(Again { members, failures: mut before }) = again {
@@ -486,7 +522,7 @@ impl Sent<'_> {
     /// if there is none that holds it.
     #[cold]
     fn ask_seconds(&mut self, outcome: &Outcome) -> Option<Pending> {
-        let aside = self.aside.as_mut()?;
+        let aside = Rc::make_mut(self.aside.as_mut()?);
         let reads = core::mem::take(&mut aside.reads);
         let members = &self.door.core.members;
         let unread = |id: MemberId| {
@@ -534,48 +570,5 @@ impl Future for Sent<'_> {
             return Poll::Ready(Done::default());
         }
         self.go_on(&outcome, cx)
-    }
-}
-
-impl Done {
-    /// Every operation was carried out.
-    #[inline]
-    pub(crate) fn is_ok(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// The operations that were not carried out.
-    pub(crate) fn refused(&self) -> &[Refused] {
-        self.0.as_ref().map_or(&[], |not_done| &not_done.refused)
-    }
-
-    /// What became of the operations of several groups.
-    pub(crate) fn of_all(groups: impl IntoIterator<Item = Self>) -> Self {
-        groups.into_iter().fold(Self::default(), |all, group| match (all.0, group.0) {
-            (Some(mut all), Some(group)) => {
-                all.refused.extend(group.refused);
-                Self(Some(all))
-            }
-            (all, group) => Self(all.or(group)),
-        })
-    }
-
-    /// For operations each of which must succeed.
-    ///
-    /// # Errors
-    /// The first operation's that failed.
-    #[inline]
-    pub(crate) fn ok(&self) -> Result<(), OpError> {
-        self.0.as_ref().map_or(Ok(()), |not_done| Err(not_done.first.1))
-    }
-
-    /// The same for whoever asked the volume.
-    ///
-    /// # Errors
-    /// [`VolumeError::Member`], with the role of the member that failed first.
-    #[inline]
-    pub(crate) fn named(&self) -> Result<(), VolumeError> {
-        let of = |&(role, error): &(Option<u16>, OpError)| VolumeError::Member { role, error };
-        self.0.as_ref().map_or(Ok(()), |not_done| Err(of(&not_done.first)))
     }
 }

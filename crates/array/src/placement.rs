@@ -13,8 +13,9 @@ use crate::data::lock::Held;
 use crate::data::mirrored::Mirror;
 use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
+use crate::data::straight::send_list;
 use crate::data::striped::Stripes;
-use crate::door::Moved;
+use crate::door::{Done, Moved};
 
 /// What a family of levels does with an array's bytes.
 #[allow(
@@ -49,11 +50,27 @@ impl Family {
         }
     }
 
-    async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+    /// Reads a range that is not empty.
+    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+        let sent = match self {
+            Self::Stripes(stripes) => send_list(stripes.door(), offset, into, |at| stripes.place(at))?,
+            Self::Mirror(mirror) => return mirror.read(offset, into).await,
+            Self::Parity(parity) if parity.reads_straight() => {
+                send_list(parity.door(), offset, into, |at| parity.place(at))?
+            }
+            Self::Parity(parity) => return Box::pin(parity.read_each(offset, into)).await,
+        };
+        let done = sent.await;
+        if done.is_ok() { Ok(()) } else { Box::pin(self.read_on(offset, into, done)).await }
+    }
+
+    /// Goes on with a read that was sent straight to members, of which some did not give their part.
+    pub(crate) async fn read_on(&self, offset: u64, into: &[Slice], done: Done) -> Result<(), VolumeError> {
         match self {
-            Self::Stripes(stripes) => stripes.read(offset, into).await,
+            Self::Stripes(stripes) => Err(stripes.unread(into, &done).await),
+            // They send none straight: a copy is chosen first.
             Self::Mirror(mirror) => mirror.read(offset, into).await,
-            Self::Parity(parity) => parity.read(offset, into).await,
+            Self::Parity(parity) => parity.read_on(offset, into, &done).await,
         }
     }
 

@@ -195,38 +195,47 @@ impl Core {
     }
 
     /// Sends a group's operations; the current task waits for it. What has not completed at `until` is given up.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn launch(&self, group: u32, until: Option<Instant>) {
         let mut table = self.table.borrow_mut();
         table.launch(group, self.scheduler.current(), self.patience.ran(self.patience.moment()));
         if let Some(until) = until {
             table.set_deadline(group, self.patience.ran(until));
         }
-        let mut reactor = self.reactor.borrow_mut();
+        let reactor = &mut **self.reactor.borrow_mut();
         for &key in table.ops(group) {
-            self.submit(&table, &mut **reactor, key);
+            self.submit(&table, reactor, key);
         }
     }
 
     #[inline]
     fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
         let view = table.view(key);
-        if let Some(member) = view.kind.member() {
-            if table.is_forsaken(member) {
-                // Its completion may not overtake its submission.
-                return self.refused.borrow_mut().push(key);
-            }
-            if let MemberKind::Served(served) = member.kind() {
-                if !self.served.borrow_mut().push(served, key, &self.scheduler) {
-                    self.refused.borrow_mut().push(key);
-                }
-                return;
-            }
+        if let Some(member) = view.kind.member()
+            && (table.is_forsaken(member) || member.is_served())
+        {
+            return self.submit_elsewhere(table, member, key);
         }
         self.at_reactor.set(self.at_reactor.get() + 1);
         // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
         // that a device uses the buffers, which keeps every guard away. The key is its slot's number: one operation's.
         unsafe { reactor.submit(key, view) };
+    }
+
+    /// Sends what is not for the reactor. Out of line: what the usual way has in registers stays there.
+    #[cold]
+    #[inline(never)]
+    fn submit_elsewhere(&self, table: &Table, member: MemberId, key: OpKey) {
+        // Its completion may not overtake its submission.
+        let refuse = || self.refused.borrow_mut().push(key);
+        match member.kind() {
+            MemberKind::Served(served) if !table.is_forsaken(member) => {
+                if !self.served.borrow_mut().push(served, key, &self.scheduler) {
+                    refuse();
+                }
+            }
+            _ => refuse(),
+        }
     }
 
     /// See [`crate::Io::forsake`].

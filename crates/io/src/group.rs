@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::buf::Slice;
 use crate::core::Core;
 use crate::op::{Failure, MemberId, OpClass, OpError, OpKind, OpTag};
-use crate::table::Table;
+use crate::table::{Failures, Table};
 use crate::time::Instant;
 
 /// A group's place in the op table, from its beginning to the taking of its result.
@@ -23,8 +23,17 @@ impl Drop for Ticket {
     #[inline]
     fn drop(&mut self) {
         if !self.taken {
-            self.core.table.borrow_mut().abandon(self.id);
+            self.abandon();
         }
+    }
+}
+
+impl Ticket {
+    // Out of line, so that what is left of dropping one is in line.
+    #[cold]
+    #[inline(never)]
+    fn abandon(&self) {
+        self.core.table.borrow_mut().abandon(self.id);
     }
 }
 
@@ -35,7 +44,7 @@ impl Drop for Ticket {
 pub struct Group(Ticket);
 
 impl Group {
-    #[inline]
+    #[inline(always)] // else a ticket comes back in memory
     pub(crate) fn new(core: &Rc<Core>, class: OpClass) -> Self {
         let id = core.table.borrow_mut().begin_group(class);
         Self(Ticket { core: Rc::clone(core), id, taken: false })
@@ -47,13 +56,13 @@ impl Group {
     }
 
     /// Fills `into` from the member's bytes at `offset`.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, member: MemberId, offset: u64, into: &Slice) -> OpTag {
         self.table().transfer(self.0.id, OpKind::Read { member, offset }, into)
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, member: MemberId, offset: u64, from: &Slice, fua: bool) -> OpTag {
         self.table().transfer(self.0.id, OpKind::Write { member, offset, fua }, from)
     }
@@ -112,7 +121,7 @@ impl Group {
 
     /// Sends all operations. The future is done when the last has completed; dropping it does not call them off, and
     /// their buffers stay held until they have completed.
-    #[inline]
+    #[inline(always)] // the call within is enough
     pub fn submit(self) -> Pending {
         self.0.core.launch(self.0.id, None);
         Pending(self.0)
@@ -200,7 +209,7 @@ impl Future for Pending {
 #[derive(Debug)]
 #[must_use]
 pub struct Outcome {
-    failures: Vec<Failure>,
+    failures: Failures,
     value: u64,
 }
 
@@ -208,12 +217,12 @@ impl Outcome {
     /// Every operation succeeded, all its bytes moved.
     #[inline]
     pub fn is_ok(&self) -> bool {
-        self.failures.is_empty()
+        self.failures.is_none()
     }
 
     /// The operations that failed, in the order in which they did.
     pub fn failures(&self) -> &[Failure] {
-        &self.failures
+        self.failures.as_ref().map_or(&[], |failures| failures)
     }
 
     /// The first failure as an error, for groups in which each must succeed.
@@ -221,7 +230,7 @@ impl Outcome {
     /// # Errors
     /// The first operation's that failed.
     pub fn ok(&self) -> Result<(), OpError> {
-        self.failures.first().map_or(Ok(()), |failure| Err(failure.error))
+        self.failures().first().map_or(Ok(()), |failure| Err(failure.error))
     }
 
     pub(crate) fn value(&self) -> Result<u64, OpError> {

@@ -89,10 +89,13 @@ impl Striped {
 
     #[inline]
     fn zone(&self, array_offset: u64) -> &Zone {
-        let index = match self.zones.first() {
-            Some(first) if array_offset < first.end => 0,
-            _ => self.zones.partition_point(|z| z.end <= array_offset),
-        };
+        // Most arrays have but one.
+        if let Some(first) = self.zones.first()
+            && array_offset < first.end
+        {
+            return first;
+        }
+        let index = self.zones.partition_point(|z| z.end <= array_offset);
         debug_assert!(index < self.zones.len(), "offset {array_offset} is behind the end of the array");
         &self.zones[index]
     }

@@ -9,6 +9,7 @@ pub(crate) mod parity;
 pub(crate) mod report;
 mod room;
 pub(crate) mod spans;
+pub(crate) mod straight;
 pub(crate) mod striped;
 
 use brindle_io::{OpError, Slice};

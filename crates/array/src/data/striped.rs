@@ -9,6 +9,7 @@ use brindle_volume::{VolumeError, ZeroOptions, bytes};
 use super::is_lost;
 use super::list::Cut;
 use super::spans::Spans;
+use super::straight::Stretch;
 use crate::core::Core;
 use crate::door::{Done, Door, MemberOps, Moved};
 
@@ -28,7 +29,7 @@ impl Stripes {
     }
 
     #[inline]
-    fn door(&self) -> Door<'_> {
+    pub(crate) fn door(&self) -> Door<'_> {
         self.core.door(self.moved.as_ref())
     }
 
@@ -37,38 +38,17 @@ impl Stripes {
         self.door().ask()
     }
 
-    /// One operation per member: the group joins what is contiguous there.
-    #[inline]
-    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
-        let first = self.map.locate(offset);
-        let mut group = self.ask();
-        if let [one] = into
-            && first.len >= one.len() as u64
-        {
-            let device =
-                self.core.members.readable(first.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
-            group.read(device, first.offset, one);
-        } else {
-            let (mut cut, mut at) = (Cut::of(into), offset);
-            while !cut.is_empty() {
-                let extent = self.map.locate(at);
-                let device =
-                    self.core.members.readable(extent.member, u64::MAX).ok_or(VolumeError::TooManyLost)?;
-                let Some(piece) = cut.take(extent.len) else { break };
-                group.read(device, extent.offset, &piece);
-                at += piece.len() as u64;
-            }
-        }
-        let done = group.submit().await;
-        if done.is_ok() {
-            return Ok(());
-        }
-        Err(self.unread(into, &done).await)
+    /// What lies at a byte of the array, if it can be read; [`Stripes::unread`] goes on if the member does not give it.
+    #[inline(always)]
+    pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
+        let extent = self.map.locate(at);
+        let device = self.core.members.readable(extent.member, u64::MAX)?;
+        Some(Stretch { device, offset: extent.offset, len: extent.len })
     }
 
     /// What to tell the reader of bytes that no other member has.
     #[cold]
-    async fn unread(&self, into: &[Slice], done: &Done) -> VolumeError {
+    pub(crate) async fn unread(&self, into: &[Slice], done: &Done) -> VolumeError {
         self.settle_lost(done).await;
         self.core.lent(into, done).or_else(|| done.named().err()).unwrap_or(VolumeError::TooManyLost)
     }

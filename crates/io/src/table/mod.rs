@@ -63,6 +63,10 @@ struct GroupSlot {
     until: Instant,
 }
 
+/// What failed of a group: next to always nothing. One word, so that with the group's value it comes back in registers.
+#[allow(clippy::box_collection, reason = "a list by itself is three words")]
+pub(crate) type Failures = Option<Box<Vec<Failure>>>;
+
 /// What the table knows of one member.
 struct MemberState {
     /// The operation that a group last began on it. Checked before it is trusted, so never cleared.
@@ -122,12 +126,18 @@ impl OpKind {
 }
 
 impl Table {
+    #[inline]
     pub(crate) fn begin_group(&mut self, class: OpClass) -> u32 {
         if let Some(group) = self.free_groups.pop() {
             let g = &mut self.groups[group as usize];
             (g.state, g.class) = (GroupState::Building, class);
             return group;
         }
+        self.add_group(class)
+    }
+
+    #[cold]
+    fn add_group(&mut self, class: OpClass) -> u32 {
         self.groups.push(GroupSlot {
             ops: Vec::new(),
             left: 0,
@@ -372,11 +382,12 @@ impl Table {
     }
 
     /// The results of a group that is done; frees it.
-    pub(crate) fn take(&mut self, group: u32) -> (Vec<Failure>, u64) {
+    pub(crate) fn take(&mut self, group: u32) -> (Failures, u64) {
         let g = &mut self.groups[group as usize];
-        let failures = core::mem::take(&mut g.failures);
+        let failures =
+            if g.failures.is_empty() { None } else { Some(Box::new(core::mem::take(&mut g.failures))) };
         let value = g.value;
-        self.free_group(group);
+        g.free(group, &mut self.free_slots, &mut self.free_groups);
         (failures, value)
     }
 
@@ -401,20 +412,28 @@ impl Table {
     #[inline]
     fn free_group(&mut self, group: u32) {
         let g = &mut self.groups[group as usize];
-        // Most have one, for which a list is a detour.
-        while let Some(key) = g.ops.pop() {
-            self.free_slots.push(key.0);
-        }
         g.failures.clear();
-        g.value = 0;
-        g.until = NEVER;
-        g.state = GroupState::Free;
-        self.free_groups.push(group);
+        g.free(group, &mut self.free_slots, &mut self.free_groups);
     }
 
     /// Operations submitted and not completed.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
+    }
+}
+
+impl GroupSlot {
+    /// Nobody has the group, of that number, nor its operations any more.
+    #[inline]
+    fn free(&mut self, number: u32, slots: &mut Vec<u32>, groups: &mut Vec<u32>) {
+        // Most have one, for which a list is a detour.
+        while let Some(key) = self.ops.pop() {
+            slots.push(key.0);
+        }
+        self.value = 0;
+        self.until = NEVER;
+        self.state = GroupState::Free;
+        groups.push(number);
     }
 }
 

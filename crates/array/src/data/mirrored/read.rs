@@ -40,9 +40,7 @@ impl Mirror {
         let load = &self.load[usize::from(role)];
         load.set(load.get() + cost);
         let began = self.paces.is_due(role).then(|| self.core.io.moment());
-        let mut group = self.ask();
-        group.read(copy.device, copy.extent.offset, into);
-        let outcome = group.submit().await;
+        let outcome = self.door().send_read(copy.device, copy.extent.offset, into).await;
         load.set(load.get() - cost);
         if let Some(began) = began.filter(|_| outcome.is_ok()) {
             self.note_pace(role, into.len(), began);

@@ -80,7 +80,7 @@ impl Parity {
     }
 
     #[inline]
-    fn door(&self) -> Door<'_> {
+    pub(crate) fn door(&self) -> Door<'_> {
         self.core.door(self.moved.as_ref())
     }
 

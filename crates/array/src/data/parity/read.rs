@@ -11,9 +11,10 @@ use super::Parity;
 use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::window::{Planes, RowWindow};
-use crate::data::list::Cut;
 use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
+use crate::data::straight::Stretch;
+use crate::door::Done;
 
 /// A stretch of one data block that a request wants.
 struct Piece {
@@ -43,39 +44,35 @@ impl Piece {
 }
 
 impl Parity {
+    /// Nothing has to be rebuilt to be read, as far as is known.
     #[inline]
-    pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
-        if !self.core.members.all_answer() {
-            return Box::pin(self.read_each(offset, into)).await;
-        }
-        let mut group = self.ask();
-        let (mut cut, mut at) = (Cut::of(into), offset);
-        while !cut.is_empty() {
-            let position = self.map.position(at);
-            let role = self.map.row(position.row).data_member(position.data_index);
-            let device = self.core.members.device(role).ok_or(VolumeError::TooManyLost)?;
-            let Some(piece) = cut.take(self.map.chunk() - position.column) else { break };
-            group.read(device, self.map.row_offset(position.row) + position.column, &piece);
-            at += piece.len() as u64;
-        }
-        let done = group.submit().await;
-        if done.is_ok() {
-            return Ok(());
-        }
-        if let Some(error) = self.core.lent(into, &done) {
+    pub(crate) fn reads_straight(&self) -> bool {
+        self.core.members.all_answer()
+    }
+
+    /// What lies at a byte of the array; [`Parity::read_on`] goes on if the member does not give it.
+    #[inline(always)]
+    pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
+        let position = self.map.position(at);
+        let role = self.map.row(position.row).data_member(position.data_index);
+        let device = self.core.members.device(role)?;
+        let offset = self.map.row_offset(position.row) + position.column;
+        Some(Stretch { device, offset, len: self.map.chunk() - position.column })
+    }
+
+    /// Rebuilds what members did not give of a range.
+    pub(crate) async fn read_on(&self, offset: u64, into: &[Slice], done: &Done) -> Result<(), VolumeError> {
+        if let Some(error) = self.core.lent(into, done) {
             return Err(error);
         }
-        Box::pin(async {
-            for (at, slice) in stretches(offset, into) {
-                self.read_carefully(at, slice).await?;
-            }
-            Ok(())
-        })
-        .await
+        for (at, slice) in stretches(offset, into) {
+            self.read_carefully(at, slice).await?;
+        }
+        Ok(())
     }
 
     /// Reads slice by slice, with members that are lost or slow.
-    async fn read_each(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+    pub(crate) async fn read_each(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         if let [one] = into {
             return self.read_degraded(offset, one).await;
         }

@@ -1,0 +1,62 @@
+//! What became of operations on members.
+
+use brindle_io::OpError;
+use brindle_volume::VolumeError;
+
+use super::Refused;
+
+/// What became of the operations: `None` if all were carried out.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Done(pub(super) Option<Box<NotDone>>);
+
+#[derive(Debug)]
+pub(super) struct NotDone {
+    /// Whose operation failed first, if that role still has that member, and why.
+    pub(super) first: (Option<u16>, OpError),
+    /// In the order in which they failed.
+    pub(super) refused: Vec<Refused>,
+}
+
+impl Done {
+    /// Every operation was carried out.
+    #[inline]
+    pub(crate) fn is_ok(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The operations that were not carried out.
+    pub(crate) fn refused(&self) -> &[Refused] {
+        self.0.as_ref().map_or(&[], |not_done| &not_done.refused)
+    }
+
+    /// What became of the operations of several groups.
+    pub(crate) fn of_all(groups: impl IntoIterator<Item = Self>) -> Self {
+        groups.into_iter().fold(Self::default(), |all, group| match (all.0, group.0) {
+            (Some(mut all), Some(group)) => {
+                all.refused.extend(group.refused);
+                Self(Some(all))
+            }
+            (all, group) => Self(all.or(group)),
+        })
+    }
+
+    /// For operations each of which must succeed.
+    ///
+    /// # Errors
+    /// The first operation's that failed.
+    #[inline]
+    pub(crate) fn ok(&self) -> Result<(), OpError> {
+        self.0.as_ref().map_or(Ok(()), |not_done| Err(not_done.first.1))
+    }
+
+    /// The same for whoever asked the volume.
+    ///
+    /// # Errors
+    /// [`VolumeError::Member`], with the role of the member that failed first.
+    #[inline]
+    pub(crate) fn named(&self) -> Result<(), VolumeError> {
+        let of = |&(role, error): &(Option<u16>, OpError)| VolumeError::Member { role, error };
+        self.0.as_ref().map_or(Ok(()), |not_done| Err(of(&not_done.first)))
+    }
+}
