@@ -134,8 +134,11 @@ fn take_in(host: &Host, array: &Array, devices: &[PathBuf], force: bool) -> Resu
     let known = known
         .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
     let terms = Terms { known: known.collect(), force };
-    let add = |newcomer| host.world.io.block_on(host.world.add_to(array, newcomer, force));
-    terms.look_at(devices)?.into_iter().map(|newcomer| add(newcomer).map_err(|(_, why)| why)).collect()
+    let add = |newcomer| {
+        let added = host.world.io.block_on(host.world.add_to(array, newcomer, force));
+        added.map_err(|(_, why)| why)
+    };
+    terms.look_at(devices)?.into_iter().map(add).collect()
 }
 
 fn remove_from_stopped(members: &[PathBuf], wanted: &[String]) -> Result<Vec<String>, Failure> {
