@@ -32,9 +32,10 @@ impl Parity {
         self.is_cramped(outcome) && (health.careful || health.writable == [false, false])
     }
 
-    /// Nothing but room is missing.
+    /// Nothing but room is missing. Of a member that has failed while it was written to nothing is said here.
     pub(super) fn is_cramped(&self, outcome: &Done) -> bool {
-        !outcome.is_ok() && outcome.refused().iter().all(|refused| self.core.waits_for_room(refused.error))
+        let refused = outcome.refused();
+        !refused.is_empty() && refused.iter().all(|refused| self.core.waits_for_room(refused.error))
     }
 
     /// Ends a write of bands that lacked room, none of whose parity was made anew: old data and parity are written back.
