@@ -176,3 +176,23 @@ fn a_damaged_superblock_claims_what_the_whole_one_says() {
         assert_eq!(Superblock::claimed(version, &bytes[..100]), None);
     }
 }
+
+#[test]
+fn a_spare_that_took_a_role_and_fails_in_it_is_told() {
+    for endian in [Endian::Little, Endian::Big] {
+        let mut before = member(Version::V0_90(endian), 3);
+        before.roles.push(DeviceRole::Spare);
+        // All in one run: what is read from a disk is what stood there when it began.
+        let failed = next(&read_back(&before), 1, DeviceRole::Faulty);
+        let taken = next(&failed, 3, DeviceRole::Active(1));
+        let again = next(&taken, 3, DeviceRole::Faulty);
+        for (old, new) in [(&taken, &again), (&again, &taken)] {
+            let mut bytes = encoded(old);
+            bytes[..512].copy_from_slice(&encoded(new)[..512]);
+            assert!(Superblock::parse(old.version, &bytes, DEVICE).is_err());
+            let read = Superblock::parse_torn(old.version, &bytes, DEVICE).unwrap();
+            assert_eq!(read.events, new.events);
+            assert!(read.bytes()[..] == encoded(new));
+        }
+    }
+}

@@ -378,7 +378,7 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
         // A spare that the table does not mention reads as one that it does.
         if new || number as usize >= mentioned || role(disk, reshaping) != *wanted {
             changed = true;
-            describe(disk, number, *wanted);
+            describe(disk, number, *wanted, sb.raid_disks);
         }
     }
     // A table that became shorter: forget what stands behind it.
@@ -404,12 +404,12 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
 }
 
 /// Fills a descriptor; the device's numbers in its host (`major`, `minor`) stay.
-fn describe<O: ByteOrder>(disk: &mut Disk<O>, number: u32, role: DeviceRole) {
-    let known = disk.state.get() != 0 || disk.major.get() != 0;
+fn describe<O: ByteOrder>(disk: &mut Disk<O>, number: u32, role: DeviceRole, raid_disks: u32) {
+    let known = number >= raid_disks || disk.state.get() != 0 || disk.major.get() != 0;
     disk.number.set(number);
     let (place, state) = match role {
         DeviceRole::Active(role) => (u32::from(role), DISK_ACTIVE | DISK_SYNC),
-        // A place that no device ever filled is also marked removed.
+        // A place that no device ever filled is also marked removed; there is none beyond those of the roles.
         DeviceRole::Faulty if !known => (number, DISK_FAULTY | DISK_REMOVED),
         DeviceRole::Faulty => (number, DISK_FAULTY),
         DeviceRole::Spare | DeviceRole::Journal => (number, 0),
