@@ -196,3 +196,19 @@ fn a_spare_that_took_a_role_and_fails_in_it_is_told() {
         }
     }
 }
+
+#[test]
+fn a_member_that_fails_beside_its_replacement_is_told() {
+    let mut before = member(Version::V1_2, 700);
+    // The replacement has the role too, and a number that a spare had.
+    before.roles[740] = DeviceRole::Active(641);
+    let before = read_back(&before);
+    let failed = next(&before, 641, DeviceRole::Faulty);
+    for (old, new) in [(&before, &failed), (&failed, &before)] {
+        let mut bytes = encoded(old);
+        bytes[..512].copy_from_slice(&encoded(new)[..512]);
+        assert!(Superblock::parse(old.version, &bytes, DEVICE).is_err());
+        let read = Superblock::parse_torn(old.version, &bytes, DEVICE).unwrap();
+        assert_eq!(read.events, new.events);
+    }
+}

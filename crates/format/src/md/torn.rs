@@ -96,20 +96,23 @@ impl Superblock {
         };
         let held: BTreeSet<u16> = self.roles.iter().filter_map(|role| role.active()).collect();
         let all = u16::try_from(self.all_raid_disks()).unwrap_or(u16::MAX);
-        let vacant: Vec<u16> = (0..all).filter(|role| !held.contains(role)).collect();
+        let (beside, vacant): (Vec<u16>, Vec<u16>) = (0..all).partition(|role| held.contains(role));
         let faulty = move || which(|role| role == DeviceRole::Faulty);
         let spare = move || which(|role| role == DeviceRole::Spare);
         let member = move || which(|role| role.active().is_some());
         let usual = faulty().filter_map(|number| Some((number, u16::try_from(number).ok()?)));
         let came = usual.filter(move |(_, role)| *role < all && !held.contains(role));
-        let moved = faulty().chain(spare()).flat_map(move |number| {
-            vacant.clone().into_iter().map(move |role| (number, DeviceRole::Active(role)))
-        });
+        let in_one_of = |roles: Vec<u16>| {
+            move |number| roles.clone().into_iter().map(move |role| (number, DeviceRole::Active(role)))
+        };
+        let moved = faulty().chain(spare()).flat_map(in_one_of(vacant));
         let to = |role| move |number| (number, role);
         member()
             .map(to(DeviceRole::Faulty))
             .chain(came.map(|(number, role)| (number, DeviceRole::Active(role))))
             .chain(moved)
+            // A member that fails while its replacement has the role, too.
+            .chain(faulty().flat_map(in_one_of(beside)))
             .chain(member().map(to(DeviceRole::Spare)))
     }
 
