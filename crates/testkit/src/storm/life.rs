@@ -2,6 +2,7 @@
 
 mod contained;
 mod locate;
+mod patience;
 mod replace;
 
 use std::cell::{Cell, RefCell};
@@ -14,6 +15,7 @@ use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
 use brindle_volume::Volume;
+use patience::Patience;
 
 use super::disks::{Disks, Known};
 use super::judge::Failure;
@@ -362,6 +364,9 @@ impl Run<'_> {
 
     fn plan_faults(&self, array: &Array) {
         let mut random = self.fate.random.clone();
+        if self.stage.drives.iter().chain(self.stage.seconds).any(|&drive| self.may_yet_fail(drive)) {
+            self.stage.oracle.borrow_mut().upset();
+        }
         for planned in &self.fate.faults {
             let Some(drive) = self.drive_of(array, planned.role) else { continue };
             let place = self.place(array, &mut random);
@@ -383,6 +388,12 @@ impl Run<'_> {
                 fault.strike(faults, place);
             });
         }
+    }
+
+    /// A life before has left a drive a fault that takes something from the array when it is met.
+    fn may_yet_fail(&self, drive: MemberId) -> bool {
+        let faults = self.stage.sim.faults(drive);
+        !faults.unreadable.is_empty() || !faults.unwritable.is_empty() || faults.failing_flushes > 0
     }
 
     /// The drive that fills a role now, or did.
@@ -572,28 +583,4 @@ fn judge_fewer(found: &mut Vec<Candidate>, assembly: &Assembly) -> Result<(), Fa
         }
     }
     Ok(())
-}
-
-/// What a life must put up with.
-#[derive(Clone, Copy)]
-struct Patience {
-    /// Answers may be errors.
-    errors: bool,
-}
-
-impl Patience {
-    fn with(self, answer: Result<(), Trouble>) -> Result<(), Failure> {
-        match answer {
-            Err(Trouble::Refused(..)) if self.errors => Ok(()),
-            other => other.map_err(Failure::Client),
-        }
-    }
-
-    fn engine(self, what: &'static str, answer: Result<(), impl Into<ProcessError>>) -> Result<(), Failure> {
-        answer.or_else(
-            |error| {
-                if self.errors { Ok(()) } else { Err(Failure::Engine { what, error: error.into() }) }
-            },
-        )
-    }
 }

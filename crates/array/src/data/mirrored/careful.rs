@@ -120,7 +120,7 @@ impl Mirror {
         ailing: &mut Ailing,
     ) -> Result<(), VolumeError> {
         let len = piece.into.len() as u64;
-        let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(piece.offset, len).collect();
+        let mut copies = self.copies_in_doubt(piece.offset, len);
         let (slow, suspect) = (|role| self.core.members.is_slow(role), |role: u16| suspects.contains(&role));
         if !self.is_pinned(piece.offset, len) {
             let mostly = |role| self.paces.is_write_mostly(role);

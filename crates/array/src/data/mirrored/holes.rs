@@ -109,7 +109,7 @@ impl Mirror {
         }
         let is_there =
             |copy: u16| !search.holes.has(copy, at, len) && unread.iter().all(|(unread, _)| *unread != copy);
-        let good = self.readable_copies(at, len).find(|copy| is_there(copy.copy));
+        let good = self.copies_in_doubt(at, len).into_iter().find(|copy| is_there(copy.copy));
         for (copy, why) in unread {
             let extent = self.map.locate(at, copy);
             let place = window.slice(copy, at, len);

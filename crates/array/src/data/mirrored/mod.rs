@@ -14,13 +14,14 @@ use core::cell::Cell;
 use std::rc::Rc;
 
 use brindle_layout::{Extent, Geometry, Level, Mirrored};
+use smallvec::SmallVec;
 
 use pace::Paces;
 
 use crate::core::Core;
 use crate::data::lock::{Held, Hold, RangeLock};
 use crate::door::{Door, MemberOps, Moved};
-use crate::members::Device;
+use crate::members::{Device, RoleState};
 
 /// A copy that can answer: its number, where it is, and the member that has it.
 #[derive(Clone, Copy)]
@@ -107,6 +108,16 @@ impl Mirror {
     /// The copies of `len` bytes at `offset` (within one extent) that can be read, in the order of their numbers.
     fn readable_copies<'a>(&'a self, offset: u64, len: u64) -> impl Iterator<Item = Readable> + 'a {
         (0..self.map.copies()).filter_map(move |copy| self.readable_copy(offset, len, copy))
+    }
+
+    /// The same in the order in which they are believed where they need not be the same. One that is being rebuilt can be
+    /// read up to some place only: were it the first, a range that crosses that place would be answered by another copy than
+    /// its parts.
+    #[cold]
+    fn copies_in_doubt(&self, offset: u64, len: u64) -> SmallVec<[Readable; 4]> {
+        let mut copies: SmallVec<[Readable; 4]> = self.readable_copies(offset, len).collect();
+        copies.sort_by_key(|copy| self.core.members.state(copy.extent.member) != RoleState::InSync);
+        copies
     }
 
     /// One of them by its number.

@@ -64,11 +64,11 @@ impl Mirror {
     /// The copy that is to answer a read within one extent.
     #[inline]
     pub(super) fn choose(&self, offset: u64, len: usize) -> Option<Readable> {
-        let mut copies = self.readable_copies(offset, len as u64);
-        let policy = self.core.config.read_policy;
         if self.is_pinned(offset, len as u64) {
-            return copies.next();
+            return self.copies_in_doubt(offset, len as u64).first().copied();
         }
+        let copies = self.readable_copies(offset, len as u64);
+        let policy = self.core.config.read_policy;
         let mostly = |copy: &Readable| self.paces.is_write_mostly(copy.extent.member);
         if policy == ReadPolicy::First {
             return copies.min_by_key(mostly);

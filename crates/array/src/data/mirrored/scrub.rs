@@ -124,8 +124,8 @@ impl Mirror {
         repairs: &mut MemberOps<'_>,
         report: &mut SyncReport,
     ) -> Result<bool, VolumeError> {
-        let copies = self.readable_copies(at, len).filter(|copy| !holes.has(copy.copy, at, len));
-        let copies: SmallVec<[Readable; 4]> = copies.collect();
+        let mut copies = self.copies_in_doubt(at, len);
+        copies.retain(|copy| !holes.has(copy.copy, at, len));
         let Some((first, others)) = copies.split_first() else {
             report.unverified += len;
             return if holes.is_whole(at, len) { Err(VolumeError::TooManyLost) } else { Ok(true) };

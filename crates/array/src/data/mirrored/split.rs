@@ -170,7 +170,9 @@ impl Mirror {
 
     /// The readable copy of the preferred rank; where that one is lost or slow, the least busy.
     fn copy_for_part(&self, offset: u64, len: usize, preferred: Option<u16>, parts: u16) -> Option<Readable> {
-        let Some(preferred) = preferred else { return self.readable_copies(offset, len as u64).next() };
+        let Some(preferred) = preferred else {
+            return self.copies_in_doubt(offset, len as u64).first().copied();
+        };
         if self.any_copy_answers() {
             let copy = self.copy_of_rank(preferred, parts, self.map.copies());
             return self.readable_copy(offset, len as u64, copy);
