@@ -1,14 +1,17 @@
 //! Devices that come to a running array, and go.
 
 use brindle_format::md::{DeviceFlags, SUPERBLOCK_BYTES, Uuid};
-use brindle_io::{MemberId, OpError, Place};
+use brindle_io::{Io, MemberId, OpError, Place};
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::assembly::Candidate;
+use crate::assembly::{Candidate, read_bad_log};
+use crate::bad_blocks::BadBlocks;
 use crate::data::mirrored::Mirror;
 use crate::detail::{DeviceDetail, DeviceState};
-use crate::ledger::{AddError, NewDevice};
+use crate::events::EventKind;
+use crate::ledger::{AddError, Former, Joined, NewDevice, NotTaken};
+use crate::reshape::bad_blocks;
 
 /// Which devices are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +43,54 @@ pub enum RemoveError {
 }
 
 impl Array {
-    /// Makes a device a spare: it waits to replace a member, or begins to at once, where lost members are rebuilt by
-    /// [themselves](crate::Recovery::Automatic). What it holds is lost. `uuid` is to be its identity, random. `force` takes
-    /// one that belongs to another array, too. Returns when that is on record.
+    /// Takes in a device: one that was a member as that member again, which is given what was written while it was away, if the
+    /// write-intent bitmap tells of all of that; any other as a spare: it waits to replace a member, and what it holds is lost.
+    /// Either begins at once, where lost members are rebuilt by [themselves](crate::Recovery::Automatic). `uuid` is to be the
+    /// identity of a spare, random. `force` takes one that belongs to another array, too. Returns when it is on record what has
+    /// become of the device.
     ///
     /// # Errors
     /// An [`AddError`] that names the device and the cause.
-    pub async fn add(&self, id: MemberId, label: &str, uuid: Uuid, force: bool) -> Result<(), AddError> {
+    pub async fn add(&self, id: MemberId, label: &str, uuid: Uuid, force: bool) -> Result<Joined, AddError> {
+        let known = self.0.core.keeper.ledger().describe();
+        if known.devices.iter().any(|device| device.id == id) {
+            return Err(AddError::Known { label: label.to_owned() });
+        }
+        self.take_in(id, label, uuid, force, true).await
+    }
+
+    /// Takes in a device that was a member as that member again, as [`Array::add`] does, and no other; also one that has failed
+    /// in this run, or that the array was opened without, and that is not in use. Gives its role.
+    ///
+    /// # Errors
+    /// As [`Array::add`]; [`AddError::NotTaken`] with the reason. A device that could not be written to is none of the array's any
+    /// more; after other errors nothing has changed.
+    pub async fn add_again(&self, id: MemberId, label: &str) -> Result<u16, AddError> {
+        let devices = self.detail().devices;
+        let is_out = |state| matches!(state, DeviceState::Failed | DeviceState::LeftOut(_));
+        if devices.iter().any(|device| device.id == id && !is_out(device.state)) {
+            return Err(AddError::Known { label: label.to_owned() });
+        }
+        let why = match self.take_in(id, label, Uuid::nil(), false, false).await {
+            Ok(Joined::Member { role }) => return Ok(role),
+            Ok(Joined::Spare { why }) => {
+                AddError::NotTaken { label: label.to_owned(), why: why.unwrap_or(NotTaken::Stranger) }
+            }
+            Err(why) => why,
+        };
+        // Nobody is to use it by mistake.
+        self.0.core.io.forsake(id);
+        Err(why)
+    }
+
+    async fn take_in(
+        &self,
+        id: MemberId,
+        label: &str,
+        uuid: Uuid,
+        force: bool,
+        or_spare: bool,
+    ) -> Result<Joined, AddError> {
         let core = &self.0.core;
         self.check_devices_may_change()?;
         let label = label.to_owned();
@@ -54,11 +98,12 @@ impl Array {
             return Err(AddError::NoRedundancy { label });
         }
         let known = core.keeper.ledger().describe();
-        if known.devices.iter().any(|device| device.id == id) {
-            return Err(AddError::Known { label });
-        }
         let device_error = |error| AddError::Device { label: label.clone(), error };
         let info = core.io.member_info(id).ok_or(OpError::Gone).map_err(device_error)?;
+        if !core.io.take_back(id) {
+            // Writes that were given up may still land on it.
+            return Err(device_error(OpError::TimedOut));
+        }
         if info.logical_block > core.limits.block {
             return Err(AddError::Blocks { label, block: info.logical_block, least: core.limits.block });
         }
@@ -71,8 +116,24 @@ impl Array {
             let (array, name) = (superblock.set_uuid, superblock.name.clone());
             return Err(AddError::Foreign { label, array, name });
         }
+        let former = former(&candidate, known.uuid, &core.io, id).await.map_err(device_error)?;
+        let (data_offset, bad) = match &former {
+            Former::Device { superblock, bad_log } => {
+                let log = bad_log.as_deref().unwrap_or_default();
+                (superblock.data_offset, bad_blocks(superblock, superblock.data_offset, log))
+            }
+            _ => (0, BadBlocks::default()),
+        };
         let old_superblocks = candidate.found.iter().map(|found| found.offset).collect();
-        core.keeper.add(NewDevice { label, id, bytes: info.size, uuid, old_superblocks }).await
+        let bytes = info.size;
+        let device = NewDevice { label, id, bytes, uuid, old_superblocks, former, or_spare };
+        let joined = core.keeper.add(device, data_offset, bad).await?;
+        if let Joined::Member { role } = joined {
+            self.0.placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
+            self.0.placement.mirrors().for_each(Mirror::look_at_flags);
+            core.keeper.note_member(role, EventKind::Readded, None, None);
+        }
+        Ok(joined)
     }
 
     /// Devices are none of the array's any more: that is on record when this returns. Gives which. The devices themselves keep
@@ -148,6 +209,19 @@ impl Array {
             () => Ok(()),
         }
     }
+}
+
+/// What a device was in the array of this identity.
+async fn former(candidate: &Candidate, array: Uuid, io: &Io, id: MemberId) -> Result<Former, OpError> {
+    let Ok((superblock, found)) = candidate.counting() else { return Ok(Former::Stranger) };
+    if superblock.set_uuid != array {
+        return Ok(Former::Stranger);
+    }
+    if found.torn || candidate.found.len() > 1 {
+        return Ok(Former::Unsure);
+    }
+    let bad_log = read_bad_log(io, id, superblock).await?;
+    Ok(Former::Device { superblock: Box::new(superblock.clone()), bad_log })
 }
 
 fn is_in_use(device: &DeviceDetail) -> bool {

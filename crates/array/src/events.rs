@@ -131,6 +131,8 @@ pub enum EventKind {
     RecoveryBegun,
     /// A member has been rebuilt.
     RecoveryEnded,
+    /// A device is the member again that it was.
+    Readded,
     /// `range` of a member that is being rebuilt could not be, since what it is made of can't be read: whoever reads it gets an
     /// error until it is written anew.
     Unrebuilt,
@@ -180,6 +182,7 @@ impl EventKind {
             Self::ResyncEnded => "resync-ended",
             Self::RecoveryBegun => "recovery-begun",
             Self::RecoveryEnded => "recovery-ended",
+            Self::Readded => "re-added",
             Self::Unrebuilt => "unrebuilt",
             Self::NoBadBlockLog => "no-bad-block-log",
             Self::Unprotected => "unprotected",
@@ -211,6 +214,7 @@ impl EventKind {
             Self::ResyncEnded => "has been resynced",
             Self::RecoveryBegun => "is being rebuilt from the others",
             Self::RecoveryEnded => "has been rebuilt",
+            Self::Readded => "is back, and is given what was written while it was away",
             Self::Unrebuilt => {
                 "could not be rebuilt in a place that the others can't give: it can't be read until it is written anew"
             }

@@ -53,6 +53,8 @@ pub(crate) struct Ties {
 /// One role of the array.
 struct Role {
     device: Cell<Option<Device>>,
+    /// Devices that have come into it in this run, one as often as it came.
+    joined: Cell<u32>,
     second: Cell<Option<Second>>,
     state: Cell<RoleState>,
     errors: ReadErrors,
@@ -103,6 +105,7 @@ impl Members {
         let role = |device: Option<Device>| Role {
             state: Cell::new(if device.is_some() { RoleState::InSync } else { RoleState::Missing }),
             device: Cell::new(device),
+            joined: Cell::new(0),
             second: Cell::new(None),
             errors: ReadErrors::default(),
             slow: Cell::new(None),
@@ -359,10 +362,18 @@ impl Members {
         // It may have been in another seat before.
         self.unseated.borrow_mut().retain(|(id, _)| *id != device.id);
         self.gone.borrow_mut().retain(|(id, _)| *id != device.id);
-        self.roles[role as usize].device.set(Some(device));
-        self.roles[role as usize].errors.forget();
+        let Role { device: seat, joined, errors, .. } = &self.roles[role as usize];
+        seat.set(Some(device));
+        joined.set(joined.get() + 1);
+        errors.forget();
         self.forget_device(role);
         self.set_state(role, state);
+    }
+
+    /// How many devices have come into a role: another number, and what was done for the one before says nothing of this one,
+    /// be it the same that has come back.
+    pub(crate) fn joined(&self, role: u16) -> u32 {
+        self.roles[role as usize].joined.get()
     }
 
     /// Nothing is left in a role of the device that has failed in it.

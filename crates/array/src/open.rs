@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use brindle_format::md::{Features, SUPERBLOCK_BYTES};
+use brindle_format::md::SUPERBLOCK_BYTES;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::assembly::{AssembledDevice, Assembly, Found, bad_log_place};
+use crate::assembly::{AssembledDevice, Assembly, Found, read_bad_log};
 use crate::bitmap::Bits;
 use crate::clear;
 use crate::config::{Access, OpenConfig};
@@ -137,16 +137,11 @@ async fn bits(io: &Io, assembly: &Assembly, devices: &[MemberId]) -> Result<Opti
 async fn read_bad_logs(io: &Io, assembly: &mut Assembly, devices: &[MemberId]) -> Result<(), OpenError> {
     let redundant = assembly.level().is_redundant();
     for (device, &id) in assembly.devices.iter_mut().zip(devices) {
-        let superblock = &device.superblock;
-        let used = redundant && superblock.features.contains(Features::BAD_BLOCKS);
-        let Some((offset, len)) = bad_log_place(superblock).filter(|_| used) else { continue };
-        let buf = io.pool(len).alloc(len).await;
-        let mut group = io.group_of(OpClass::Metadata);
-        group.read(id, offset, &buf.all());
-        let read = group.submit_by(io.now().after(Patience::default().answer)).await.ok();
-        read.map_err(|error| OpenError::BadBlocks { label: device.label.clone(), error })?;
-        let log = buf.bytes()[..len].to_vec();
-        device.bad_log = Some(log);
+        if redundant {
+            let read = read_bad_log(io, id, &device.superblock).await;
+            device.bad_log =
+                read.map_err(|error| OpenError::BadBlocks { label: device.label.clone(), error })?;
+        }
     }
     Ok(())
 }

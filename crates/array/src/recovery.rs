@@ -40,7 +40,13 @@ impl Array {
                 spares.find(|&spare| self.recovered_before(role, spare).is_some())
             }
         };
-        (0..members.len()).filter_map(|role| Some((role, device(role)?))).collect()
+        let mut due: Due = (0..members.len()).filter_map(|role| Some((role, device(role)?))).collect();
+        // What is done soonest comes first.
+        let is_guided = |(_, device): &(u16, Device)| keeper.ledger().is_guided(device.id);
+        if due.iter().any(is_guided) {
+            due.retain(is_guided);
+        }
+        due
     }
 }
 

@@ -93,7 +93,7 @@ fn members_at(
 }
 
 /// What a log says of a member whose data begin at this byte.
-fn bad_blocks(superblock: &Superblock, data_offset: u64, log: &[u8]) -> BadBlocks {
+pub(crate) fn bad_blocks(superblock: &Superblock, data_offset: u64, log: &[u8]) -> BadBlocks {
     let mut bad = BadBlocks::default();
     let shift = superblock.bad_block_log.map_or(0, |log| log.shift);
     for range in badblocks::ranges(log, shift) {

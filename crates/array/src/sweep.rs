@@ -2,7 +2,9 @@
 //! several at a time.
 
 mod copy;
+mod guided;
 
+use core::ops::Range;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -14,7 +16,7 @@ use crate::array::{Array, Recovered, Running};
 use crate::bitmap::sync_len;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
-use crate::members::{Device, RoleState};
+use crate::members::{Device, Members, RoleState};
 use crate::placement::Family;
 use crate::process::{Process, ProcessError, ProcessKind, Progress};
 use crate::yielding::{Begun, Yielding};
@@ -167,12 +169,12 @@ impl Array {
     ) -> impl Future<Output = Result<(), ProcessError>> + use<F> {
         let sweep = self.begin_recovery(devices);
         async move {
-            let (sweep, roles) = sweep?;
-            recover(sweep, &roles, progress).await
+            let (sweep, rebuilding) = sweep?;
+            recover(sweep, &rebuilding, progress).await
         }
     }
 
-    fn begin_recovery(&self, devices: &[(u16, Device)]) -> Result<(Sweep, Rc<[u16]>), ProcessError> {
+    fn begin_recovery(&self, devices: &[(u16, Device)]) -> Result<(Sweep, Rebuilding), ProcessError> {
         let Running { core, placement, .. } = &*self.0;
         if let Family::Stripes(_) = placement.one()? {
             return Err(VolumeError::TooManyLost.into());
@@ -181,8 +183,8 @@ impl Array {
         for &(role, device) in devices {
             from = from.min(self.recovered_before(role, device).ok_or(VolumeError::OutOfRange)?);
         }
-        let roles: Rc<[u16]> = devices.iter().map(|&(role, _)| role).collect();
-        let sweep = Sweep::begin(self, ProcessKind::Recovery, Work::Recover(Rc::clone(&roles)), from)?;
+        let roles = devices.iter().map(|&(role, _)| role).collect();
+        let sweep = Sweep::begin(self, ProcessKind::Recovery, Work::Recover(roles), from)?;
         for &(role, device) in devices {
             if !matches!(core.members.state(role), RoleState::Recovering(_)) {
                 core.members.set_device(role, device, RoleState::Recovering(0));
@@ -192,7 +194,7 @@ impl Array {
                 placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
             }
         }
-        Ok((sweep, roles))
+        Ok((sweep, devices.iter().map(|&(role, _)| (role, core.members.joined(role))).collect()))
     }
 
     /// How far a device holds what it should, if it can be rebuilt in a role.
@@ -224,10 +226,18 @@ impl Array {
     }
 }
 
+/// The roles that a recovery rebuilds, and how many devices had [come](Members::joined) into each when it began.
+type Rebuilding = Vec<(u16, u32)>;
+
+/// Those that still have the device that they had, as it was then.
+fn still<'a>(members: &'a Members, roles: &'a [(u16, u32)]) -> impl Iterator<Item = (u16, u32)> + 'a {
+    roles.iter().copied().filter(|&(role, joined)| members.joined(role) == joined)
+}
+
 /// A recovery, from where it begins to its end, which is kept in mind.
 async fn recover(
     mut sweep: Sweep,
-    roles: &[u16],
+    roles: &[(u16, u32)],
     progress: impl FnMut(Progress),
 ) -> Result<(), ProcessError> {
     let array = sweep.array.clone();
@@ -239,13 +249,13 @@ async fn recover(
 
 async fn recover_to_end(
     sweep: &mut Sweep,
-    roles: &[u16],
+    roles: &[(u16, u32)],
     mut progress: impl FnMut(Progress),
 ) -> Result<(), ProcessError> {
     let array = sweep.array.clone();
     let (core, keeper) = (&array.0.core, &array.0.core.keeper);
     let Progress { position: from, total, .. } = sweep.process.progress();
-    for &role in roles {
+    for &(role, _) in roles {
         keeper.recovery_begins(role).await?;
         keeper.note_member(role, EventKind::RecoveryBegun, None, Some(from..total));
     }
@@ -257,7 +267,13 @@ async fn recover_to_end(
             Err(ProcessError::Interrupted) => break Err(ProcessError::Interrupted),
             Err(error) => return Err(error),
         };
-        array.recovered_to(roles, position).await;
+        if !array.recovered_to(roles, position).await {
+            return Err(VolumeError::Member {
+                role: roles.first().map(|&(role, _)| role),
+                error: OpError::Gone,
+            }
+            .into());
+        }
         progress(sweep.process.progress());
         if saved.is_due(position, total, core.io.now()) {
             keeper.save_recovery().await?;
@@ -267,9 +283,10 @@ async fn recover_to_end(
         keeper.save_recovery().await?;
         return ended;
     }
-    for &role in roles.iter().filter(|&&role| core.members.writable(role).is_some()) {
+    let is_there = |(role, _): &(u16, u32)| core.members.writable(*role).is_some();
+    for (role, joined) in still(&core.members, roles).filter(is_there) {
         let quiet = array.0.placement.quiet().await;
-        keeper.rebuilt(role).await?;
+        keeper.rebuilt(role, joined).await?;
         drop(quiet);
         keeper.note_member(role, EventKind::RecoveryEnded, None, None);
     }
@@ -287,17 +304,18 @@ impl Array {
         }
     }
 
-    /// Members that are being rebuilt hold what they should below a position.
-    async fn recovered_to(&self, roles: &[u16], position: u64) {
+    /// Members that are being rebuilt hold what they should below a position. False if none of them is there any more.
+    async fn recovered_to(&self, roles: &[(u16, u32)], position: u64) -> bool {
         // No request must see both sides of the border's move.
         let _quiet = self.0.placement.quiet().await;
         let members = &self.0.core.members;
-        for &role in roles {
+        for (role, _) in still(members, roles) {
             // Not one that has failed meanwhile: the next window tells.
             if let RoleState::Recovering(upto) = members.state(role) {
                 members.set_state(role, RoleState::Recovering(upto.max(position)));
             }
         }
+        still(members, roles).next().is_some()
     }
 }
 
@@ -387,6 +405,15 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
     }
 }
 
+/// What a process need not go over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeftOut {
+    /// What is known true, as chunks are that the bitmap does not mark.
+    True,
+    /// What members hold that were away: chunks that the bitmap does not mark.
+    Unmarked,
+}
+
 /// A window under way.
 struct Window {
     /// Where it ends.
@@ -402,9 +429,8 @@ struct Sweep {
     work: Work,
     next: u64,
     window: u64,
-    /// What is known true is left out, as chunks are that the bitmap does not mark: windows begin and end at multiples of this
-    /// where that does.
-    leaves_out: Option<u64>,
+    /// What need not be gone over, and what windows begin and end at multiples of.
+    leaves_out: Option<(LeftOut, u64)>,
     /// Windows under way.
     running: VecDeque<Window>,
     yielding: Yielding,
@@ -446,14 +472,21 @@ impl Sweep {
         };
         // Without a bitmap it goes over rows too that a write has made true: what can't be read there is to be told.
         let marked = array.0.core.intent.bitmap().is_some();
-        let leaves_out = (kind == ProcessKind::Resync && marked).then_some(fine);
+        let left_out = match &work {
+            Work::Sync(_) if kind == ProcessKind::Resync => Some(LeftOut::True),
+            Work::Recover(roles) if array.are_guided(roles) => Some(LeftOut::Unmarked),
+            _ => None,
+        };
+        let leaves_out = left_out.filter(|_| marked).map(|what| (what, fine));
+        // The first window ends beyond `from`, however short it is.
+        let aligned = leaves_out.map_or(window, |(_, unit)| unit);
         let process = Process::new(&array.0.core.io, kind, from, total);
         array.0.process.replace(Some(process.clone()));
         Ok(Self {
             array: array.clone(),
             process,
             work,
-            next: from - from % window,
+            next: from - from % aligned,
             window,
             leaves_out,
             running: VecDeque::new(),
@@ -489,14 +522,26 @@ impl Sweep {
 
     /// Where the next window is, and its length: 0 if nothing is left to do.
     fn next_window(&self, total: u64) -> (u64, u64) {
-        let Some(unit) = self.leaves_out else { return (self.next, self.window.min(total - self.next)) };
-        let keeper = &self.array.0.core.keeper;
-        let from = match keeper.true_run(&(self.next..total)) {
+        let whole = (self.next, self.window.min(total - self.next));
+        let Some((what, unit)) = self.leaves_out else { return whole };
+        let run = |range: Range<u64>| match (what, &self.work) {
+            (LeftOut::True, _) => self.array.0.core.keeper.true_run(&range),
+            (LeftOut::Unmarked, Work::Recover(roles)) => {
+                let (marked, end) = self.array.marked_run(roles, &range);
+                (!marked, end)
+            }
+            (LeftOut::Unmarked, _) => (false, range.end),
+        };
+        let from = match run(self.next..total) {
             (true, end) if end >= total => return (total, 0),
             (true, end) => end,
             (false, _) => self.next,
         };
-        let (_, end) = keeper.true_run(&(from..total));
+        let (left_out, end) = run(from..total);
+        if left_out {
+            // Only a part is looked at at a time.
+            return (from, 0);
+        }
         let pos = self.next.max(from - from % unit);
         (pos, self.window.min(end.next_multiple_of(unit).min(total) - pos))
     }

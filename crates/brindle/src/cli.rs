@@ -71,11 +71,14 @@ pub(crate) enum Command {
     Status(Status),
     /// Fail a member of an array, running or stopped
     Fail(Fail),
-    /// Add devices to an array, running or stopped, as spares
+    /// Add devices to an array, running or stopped: members that were away, or spares
     ///
-    /// A running array that lacks members begins to rebuild them on the spares at once; a stopped one when it is served. A device
-    /// that is in use or too small is refused, and so is one that belongs to another array or holds a file system or a partition
-    /// table, without --force.
+    /// A device that was a member, of an array with a write-intent bitmap, is that member again, and is given what was written while
+    /// it was away; if its role has been filled since, it was away for longer than the bitmap tells of, or the array has another
+    /// shape now, it becomes a spare, and the reason is told; with --re-add it is refused. Any other device becomes a spare. A
+    /// running array that lacks members begins to rebuild them at once; a stopped one when it is served. A device that is in use
+    /// or too small is refused, and so is one that belongs to another array or holds a file system or a partition table, without
+    /// --force.
     Add(Add),
     /// Replace a member of an array that still works, running or stopped
     ///
@@ -377,6 +380,10 @@ pub(crate) struct Serve {
     /// Serve arrays of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// Take members again that are out of date, and give them what was written while they were away, where a write-intent
+    /// bitmap tells of all of it
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) re_add: bool,
     /// What becomes of a member that has no room where it lives
     #[arg(long, default_value = "wait", value_name = "POLICY")]
     pub(crate) on_full: OnFull,

@@ -14,6 +14,7 @@ use crate::control::{Answer, Handler, Reply, Request};
 use crate::ending::Ending;
 use crate::report;
 use crate::service::Service;
+use crate::service::devices::Coming;
 
 thread_local! {
     /// Jobs from other threads carry no references: they find the service here, which has all arrays, and name the one
@@ -116,8 +117,9 @@ impl Handler for Desk {
     fn begin(&self, request: Request, reply: Reply) {
         let array = match request {
             Request::Stop { array } => array,
-            Request::Add { devices, force, array } => {
-                return self.job(move |_, service| service.add(devices, force, array.as_deref(), reply));
+            Request::Add { devices, force, re_add, array } => {
+                let coming = Coming { force, re_add };
+                return self.job(move |_, service| service.add(devices, coming, array.as_deref(), reply));
             }
             Request::Replace { member, with, force, array } => {
                 return self

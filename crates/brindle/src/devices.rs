@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
+use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Joined, Recovery};
 use brindle_io::MemberId;
 use serde_json::Value;
 
@@ -12,25 +12,53 @@ use crate::cli::{Add, Fail, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::service::devices::{DETACHED, FAILED, Terms, not_replaced, removal};
+use crate::service::devices::{Coming, DETACHED, FAILED, Newcomer, Terms, joined, not_replaced, removal};
 use crate::{detail, report, runtime};
 
 /// `brindle add`.
 pub(crate) fn add(args: &Add) -> Result<(), Failure> {
+    let coming = Coming { force: args.force, re_add: args.re_add };
     if !args.stopped.members.is_empty() {
         let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
-        add_to_stopped(&args.stopped.members, &devices, args.force)?;
-        let all: Vec<PathBuf> = args.stopped.members.iter().chain(&devices).cloned().collect();
-        return tell(args.json, &format!("{} added\n", args.names.join(", ")), || detail::of(&all));
+        let joined = Value::Array(add_to_stopped(&args.stopped.members, &devices, coming)?);
+        let new = devices.iter().filter(|device| !args.stopped.members.contains(device));
+        let all: Vec<PathBuf> = args.stopped.members.iter().chain(new).cloned().collect();
+        let text = format!("{} added\n{}", args.names.join(", "), joined_text(&joined));
+        return tell(args.json, &text, || {
+            let mut report = serde_json::to_value(detail::of(&all)?).unwrap_or_default();
+            report["joined"] = joined;
+            Ok(report)
+        });
     }
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(&args.runtime)?;
-    let Target { server, array } = Target::meant(&folder, Some(array))?;
-    let devices = names.iter().map(|name| absolute(name)).collect::<Result<_, _>>()?;
-    let answer = ask(&folder, &server, &Request::Add { devices, force: args.force, array })?;
-    let text =
-        format!("{} added to {}\n", list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
+    let target = Target::meant(&folder, Some(array))?;
+    let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() })?;
+    let device = |name: &String| {
+        let known = report::devices(&told).any(|device| device["path"] == **name);
+        if known && args.re_add { Ok(PathBuf::from(name)) } else { absolute(name) }
+    };
+    let devices = names.iter().map(device).collect::<Result<_, _>>()?;
+    let Coming { force, re_add } = coming;
+    let answer = ask(&folder, &target.server, &Request::Add { devices, force, re_add, array: target.array })?;
+    let (added, array) = (list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
+    let text = format!("{added} added to {array}\n{}", joined_text(&answer["joined"]));
     tell(args.json, &text, || Ok(&answer))
+}
+
+/// What has become of devices that were members before.
+fn joined_text(joined: &Value) -> String {
+    let line = |joined: &Value| {
+        let path = joined["path"].as_str()?;
+        match (&joined["role"], joined["why"].as_str()) {
+            (Value::Number(role), _) => Some(format!(
+                "{path} is the member of role {role} again, and is given what was written while it was away\n"
+            )),
+            (_, Some(why)) => Some(format!("{path} is a spare, and not the member that it was: {why}\n")),
+            _ => None,
+        }
+    };
+    joined.as_array().into_iter().flatten().filter_map(line).collect()
 }
 
 /// `brindle replace`.
@@ -74,7 +102,10 @@ fn replace_stopped(args: &Replace) -> Result<(), Failure> {
         let known = detail.devices.iter().find(|device| device.label == args.with);
         let new = match known {
             Some(known) => known.id,
-            None => take_in(host, array, std::slice::from_ref(&with), args.force)?[0],
+            None => {
+                let coming = Coming { force: args.force, re_add: false };
+                take_in(host, array, std::slice::from_ref(&with), coming)?[0].0
+            }
         };
         host.world.io.block_on(array.replace(old.id, new)).map_err(refused)
     })?;
@@ -124,19 +155,42 @@ fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
     running.map_or(Ok(()), |array| Err(Failure::Usage(both(array))))
 }
 
-fn add_to_stopped(members: &[PathBuf], devices: &[PathBuf], force: bool) -> Result<(), Failure> {
-    change(members, |host, array| take_in(host, array, devices, force).map(drop))
+/// Gives what has become of each.
+fn add_to_stopped(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> Result<Vec<Value>, Failure> {
+    let mut told = Vec::new();
+    change(members, |host, array| {
+        let detail = array.detail();
+        let out = |path: &&PathBuf| {
+            let device = device(&detail, &path.display().to_string())?;
+            Some((device.id, device.label.clone())).filter(|_| coming.re_add)
+        };
+        for (id, label) in devices.iter().filter_map(|path| out(&path)) {
+            let role = host.world.io.block_on(array.add_again(id, &label)).map_err(Failure::Add)?;
+            told.push(joined(&label, &Joined::Member { role }));
+        }
+        let devices: Vec<PathBuf> = devices.iter().filter(|path| out(path).is_none()).cloned().collect();
+        told.extend(take_in(host, array, &devices, coming)?.into_iter().map(|(_, joined)| joined));
+        Ok(())
+    })?;
+    Ok(told)
 }
 
-/// Makes devices spares of an array that nobody serves, and gives their numbers.
-fn take_in(host: &Host, array: &Array, devices: &[PathBuf], force: bool) -> Result<Vec<MemberId>, Failure> {
+/// Takes devices into an array that nobody serves; gives their numbers, and what has become of each.
+fn take_in(
+    host: &Host,
+    array: &Array,
+    devices: &[PathBuf],
+    coming: Coming,
+) -> Result<Vec<(MemberId, Value)>, Failure> {
     let known = host.world.known().into_iter();
     let known = known
         .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
-    let terms = Terms { known: known.collect(), force };
-    let add = |newcomer| {
-        let added = host.world.io.block_on(host.world.add_to(array, newcomer, force));
-        added.map_err(|(_, why)| why)
+    let terms = Terms { known: known.collect(), coming };
+    let add = |newcomer: Newcomer| {
+        let label = newcomer.label().to_owned();
+        let added = host.world.io.block_on(host.world.add_to(array, newcomer, coming));
+        let (id, now) = added.map_err(|(_, why)| why)?;
+        Ok((id, joined(&label, &now)))
     };
     terms.look_at(devices)?.into_iter().map(add).collect()
 }

@@ -176,6 +176,7 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::ResyncEnded
         | EventKind::RecoveryBegun
         | EventKind::RecoveryEnded
+        | EventKind::Readded
         | EventKind::LateAnswer
         | EventKind::RoomAgain
         | EventKind::BroughtUp

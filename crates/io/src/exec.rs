@@ -363,6 +363,12 @@ impl Io {
         self.0.core.forsake(member);
     }
 
+    /// A member that was [forsaken](Io::forsake) can be asked again from now on. False, and nothing changes, while something that
+    /// was given up on it is in flight: writes among that could land upon later ones.
+    pub fn take_back(&self, member: MemberId) -> bool {
+        self.0.core.table.borrow_mut().take_back(member)
+    }
+
     /// The moment on the clock of deadlines: time in which this executor was not run, since its process was stopped or
     /// its thread held, does not count.
     pub fn ran(&self) -> Instant {

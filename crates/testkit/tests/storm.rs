@@ -102,6 +102,30 @@ fn power_cuts_while_spares_take_the_place_of_members() {
     assert!(met(Strike::Fault(Fault::Dies)) > 0, "{runs} {recovered}\n{table}");
 }
 
+/// Members leave, come back, and are given by the bitmap what they missed, while the power goes at any step.
+#[test]
+fn power_cuts_while_members_leave_and_come_back() {
+    let (mut runs, mut returned) = (0, 0);
+    for seed in 6000..6060 {
+        let mut plan = Plan::new(seed);
+        if !plan.shape.level.is_redundant() || plan.container || !plan.shape.version.is_v1() {
+            continue;
+        }
+        (plan.shape.bitmap, plan.shape.rows) = (Some(8192), 16);
+        let mut random = Random::stream(seed, 0x6167_6169);
+        let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
+        for _ in 0..6 {
+            let cut = random.below(steps);
+            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
+            if let Some(failure) = storm.failure {
+                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
+            }
+            (runs, returned) = (runs + 1, returned + storm.returned);
+        }
+    }
+    assert!(runs > 100 && returned > 50, "{runs} {returned}");
+}
+
 #[test]
 fn a_storm_is_replayed_by_its_seed_and_its_cut() {
     let trace = |seed, cut| storm::run(seed, Some(cut), &Fault::ALL).trace;

@@ -435,3 +435,27 @@ fn a_bitmap_in_a_file_binds_nobody_since_md_sees_that_it_was_left_behind() {
     // A bitmap that is behind the array's count is out of date: the kernel then takes every bit as set.
     assert!(superblock(&copy.devices[0]).events > file.events);
 }
+
+#[test]
+fn a_member_that_md_went_on_without_is_taken_again_by_the_bitmap_that_md_kept() {
+    let Some(made) = made() else { return };
+    let copy = Copy::of(named(&made, "bitmap-degraded"));
+    let words = ["add", "--json", "--re-add", "--array"].map(PathBuf::from);
+    let again = [PathBuf::from("--"), copy.devices[2].clone()];
+    let added = program::brindle(words.iter().chain(&copy.devices).chain(&again)).json();
+    assert_eq!(
+        (&added["joined"][0]["role"], &added["joined"][0]["why"]),
+        (&2.into(), &Value::Null),
+        "{added}"
+    );
+    let guided = Features::RECOVERY_OFFSET | Features::RECOVERY_BITMAP;
+    assert!(superblock(&copy.devices[2]).features.contains(guided));
+    let devices = copy.devices.iter().map(|d| d.clone().into_os_string());
+    let server = Server::start(&copy.dir.path().join("run"), devices);
+    server.ask("wait", &[]).ok();
+    server.wait_for_state("degraded", false);
+    server.stop();
+    assert_eq!(copy.run("check --json").json()["mismatch_cnt"], 0);
+    copy.cat_is_mds("");
+    copy.without(&[0]).cat_is_mds("");
+}

@@ -1,8 +1,9 @@
 //! What was found on one device that may be a member.
 
-use brindle_format::md::{Probe, Superblock, SuperblockError, Uuid, Version, probe_offsets};
+use brindle_format::md::{Features, Probe, Superblock, SuperblockError, Uuid, Version, probe_offsets};
 use brindle_io::{Io, MemberId, MemberInfo, OpClass, OpError, PAGE, Pool};
 
+use super::bad_log_place;
 use crate::patience::Patience;
 
 /// A place where md's magic number was found on a device.
@@ -145,7 +146,7 @@ impl Candidate {
         self.counting().map(|(superblock, found)| (superblock, found.offset))
     }
 
-    pub(super) fn counting(&self) -> Result<(&Superblock, &Found), Option<&SuperblockError>> {
+    pub(crate) fn counting(&self) -> Result<(&Superblock, &Found), Option<&SuperblockError>> {
         let sound = self.found.iter().filter_map(|f| Some((f.superblock.as_ref().ok()?, f)));
         // `min_by_key` keeps the first of equals, which is the less ambiguous place.
         match sound.min_by_key(|(sb, _)| core::cmp::Reverse(sb.created)) {
@@ -153,6 +154,24 @@ impl Candidate {
             None => Err(self.found.first().and_then(|f| f.superblock.as_ref().err())),
         }
     }
+}
+
+/// The log of bad blocks of a device whose superblock says that there is something in it.
+///
+/// # Errors
+/// What the device answers.
+pub(crate) async fn read_bad_log(
+    io: &Io,
+    id: MemberId,
+    superblock: &Superblock,
+) -> Result<Option<Vec<u8>>, OpError> {
+    let used = superblock.features.contains(Features::BAD_BLOCKS);
+    let Some((offset, len)) = bad_log_place(superblock).filter(|_| used) else { return Ok(None) };
+    let buf = io.pool(len).alloc(len).await;
+    let mut group = io.group_of(OpClass::Metadata);
+    group.read(id, offset, &buf.all());
+    group.submit_by(io.now().after(Patience::default().answer)).await.ok()?;
+    Ok(Some(buf.bytes()[..len].to_vec()))
 }
 
 async fn read_place(io: &Io, pool: &Pool, member: MemberId, probe: Probe) -> Result<Vec<u8>, OpError> {

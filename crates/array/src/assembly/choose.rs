@@ -165,9 +165,11 @@ fn spare(own: &Superblock, newest: &Superblock) -> DeviceUse {
     if is_another { DeviceUse::LeftOut { role: None, why } } else { DeviceUse::Spare }
 }
 
-/// A device that fills its role, as far as it has been recovered.
+/// A device that fills its role, as far as it has been recovered. Where writes were under way, one that lacks only what bits tell
+/// of begins anew, which takes little: below the border it would be one of two copies in doubt.
 pub(super) fn active(own: &Superblock, role: u16) -> DeviceUse {
-    match own.recovery_offset {
+    let begins_anew = own.features.contains(Features::RECOVERY_BITMAP) && !own.is_clean();
+    match own.recovery_offset.map(|upto| if begins_anew { 0 } else { upto }) {
         Some(upto) => DeviceUse::Recovering { role, upto },
         None => DeviceUse::Active { role },
     }
@@ -175,6 +177,17 @@ pub(super) fn active(own: &Superblock, role: u16) -> DeviceUse {
 
 /// Members of one array must agree on its shape.
 pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
+    match differing(device.superblock, freshest.superblock) {
+        None => Ok(()),
+        Some((field, says, other_says)) => {
+            let (label, other) = (device.label.to_owned(), freshest.label.to_owned());
+            Err(AssemblyError::Inconsistent { label, field, says, other, other_says })
+        }
+    }
+}
+
+/// What two superblocks say otherwise of an array's shape: what it is, and what either says.
+pub(crate) fn differing(one: &Superblock, other: &Superblock) -> Option<(&'static str, String, String)> {
     let facts = |sb: &Superblock| {
         [
             ("metadata", sb.version.to_string()),
@@ -187,14 +200,9 @@ pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), A
             ("reshape", reshape(sb)),
         ]
     };
-    let pairs = facts(device.superblock).into_iter().zip(facts(freshest.superblock));
-    for ((field, says), (_, other_says)) in pairs {
-        if says != other_says {
-            let (label, other) = (device.label.to_owned(), freshest.label.to_owned());
-            return Err(AssemblyError::Inconsistent { label, field, says, other, other_says });
-        }
-    }
-    Ok(())
+    let mut pairs = facts(one).into_iter().zip(facts(other));
+    let ((field, says), (_, other_says)) = pairs.find(|((_, says), (_, other))| says != other)?;
+    Some((field, says, other_says))
 }
 
 /// Whereto, not how far: of two superblocks written one after the other the newer counts.

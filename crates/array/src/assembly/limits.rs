@@ -25,11 +25,6 @@ pub enum Limitation {
         /// Why.
         why: BitmapFault,
     },
-    /// A member is being recovered by the bitmap.
-    #[error(
-        "a member is being brought up to date by the write-intent bitmap (feature recovery-bitmap), which this release does not go on with; let mdadm finish it"
-    )]
-    RecoveryBitmap,
     /// A partial parity log would have to be written.
     #[error(
         "the array has a partial parity log (feature ppl), which this release can't write; change it with 'mdadm --grow --consistency-policy=resync'"
@@ -187,9 +182,6 @@ impl Limitation {
 /// The limitations that feature bits alone tell of; those of single members are found elsewhere.
 pub(super) fn of_features(features: Features) -> Vec<Limitation> {
     let mut limits = Vec::new();
-    if features.intersects(Features::RECOVERY_BITMAP) {
-        limits.push(Limitation::RecoveryBitmap);
-    }
     if features.intersects(Features::PPL | Features::MULTIPLE_PPLS) {
         limits.push(Limitation::Ppl);
     }

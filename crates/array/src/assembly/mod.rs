@@ -17,14 +17,15 @@ use core::cmp::Reverse;
 use brindle_format::md::{DeviceRole, Features, Superblock, Timestamp, Uuid, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
+pub(crate) use candidate::read_bad_log;
 pub use candidate::{Candidate, Claim, Found};
 pub(crate) use error::Roles;
 pub use error::{AssemblyError, ForeignArray, ReshapeError};
 pub use limits::{BitmapFault, Limitation};
 pub use reshape::Reshaping;
 
-pub(crate) use choose::filled;
 use choose::{Chosen, Picked};
+pub(crate) use choose::{differing, filled};
 
 /// What the user allows beyond what is safe.
 #[derive(Clone, Copy, Debug, Default)]

@@ -50,6 +50,11 @@ impl Chunks {
         if range.is_empty() { first..first } else { first..((end - 1) >> self.shift) + 1 }
     }
 
+    /// The chunk that a place is in, as a resync counts.
+    pub(super) fn at(&self, place: u64) -> u64 {
+        place >> self.shift
+    }
+
     /// What a chunk covers, as a resync counts.
     pub(super) fn covers(&self, chunk: u64) -> Range<u64> {
         let start = chunk << self.shift;

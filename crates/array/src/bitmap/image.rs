@@ -48,6 +48,12 @@ impl Image {
         self.stable[byte] & mask != 0
     }
 
+    /// The bit is set, or to be.
+    pub(super) fn is_set(&self, chunk: u64) -> bool {
+        let (byte, mask) = place(chunk);
+        self.bytes[byte] & mask != 0
+    }
+
     /// Sets the bits of chunks: to be written.
     pub(super) fn set(&mut self, chunks: Range<u64>) {
         for chunk in chunks {

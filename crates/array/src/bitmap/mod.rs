@@ -40,6 +40,9 @@ use counters::Counters;
 use image::Image;
 pub(crate) use read::Bits;
 
+/// Chunks that are looked at at a time.
+const LOOKED_AT: u64 = 1 << 16;
+
 /// A member that has the bitmap.
 #[derive(Clone, Copy)]
 struct Target {
@@ -136,6 +139,33 @@ impl Bitmap {
         if image.superblock().events_cleared < now {
             image.change(|superblock| superblock.events_cleared = now);
         }
+    }
+
+    /// Whoever has been away since before this event count may lack something that no bit tells of.
+    pub(crate) fn events_cleared(&self) -> u64 {
+        self.state.borrow().image.superblock().events_cleared
+    }
+
+    /// Whether the bit of the chunk is set in which a range begins, as a resync counts, and up to where at least within the
+    /// range that is so. What no bit stands for has none.
+    pub(crate) fn marked_run(&self, range: &Range<u64>) -> (bool, u64) {
+        let state = self.state.borrow();
+        let (first, count) = (self.chunks.at(range.start), self.chunks.count());
+        if first >= count {
+            return (false, range.end);
+        }
+        let marked = state.image.is_set(first);
+        let last = (first + 1..count.min(first + LOOKED_AT)).find(|&chunk| {
+            self.chunks.covers(chunk).start >= range.end || state.image.is_set(chunk) != marked
+        });
+        let end = self.chunks.covers(last.unwrap_or(count.min(first + LOOKED_AT)) - 1).end;
+        (marked, end.min(range.end))
+    }
+
+    /// Whether the bit of some chunk is set that a range of the array's bytes is in.
+    pub(crate) fn is_marked(&self, range: &Range<u64>) -> bool {
+        let state = self.state.borrow();
+        self.chunks.of_bytes(range).any(|chunk| state.image.is_set(chunk))
     }
 
     /// Clears the bit of a chunk: to be written.

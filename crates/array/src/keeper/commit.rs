@@ -142,10 +142,19 @@ impl Keeper {
     /// # Errors
     /// If the array can't do without one of them, or one has no room for it. Nothing of what the bits are for has been sent.
     pub(crate) async fn bits_refused(&self, refused: &[(MemberId, OpError)]) -> Result<(), VolumeError> {
+        let in_use = refused.iter().filter_map(|&(id, error)| {
+            let role = self.role_in_use(id)?;
+            Some((id, self.members.joined(role), error))
+        });
+        let in_use: Vec<(MemberId, u32, OpError)> = in_use.collect();
         self.lose_devices(refused, Operation::Superblock)?;
         self.failures_recorded().await?;
-        let still = refused.iter().find_map(|&(id, error)| Some((self.role_in_use(id)?, error)));
-        still.map_or(Ok(()), |(role, error)| Err(VolumeError::of_member(role, error)))
+        // One that has come back meanwhile is asked anew.
+        let still = in_use.into_iter().find_map(|(id, joined, error)| {
+            let role = self.role_in_use(id).filter(|&role| self.members.joined(role) == joined)?;
+            Some(VolumeError::of_member(role, error))
+        });
+        still.map_or(Ok(()), Err)
     }
 
     /// Marks the array clean if nothing is being written: its members are flushed first, so that what the mark says

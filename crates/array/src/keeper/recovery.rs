@@ -7,9 +7,10 @@ use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
+use crate::bad_blocks::BadBlocks;
 use crate::events::Cause;
-use crate::ledger::{AddError, NewDevice};
-use crate::members::{RoleState, Second};
+use crate::ledger::{AddError, Joined, NewDevice};
+use crate::members::{Device, RoleState, Second};
 
 impl Keeper {
     /// The device of a role is being rebuilt: that is on record when this returns, if the ledger can say it.
@@ -101,37 +102,61 @@ impl Keeper {
         .await
     }
 
-    /// All of a recovering member has been rebuilt: it is in sync once it is on record, if the ledger can say so.
+    /// All of a recovering member has been rebuilt, when so many devices had [come](crate::members::Members::joined) into its
+    /// role: it is in sync once it is on record, if the ledger can say so.
     ///
     /// # Errors
     /// If that could not be recorded; [`VolumeError::Member`] if it has failed meanwhile.
-    pub(crate) async fn rebuilt(&self, role: u16) -> Result<(), VolumeError> {
-        self.change(async move |keeper| keeper.take_in(role).await).await
+    pub(crate) async fn rebuilt(&self, role: u16, joined: u32) -> Result<(), VolumeError> {
+        self.change(async move |keeper| keeper.take_in(role, joined).await).await
     }
 
-    /// A device becomes a spare: it is when this returns, on record.
+    /// A device becomes a spare, or the member again that it was, whose data begin at `data_offset` and of which places are
+    /// `bad`: it is when this returns, on record. A member takes every change from the moment on at which that is decided.
     ///
     /// # Errors
-    /// Why it does not; the device is none of the array's then.
-    pub(crate) async fn add(&self, device: NewDevice) -> Result<(), AddError> {
+    /// Why it does not; the device is none of the array's then, unless it was one that was lost.
+    pub(crate) async fn add(
+        &self,
+        device: NewDevice,
+        data_offset: u64,
+        bad: BadBlocks,
+    ) -> Result<Joined, AddError> {
         let (id, label) = (device.id, device.label.clone());
         let added = self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
-            if let Err(why) = keeper.ledger.add(device) {
-                return Ok(Some(why));
+            if keeper.unrecorded.get() || !keeper.ledger.is_settled() {
+                // Who was lost before it, first.
+                keeper.commit().await?;
+            }
+            let vacant = |role| matches!(keeper.members.state(role), RoleState::Missing | RoleState::Failed);
+            let is_free = |role| role < keeper.members.len() && vacant(role);
+            let joined = match keeper.ledger.add(device, &is_free) {
+                Ok(joined) => joined,
+                Err(why) => return Ok(Some(Err(why))),
+            };
+            if let Joined::Member { role } = joined {
+                let known = keeper.ledger.describe().devices.into_iter();
+                let flags = known.filter(|known| known.id == id).map(|known| known.flags).next();
+                keeper.members.set_device(role, Device { id, data_offset }, RoleState::Recovering(0));
+                keeper.members.set_flags(role, flags.unwrap_or_default());
+                keeper.members.set_bad(role, bad);
             }
             keeper.commit().await?;
             let known = keeper.ledger.describe().devices;
             let failure = known.iter().find(|known| known.id == id).and_then(|known| known.failure);
-            let Some(failure) = failure else { return Ok(None) };
+            let Some(failure) = failure else { return Ok(Some(Ok(joined))) };
             keeper.ledger.remove(id);
+            if let Joined::Member { role } = joined {
+                keeper.members.vacate(role);
+            }
             keeper.commit().await?;
-            Ok(Some(AddError::Device { label, error: failure.cause.error.unwrap_or(OpError::Gone) }))
+            Ok(Some(Err(AddError::Device { label, error: failure.cause.error.unwrap_or(OpError::Gone) })))
         });
-        added.await?.map_or(Ok(()), Err)?;
+        let joined = added.await?.unwrap_or(Ok(Joined::Spare { why: None }))?;
         self.members.changed().notify();
-        Ok(())
+        Ok(joined)
     }
 
     /// Devices that are not in use are none of the array's any more: that is on record when this returns. Gives those that
@@ -201,12 +226,13 @@ impl Keeper {
     }
 
     /// Puts a member that was rebuilt on record, and counts on it from then on. Whoever calls has the turn.
-    async fn take_in(&self, role: u16) -> Result<(), VolumeError> {
+    async fn take_in(&self, role: u16, joined: u32) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
         let _changing = Changing::begin(&self.changing, StateChange::Recovery);
         // What it was given must be as stable as what it is taken for.
         self.flush().await?;
-        let device = self.members.device(role).filter(|_| self.is_recovering(role));
+        let is_same = self.is_recovering(role) && self.members.joined(role) == joined;
+        let device = self.members.device(role).filter(|_| is_same);
         let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
         let Some(device) = device else { return Err(gone) };
         if self.ledger.take_in(role, device.id) {

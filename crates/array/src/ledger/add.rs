@@ -1,6 +1,6 @@
 //! Devices that come to an array while it runs.
 
-use brindle_format::md::{EncodeError, Uuid, display_uuid};
+use brindle_format::md::{EncodeError, Superblock, Uuid, display_uuid};
 use brindle_io::{MemberId, OpError};
 use brindle_volume::VolumeError;
 
@@ -17,6 +17,117 @@ pub struct NewDevice {
     pub uuid: Uuid,
     /// Bytes at which md superblocks stand on it: they are overwritten, so that nobody finds two.
     pub old_superblocks: Vec<u64>,
+    /// What it was in this array before.
+    pub former: Former,
+    /// It may become a spare, if it is not taken again as the member that it was.
+    pub or_spare: bool,
+}
+
+/// What a device was in an array to which it comes.
+#[derive(Clone, Debug)]
+pub enum Former {
+    /// None of it.
+    Stranger,
+    /// Whatever it was, what it says of that can't be relied on: its superblock was being written when the power went, or is
+    /// not the only one.
+    Unsure,
+    /// What its superblock says.
+    Device {
+        /// The superblock.
+        superblock: Box<Superblock>,
+        /// Its log of bad blocks, where the superblock says that there is something in it.
+        bad_log: Option<Vec<u8>>,
+    },
+}
+
+/// What has become of a device that came to an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joined {
+    /// It waits to replace a member; all of it is written anew then.
+    Spare {
+        /// Of a device of this array: why it is not taken again as the member that it was.
+        why: Option<NotTaken>,
+    },
+    /// The member that it was, which is given what was written while it was away.
+    Member {
+        /// Its role.
+        role: u16,
+    },
+}
+
+/// Why a device is not taken again as the member of an array that it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotTaken {
+    /// It was none.
+    #[error("it was no device of this array")]
+    Stranger,
+    /// It filled no role.
+    #[error("it filled no role when it left")]
+    NoRole,
+    /// See [`Former::Unsure`].
+    #[error("its superblock can't be relied on")]
+    Unsure,
+    /// It did not hold all that it should.
+    #[error("it had not been rebuilt to its end when it left")]
+    Unfinished,
+    /// 0.90 has no word for a member that is brought up to date.
+    #[error("metadata 0.90 can't say that a member is being brought up to date")]
+    Metadata,
+    /// Nothing tells what it missed.
+    #[error("the array has no write-intent bitmap, which would tell what it has missed")]
+    NoBitmap,
+    /// The array has another shape than when it left.
+    #[error("it was a member of an array of another shape: {field} {says}, which is {now} now")]
+    Shape {
+        /// What is different.
+        field: &'static str,
+        /// What it says,
+        says: String,
+        /// and what the array says.
+        now: String,
+    },
+    /// Another device has its role, or had it since.
+    #[error("another device has filled role {role} since it left")]
+    Filled {
+        /// The role.
+        role: u16,
+    },
+    /// The bitmap does not tell any more of all that it missed.
+    #[error(
+        "it has been away for too long: it is at event {events}, and bits of the bitmap were cleared at event {cleared}"
+    )]
+    Behind {
+        /// Its event count.
+        events: u64,
+        /// The count at which bits were cleared last.
+        cleared: u64,
+    },
+    /// It may have been written to without the others.
+    #[error("it may have been used without the others: its superblock does not know them as they are")]
+    Apart,
+    /// Its device has no room where the bitmap stands.
+    #[error("it has no room where the write-intent bitmap stands")]
+    Room,
+}
+
+impl NotTaken {
+    /// A word for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Stranger => "stranger",
+            Self::NoRole => "no-role",
+            Self::Unsure => "unsure",
+            Self::Unfinished => "unfinished",
+            Self::Metadata => "metadata",
+            Self::NoBitmap => "no-bitmap",
+            Self::Shape { .. } => "shape",
+            Self::Filled { .. } => "filled",
+            Self::Behind { .. } => "behind",
+            Self::Apart => "apart",
+            Self::Room => "room",
+        }
+    }
 }
 
 /// Why a device does not become one of an array. But for the last three nothing has been written to it.
@@ -28,6 +139,14 @@ pub enum AddError {
     Known {
         /// The device.
         label: String,
+    },
+    /// It was to be taken again as the member that it was, and can't be.
+    #[error("{label} can't be re-added: {why}")]
+    NotTaken {
+        /// The device.
+        label: String,
+        /// Why.
+        why: NotTaken,
     },
     /// It belongs to another array.
     #[error(

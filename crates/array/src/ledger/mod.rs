@@ -18,7 +18,7 @@ use crate::assembly::{DeviceUse, Limitation};
 use crate::events::Cause;
 use crate::members::Device;
 
-pub use add::{AddError, NewDevice};
+pub use add::{AddError, Former, Joined, NewDevice, NotTaken};
 pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
 
@@ -160,18 +160,27 @@ pub trait Ledger {
     /// already, changes nothing.
     fn lose(&self, device: MemberId, failed: Failed);
 
-    /// A device that is none of the array's yet waits to replace a member from now on: the next record says so, on it too. What
-    /// it holds is lost.
+    /// A device that is none of the array's yet, or was lost, waits to replace a member from now on: the next record says so,
+    /// on it too. What it holds is lost. Or it is the member again that it was, if the ledger can say that and what it holds
+    /// tells: then it is [held](Ledger::held) to hold nothing, and is [guided](Ledger::is_guided). That only into a role that
+    /// `is_free`; who was lost before it is on record as that.
     ///
     /// # Errors
     /// An [`AddError`]: then nothing has changed.
-    fn add(&self, device: NewDevice) -> Result<(), AddError> {
+    fn add(&self, device: NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
+        let _ = is_free;
         Err(AddError::Unrecorded { label: device.label })
     }
 
     /// Whether a device of so many bytes that is none of the array's could be [added](Ledger::add), and take a member's place.
     fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
         let _ = (device, bytes);
+        false
+    }
+
+    /// A device that is being rebuilt holds all of which no bit says otherwise.
+    fn is_guided(&self, device: MemberId) -> bool {
+        let _ = device;
         false
     }
 

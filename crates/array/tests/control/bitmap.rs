@@ -23,7 +23,7 @@ fn marked(level: Level, members: usize, version: Version) -> CreateSpec {
 }
 
 /// The bitmap on a member, as it is on "disk" now: superblock, and the numbers of the bits that are set.
-fn on_disk<B: Bench>(world: &World<B>, member: usize) -> (BitmapSuper, Vec<u64>) {
+pub(crate) fn on_disk<B: Bench>(world: &World<B>, member: usize) -> (BitmapSuper, Vec<u64>) {
     let image = world.image(member);
     let sb = world.superblock(member);
     let start = sb.super_offset.checked_add_signed(sb.bitmap_offset.unwrap()).unwrap() as usize;

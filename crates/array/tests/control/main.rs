@@ -14,6 +14,7 @@ mod events;
 mod flags;
 mod flushes;
 mod forced;
+mod former;
 mod full;
 mod held;
 mod hostile;

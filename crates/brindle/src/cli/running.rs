@@ -57,6 +57,9 @@ pub(crate) struct Add {
     /// Overwrite file systems, partition tables and other arrays on the devices
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// Take the devices only as the members that they were: failed ones of the array too, and ones that it was started without
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) re_add: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

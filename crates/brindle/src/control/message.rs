@@ -50,13 +50,16 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
-    /// Make devices spares of an array.
+    /// Take devices into an array.
     Add {
-        /// Paths, from the root.
+        /// Paths, from the root; with `re_add` those too that the array knows as they were named.
         devices: Vec<PathBuf>,
         /// What stands on them may be lost.
         #[serde(default)]
         force: bool,
+        /// As the members that they were, or not at all.
+        #[serde(default)]
+        re_add: bool,
         /// As above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 
-use brindle_array::{Array, DeviceState, Removal};
+use brindle_array::{Array, DeviceDetail, DeviceState, Joined, NotTaken, Removal};
 use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
 use brindle_volume::VolumeError;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Service;
 use crate::control::{Answer, Reply};
@@ -39,12 +39,39 @@ impl Newcomer {
     }
 }
 
+/// How devices are to come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Coming {
+    /// What stands on them may be lost.
+    pub(crate) force: bool,
+    /// As the members that they were, or not at all.
+    pub(crate) re_add: bool,
+}
+
+/// What a device is to do once it has come.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// What the array makes of it.
+    Nothing,
+    /// Replace this member.
+    Replaces(MemberId),
+}
+
 /// What a newcomer is held against.
 pub(crate) struct Terms {
     /// Devices that this process has, and what each is.
     pub(crate) known: Vec<(Identity, String)>,
-    /// What stands on it may be lost.
-    pub(crate) force: bool,
+    pub(crate) coming: Coming,
+}
+
+/// What has become of a device that came, for programs.
+pub(crate) fn joined(label: &str, joined: &Joined) -> Value {
+    let (role, why) = match joined {
+        Joined::Member { role } => (Some(role), None),
+        Joined::Spare { why } => (None, why.as_ref()),
+    };
+    let (reason, why) = (why.map(NotTaken::word), why.map(ToString::to_string));
+    json!({"path": label, "role": role, "reason": reason, "why": why})
 }
 
 impl Terms {
@@ -75,7 +102,8 @@ impl Terms {
 
     /// What stands on a device of this array is the array's, or was; other arrays are the engine's to refuse.
     fn refuse_occupied(&self, seen: &Seen) -> Result<(), Failure> {
-        if self.force || seen.candidate.superblock().is_ok() {
+        // What is no former member is not written to if it is to be taken as one.
+        if self.coming.force || self.coming.re_add || seen.candidate.superblock().is_ok() {
             return Ok(());
         }
         let found = look::look(seen.device.info().size, look::reader(&seen.device))?.found;
@@ -97,7 +125,7 @@ pub(crate) fn removal(name: &str, find: impl Fn(&str) -> Option<MemberId>) -> Op
 }
 
 impl World {
-    /// Makes a device a spare of an array, and gives its number.
+    /// Takes a device into an array, and gives its number and what it is.
     ///
     /// # Errors
     /// The device, if it was opened for that, and why it is none.
@@ -105,13 +133,17 @@ impl World {
         &self,
         array: &Array,
         newcomer: Newcomer,
-        force: bool,
-    ) -> Result<MemberId, (Option<MemberId>, Failure)> {
+        coming: Coming,
+    ) -> Result<(MemberId, Joined), (Option<MemberId>, Failure)> {
         let uuid = random_uuid().map_err(|why| (None, why))?;
         let path = newcomer.seen.device.path().to_owned();
         let named = self.take(&path, newcomer.seen).map_err(|why| (None, why))?;
-        let added = array.add(named.id, &named.label, uuid, force).await;
-        added.map(|()| named.id).map_err(|why| (Some(named.id), Failure::Add(why)))
+        let added = if coming.re_add {
+            array.add_again(named.id, &named.label).await.map(|role| Joined::Member { role })
+        } else {
+            array.add(named.id, &named.label, uuid, coming.force).await
+        };
+        added.map(|joined| (named.id, joined)).map_err(|why| (Some(named.id), Failure::Add(why)))
     }
 }
 
@@ -130,13 +162,55 @@ pub(crate) fn not_replaced(array: &Array, member: MemberId, why: &VolumeError) -
 }
 
 impl Service {
-    /// Opens devices in a thread of their own, and makes them spares of an array.
-    pub(crate) fn add(self: &Rc<Self>, names: Vec<PathBuf>, force: bool, array: Option<&str>, reply: Reply) {
+    /// Opens devices in a thread of their own, and takes them into an array. Those that it has, and does not use, are taken
+    /// again as they are.
+    pub(crate) fn add(
+        self: &Rc<Self>,
+        names: Vec<PathBuf>,
+        coming: Coming,
+        array: Option<&str>,
+        reply: Reply,
+    ) {
         let array = match self.one(array) {
             Ok(array) => array,
             Err(answer) => return reply.send(answer),
         };
-        self.look_and_take_in(&array, names, force, None, reply);
+        if !coming.re_add {
+            return self.look_and_take_in(&array, names, coming, Vec::new(), Then::Nothing, reply);
+        }
+        let service = Rc::clone(self);
+        self.io.spawn(async move {
+            let (mut new, mut again) = (Vec::new(), Vec::new());
+            for name in names {
+                let label = name.display().to_string();
+                let Some(id) = array.device(&label) else {
+                    new.push(name);
+                    continue;
+                };
+                match array.hosted.array.add_again(id, &label).await {
+                    Ok(role) => again.push(joined(&label, &Joined::Member { role })),
+                    Err(why) => return reply.send(Answer::Error(Failure::Add(why).to_string())),
+                }
+            }
+            service.look_and_take_in(&array, new, coming, again, Then::Nothing, reply);
+        });
+    }
+
+    /// Takes members again that arrays were started without: what tells of those that can't be is only told.
+    pub(crate) async fn take_again(self: Rc<Self>) {
+        for exported in self.arrays() {
+            let array = &exported.hosted.array;
+            let out = |device: &DeviceDetail| {
+                use brindle_array::assembly::LeftOut::{Faulty, Stale};
+                matches!(device.state, DeviceState::LeftOut(Stale { .. } | Faulty)) && device.role.is_some()
+            };
+            for device in array.detail().devices.into_iter().filter(out) {
+                if let Err(why) = array.add_again(device.id, &device.label).await {
+                    tracing::warn!("{}: {why}", exported.name());
+                }
+            }
+        }
+        self.publish();
     }
 
     /// Has a spare, or a device that becomes one, replace a member that still works.
@@ -166,7 +240,8 @@ impl Service {
             return reply.send(Answer::Error(not_replaced(&array.hosted.array, old, &why)));
         }
         let Some(spare) = array.device(&with.display().to_string()) else {
-            return self.look_and_take_in(&array, vec![with], force, Some(old), reply);
+            let coming = Coming { force, re_add: false };
+            return self.look_and_take_in(&array, vec![with], coming, Vec::new(), Then::Replaces(old), reply);
         };
         let service = Rc::clone(self);
         self.io.spawn(async move {
@@ -179,24 +254,27 @@ impl Service {
         });
     }
 
-    /// Looks at devices, makes them spares of an array, and has the last replace a member.
+    /// Looks at devices and takes them into an array, beside those that are told of already.
     fn look_and_take_in(
         self: &Rc<Self>,
         array: &Exported,
         names: Vec<PathBuf>,
-        force: bool,
-        replaces: Option<MemberId>,
+        coming: Coming,
+        told: Vec<Value>,
+        then: Then,
         reply: Reply,
     ) {
         let name = array.name().to_owned();
-        let terms = Terms { known: self.known(), force };
+        let terms = Terms { known: self.known(), coming };
         let remote = self.io.remote();
         let work = move || {
             let newcomers = terms.look_at(&names);
             remote.run(move |io| {
                 with_service(|service| {
                     let service = Rc::clone(service);
-                    io.spawn(async move { service.take_in(&name, newcomers, force, replaces, reply).await });
+                    io.spawn(
+                        async move { service.take_in(&name, newcomers, coming, told, then, reply).await },
+                    );
                 });
             });
         };
@@ -222,8 +300,9 @@ impl Service {
         self: Rc<Self>,
         name: &str,
         newcomers: Result<Vec<Newcomer>, Failure>,
-        force: bool,
-        replaces: Option<MemberId>,
+        coming: Coming,
+        mut told: Vec<Value>,
+        then: Then,
         reply: Reply,
     ) {
         let newcomers = match newcomers {
@@ -233,14 +312,16 @@ impl Service {
         let Some(array) = self.arrays().into_iter().find(|array| array.name() == name) else {
             return reply.send(Answer::Error(format!("{name} has been stopped")));
         };
-        let mut added = Vec::with_capacity(newcomers.len());
+        let paths = told.iter().filter_map(|joined| joined["path"].as_str());
+        let mut added: Vec<String> = paths.map(str::to_owned).collect();
         for newcomer in newcomers {
             let (label, file) = (newcomer.label().to_owned(), newcomer.file.clone());
-            match self.host.world.add_to(&array.hosted.array, newcomer, force).await {
-                Ok(id) => {
+            match self.host.world.add_to(&array.hosted.array, newcomer, coming).await {
+                Ok((id, now)) => {
                     array.came(&label, file);
+                    told.push(joined(&label, &now));
                     added.push(label);
-                    if let Some(old) = replaces
+                    if let Then::Replaces(old) = then
                         && let Err(why) = array.hosted.array.replace(old, id).await
                     {
                         return reply.send(Answer::Error(not_replaced(&array.hosted.array, old, &why)));
@@ -250,7 +331,7 @@ impl Service {
                     let before = if added.is_empty() {
                         String::new()
                     } else {
-                        format!("; {} has become a spare", added.join(", "))
+                        format!("; {} has been added", added.join(", "))
                     };
                     return self.free(left.as_slice(), reply, Answer::Error(format!("{why}{before}")));
                 }
@@ -259,6 +340,7 @@ impl Service {
         self.publish();
         let mut report = self.report_of(&array);
         report["added"] = json!(added);
+        report["joined"] = Value::Array(told);
         reply.send(Answer::Ok(report));
     }
 

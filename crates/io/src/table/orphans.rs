@@ -64,6 +64,15 @@ impl Table {
         given_up
     }
 
+    /// A member is forsaken no more, unless something that was given up on it is in flight still.
+    pub(crate) fn take_back(&mut self, member: MemberId) -> bool {
+        let ended = self.orphans(member) == 0;
+        if ended {
+            self.member_mut(member).forsaken = false;
+        }
+        ended
+    }
+
     /// Gives up all that is in flight on members.
     pub(crate) fn give_all_up(&mut self) -> GivenUp {
         let mut given_up = GivenUp::default();

@@ -1,5 +1,6 @@
 //! One life of an array: from its assembly to its end, in a world that may end before.
 
+mod again;
 mod contained;
 mod locate;
 mod patience;
@@ -62,10 +63,10 @@ impl Board {
         array.map(|array| Known::of(array, drives)).unwrap_or_default()
     }
 
-    /// Spares that have been rebuilt.
-    fn recovered(&self) -> u64 {
+    /// How often something of a kind has happened.
+    fn count(&self, kind: EventKind) -> u64 {
         let events = self.array.borrow().as_ref().map(|array| array.events_since(0)).unwrap_or_default();
-        events.iter().filter(|event| event.kind == EventKind::RecoveryEnded).count() as u64
+        events.iter().filter(|event| event.kind == kind).count() as u64
     }
 
     fn watch(&self, step: u64) {
@@ -136,6 +137,8 @@ pub(super) struct Lived {
     pub(super) tally: Tally,
     /// Spares that have been rebuilt.
     pub(super) recovered: u64,
+    /// Members that were away and were taken again.
+    pub(super) returned: u64,
     /// Redundancy was in doubt when it began.
     pub(super) doubt: bool,
     /// Steps before which superblocks were being written.
@@ -186,14 +189,14 @@ impl Stage<'_> {
             None if cut => self.seen().judge_behind(&board.known(self.drives)).map(|()| End::Cut),
             None => Err(Failure::Endless(Box::new(board.standstill(&io)))),
         };
-        let recovered = board.recovered();
+        let (recovered, returned) = (board.count(EventKind::RecoveryEnded), board.count(EventKind::Readded));
         // What the world still had planned holds the board: the array must not live on with it.
         board.array.borrow_mut().take();
         drop(run);
         io.shutdown();
         let tally = board.tally.borrow().clone();
         let changing = board.changing.take();
-        Lived { end: result, tally, recovered, doubt: board.doubt.get(), changing }
+        Lived { end: result, tally, recovered, returned, doubt: board.doubt.get(), changing }
     }
 
     /// What stands on the drives.
@@ -322,13 +325,16 @@ impl Run<'_> {
             match Candidate::read(&self.io, &self.pool, id, id.to_string()).await {
                 // The product warns, and goes on without: 0.90 can't tell a spare torn while it became a member.
                 Ok(candidate) if self.may_be_torn(role) && candidate.damage().is_some() => {}
+                // The power went while one that came back was given a superblock of several sectors.
+                Ok(candidate)
+                    if candidate.found.is_empty() && (self.is_struck(role) || self.is_spare(role)) => {}
                 Ok(candidate) => {
                     ids.push(id);
                     found.push(candidate);
                 }
                 // The product warns, and goes on without.
                 // A spare may be struck whatever role the fault was for.
-                Err(_) if gone() || self.fate.struck.contains(&role) || self.is_spare(role) => {}
+                Err(_) if gone() || self.is_struck(role) || self.is_spare(role) => {}
                 Err(error) => return Err(Failure::Look(error)),
             }
         }
@@ -340,9 +346,13 @@ impl Run<'_> {
         usize::from(drive) >= self.stage.plan.shape.members
     }
 
-    /// A spare of an array with 0.90.
+    fn is_struck(&self, role: u16) -> bool {
+        self.fate.struck.contains(&role)
+    }
+
+    /// One that is, or has become, a spare of an array with 0.90.
     fn may_be_torn(&self, drive: u16) -> bool {
-        !self.stage.plan.shape.version.is_v1() && self.is_spare(drive)
+        !self.stage.plan.shape.version.is_v1() && (self.is_spare(drive) || self.is_struck(drive))
     }
 
     fn judge_members(&self, assembly: &Assembly) -> Result<(), Failure> {
@@ -437,6 +447,7 @@ impl Run<'_> {
             })
         });
         self.replace_some(client.volume());
+        self.have_some_leave_and_return(client.volume());
         let lanes = (0..plan.lanes).map(|lane| {
             let (client, io) = (client.clone(), self.io.clone());
             let random = Random::stream(plan.seed, self.fate.number * 1000 + lane);
@@ -562,7 +573,7 @@ impl Run<'_> {
             (0..map.data_members()).map(|index| row + u64::from(index) * map.chunk() + position.column);
         let in_doubt =
             |mate: u64| (mate..mate + block).step_by(SECTOR).any(|sector| !oracle.is_certain(sector));
-        let lost = array.state(role) != RoleState::InSync || self.fate.struck.contains(&role);
+        let lost = array.state(role) != RoleState::InSync || self.is_struck(role);
         lost && (self.fate.doubted || mates.into_iter().any(in_doubt))
     }
 }

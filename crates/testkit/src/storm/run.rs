@@ -70,6 +70,8 @@ pub struct Storm {
     pub forced: u64,
     /// Spares that have taken the place of a member.
     pub recovered: u64,
+    /// Members that were away and were taken again.
+    pub returned: u64,
     /// What met what.
     pub tally: Tally,
     /// Steps of the first life.
@@ -183,6 +185,7 @@ impl Course {
             cuts: 0,
             forced: 0,
             recovered: 0,
+            returned: 0,
             tally: Tally::default(),
             steps: 0,
             changing: Vec::new(),
@@ -228,6 +231,7 @@ impl Course {
             let lived = stage.live(&fate);
             storm.tally.add(&lived.tally);
             storm.recovered += lived.recovered;
+            storm.returned += lived.returned;
             past.doubted |= lived.doubt;
             storm.trace = storm.trace.rotate_left(7) ^ sim.trace().0;
             if storm.life == 1 {

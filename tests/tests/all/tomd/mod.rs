@@ -2,6 +2,7 @@
 //! without a warning, reads the same content, finds all redundancy true, and takes the lost members back; mdadm says of
 //! them what Brindle says.
 
+mod again;
 mod continued;
 mod fields;
 mod matrix;

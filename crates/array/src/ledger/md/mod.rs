@@ -13,6 +13,9 @@
 //! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it holds
 //!    what it should: both from one update on. A spare whose superblock an update has not reached is a spare still, whatever
 //!    the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a spare until it is taken in.
+//!    One that was the member of its role before, and comes back, says the same from the update on that makes it one again,
+//!    which it gets first; and by the feature recovery-bitmap that all is true of which no bit says otherwise. Until then its
+//!    superblock stays as it was when it left.
 //! 5. A device that is to replace a member has that one's role too, and says so itself (feature replacement). It loses that flag
 //!    with the update that calls the member lost, and not before.
 //! 6. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
@@ -22,11 +25,13 @@
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 
 mod bad_log;
+mod former;
 mod spares;
 mod update;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_format::md::{
@@ -34,7 +39,7 @@ use brindle_format::md::{
 };
 use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 
-use super::{AddError, Bears, Description, Failed, KnownDevice, Ledger, NewDevice, Recording, State};
+use super::{AddError, Bears, Description, Failed, Joined, KnownDevice, Ledger, NewDevice, Recording, State};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
@@ -55,6 +60,10 @@ struct Kept {
     super_offset: u64,
     /// How far it holds what it should, if not everywhere, as the next update says; its superblock has what the last one said.
     held: Option<u64>,
+    /// Beyond that it holds all of which no bit says otherwise: it was the member of its role before (feature recovery-bitmap).
+    guided: bool,
+    /// It was a member before, and what stands on it is from then: the next update makes it one again.
+    returns: bool,
     /// What stands on the device, as far as is known.
     image: Box<[u8; SUPERBLOCK_BYTES]>,
     /// The event count that stands there, if the superblock there is whole.
@@ -88,13 +97,16 @@ impl Kept {
     /// Nothing is to be said of it but what its superblock says.
     fn is_settled(&self) -> bool {
         let told = self.superblock.recovery_offset == self.held && self.superblock.flags == self.flags;
-        let flagged = self.superblock.features.contains(Features::REPLACEMENT);
-        !self.alive || told && flagged == self.replaces() && self.bad_log.is_settled()
+        let is_told = |feature, is| self.superblock.features.contains(feature) == is;
+        let told = told && is_told(Features::REPLACEMENT, self.replaces());
+        let told = told && is_told(Features::RECOVERY_BITMAP, self.guided) && !self.returns;
+        !self.alive || told && self.bad_log.is_settled()
     }
 
     /// A living member whose superblock is torn or not of the present count.
     fn lags(&self, events: u64) -> bool {
-        self.alive && self.role().is_some() && self.count.is_none_or(|count| count < events)
+        let behind = self.count.is_none_or(|count| count < events);
+        self.alive && self.role().is_some() && behind && !self.returns
     }
 
     fn known(&self) -> KnownDevice {
@@ -132,6 +144,8 @@ pub(crate) struct Superblocks {
     left_behind: Cell<Option<u64>>,
     /// See [`Ledger::in_doubt`].
     in_doubt: Option<u64>,
+    /// Roles that devices have come into in this run: which did last, and the event count before that.
+    filled: RefCell<BTreeMap<u16, (Uuid, u64)>>,
 }
 
 impl Superblocks {
@@ -158,12 +172,15 @@ impl Superblocks {
             },
             wall_clock: Rc::clone(&config.wall_clock),
             patience: config.patience,
-            devices: RefCell::new(devices.map(|(device, &id)| keep(device, id, pool.as_ref())).collect()),
+            devices: RefCell::new(
+                devices.map(|(device, &id)| keep(device, id, pool.as_ref(), bitmap.is_some())).collect(),
+            ),
             bitmap,
             events: Cell::new(assembly.events),
             roles: RefCell::new(assembly.recorded.roles.clone()),
             left_behind: Cell::new(behind),
             in_doubt: assembly.resync_offset,
+            filled: RefCell::default(),
             recorded: RefCell::new(assembly.recorded),
         };
         superblocks.disown_absent();
@@ -270,8 +287,12 @@ impl Ledger for Superblocks {
         });
     }
 
-    fn add(&self, device: NewDevice) -> Result<(), AddError> {
-        self.enrol(device)
+    fn add(&self, device: NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
+        self.admit(device, is_free)
+    }
+
+    fn is_guided(&self, id: MemberId) -> bool {
+        self.devices.borrow().iter().any(|device| device.alive && device.id == id && device.guided)
     }
 
     fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
@@ -374,7 +395,7 @@ impl Ledger for Superblocks {
     }
 }
 
-fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
+fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool) -> Kept {
     let alive = !matches!(device.usage, DeviceUse::LeftOut { .. });
     Kept {
         label: device.label,
@@ -389,6 +410,10 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>) -> Kept {
             DeviceUse::Spare => None,
             _ => device.superblock.recovery_offset,
         },
+        guided: matches!(device.usage, DeviceUse::Recovering { .. })
+            && device.superblock.features.contains(Features::RECOVERY_BITMAP)
+            && bitmap,
+        returns: false,
         fresh: false,
         old: Vec::new(),
         bad_log: BadLog::of(&device.superblock, device.bad_log.as_deref()),

@@ -42,7 +42,7 @@ impl Superblocks {
     }
 
     /// A device is to have the bitmap, if there is one, before its superblock says what it has become.
-    fn give_bitmap(&self, device: &Kept) {
+    pub(super) fn give_bitmap(&self, device: &Kept) {
         if let Some(bitmap) = &self.bitmap
             && let Some(place) = bitmap.place(device.id, &device.superblock)
         {
@@ -52,10 +52,7 @@ impl Superblocks {
 
     /// A device becomes a spare: with the data area of the others, and a number of its own.
     pub(super) fn enrol(&self, new: NewDevice) -> Result<(), AddError> {
-        let NewDevice { label, id, bytes, uuid, old_superblocks } = new;
-        if self.devices.borrow().iter().any(|device| device.id == id) {
-            return Err(AddError::Known { label });
-        }
+        let NewDevice { label, id, bytes, uuid, old_superblocks, .. } = new;
         let Some(number) = self.free_number() else {
             return Err(AddError::Full { label, most: self.most_devices() });
         };
@@ -84,6 +81,8 @@ impl Superblocks {
             super_offset: superblock.super_offset,
             superblock,
             held: None,
+            guided: false,
+            returns: false,
             image: Box::new([0; SUPERBLOCK_BYTES]),
             count: None,
             buf: self.io.pool(SUPERBLOCK_BYTES).try_alloc(SUPERBLOCK_BYTES),
@@ -126,7 +125,7 @@ impl Superblocks {
         (new.data_size >= new.component_size).then_some(new)
     }
 
-    fn most_devices(&self) -> usize {
+    pub(super) fn most_devices(&self) -> usize {
         if self.identity.version.is_v1() { MAX_DEVICES_1 } else { MAX_DEVICES_0_90 }
     }
 
@@ -217,7 +216,7 @@ impl Superblocks {
             return false;
         }
         device.usage = DeviceUse::Active { role };
-        device.held = None;
+        (device.held, device.guided) = (None, false);
         self.give_bitmap(device);
         self.enter(device, role);
         true
@@ -232,7 +231,8 @@ impl Superblocks {
     }
 
     /// The table has the device in this role from the next update on.
-    fn enter(&self, device: &Kept, role: u16) {
+    pub(super) fn enter(&self, device: &Kept, role: u16) {
+        self.filled.borrow_mut().insert(role, (device.superblock.device_uuid, self.events.get()));
         if let Some(entry) = self.roles.borrow_mut().get_mut(device.superblock.device_number as usize) {
             *entry = DeviceRole::Active(role);
         }

@@ -42,8 +42,9 @@ impl Superblocks {
             device.superblock.recovery_offset = device.held;
             device.tell_of_bad_log();
             device.superblock.flags = device.flags;
-            let replaces = device.replaces();
-            device.superblock.features = device.superblock.features.with(Features::REPLACEMENT, replaces);
+            let (replaces, guided) = (device.replaces(), device.guided);
+            let features = device.superblock.features.with(Features::REPLACEMENT, replaces);
+            device.superblock.features = features.with(Features::RECOVERY_BITMAP, guided);
         }
         let mut failed = self.lay_out().await;
         failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
@@ -162,7 +163,7 @@ impl Superblocks {
     fn encode(&self, which: impl Fn(&Kept) -> bool, failed: &mut Refusals) -> Vec<Update> {
         let mut updates = Vec::new();
         for (at, device) in self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| which(d)) {
-            let had_none = device.superblock.role().active().is_none();
+            let had_none = device.superblock.role().active().is_none() || device.returns;
             self.bring_up_to_date(device);
             let enters = had_none && device.superblock.role().active().is_some();
             let Some(buf) = &device.buf else { continue };
@@ -227,6 +228,7 @@ impl Superblocks {
             if let Some(buf) = device.buf.as_ref().filter(|_| !refused) {
                 device.image.copy_from_slice(&buf.bytes());
                 device.count = Some(self.events.get());
+                device.returns = false;
             }
         }
         failed
@@ -239,6 +241,7 @@ impl Superblocks {
         let member = |device: &&Kept| device.alive && device.role().is_some();
         self.devices.borrow().iter().filter(member).all(|device| {
             let near = device.count.is_none_or(|count| count <= events && count.saturating_add(1) >= events);
+            let near = near || device.returns;
             let number = device.superblock.device_number as usize;
             // It may be about to get its role.
             let enters = self.roles.borrow().get(number) != roles.get(number);

@@ -1,0 +1,48 @@
+//! Members that leave while clients write, and come back.
+
+use std::rc::Rc;
+
+use brindle_array::{Array, DeviceDetail, DeviceState, RoleState};
+use brindle_io::Duration;
+
+use super::Run;
+use crate::random::Random;
+
+/// How often something leaves or comes back in a life.
+const ROUNDS: u64 = 6;
+
+impl Run<'_> {
+    /// Of an array with a bitmap members leave and come back: those that something happens to in some life, so that the array
+    /// can bear it. Those too that were left out when the life began.
+    pub(super) fn have_some_leave_and_return(&self, array: &Array) {
+        let plan = self.stage.plan;
+        let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 998);
+        let struck = self.fate.struck.clone();
+        let marked = plan.shape.bitmap.is_some() && !plan.container;
+        if !marked || struck.is_empty() || self.fate.reads_only || random.one_in(4) {
+            return;
+        }
+        let (array, io, oracle) = (array.clone(), self.io.clone(), Rc::clone(&self.stage.oracle));
+        drop(self.io.spawn(async move {
+            for _ in 0..ROUNDS {
+                io.sleep(Duration::from_micros(random.below(1500))).await;
+                let out = |device: &DeviceDetail| {
+                    let is_out = matches!(device.state, DeviceState::Failed | DeviceState::LeftOut(_));
+                    is_out && device.role.is_some_and(|role| struck.contains(&role))
+                };
+                let mut devices = array.detail().devices;
+                devices.retain(out);
+                let in_sync = |role: &u16| array.state(*role) == RoleState::InSync;
+                let roles: Vec<u16> = struck.iter().copied().filter(in_sync).collect();
+                // It may be dead, or another may have its place: the array judges.
+                if !devices.is_empty() && !random.one_in(4) {
+                    let _again = array.add_again(random.pick(&devices).id, "it").await;
+                } else if !roles.is_empty() {
+                    // What stands in doubt may have been read from it.
+                    oracle.borrow_mut().upset();
+                    let _failed = array.fail(*random.pick(&roles)).await;
+                }
+            }
+        }));
+    }
+}
