@@ -157,7 +157,10 @@ pub(crate) enum Failure {
     Drive(#[from] brindle_lab::drive::DriveError),
     /// A suite is not as it should be.
     #[error(transparent)]
-    Suite(#[from] brindle_lab::sweep::SuiteError),
+    Suite(#[from] brindle_lab::suite::SuiteError),
+    /// A suite's jobs can't be had.
+    #[error(transparent)]
+    Loads(#[from] brindle_lab::suite::LoadsError),
     /// Nothing can be predicted.
     #[error(transparent)]
     Predict(#[from] brindle_lab::predict::PredictError),
@@ -190,7 +193,7 @@ impl Failure {
     /// 2 for wrong words, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Usage(_) | Self::Job(_) | Self::Predict(_) => ExitCode::from(2),
+            Self::Usage(_) | Self::Job(_) | Self::Loads(_) | Self::Predict(_) => ExitCode::from(2),
             Self::Without { source, .. } | Self::OneOf { source, .. } => source.exit_code(),
             _ => ExitCode::FAILURE,
         }

@@ -11,6 +11,8 @@
 //! | [`report`] | what came of them, as fio writes it; no I/O |
 //! | [`drive`] | models of drives: files, those that ship, fits to measured tables; no I/O |
 //! | [`predict`] | what arrays of modelled drives would do: the engine itself in virtual time |
+//! | [`sweep`] | cross products of arrays and loads, and reports on them; no I/O |
+//! | [`suite`] | loads that have a name, and scores over them; no I/O |
 
 pub mod drive;
 pub mod job;
@@ -19,4 +21,5 @@ pub mod measure;
 pub mod predict;
 pub mod report;
 pub mod run;
+pub mod suite;
 pub mod sweep;

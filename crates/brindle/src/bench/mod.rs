@@ -3,6 +3,7 @@
 pub(crate) mod flags;
 mod plan;
 mod rounds;
+mod suites;
 mod target;
 mod usage;
 mod watch;
@@ -19,14 +20,25 @@ use crate::cli::{Bench, Format};
 use crate::failure::Failure;
 use crate::{report, units, world};
 use rounds::Measured;
+use suites::Suited;
+pub(crate) use suites::named_suite;
 use target::Opened;
 use usage::Meter;
 
 pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
-    let plan = plan::plan(args)?;
+    let (mut plan, suited) = match &args.suite {
+        None => (plan::plan(args)?, None),
+        Some(named) => {
+            let suited = suites::suited(args, named)?;
+            (suited.loads.plan.clone(), Some(suited))
+        }
+    };
     let writes = plan.jobs.iter().find(|job| job.access.changes());
     check_word(args, writes)?;
     let opened = Opened::open(args, writes.is_some() || args.precondition)?;
+    if let Some(suited) = &suited {
+        suited.loads.spread(&mut plan.jobs, &opened.limits());
+    }
     let meter = Meter::start();
     let measured = rounds::measure(&opened, args, &plan.jobs);
     let usage = meter.stop();
@@ -41,7 +53,7 @@ pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
         disks: Vec::new(),
         bins: args.output_format == Format::JsonPlus,
     };
-    tell(args, &plan, &run, &measured)?;
+    tell(args, &plan, suited.as_ref(), &run, &measured)?;
     let failed = measured.outcomes.iter().any(|outcome| outcome.trouble.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -59,16 +71,26 @@ fn check_word(args: &Bench, writes: Option<&Job>) -> Result<(), Failure> {
     )))
 }
 
-fn tell(args: &Bench, plan: &Plan, run: &Run, measured: &Measured) -> Result<(), Failure> {
+fn tell(
+    args: &Bench,
+    plan: &Plan,
+    suited: Option<&Suited>,
+    run: &Run,
+    measured: &Measured,
+) -> Result<(), Failure> {
     let reported = grouped(&measured.outcomes);
     write_logs(&measured.outcomes)?;
     if args.output_format == Format::Normal {
         let steady = measured.steady_text();
-        return report::print(&format!("{}{steady}", text(&reported)));
+        let scores = suited.map_or_else(String::new, |suited| suited.text(&reported));
+        return report::print(&format!("{}{scores}{steady}", text(&reported)));
     }
     let mut all = json(run, &reported);
     if let Some(steady) = measured.steady_json() {
         all["brindle steady state"] = steady;
+    }
+    if let Some(suited) = suited {
+        all["brindle suite"] = suited.json(&reported);
     }
     if !plan.warnings.is_empty() {
         all["brindle left out"] = plan.warnings.iter().map(ToString::to_string).collect();

@@ -22,17 +22,22 @@ pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {
             "give job files or options of jobs as flags, not both: options of a file stand in the file";
         return Err(Failure::Usage(both.to_owned()));
     };
+    tell(&plan);
+    Ok(plan)
+}
+
+/// What is without effect, and what is left out.
+pub(super) fn tell(plan: &Plan) {
     for note in &plan.notes {
         eprintln!("brindle: {}: {}: {}", note.place, note.option, note.fate);
     }
     for warning in &plan.warnings {
         eprintln!("brindle: {warning}");
     }
-    Ok(plan)
 }
 
 /// This machine.
-struct Here;
+pub(super) struct Here;
 
 impl Surroundings for Here {
     fn read(&self, file: &str) -> Result<String, String> {

@@ -69,6 +69,11 @@ impl Opened {
         }
     }
 
+    /// Of each target.
+    pub(super) fn limits(&self) -> Vec<Limits> {
+        self.targets.iter().map(Volume::limits).collect()
+    }
+
     /// An array marks itself clean.
     pub(super) fn close(self) -> Result<(), Failure> {
         match &self.owner {

@@ -23,6 +23,11 @@ pub(crate) struct Bench {
     /// Let jobs write, although what stands on the target is lost
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
+    /// The jobs of a suite, one after the other: as-ssd, chunk-table, fileserver, gnome-disks, jesd219, latency, mix-matrix,
+    /// overhead, scaling, throughput, or a TOML file. Options of jobs as flags, such as --runtime, are of all of them. Those that
+    /// write run with --force only; the others are measured without
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "jobs")]
+    pub(crate) suite: Option<String>,
     /// Leave out options that are not supported, with a warning
     #[arg(long)]
     pub(crate) lenient: bool,

@@ -100,7 +100,7 @@ pub(crate) struct Sweep {
     /// The model of every member: a file or a name, as `simulate` takes it
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) drive: String,
-    /// Axes from a suite: chunk-table, fileserver, jesd219, latency, mix-matrix, scaling, throughput, or a TOML file; other
+    /// Axes from a suite: chunk-table, fileserver, jesd219, latency, mix-matrix, overhead, scaling, throughput, or a TOML file; other
     /// flags take the place of its axes
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) suite: Option<String>,

@@ -10,10 +10,11 @@ use std::thread;
 
 use brindle_lab::drive::to_toml;
 use brindle_lab::predict::{Beside, PredictError, Spec, predict};
-use brindle_lab::sweep::{Axes, Environment, Figures, Finished, Point, SUITES, csv, html, suite};
+use brindle_lab::sweep::{Axes, Environment, Figures, Finished, Point, csv, html};
 use serde_json::{Value, json};
 
 use super::{model, policies, shape_of};
+use crate::bench::named_suite;
 use crate::cli::{Balance, Sweep};
 use crate::failure::Failure;
 use crate::report;
@@ -48,20 +49,10 @@ pub(crate) fn sweep(args: &Sweep) -> Result<(), Failure> {
 fn axes(args: &Sweep) -> Result<Axes, Failure> {
     let base = match &args.suite {
         None => Axes::default(),
-        Some(named) => match SUITES.iter().find(|(name, _)| name == named) {
-            Some((name, text)) => suite(name, text)?,
-            None => {
-                let text = fs::read_to_string(named).map_err(|source| {
-                    let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
-                    let what = format!(
-                        "{named}: no suite of this name ships ({}), and no such file",
-                        names.join(", ")
-                    );
-                    Failure::system(what, source)
-                })?;
-                suite(named, &text)?
-            }
-        },
+        Some(named) => named_suite(named)?.1.axes().ok_or_else(|| {
+            let why = "has jobs and no axes: brindle bench --suite measures it";
+            Failure::Usage(format!("{named}: {why}"))
+        })?,
     };
     Ok(base.under(Axes {
         about: String::new(),

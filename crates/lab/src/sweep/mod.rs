@@ -1,7 +1,6 @@
-//! Sweeps: the cross product of arrays and loads, named suites of them, and reports. Pure; who runs the points is above.
+//! Sweeps: the cross product of arrays and loads, and reports. Pure; who runs the points is above.
 
 mod html;
-mod suite;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +8,6 @@ use crate::job::PERCENTILES;
 use crate::predict::Predicted;
 
 pub use html::{Environment, html};
-pub use suite::{SUITES, SuiteError, suite};
 
 /// What is varied: each list is an axis, in the words of the command line and of fio.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -178,6 +176,19 @@ impl Point {
         }
         words.extend([("iodepth", self.iodepth.as_str()), ("numjobs", self.numjobs.as_str())]);
         words
+    }
+
+    /// The same where nothing is written that need not be: a mix without reads, or of nothing else, is none.
+    pub fn load(&self) -> Vec<(&str, &str)> {
+        let rw = match (self.rw.as_str(), self.rwmixread.as_str()) {
+            ("randrw", "100") => "randread",
+            ("randrw", "0") => "randwrite",
+            ("rw" | "readwrite", "100") => "read",
+            ("rw" | "readwrite", "0") => "write",
+            _ => return self.words(),
+        };
+        let rest = self.words().into_iter().filter(|(name, _)| !["rw", "rwmixread"].contains(name));
+        core::iter::once(("rw", rw)).chain(rest).collect()
     }
 
     /// Names and values, in the order of columns.

@@ -2,6 +2,7 @@
 
 use brindle_lab::job::{Job, Plan, Surroundings, parse};
 
+#[allow(dead_code, reason = "not every test needs all")]
 struct Text(String);
 
 impl Surroundings for Text {
@@ -23,6 +24,7 @@ impl Surroundings for Text {
 }
 
 /// What a job file asks for.
+#[allow(dead_code, reason = "not every test needs all")]
 pub(crate) fn plan(text: &str) -> Plan {
     parse(&["job.fio"], false, &Text(text.to_owned())).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -31,4 +33,26 @@ pub(crate) fn plan(text: &str) -> Plan {
 #[allow(dead_code, reason = "not every test needs all")]
 pub(crate) fn jobs(text: &str) -> Vec<Job> {
     plan(text).jobs
+}
+
+/// No files and no environment.
+#[allow(dead_code, reason = "not every test needs all")]
+pub(crate) struct Nowhere;
+
+impl Surroundings for Nowhere {
+    fn read(&self, _: &str) -> Result<String, String> {
+        Err("no file is read here".to_owned())
+    }
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn pagesize(&self) -> u64 {
+        4096
+    }
+    fn mb_memory(&self) -> u64 {
+        1
+    }
+    fn ncpus(&self) -> u64 {
+        1
+    }
 }

@@ -130,3 +130,33 @@ fn a_target_is_needed_and_only_one() {
     let gone = run("bench --nbd nbd+unix:///?socket=/nowhere/x", &[]).ended(1);
     assert!(gone.err.contains("can't be connected to"), "{}", gone.err);
 }
+
+#[test]
+fn suites_measure_what_they_may_and_score_it() {
+    let set = Set::raid5(3);
+    set.unchanged(|| {
+        let ran = set.run("bench --suite gnome-disks --output-format=json --array").ended(0);
+        assert!(ran.err.contains("without --force jobs that write are left out: write-rate"), "{}", ran.err);
+        let report = ran.report();
+        assert_eq!(ios(&report, 0, "read"), 100);
+        let suite = &report["brindle suite"];
+        assert_eq!((&suite["name"], &suite["left_out"][0]), (&"gnome-disks".into(), &"write-rate".into()));
+        let names: Vec<_> = suite["scores"].as_array().unwrap().iter().map(|score| &score["name"]).collect();
+        assert_eq!(names, ["read-rate", "access-time"]);
+        assert!(suite["scores"][0]["value"].as_f64().unwrap() > 0.0);
+        let ran = set.run("bench --suite chunk-table --runtime=10ms --size=4m --array");
+        assert!(ran.err.contains("suite chunk-table varies chunk"), "{}", ran.err);
+        let own = set.path("own.toml");
+        fs::write(&own, "[[job]]\nname = 'w'\nrw = 'write'\n").unwrap();
+        let refused = set.run(&format!("bench --suite {} --array", name(&own))).ended(2);
+        assert!(refused.err.contains("job 'w' writes"), "{}", refused.err);
+        fs::write(&own, "[[job]]\nname = 'w'\nzonemode = 1\n").unwrap();
+        let refused = set.run(&format!("bench --suite {} --array", name(&own))).ended(2);
+        assert!(refused.err.contains("own.toml:1: job 'w': option 'zonemode'"), "{}", refused.err);
+        let refused = set.run("bench --suite nothing --array").ended(1);
+        assert!(refused.err.contains("no suite of this name ships (as-ssd, "), "{}", refused.err);
+    });
+    let large = Set::random(2, 16 * MIB);
+    let text = large.run("bench --suite as-ssd --runtime=10ms --force --device").ok().text();
+    assert!(text.contains("as-ssd, total: ") && text.contains(" MiB/s"), "{text}");
+}

@@ -1,0 +1,87 @@
+//! `brindle bench --suite`: loads that have a name, and what is told of them.
+
+use core::fmt::Write;
+use std::fs;
+
+use brindle_lab::run::Outcome;
+use brindle_lab::suite::{Loads, SUITES, Suite, suite};
+use serde_json::{Value, json};
+
+use super::plan::{Here, tell};
+use crate::cli::Bench;
+use crate::failure::Failure;
+
+/// A suite that is measured.
+pub(super) struct Suited {
+    name: String,
+    pub(super) loads: Loads,
+    /// Jobs that did not run, since they write.
+    left_out: Vec<String>,
+}
+
+/// The text of a suite, and what it says: one that ships, or a file.
+pub(crate) fn named_suite(named: &str) -> Result<(String, Suite), Failure> {
+    let text = match SUITES.iter().find(|(name, _)| *name == named) {
+        Some((_, text)) => (*text).to_owned(),
+        None => fs::read_to_string(named).map_err(|source| {
+            let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
+            let what =
+                format!("{named}: no suite of this name ships ({}), and no such file", names.join(", "));
+            Failure::system(what, source)
+        })?,
+    };
+    let suite = suite(named, &text)?;
+    Ok((text, suite))
+}
+
+/// The jobs of a suite. Without the user's word those that write are left out, unless nothing would be left.
+pub(super) fn suited(args: &Bench, named: &str) -> Result<Suited, Failure> {
+    let (text, suite) = named_suite(named)?;
+    let own: Vec<(String, String)> = args
+        .options
+        .0
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone().unwrap_or_default()))
+        .collect();
+    if own.iter().any(|(name, _)| name == "name") {
+        return Err(Failure::Usage("--suite has jobs of its own: leave out --name".to_owned()));
+    }
+    let mut loads = suite.loads((named, &text), &own, &Here)?;
+    tell(&loads.plan);
+    for axis in &loads.fixed {
+        eprintln!("brindle: suite {named} varies {axis}: what is measured is the target as it is");
+    }
+    let mut left_out = Vec::new();
+    if !args.force && loads.plan.jobs.iter().any(|job| !job.access.changes()) {
+        left_out = loads.leave_out_writes();
+    }
+    if !left_out.is_empty() {
+        eprintln!("brindle: without --force jobs that write are left out: {}", left_out.join(", "));
+    }
+    Ok(Suited { name: named.to_owned(), loads, left_out })
+}
+
+impl Suited {
+    /// A line for each score.
+    pub(super) fn text(&self, outcomes: &[Outcome]) -> String {
+        let mut text = String::new();
+        for score in self.loads.scores(outcomes) {
+            let unit = score.of.unit();
+            // Writing to a text does not fail.
+            let _ = writeln!(text, "{}, {}: {:.2} {unit}", self.name, score.name, score.value);
+        }
+        text
+    }
+
+    /// The same as JSON.
+    pub(super) fn json(&self, outcomes: &[Outcome]) -> Value {
+        let scores = self.loads.scores(outcomes);
+        let one = |score: &brindle_lab::suite::Scored| json!({ "name": score.name, "value": score.value, "unit": score.of.unit() });
+        json!({
+            "name": self.name,
+            "scores": scores.iter().map(one).collect::<Vec<_>>(),
+            "left_out": self.left_out,
+            "not_varied": self.loads.fixed,
+        })
+    }
+}
