@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
-pub(crate) use benching::{Bench, Format, NbdUri};
+pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use running::{
     Action, Add, Fail, Flag, Remove, Replace, Runtime, SpareGroup, Status, Stop, Wait, Watch,

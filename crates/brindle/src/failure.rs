@@ -161,6 +161,9 @@ pub(crate) enum Failure {
     /// A suite's jobs can't be had.
     #[error(transparent)]
     Loads(#[from] brindle_lab::suite::LoadsError),
+    /// A trace is not as it should be.
+    #[error(transparent)]
+    Trace(#[from] brindle_lab::trace::TraceError),
     /// Nothing can be predicted.
     #[error(transparent)]
     Predict(#[from] brindle_lab::predict::PredictError),

@@ -11,6 +11,7 @@
 //! | [`report`] | what came of them, as fio writes it; no I/O |
 //! | [`drive`] | models of drives: files, those that ship, fits to measured tables; no I/O |
 //! | [`predict`] | what arrays of modelled drives would do: the engine itself in virtual time |
+//! | [`trace`] | traces that others recorded: read, paced, weighed; no I/O of its own |
 //! | [`sweep`] | cross products of arrays and loads, and reports on them; no I/O |
 //! | [`suite`] | loads that have a name, and scores over them; no I/O |
 
@@ -23,3 +24,4 @@ pub mod report;
 pub mod run;
 pub mod suite;
 pub mod sweep;
+pub mod trace;

@@ -17,3 +17,4 @@ pub mod nbd_options;
 pub mod nbd_transmission;
 pub mod sets;
 pub mod signature;
+pub mod trace;

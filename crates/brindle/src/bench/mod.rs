@@ -5,6 +5,7 @@ mod plan;
 mod rounds;
 mod suites;
 mod target;
+mod traces;
 mod usage;
 mod watch;
 
@@ -12,8 +13,8 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use brindle_lab::job::{Job, Plan};
-use brindle_lab::report::{Run, grouped, json, logs, text};
+use brindle_lab::job::{Given, Job, Plan};
+use brindle_lab::report::{Run, Usage, grouped, json, logs, text};
 use brindle_lab::run::Outcome;
 
 use crate::cli::{Bench, Format};
@@ -26,6 +27,9 @@ use target::Opened;
 use usage::Meter;
 
 pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
+    if !args.traces.trace.is_empty() || args.traces.trace_set.is_some() {
+        return replay(args);
+    }
     let (mut plan, suited) = match &args.suite {
         None => (plan::plan(args)?, None),
         Some(named) => {
@@ -34,7 +38,9 @@ pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
         }
     };
     let writes = plan.jobs.iter().find(|job| job.access.changes());
-    check_word(args, writes)?;
+    let says = |job: &Job| format!("job '{}' writes", job.name);
+    let precondition = args.precondition.then(|| "--precondition writes".to_owned());
+    check_word(args, writes.map(says).or(precondition))?;
     let opened = Opened::open(args, writes.is_some() || args.precondition)?;
     if let Some(suited) = &suited {
         suited.loads.spread(&mut plan.jobs, &opened.limits());
@@ -45,30 +51,59 @@ pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
     // An array is marked clean whatever became of the jobs.
     opened.close()?;
     let measured = measured?;
-    let now = world::seconds_since_1970();
-    let run = Run {
-        global: plan.global.clone(),
-        time: (now * 1000, units::Moment(now).to_string()),
-        usage,
-        disks: Vec::new(),
-        bins: args.output_format == Format::JsonPlus,
-    };
+    let run = about(args, plan.global.clone(), usage);
     tell(args, &plan, suited.as_ref(), &run, &measured)?;
     let failed = measured.outcomes.iter().any(|outcome| outcome.trouble.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Traces in place of jobs.
+fn replay(args: &Bench) -> Result<ExitCode, Failure> {
+    if !args.options.0.is_empty() {
+        let both = "a trace says what is asked: leave out options of jobs";
+        return Err(Failure::Usage(both.to_owned()));
+    }
+    let plan = traces::plan(&args.traces)?;
+    let writes = plan.writes();
+    let opened_to_write = writes.is_some();
+    check_word(args, writes)?;
+    let opened = Opened::open(args, opened_to_write)?;
+    let meter = Meter::start();
+    let measured = plan.measure(&opened, args);
+    let usage = meter.stop();
+    opened.close()?;
+    let measured = measured?;
+    let outcomes = measured.outcomes();
+    if args.output_format == Format::Normal {
+        report::print(&format!("{}{}", text(&outcomes), measured.text()))?;
+    } else {
+        let mut all = json(&about(args, Vec::new(), usage), &outcomes);
+        all["brindle replay"] = measured.json();
+        report::print_json(&all)?;
+    }
+    Ok(if measured.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a report says beside the jobs.
+fn about(args: &Bench, global: Vec<Given>, usage: Usage) -> Run {
+    let now = world::seconds_since_1970();
+    Run {
+        global,
+        time: (now * 1000, units::Moment(now).to_string()),
+        usage,
+        disks: Vec::new(),
+        bins: args.output_format == Format::JsonPlus,
+    }
+}
+
 /// What writes destroys content, and needs the user's word for it.
-fn check_word(args: &Bench, writes: Option<&Job>) -> Result<(), Failure> {
-    let what = match writes {
-        _ if args.force => return Ok(()),
-        Some(job) => format!("job '{}' writes", job.name),
-        None if args.precondition => "--precondition writes".to_owned(),
-        None => return Ok(()),
-    };
-    Err(Failure::Usage(format!(
-        "{what}, and what stands on the target is lost; say --force if that is meant"
-    )))
+fn check_word(args: &Bench, writes: Option<String>) -> Result<(), Failure> {
+    match writes {
+        Some(what) if !args.force => Err(Failure::Usage(format!(
+            "{what}, and what stands on the target is lost; say --force if that is meant"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn tell(

@@ -46,7 +46,7 @@ pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Mea
 }
 
 /// For jobs that ask for other places in each run.
-fn chance() -> Result<u64, Failure> {
+pub(super) fn chance() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
         .map_err(|error| Failure::system("no random number can be had", std::io::Error::other(error)))?;

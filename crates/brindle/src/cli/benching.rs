@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::{Listen, Tuning};
 use crate::bench::flags::JobFlags;
+use crate::units::Span;
 
 /// Flags of `brindle bench`.
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ pub(crate) struct Bench {
     /// The jobs of a suite, one after the other: as-ssd, chunk-table, fileserver, gnome-disks, jesd219, latency, mix-matrix,
     /// overhead, scaling, throughput, or a TOML file. Options of jobs as flags, such as --runtime, are of all of them. Those that
     /// write run with --force only; the others are measured without
-    #[arg(long, value_name = "NAME|FILE", conflicts_with = "jobs")]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["jobs", "trace", "trace_set"])]
     pub(crate) suite: Option<String>,
     /// Leave out options that are not supported, with a warning
     #[arg(long)]
@@ -42,12 +43,67 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) precondition: bool,
     #[command(flatten)]
+    pub(crate) traces: Traces,
+    #[command(flatten)]
     pub(crate) tuning: Tuning,
     #[command(flatten)]
     pub(crate) options: JobFlags,
     /// Job files; those of a file begin once those of the file before it have ended
     #[arg(value_name = "JOBFILE")]
     pub(crate) jobs: Vec<PathBuf>,
+}
+
+/// What is replayed in place of jobs, and how.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Traces")]
+pub(crate) struct Traces {
+    /// Replay traces, one after the other: fio's iolog, blktrace, blkparse, MSR Cambridge or any columns
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["jobs", "until_steady", "precondition"])]
+    pub(crate) trace: Vec<PathBuf>,
+    /// Replay the traces of a TOML file, and weigh them into one index
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "jobs", "until_steady", "precondition"])]
+    pub(crate) trace_set: Option<PathBuf>,
+    /// How traces are written [default: what their beginning tells]
+    #[arg(long, default_value = "auto", value_name = "FORMAT", hide_default_value = true)]
+    pub(crate) trace_format: TraceFormat,
+    /// What the columns of traces mean, as TOML (docs/traces.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "trace_format")]
+    pub(crate) trace_columns: Option<PathBuf>,
+    /// Send requests as soon as there is room, not when they were sent
+    #[arg(long, conflicts_with_all = ["time_scale", "max_idle"])]
+    pub(crate) full_speed: bool,
+    /// Multiply the times between requests by this: 0.5 is twice as fast
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    pub(crate) time_scale: f64,
+    /// Make pauses between requests no longer than this, before they are scaled
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    pub(crate) max_idle: Option<Span>,
+    /// Most requests of a trace in flight; one without room is sent late, and that is reported
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) trace_depth: u32,
+    /// Let requests beyond the target's end go to its beginning
+    #[arg(long)]
+    pub(crate) wrap: bool,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok().filter(|factor| (1e-6..=1e6).contains(factor));
+    factor.ok_or_else(|| format!("'{text}' is no factor: write for example 0.5"))
+}
+
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// What its beginning tells
+    Auto,
+    /// fio's write_iolog, version 2 or 3
+    Iolog,
+    /// Records, as blktrace and blkparse -d write them
+    Blktrace,
+    /// Lines of blkparse
+    Blkparse,
+    /// Columns of the MSR Cambridge traces
+    Msr,
 }
 
 /// How `brindle bench` reports.

@@ -118,7 +118,7 @@ fn check(work: &Work, request: &Request, content: &Content, bytes: &[u8]) -> Res
 }
 
 /// The future's result, and the moment at which it had been handed over: when it first let others run.
-async fn timed<T>(io: &Io, future: impl Future<Output = T>) -> (T, Instant) {
+pub(super) async fn timed<T>(io: &Io, future: impl Future<Output = T>) -> (T, Instant) {
     let mut future = core::pin::pin!(future);
     let mut sent = None;
     core::future::poll_fn(|cx| {

@@ -5,8 +5,10 @@ mod device;
 mod outcome;
 mod pace;
 mod phases;
+mod replay;
 mod work;
 
 pub use device::Device;
 pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};
 pub use phases::{Terms, run};
+pub use replay::{Replayed, replay};

@@ -160,3 +160,51 @@ fn suites_measure_what_they_may_and_score_it() {
     let text = large.run("bench --suite as-ssd --runtime=10ms --force --device").ok().text();
     assert!(text.contains("as-ssd, total: ") && text.contains(" MiB/s"), "{text}");
 }
+
+#[test]
+fn traces_are_replayed_and_weighed() {
+    let set = Set::raid5(3);
+    let reads = set.path("reads.log");
+    fs::write(&reads, "fio version 3 iolog\n0 f add\n10 f read 0 4096\n900000000 f read 65536 8192\n")
+        .unwrap();
+    let writes = set.path("writes.csv");
+    fs::write(&writes, "1,h,0,Write,0,4096,1\n2,h,0,Read,1000000000512,512,1\n").unwrap();
+    let weights = set.path("set.toml");
+    fs::write(&weights, "[[trace]]\nfile = 'reads.log'\nweight = 2\n[[trace]]\nfile = 'writes.csv'\n")
+        .unwrap();
+    set.unchanged(|| {
+        let flags = format!("bench --trace {} --max-idle 1ms --output-format=json --array", name(&reads));
+        let report = set.run(&flags).json();
+        assert_eq!((ios(&report, 0, "read"), report["jobs"][0]["jobname"].as_str()), (2, Some("reads")));
+        let trace = &report["brindle replay"]["traces"][0];
+        assert_eq!((trace["requests"].as_u64(), trace["span_ns"].as_u64()), (Some(2), Some(899_999_990_000)));
+        assert!(report["brindle replay"]["index"].is_null());
+        let flags = format!("bench --full-speed --trace-set {}", name(&weights));
+        let refused = set.run(&format!("{flags} --array")).ended(2);
+        assert!(
+            refused.err.contains("writes.csv writes") && refused.err.contains("--force"),
+            "{}",
+            refused.err
+        );
+        fs::write(set.path("broken.csv"), "1,h,0,Read,0,4096,1\n2,h,0,Rad,0,512,1\n").unwrap();
+        let broken = set.run(&format!("bench --trace {} --array", name(&set.path("broken.csv")))).ended(1);
+        assert!(broken.err.contains("broken.csv:2: 'Rad' is no kind of request"), "{}", broken.err);
+        let unknown = set.run(&format!("bench --trace {} --array", name(&weights))).ended(1);
+        assert!(unknown.err.contains("--trace-format"), "{}", unknown.err);
+        let both = set.run(&format!("bench --rw=read --trace {} --array", name(&reads))).ended(2);
+        assert!(both.err.contains("leave out options of jobs"), "{}", both.err);
+    });
+    let flags = format!("bench --full-speed --force --trace-set {} --output-format=json", name(&weights));
+    let beyond = set.run(&format!("{flags} --array")).ended(1);
+    assert!(
+        beyond.err.contains("writes.csv: goes up to byte") && beyond.err.contains("--wrap"),
+        "{}",
+        beyond.err
+    );
+    let report = set.run(&format!("{flags} --wrap --array")).json();
+    assert_eq!((ios(&report, 1, "write"), ios(&report, 1, "read")), (1, 1));
+    let replay = &report["brindle replay"];
+    assert_eq!((&replay["traces"][0]["weight"], &replay["traces"][1]["moved"]), (&2.0.into(), &1.into()));
+    assert!(replay["index"]["mean_us"].as_f64().unwrap() > 0.0);
+    set.run("check").ok();
+}

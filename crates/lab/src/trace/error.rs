@@ -1,0 +1,85 @@
+//! What can be wrong with a trace, and where in it.
+
+/// Why a trace can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{kind}", at(file, *place))]
+pub struct TraceError {
+    /// The file, as it was named.
+    pub file: String,
+    /// Its line, or the number of its record, from 1; 0 for all of it.
+    pub place: u64,
+    /// What is wrong.
+    pub kind: TraceErrorKind,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceErrorKind {
+    /// The bytes can't be had.
+    #[error("can't be read: {0}")]
+    Unreadable(String),
+    /// A line is longer than any of a trace.
+    #[error("a line of more than {0} bytes is none of a trace")]
+    LongLine(usize),
+    /// A line is no text.
+    #[error("is no UTF-8; if it is compressed, unpack it first")]
+    NoText,
+    /// The first line of an iolog.
+    #[error("is no iolog: its first line is 'fio version 2 iolog' or 'fio version 3 iolog'")]
+    Version,
+    /// A line has other fields than it should.
+    #[error("{found} fields: {wanted}")]
+    Fields {
+        /// How many there are.
+        found: usize,
+        /// What they should be.
+        wanted: &'static str,
+    },
+    /// A field is no such thing.
+    #[error("'{text}' is no {wanted}")]
+    Field {
+        /// The field.
+        text: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// A request that can't be.
+    #[error(
+        "no request has offset {} and size {}: sizes are up to 32 MiB", number(*offset), number(*len)
+    )]
+    Range {
+        /// First byte, if it can be counted.
+        offset: Option<u64>,
+        /// Bytes.
+        len: Option<u64>,
+    },
+    /// A record does not begin as one of blktrace.
+    #[error("is no record of blktrace: it begins with {0:#010x}")]
+    Magic(u32),
+    /// A record of a version of blktrace that is not known.
+    #[error("is a record of version {0} of blktrace; 7 is known")]
+    RecordVersion(u8),
+    /// The last record is cut off.
+    #[error("is cut off after {0} bytes of a record")]
+    CutOff(usize),
+    /// There is nothing in it.
+    #[error("holds no request")]
+    Empty,
+    /// A map of columns, or a set of traces, that is none.
+    #[error("{0}")]
+    Toml(String),
+}
+
+fn at(file: &str, place: u64) -> String {
+    if place == 0 { format!("{file}: ") } else { format!("{file}:{place}: ") }
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "beyond all counting".to_owned(), |value| value.to_string())
+}
+
+/// A field that is none.
+pub(super) fn field(text: &str, wanted: &'static str) -> TraceErrorKind {
+    // A field may be as long as its line.
+    TraceErrorKind::Field { text: text.chars().take(80).collect(), wanted }
+}

@@ -1,0 +1,66 @@
+//! Several traces, and one number over them.
+
+use serde::Deserialize;
+
+use super::error::{TraceError, TraceErrorKind};
+use crate::run::Outcome;
+
+/// Traces that are replayed one after the other.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    /// The traces.
+    pub trace: Vec<Member>,
+}
+
+/// A trace of a set.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// The trace's file; beside the set's, unless it says where.
+    pub file: String,
+    /// How much it counts.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// A map of its columns, if it needs one; beside the set's as well.
+    #[serde(default)]
+    pub columns: Option<String>,
+}
+
+const fn one() -> f64 {
+    1.0
+}
+
+/// Reads a set of traces.
+///
+/// # Errors
+/// What is no TOML, names no trace, or has a weight that is none.
+pub fn set(file: &str, text: &str) -> Result<Set, TraceError> {
+    let wrong = |at: usize, why: String| {
+        let place = text.bytes().take(at).filter(|byte| *byte == b'\n').count() as u64 + 1;
+        TraceError { file: file.to_owned(), place, kind: TraceErrorKind::Toml(why) }
+    };
+    let set: Set = toml::from_str(text)
+        .map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message().to_owned()))?;
+    if set.trace.is_empty() {
+        return Err(wrong(0, "there is no [[trace]]".to_owned()));
+    }
+    match set.trace.iter().find(|one| !(one.weight > 0.0 && one.weight <= 1e6)) {
+        Some(one) => Err(wrong(0, format!("weight {} of {}: say more than 0", one.weight, one.file))),
+        None => Ok(set),
+    }
+}
+
+/// The weighted geometric means of mean latencies (microseconds) and of rates (MiB/s); none unless each trace has both.
+pub fn index(outcomes: &[Outcome], weights: &[f64]) -> Option<(f64, f64)> {
+    let sum: f64 = weights.iter().sum();
+    let mean = |figure: &dyn Fn(&Outcome) -> f64| {
+        let logs = outcomes.iter().zip(weights).map(|(outcome, weight)| figure(outcome).ln() * weight);
+        let mean = (logs.sum::<f64>() / sum).exp();
+        (mean.is_finite() && mean > 0.0).then_some(mean)
+    };
+    let whole = outcomes.len() == weights.len() && !weights.is_empty();
+    let micros = mean(&|outcome| outcome.mixed().total.mean() / 1000.0)?;
+    let rate = mean(&|outcome| outcome.mixed().bandwidth() / 1_048_576.0)?;
+    whole.then_some((micros, rate))
+}
