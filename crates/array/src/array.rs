@@ -12,12 +12,13 @@ use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
+use crate::data::straight::{send_list, send_writes};
 use crate::events::Event;
 use crate::intent::Intent;
 use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
 use crate::members::{Device, Members, RoleState, Ties};
-use crate::placement::{Family, Placement, Split};
+use crate::placement::{Family, Placement, Split, write_copied};
 use crate::process::{Process, ProcessError};
 use crate::reshape::Border;
 
@@ -204,6 +205,12 @@ fn limits(io: &Io, geometry: &Geometry, members: &Members, read_only: bool) -> L
     }
 }
 
+/// Others change some of the memory at any time.
+#[inline]
+fn is_shared(list: &[Slice]) -> bool {
+    list.iter().any(Slice::is_shared)
+}
+
 impl Volume for Array {
     fn limits(&self) -> Limits {
         self.0.core.limits
@@ -229,7 +236,7 @@ impl Volume for Array {
         let first = first.ok_or(VolumeError::TooManyLost)?;
         let done = match into.as_ref() {
             [one] if first.len >= len => door.send_read(first.device, first.offset, one).await,
-            list => return placement.one()?.read(offset, list).await,
+            list => send_list(door, offset, list, |at| placement.one().ok()?.place(at))?.await,
         };
         if done.is_ok() {
             return Ok(());
@@ -239,19 +246,37 @@ impl Volume for Array {
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         let Running { core, placement, .. } = &*self.0;
-        let from = from.as_ref();
         core.limits.check_change()?;
-        let len = core.check_list(offset, from)?;
-        match placement.one()? {
-            _ if len == 0 => Ok(()),
-            // Each byte goes to one member, once.
-            Family::Stripes(stripes) => stripes.write(offset, from, fua).await,
-            family if from.iter().any(Slice::is_shared) => {
-                Box::pin(family.write_copied(core, offset, from, fua)).await
+        let len = core.check_list(offset, from.as_ref())?;
+        let stripes = match placement.one()? {
+            _ if len == 0 => return Ok(()),
+            Family::Stripes(stripes) => stripes,
+            Family::Mirror(mirror) if is_shared(from.as_ref()) => {
+                let write = async |at, copy: &[Slice]| mirror.write(at, copy, fua).await;
+                return Box::pin(write_copied(core, offset, from.as_ref(), write)).await;
             }
-            Family::Mirror(mirror) => mirror.write(offset, from, fua).await,
-            Family::Parity(parity) => parity.write(offset, from, fua).await,
+            Family::Parity(parity) if is_shared(from.as_ref()) => {
+                let write = async |at, copy: &[Slice]| parity.write(at, copy, fua).await;
+                return Box::pin(write_copied(core, offset, from.as_ref(), write)).await;
+            }
+            Family::Mirror(mirror) => return mirror.write(offset, from.as_ref(), fua).await,
+            Family::Parity(parity) => return parity.write(offset, from.as_ref(), fua).await,
+        };
+        // Each byte goes to one member, once. Sent and awaited here, as reads are.
+        let _writing = match core.begin_at_once(offset, len) {
+            Some(writing) => writing,
+            None => core.begin(offset, len).await?,
+        };
+        let first = stripes.place_to_write(offset).ok_or(VolumeError::TooManyLost)?;
+        let door = stripes.door();
+        let done = match from.as_ref() {
+            [one] if first.len >= len => door.send_write(first.device, first.offset, one, fua).await,
+            list => send_writes(door, offset, list, fua, |at| stripes.place_to_write(at))?.await,
+        };
+        if done.is_ok() {
+            return Ok(());
         }
+        Box::pin(stripes.unwritten(&done)).await
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {

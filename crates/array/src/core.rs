@@ -74,6 +74,12 @@ impl Core {
         })
     }
 
+    /// The same as [`Core::begin`] where nothing has to be waited for, else `None`.
+    #[inline(always)]
+    pub(crate) fn begin_at_once(&self, offset: u64, len: u64) -> Option<Writing<'_>> {
+        Writing::begin_at_once(&self.intent, &self.keeper, offset..offset + len)
+    }
+
     /// A change of `len` bytes of the array begins: returns once members may be changed.
     #[inline]
     pub(crate) fn begin(

@@ -176,6 +176,27 @@ impl<'a> Door<'a> {
         group.submit()
     }
 
+    /// One write that is sent by itself.
+    #[inline(always)]
+    pub(crate) fn send_write(self, member: Device, offset: u64, from: &Slice, fua: bool) -> Sent<'a> {
+        if self.core.members.writes_aside() || !self.core.intent.is_plain() {
+            return self.send_write_aside(member, offset, from, fua);
+        }
+        let asked = Asked { readers: 0, failures: self.core.members.failures() };
+        let mut group = self.core.io.group();
+        group.write(member.id, self.start(member) + offset, from, fua);
+        Sent { door: self, pending: group.submit(), aside: None, asked, told: 0 }
+    }
+
+    /// The same where a write may be refused here, have to go to two devices, or be watched.
+    #[cold]
+    #[inline(never)]
+    fn send_write_aside(self, member: Device, offset: u64, from: &Slice, fua: bool) -> Sent<'a> {
+        let mut group = self.ask();
+        group.write(member, offset, from, fua);
+        group.submit()
+    }
+
     /// Where the data area of a member begins.
     #[inline]
     fn start(self, member: Device) -> u64 {
@@ -434,7 +455,7 @@ impl<'a> MemberOps<'a> {
     }
 
     /// Sends all operations. What comes back waits for the last.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn submit(self) -> Sent<'a> {
         self.door.core.intent.sent(|| self.changes());
         Sent { door: self.door, pending: self.group.submit(), aside: self.aside, asked: self.asked, told: 0 }

@@ -41,6 +41,13 @@ impl Intent {
         }
     }
 
+    /// Nobody watches what members are sent.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::DirtyMark | Self::Bitmap(_, None))
+    }
+
+    #[inline]
     fn hooks(&self) -> Option<&dyn Hooks> {
         match self {
             Self::DirtyMark | Self::Bitmap(_, None) => None,
@@ -149,6 +156,16 @@ pub(crate) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
+    /// The same as [`Writing::begin`] where there is nothing to be waited for; else nothing has begun. By itself, since what comes
+    /// out of a future is copied from where it was put a moment ago, for which the processor waits.
+    #[inline(always)]
+    pub(crate) fn begin_at_once(intent: &'a Intent, keeper: &'a Keeper, range: Range<u64>) -> Option<Self> {
+        if !matches!(intent, Intent::DirtyMark) || !keeper.write_begins_at_once() {
+            return None;
+        }
+        Some(Self { intent, keeper, range })
+    }
+
     /// Returns once members may be changed.
     #[inline]
     pub(crate) async fn begin(

@@ -13,7 +13,7 @@ use crate::data::lock::Held;
 use crate::data::mirrored::Mirror;
 use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
-use crate::data::straight::send_list;
+use crate::data::straight::{Stretch, send_list};
 use crate::data::striped::Stripes;
 use crate::door::{Done, Moved};
 
@@ -50,6 +50,16 @@ impl Family {
         }
     }
 
+    /// What lies at a byte of an array of which bytes may be read straight from the member that has them.
+    #[inline(always)]
+    pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
+        match self {
+            Self::Stripes(stripes) => stripes.place(at),
+            Self::Parity(parity) => parity.place(at),
+            Self::Mirror(_) => None,
+        }
+    }
+
     /// Reads a range that is not empty.
     pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         let sent = match self {
@@ -73,33 +83,27 @@ impl Family {
             Self::Parity(parity) => parity.read_on(offset, into, &done).await,
         }
     }
+}
 
-    /// Writes memory that others change meanwhile to more members than one: what is written is a copy, which they all get
-    /// and from which parity is computed. What there is no memory for at once goes in steps, one after the other.
-    pub(crate) async fn write_copied(
-        &self,
-        core: &Core,
-        offset: u64,
-        from: &[Slice],
-        fua: bool,
-    ) -> Result<(), VolumeError> {
-        let copies =
-            core.copies.get_or_init(|| Copies::new(&core.io, core.limits.optimal, core.members.len()));
-        let (mut done, len) = (0, bytes(from));
-        while done < len {
-            let (at, step) = (offset + done, copies.step(offset + done, len - done));
-            let copy = copies.of(&part(from, done..done + step)).await;
-            // The array may have been stopped while this waited.
-            core.check(at, step)?;
-            match self {
-                Self::Stripes(stripes) => stripes.write(at, copy.as_ref(), fua).await?,
-                Self::Mirror(mirror) => mirror.write(at, copy.as_ref(), fua).await?,
-                Self::Parity(parity) => parity.write(at, copy.as_ref(), fua).await?,
-            }
-            done += step;
-        }
-        Ok(())
+/// Writes memory that others change meanwhile to more members than one: what is written is a copy, which they all get
+/// and from which parity is computed. What there is no memory for at once goes in steps, one after the other.
+pub(crate) async fn write_copied(
+    core: &Core,
+    offset: u64,
+    from: &[Slice],
+    write: impl AsyncFn(u64, &[Slice]) -> Result<(), VolumeError>,
+) -> Result<(), VolumeError> {
+    let copies = core.copies.get_or_init(|| Copies::new(&core.io, core.limits.optimal, core.members.len()));
+    let (mut done, len) = (0, bytes(from));
+    while done < len {
+        let (at, step) = (offset + done, copies.step(offset + done, len - done));
+        let copy = copies.of(&part(from, done..done + step)).await;
+        // The array may have been stopped while this waited.
+        core.check(at, step)?;
+        write(at, copy.as_ref()).await?;
+        done += step;
     }
+    Ok(())
 }
 
 /// Where the bytes of an array live.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::buf::Slice;
 use crate::core::Core;
 use crate::op::{Failure, MemberId, OpClass, OpError, OpKind, OpTag};
-use crate::table::{Failures, Table};
+use crate::table::{Failures, Table, Way};
 use crate::time::Instant;
 
 /// A group's place in the op table, from its beginning to the taking of its result.
@@ -58,13 +58,14 @@ impl Group {
     /// Fills `into` from the member's bytes at `offset`.
     #[inline(always)]
     pub fn read(&mut self, member: MemberId, offset: u64, into: &Slice) -> OpTag {
-        self.table().transfer(self.0.id, OpKind::Read { member, offset }, into)
+        self.table().transfer(self.0.id, Way::Read, member, offset, into)
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline(always)]
     pub fn write(&mut self, member: MemberId, offset: u64, from: &Slice, fua: bool) -> OpTag {
-        self.table().transfer(self.0.id, OpKind::Write { member, offset, fua }, from)
+        let way = if fua { Way::WriteThrough } else { Way::Write };
+        self.table().transfer(self.0.id, way, member, offset, from)
     }
 
     /// Makes the member's completed writes stable.

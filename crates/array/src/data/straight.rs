@@ -21,7 +21,7 @@ pub(crate) struct Stretch {
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be read.
-#[inline]
+#[inline(always)]
 pub(crate) fn send_list<'a>(
     door: Door<'a>,
     offset: u64,
@@ -33,6 +33,28 @@ pub(crate) fn send_list<'a>(
         let stretch = place(at).ok_or(VolumeError::TooManyLost)?;
         let Some(piece) = cut.take(stretch.len) else { break };
         group.read(stretch.device, stretch.offset, &piece);
+        at += piece.len() as u64;
+    }
+    Ok(group.submit())
+}
+
+/// The same for a write: `place` tells where a byte of the array goes to.
+///
+/// # Errors
+/// [`VolumeError::TooManyLost`] where a place can't be written to.
+#[inline(always)]
+pub(crate) fn send_writes<'a>(
+    door: Door<'a>,
+    offset: u64,
+    from: &[Slice],
+    fua: bool,
+    place: impl Fn(u64) -> Option<Stretch>,
+) -> Result<Sent<'a>, VolumeError> {
+    let (mut group, mut cut, mut at) = (door.ask(), Cut::of(from), offset);
+    while !cut.is_empty() {
+        let stretch = place(at).ok_or(VolumeError::TooManyLost)?;
+        let Some(piece) = cut.take(stretch.len) else { break };
+        group.write(stretch.device, stretch.offset, &piece, fua);
         at += piece.len() as u64;
     }
     Ok(group.submit())

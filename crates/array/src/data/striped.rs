@@ -4,14 +4,13 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::Striped;
-use brindle_volume::{VolumeError, ZeroOptions, bytes};
+use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::is_lost;
-use super::list::Cut;
 use super::spans::Spans;
 use super::straight::Stretch;
 use crate::core::Core;
-use crate::door::{Done, Door, MemberOps, Moved};
+use crate::door::{Done, Door, Moved};
 
 /// An array in which each byte is on one member.
 pub(crate) struct Stripes {
@@ -33,11 +32,6 @@ impl Stripes {
         self.core.door(self.moved.as_ref())
     }
 
-    #[inline]
-    fn ask(&self) -> MemberOps<'_> {
-        self.door().ask()
-    }
-
     /// What lies at a byte of the array, if it can be read; [`Stripes::unread`] goes on if the member does not give it.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
@@ -53,30 +47,18 @@ impl Stripes {
         self.core.lent(into, done).or_else(|| done.named().err()).unwrap_or(VolumeError::TooManyLost)
     }
 
-    #[inline]
-    pub(crate) async fn write(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
-        let _writing = self.core.begin(offset, bytes(from)).await?;
-        let first = self.map.locate(offset);
-        let mut group = self.ask();
-        if let [one] = from
-            && first.len >= one.len() as u64
-        {
-            let device = self.core.members.writable(first.member).ok_or(VolumeError::TooManyLost)?;
-            group.write(device, first.offset, one, fua);
-        } else {
-            let (mut cut, mut at) = (Cut::of(from), offset);
-            while !cut.is_empty() {
-                let extent = self.map.locate(at);
-                let device = self.core.members.writable(extent.member).ok_or(VolumeError::TooManyLost)?;
-                let Some(piece) = cut.take(extent.len) else { break };
-                group.write(device, extent.offset, &piece, fua);
-                at += piece.len() as u64;
-            }
-        }
-        let done = group.submit().await;
-        if !done.is_ok() {
-            self.settle_lost(&done).await;
-        }
+    /// Where a byte of the array goes to, if it can be written; [`Stripes::unwritten`] goes on if the member does not take it.
+    #[inline(always)]
+    pub(crate) fn place_to_write(&self, at: u64) -> Option<Stretch> {
+        let extent = self.map.locate(at);
+        let device = self.core.members.writable(extent.member)?;
+        Some(Stretch { device, offset: extent.offset, len: extent.len })
+    }
+
+    /// What to tell the writer of bytes that no other member takes.
+    #[cold]
+    pub(crate) async fn unwritten(&self, done: &Done) -> Result<(), VolumeError> {
+        self.settle_lost(done).await;
         done.named()
     }
 

@@ -199,13 +199,22 @@ impl Keeper {
     /// [`Keeper::write_ends`].
     #[inline]
     pub(crate) async fn write_begins(&self) -> Result<(), VolumeError> {
-        while !self.ready.get() {
+        while !self.write_begins_at_once() {
             self.make_ready().await?;
+        }
+        Ok(())
+    }
+
+    /// The same where nothing has to be waited for; else no write has begun.
+    #[inline]
+    pub(crate) fn write_begins_at_once(&self) -> bool {
+        if !self.ready.get() {
+            return false;
         }
         debug_assert!(!self.recorded || self.on_record.get().dirty, "dirty is not on record");
         self.writes.set(self.writes.get() + 1);
         self.begun.set(self.begun.get() + 1);
-        Ok(())
+        true
     }
 
     /// A write has touched its last member.

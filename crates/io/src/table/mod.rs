@@ -97,6 +97,15 @@ pub(crate) struct Table {
     earliest: Instant,
 }
 
+/// Which way bytes go.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    Read,
+    Write,
+    /// To stable storage.
+    WriteThrough,
+}
+
 /// What the table wants done after a completion.
 pub(crate) enum After {
     Nothing,
@@ -158,23 +167,7 @@ impl Table {
         let tag = OpTag(u16::try_from(ops.len()).expect("a group has fewer than 65,536 operations"));
         let key = match self.free_slots.pop() {
             Some(at) => OpKey(at),
-            None => {
-                self.slots.push(Slot {
-                    kind,
-                    segments: Vec::with_capacity(4),
-                    holds: Vec::with_capacity(2),
-                    len: 0,
-                    done: 0,
-                    arena: NO_ARENA,
-                    group,
-                    class: OpClass::Client,
-                    tag,
-                    borrowed: false,
-                    since: NEVER,
-                    sent: false,
-                });
-                OpKey((self.slots.len() - 1) as u32)
-            }
+            None => Self::add_slot(&mut self.slots),
         };
         ops.push(key);
         let slot = &mut self.slots[key.0 as usize];
@@ -183,6 +176,25 @@ impl Table {
             self.member_mut(member).last = key;
         }
         key
+    }
+
+    #[cold]
+    fn add_slot(slots: &mut Vec<Slot>) -> OpKey {
+        slots.push(Slot {
+            kind: OpKind::Flush { member: MemberId::device(0) },
+            segments: Vec::with_capacity(4),
+            holds: Vec::with_capacity(2),
+            len: 0,
+            done: 0,
+            arena: NO_ARENA,
+            group: NO_GROUP,
+            class: OpClass::Client,
+            tag: OpTag(0),
+            borrowed: false,
+            since: NEVER,
+            sent: false,
+        });
+        OpKey((slots.len() - 1) as u32)
     }
 
     #[inline]
@@ -201,7 +213,23 @@ impl Table {
     }
 
     /// Begins an operation, or goes on with the group's last one on that member where this one continues it.
-    pub(crate) fn transfer(&mut self, group: u32, kind: OpKind, memory: &Slice) -> OpTag {
+    ///
+    /// What is asked comes in pieces: as a kind it would be put together in memory by the caller, and copied from there
+    /// before the processor has it in one piece, which is 6 ns.
+    #[inline(never)]
+    pub(crate) fn transfer(
+        &mut self,
+        group: u32,
+        way: Way,
+        member: MemberId,
+        offset: u64,
+        memory: &Slice,
+    ) -> OpTag {
+        let kind = match way {
+            Way::Read => OpKind::Read { member, offset },
+            Way::Write => OpKind::Write { member, offset, fua: false },
+            Way::WriteThrough => OpKind::Write { member, offset, fua: true },
+        };
         if !self.groups[group as usize].ops.is_empty()
             && let Some(key) = self.continues(group, kind)
         {
