@@ -19,22 +19,22 @@ impl Array {
             let recorded = Duration::from_secs(bitmap.daemon_sleep().into());
             let pause = self.0.core.config.daemon_sleep.unwrap_or(recorded);
             let io = &self.0.core.io;
-            drop(io.spawn(rounds(Rc::downgrade(&self.0), io.clone(), pause)));
+            drop(io.spawn(rounds(Rc::downgrade(&self.0), Rc::downgrade(&bitmap), io.clone(), pause)));
         }
         self
     }
 }
 
-async fn rounds(array: Weak<Running>, io: Io, pause: Duration) {
+/// Ends with the array, or with the bitmap.
+async fn rounds(array: Weak<Running>, bitmap: Weak<Bitmap>, io: Io, pause: Duration) {
     loop {
         io.sleep(pause).await;
-        let Some(array) = array.upgrade() else { return };
-        if array.core.keeper.is_stopping() {
+        let (Some(array), Some(bitmap)) = (array.upgrade(), bitmap.upgrade()) else { return };
+        let is_it = array.core.intent.bitmap().is_some_and(|now| Rc::ptr_eq(&now, &bitmap));
+        if array.core.keeper.is_stopping() || !is_it {
             return;
         }
-        if let Some(bitmap) = array.core.intent.bitmap() {
-            round(&array.core, bitmap).await;
-        }
+        round(&array.core, &bitmap).await;
     }
 }
 
@@ -60,7 +60,7 @@ async fn round(core: &Core, bitmap: &Rc<Bitmap>) {
 pub(crate) async fn at_end(core: &Core) {
     if let Some(bitmap) = core.intent.bitmap() {
         bitmap.next_round();
-        round(core, bitmap).await;
+        round(core, &bitmap).await;
     }
 }
 
@@ -72,13 +72,15 @@ async fn landed(core: &Core, bitmap: &Rc<Bitmap>) -> bool {
 
 impl Core {
     /// No member is missing, or being rebuilt, or may yet get writes that were given up: what was written has reached all. And
-    /// all have superblocks of the present event count, as `events_cleared` will say.
+    /// all have superblocks of the present event count, as `events_cleared` will say. No write is under way that the bitmap
+    /// does not count.
     fn may_clear(&self) -> bool {
         let failing = self.keeper.state_change() == Some(StateChange::Failure);
         self.members.all_in_sync()
             && self.members.first_held().is_none()
             && self.keeper.ledger().laggards().is_empty()
             && !failing
+            && !self.intent.has_elders()
             && !self.keeper.is_broken()
     }
 }

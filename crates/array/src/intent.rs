@@ -4,6 +4,7 @@
 //! ([`Writing::begin`], and [`Upkeep::begin`] where no byte of the array changes), and what it makes of rows with parity is
 //! announced between parity computed and members written ([`Intent::computed`]).
 
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::rc::Rc;
 
@@ -13,79 +14,90 @@ use crate::bitmap::Bitmap;
 use crate::hooks::{Change, Computed, Hooks, MemberChange, OnRecord};
 use crate::keeper::Keeper;
 
-/// What is put on record, and so what is in doubt after a crash.
-pub(crate) enum Intent {
-    /// That the array changes, not where: all of its redundancy is in doubt.
-    DirtyMark,
-    /// That, and what these put on record.
-    Hooked(Rc<dyn Hooks>),
-    /// That, and where: only chunks whose bits are set are in doubt. And what hooks put on record, if there are any.
-    Bitmap(Rc<Bitmap>, Option<Rc<dyn Hooks>>),
+/// What is put on record, and so what is in doubt after a crash: that the array changes, not where, so that all of its
+/// redundancy is in doubt; with a bitmap also where, so that only chunks whose bits are set are; and what hooks put on record.
+pub(crate) struct Intent {
+    bitmap: RefCell<Option<Rc<Bitmap>>>,
+    hooks: Option<Rc<dyn Hooks>>,
+    /// There is nothing but the dirty mark.
+    plain: Cell<bool>,
+    /// How often the bitmap has come or gone.
+    epoch: Cell<u32>,
+    /// Changes under way that began before that, and so are counted by no bitmap.
+    elders: Cell<u32>,
 }
 
 impl Intent {
     /// The intent of an array with this bitmap and these hooks.
     pub(crate) fn new(bitmap: Option<Rc<Bitmap>>, hooks: Option<Rc<dyn Hooks>>) -> Self {
-        match (bitmap, hooks) {
-            (Some(bitmap), hooks) => Self::Bitmap(bitmap, hooks),
-            (None, Some(hooks)) => Self::Hooked(hooks),
-            (None, None) => Self::DirtyMark,
+        Self {
+            plain: Cell::new(bitmap.is_none() && hooks.is_none()),
+            bitmap: RefCell::new(bitmap),
+            hooks,
+            epoch: Cell::default(),
+            elders: Cell::default(),
         }
     }
 
     /// The write-intent bitmap, if there is one.
-    pub(crate) fn bitmap(&self) -> Option<&Rc<Bitmap>> {
-        match self {
-            Self::Bitmap(bitmap, _) => Some(bitmap),
-            Self::DirtyMark | Self::Hooked(_) => None,
-        }
+    pub(crate) fn bitmap(&self) -> Option<Rc<Bitmap>> {
+        self.bitmap.borrow().clone()
     }
 
     /// Nobody watches what members are sent.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self, Self::DirtyMark | Self::Bitmap(_, None))
+        self.hooks.is_none()
     }
 
-    #[inline]
-    fn hooks(&self) -> Option<&dyn Hooks> {
-        match self {
-            Self::DirtyMark | Self::Bitmap(_, None) => None,
-            Self::Hooked(hooks) | Self::Bitmap(_, Some(hooks)) => Some(&**hooks),
-        }
+    /// From now on changes are put on record in this bitmap, or in none. So many are `under_way`.
+    pub(crate) fn set_bitmap(&self, bitmap: Option<Rc<Bitmap>>, under_way: u32) {
+        self.plain.set(bitmap.is_none() && self.hooks.is_none());
+        self.bitmap.replace(bitmap);
+        self.epoch.set(self.epoch.get().wrapping_add(1));
+        self.elders.set(under_way);
+    }
+
+    /// Changes are under way that the bitmap does not count, since they began before it came.
+    pub(crate) fn has_elders(&self) -> bool {
+        self.elders.get() > 0
     }
 
     /// A change of bytes begins; what is to be waited for, if anything is.
     #[inline]
     fn begins<'a>(&'a self, keeper: &'a Keeper, range: &Range<u64>) -> Option<OnRecord<'a>> {
-        match self {
-            Self::DirtyMark => None,
-            Self::Hooked(hooks) => Some(begins(&**hooks, range)),
-            Self::Bitmap(bitmap, hooks) => match (bitmap.begins(range), hooks) {
+        if self.plain.get() {
+            return None;
+        }
+        match (&*self.bitmap.borrow(), &self.hooks) {
+            (None, None) => None,
+            (None, Some(hooks)) => Some(begins(&**hooks, range)),
+            (Some(bitmap), hooks) => match (bitmap.begins(range), hooks) {
                 (true, None) => None,
-                (stable, hooks) => Some(sets(bitmap, stable, hooks.as_deref(), keeper, range)),
+                (stable, hooks) => Some(sets(Rc::clone(bitmap), stable, hooks.as_deref(), keeper, range)),
             },
         }
     }
 
+    /// A change that began in an epoch has ended.
     #[inline]
-    fn ends(&self, range: &Range<u64>) {
-        match self {
-            Self::DirtyMark => {}
-            Self::Hooked(hooks) => ends(&**hooks, range),
-            Self::Bitmap(bitmap, hooks) => {
-                if let Some(hooks) = hooks {
-                    ends(&**hooks, range);
-                }
-                bitmap.ends(range);
-            }
+    fn ends(&self, range: &Range<u64>, epoch: u32) {
+        if let Some(hooks) = &self.hooks {
+            ends(&**hooks, range);
+        }
+        if self.epoch.get() != epoch {
+            self.elders.set(self.elders.get().saturating_sub(1));
+        } else if !self.plain.get()
+            && let Some(bitmap) = &*self.bitmap.borrow()
+        {
+            bitmap.ends(range);
         }
     }
 
     /// What rows shall hold from now on has been computed: returns once members may be written.
     #[inline]
     pub(crate) async fn computed(&self, rows: impl FnOnce() -> Computed) -> Result<(), VolumeError> {
-        match self.hooks() {
+        match self.hooks.as_deref() {
             None => Ok(()),
             Some(hooks) => announce(hooks, rows).await,
         }
@@ -94,8 +106,8 @@ impl Intent {
     /// Members are about to be sent changes of their data.
     #[inline]
     pub(crate) fn sent(&self, changes: impl FnOnce() -> Vec<MemberChange>) {
-        if let Some(hooks) = self.hooks() {
-            tell(hooks, changes);
+        if let Some(hooks) = &self.hooks {
+            tell(&**hooks, changes);
         }
     }
 }
@@ -120,7 +132,7 @@ fn begins<'a>(hooks: &'a dyn Hooks, range: &Range<u64>) -> OnRecord<'a> {
 /// Sets the bits of a range, and whatever the hooks do.
 #[cold]
 fn sets<'a>(
-    bitmap: &'a Rc<Bitmap>,
+    bitmap: Rc<Bitmap>,
     stable: bool,
     hooks: Option<&'a dyn Hooks>,
     keeper: &'a Keeper,
@@ -153,6 +165,7 @@ pub(crate) struct Writing<'a> {
     intent: &'a Intent,
     keeper: &'a Keeper,
     range: Range<u64>,
+    epoch: u32,
 }
 
 impl<'a> Writing<'a> {
@@ -160,10 +173,10 @@ impl<'a> Writing<'a> {
     /// out of a future is copied from where it was put a moment ago, for which the processor waits.
     #[inline(always)]
     pub(crate) fn begin_at_once(intent: &'a Intent, keeper: &'a Keeper, range: Range<u64>) -> Option<Self> {
-        if !matches!(intent, Intent::DirtyMark) || !keeper.write_begins_at_once() {
+        if !intent.plain.get() || !keeper.write_begins_at_once() {
             return None;
         }
-        Some(Self { intent, keeper, range })
+        Some(Self { intent, keeper, range, epoch: intent.epoch.get() })
     }
 
     /// Returns once members may be changed.
@@ -174,7 +187,7 @@ impl<'a> Writing<'a> {
         range: Range<u64>,
     ) -> Result<Self, VolumeError> {
         keeper.write_begins().await?;
-        let writing = Self { intent, keeper, range };
+        let writing = Self { intent, keeper, range, epoch: intent.epoch.get() };
         if let Some(recording) = intent.begins(keeper, &writing.range) {
             recording.await?;
         }
@@ -185,7 +198,7 @@ impl<'a> Writing<'a> {
 impl Drop for Writing<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.intent.ends(&self.range);
+        self.intent.ends(&self.range, self.epoch);
         self.keeper.write_ends();
     }
 }
@@ -197,7 +210,7 @@ pub(crate) struct Upkeep<'a>(Option<(&'a dyn Hooks, Change)>);
 impl<'a> Upkeep<'a> {
     /// Returns once members may be changed.
     pub(crate) async fn begin(intent: &'a Intent, change: Change) -> Result<Self, VolumeError> {
-        let Some(hooks) = intent.hooks() else { return Ok(Self(None)) };
+        let Some(hooks) = intent.hooks.as_deref() else { return Ok(Self(None)) };
         let begun = hooks.begins(&change);
         let upkeep = Self(Some((hooks, change)));
         begun.await?;

@@ -32,7 +32,7 @@ const ARRAY: &[&[&str]] = &[
     &["array"],
     &["clear", "journal", "room", "seats", "sweep", "watch"],
     &["detail", "recovery"],
-    &["devices"],
+    &["devices", "grow"],
     &["open", "sharing"],
 ];
 

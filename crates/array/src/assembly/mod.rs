@@ -123,6 +123,8 @@ pub(crate) struct Recorded {
     pub(crate) resync_offset: Option<u64>,
     /// When that was written.
     pub(crate) updated: Timestamp,
+    /// See [`Superblock::bitmap_offset`].
+    pub(crate) bitmap_offset: Option<i64>,
 }
 
 /// An array as its superblocks describe it, checked: ready to be opened.
@@ -455,7 +457,12 @@ impl Draft<'_> {
                 *entry = DeviceRole::Active(role);
             }
         }
-        Recorded { roles, resync_offset: freshest.resync_offset, updated: freshest.updated }
+        Recorded {
+            roles,
+            resync_offset: freshest.resync_offset,
+            updated: freshest.updated,
+            bitmap_offset: freshest.bitmap_offset,
+        }
     }
 
     fn finish(self, shape: Shape, options: AssembleOptions) -> Assembly {

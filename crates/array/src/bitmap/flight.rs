@@ -42,6 +42,9 @@ impl Bitmap {
     async fn flight(&self, skip: &[MemberId]) -> Refusals {
         self.landed.until(|| (!self.flying.replace(true)).then_some(())).await;
         let _flying = Flying(self);
+        if self.retired.get() {
+            return Refusals::new();
+        }
         if let Some(id) = self.first_lent() {
             return vec![(id, OpError::TimedOut)];
         }

@@ -13,7 +13,10 @@
 //! 4. Bits of chunks in doubt stay set: what a crash left is found after the next one.
 //! 5. A device has all of the bitmap before a superblock calls it a member, or one that is being rebuilt (md's
 //!    `md_bitmap_write_all`).
-//! 6. Pages are written one flight after the other, each to all members: what a bit's page holds is known. Nothing more is
+//! 6. A bitmap that is new has all of its bits set, and stands on all members before a superblock names it. Changes that began
+//!    before it came are counted by none, so that no bit is cleared before they have ended. Of one that goes, bits are set as
+//!    long as a superblock may name it; then nothing more of it is written, since another may come to stand there.
+//! 7. Pages are written one flight after the other, each to all members: what a bit's page holds is known. Nothing more is
 //!    written to a member in use on which a page that was given up may still land.
 //!
 //! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all are given
@@ -23,6 +26,7 @@ mod chunks;
 mod counters;
 mod flight;
 mod image;
+mod new;
 mod read;
 mod room;
 
@@ -38,6 +42,7 @@ use chunks::Chunks;
 pub(crate) use chunks::sync_len;
 use counters::Counters;
 use image::Image;
+pub(crate) use new::{Beside, plan};
 pub(crate) use read::Bits;
 
 /// Chunks that are looked at at a time.
@@ -58,7 +63,7 @@ struct State {
 }
 
 /// The bitmap of a running array.
-pub(crate) struct Bitmap {
+pub struct Bitmap {
     io: Io,
     pool: Pool,
     patience: Patience,
@@ -76,6 +81,8 @@ pub(crate) struct Bitmap {
     lent: RefCell<Vec<(MemberId, Slice)>>,
     /// Pages written in this run, each to all members.
     written: Cell<u64>,
+    /// No superblock names it any more: nothing of it is to be written.
+    retired: Cell<bool>,
 }
 
 impl Bitmap {
@@ -98,8 +105,11 @@ impl Bitmap {
         self.state.borrow_mut().image.set(self.chunks.of_bytes(range));
     }
 
-    /// The bits of the range stand on all members.
+    /// The bits of the range stand on all members, or nobody asks for them any more.
     pub(crate) fn is_on_record(&self, range: &Range<u64>) -> bool {
+        if self.retired.get() {
+            return true;
+        }
         let state = self.state.borrow();
         self.chunks.of_bytes(range).all(|chunk| state.image.is_stable(chunk))
     }
@@ -202,8 +212,13 @@ impl Bitmap {
 
     /// Where it would stand on a device, in bytes, if there is room for it as its superblock says.
     pub(crate) fn place(&self, device: MemberId, superblock: &Superblock) -> Option<u64> {
+        self.place_at(device, superblock, superblock.bitmap_offset?)
+    }
+
+    /// The same, so many bytes from its superblock.
+    pub(crate) fn place_at(&self, device: MemberId, superblock: &Superblock, offset: i64) -> Option<u64> {
         let info = self.io.member_info(device)?;
-        let start = superblock.super_offset.checked_add_signed(superblock.bitmap_offset?)?;
+        let start = superblock.super_offset.checked_add_signed(offset)?;
         let aligned = (start | self.bytes()).is_multiple_of(info.logical_block.into());
         (aligned && room::is_free(superblock, start, self.bytes(), info.size)).then_some(start)
     }

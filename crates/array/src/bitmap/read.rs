@@ -51,6 +51,11 @@ struct Copy {
 }
 
 impl Bits {
+    /// Of a bitmap that stands nowhere yet: all bits are set.
+    pub(super) fn unwritten(superblock: BitmapSuper, len: usize, targets: Vec<Target>) -> Self {
+        Self { superblock, bytes: vec![0xff; len], everywhere: false, targets }
+    }
+
     /// Reads the bitmap of an assembled array; `None` if it has none.
     ///
     /// # Errors
@@ -154,17 +159,19 @@ impl Bits {
             absent: Cell::new(false),
             lent: RefCell::default(),
             written: Cell::new(0),
+            retired: Cell::new(false),
         })
     }
 }
 
-/// The members that have a bitmap, and where.
+/// The members that have a bitmap, and where: those too that the update has not reached which gave it to the array.
 fn targets<'a>(
     assembly: &'a Assembly,
     ids: &'a [MemberId],
 ) -> impl Iterator<Item = (&'a AssembledDevice, Target)> {
     assembly.devices.iter().zip(ids).filter_map(|(device, &id)| {
-        let offset = device.superblock.bitmap_offset?;
+        let common = assembly.recorded.bitmap_offset?;
+        let offset = device.superblock.bitmap_offset.unwrap_or(common);
         let member = matches!(device.usage, DeviceUse::Active { .. } | DeviceUse::Recovering { .. });
         let offset = device.super_offset.checked_add_signed(offset)?;
         member.then_some((device, Target { id, offset }))

@@ -1,8 +1,8 @@
 //! The write-intent bitmap of a new array: mdadm's `add_internal_bitmap1`, and `add_internal_bitmap0`.
 
 use brindle_format::md::Superblock;
-use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion};
-use brindle_format::md::defaults::{self, BITMAP_DAEMON_SLEEP, BITMAP_FROM, BitmapPlan, Consistency};
+use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
+use brindle_format::md::defaults::{self, BITMAP_FROM, BitmapPlan, Consistency};
 use brindle_layout::{Family, Geometry};
 
 use super::{CreateError, CreateSpec, PlannedWrite};
@@ -66,20 +66,8 @@ pub(super) fn writes(
     plan: &BitmapPlan,
     geometry: &Geometry,
 ) -> Vec<PlannedWrite> {
-    let head = BitmapSuper {
-        version: BitmapVersion::LittleEndian,
-        uuid: superblock.bitmap_uuid(),
-        events: superblock.events,
-        events_cleared: superblock.events,
-        sync_bytes: covered(superblock.component_size, geometry),
-        state: BitmapState::default(),
-        chunk: plan.chunk,
-        daemon_sleep: BITMAP_DAEMON_SLEEP,
-        write_behind: 0,
-        reserved_bytes: 0,
-        nodes: 0,
-        cluster_name: [0; 64],
-    };
+    let covered = covered(superblock.component_size, geometry);
+    let head = BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, covered, plan.chunk);
     let place = superblock.bitmap_offset.and_then(|at| superblock.super_offset.checked_add_signed(at));
     let (Some(place), Some(head)) = (place, head.encode()) else { return Vec::new() };
     let mut bytes = vec![0xff; plan.bytes as usize];

@@ -62,7 +62,7 @@ impl Keeper {
     /// Gives members whose records a crash left behind the present state; or that found no room for theirs (in place,
     /// but a file system that copies on write needs some): nothing goes on without them, since a member that lacks a
     /// change of state could be taken for one that has it. Whoever calls has the turn.
-    async fn bring_up(&self) -> Result<(), VolumeError> {
+    pub(super) async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut told = EventKind::BroughtUp;
         loop {
             if self.is_broken() {
@@ -94,7 +94,7 @@ impl Keeper {
 
     /// Writes that were given up may still land on a member, and the array can't do without it: nothing is recorded
     /// before their end is known, or the others would go on without it.
-    fn check_held(&self) -> Result<(), VolumeError> {
+    pub(super) fn check_held(&self) -> Result<(), VolumeError> {
         let role = self.members.first_held();
         let held = role.is_some() || self.ledger.is_lent();
         if held { Err(VolumeError::Member { role, error: OpError::TimedOut }) } else { Ok(()) }
@@ -108,7 +108,11 @@ impl Keeper {
     /// Takes devices out of use that refused what they must not refuse. A record that found no room is tried again,
     /// unless such members are to be failed. Who does not answer is judged by
     /// [`crate::patience`]: if it is in use still, the array can't do without it.
-    fn lose_devices(&self, refused: &[(MemberId, OpError)], operation: Operation) -> Result<(), VolumeError> {
+    pub(super) fn lose_devices(
+        &self,
+        refused: &[(MemberId, OpError)],
+        operation: Operation,
+    ) -> Result<(), VolumeError> {
         let mut members = Vec::new();
         for &(id, error) in refused {
             let why = Cause::new(operation, error);

@@ -1,6 +1,7 @@
 //! Keeps the array's state true on record: dirty before the first write, clean after idle time, failures recorded before
 //! anything relies on them. What the record is, and where, is the [`Ledger`]'s.
 
+mod bitmap;
 mod change;
 mod commit;
 mod exposed;
@@ -22,6 +23,7 @@ use crate::config::OpenConfig;
 use crate::events::{Cause, EventKind, Events, Note};
 use crate::ledger::{Failed, Ledger, State};
 use crate::members::{Members, RoleState, Ties};
+pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
 use flushes::Flushes;

@@ -4,6 +4,7 @@
 //! the same for every ledger. A ledger puts that on devices and finds it there again.
 
 mod add;
+mod bitmap;
 mod md;
 mod nothing;
 
@@ -13,12 +14,15 @@ use std::rc::Rc;
 
 use brindle_format::md::{DeviceFlags, Uuid, Version};
 use brindle_io::{MemberId, OpError};
+use brindle_layout::Geometry;
 
 use crate::assembly::{DeviceUse, Limitation};
+use crate::bitmap::Bitmap;
 use crate::events::Cause;
 use crate::members::Device;
 
 pub use add::{AddError, Former, Joined, NewDevice, NotTaken};
+pub use bitmap::BitmapError;
 pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
 
@@ -262,6 +266,27 @@ pub trait Ledger {
         let _ = (member, second);
         false
     }
+
+    /// Makes a write-intent bitmap for an array of this geometry, with so many bytes to a bit (`None`: as mdadm chooses), that
+    /// has room on all devices. Nothing is written yet, and no record [names](Ledger::name_bitmap) it; but it is told from now on
+    /// which devices come and are lost.
+    ///
+    /// # Errors
+    /// A [`BitmapError`]: then nothing has changed.
+    fn make_bitmap(&self, geometry: &Geometry, chunk: Option<u64>) -> Result<Rc<Bitmap>, BitmapError> {
+        let _ = (geometry, chunk);
+        Err(BitmapError::Unrecorded)
+    }
+
+    /// The next record says that the array has the bitmap that was [made](Ledger::make_bitmap), which stands on all members; or
+    /// else that it has none. Gives the bitmap, if there is one.
+    fn name_bitmap(&self, named: bool) -> Option<Rc<Bitmap>> {
+        let _ = named;
+        None
+    }
+
+    /// The array has no bitmap, and that is on record: it is told of nothing any more.
+    fn forget_bitmap(&self) {}
 
     /// Devices in use that lack what others have on record, since the power went in between.
     fn laggards(&self) -> Vec<MemberId> {

@@ -16,6 +16,7 @@ mod flushes;
 mod forced;
 mod former;
 mod full;
+mod grown;
 mod held;
 mod hostile;
 mod journal;

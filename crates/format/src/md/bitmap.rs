@@ -151,6 +151,24 @@ pub struct BitmapSuper {
 }
 
 impl BitmapSuper {
+    /// That of a new bitmap over `sync_bytes`, as mdadm makes it, for an array at this event count.
+    pub fn new(uuid: Uuid, events: u64, sync_bytes: u64, chunk: u64) -> Self {
+        Self {
+            version: BitmapVersion::LittleEndian,
+            uuid,
+            events,
+            events_cleared: events,
+            sync_bytes,
+            state: BitmapState::default(),
+            chunk,
+            daemon_sleep: super::defaults::BITMAP_DAEMON_SLEEP,
+            write_behind: 0,
+            reserved_bytes: 0,
+            nodes: 0,
+            cluster_name: [0; 64],
+        }
+    }
+
     /// Reads a bitmap superblock.
     ///
     /// # Errors

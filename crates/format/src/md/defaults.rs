@@ -299,3 +299,33 @@ pub fn bitmap_plan(sync_bytes: u64, room: u64, chunk: Option<u64>) -> Option<Bit
     let bytes = super::bitmap::bytes_needed(sync_bytes, chunk)?.checked_next_multiple_of(4 * KIB)?;
     Some(BitmapPlan { chunk, bytes })
 }
+
+/// Bytes that are free for a bitmap beside a superblock that has none, where mdadm would put one (`add_internal_bitmap1`,
+/// `add_internal_bitmap0`): at most what it keeps free for one.
+pub fn bitmap_room_beside(sb: &Superblock) -> u64 {
+    let log = sb.bad_block_log.map(|log| log.offset);
+    let free = match sb.version {
+        Version::V0_90(_) => BITMAP_ROOM_0_90,
+        Version::V1_0 => {
+            let end = sb.super_offset.saturating_sub(log.map_or(0, |log| log.min(0).unsigned_abs()));
+            end.saturating_sub(sb.data_offset.saturating_add(sb.data_size))
+        }
+        Version::V1_1 | Version::V1_2 => {
+            let data = sb.data_offset.saturating_sub(sb.super_offset);
+            let end = log.and_then(|log| u64::try_from(log).ok()).map_or(data, |log| data.min(log));
+            end.saturating_sub(SUPERBLOCK_BYTES as u64)
+        }
+    };
+    free.min(bitmap_room(sb.version, sb.component_size))
+}
+
+/// Where mdadm would put a bitmap of so many bytes beside a superblock that has none: bytes from the superblock.
+pub fn bitmap_place_beside(sb: &Superblock, bytes: u64) -> Option<i64> {
+    match sb.version {
+        Version::V1_0 => {
+            let log = sb.bad_block_log.map_or(0, |log| log.offset.min(0).unsigned_abs());
+            back(bytes.checked_add(log)?)
+        }
+        _ => i64::try_from(SUPERBLOCK_BYTES).ok(),
+    }
+}

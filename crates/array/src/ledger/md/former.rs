@@ -48,7 +48,7 @@ impl Superblocks {
         if own.recovery_offset.is_some() && !guided || own.features.contains(Features::REPLACEMENT) {
             return Err(NotTaken::Unfinished);
         }
-        let bitmap = self.bitmap.as_ref().ok_or(NotTaken::NoBitmap)?;
+        let bitmap = self.bitmap().ok_or(NotTaken::NoBitmap)?;
         self.same_shape(own)?;
         let last = self.filled.borrow().get(&role).copied();
         let filled = last.is_some_and(|(by, since)| by != own.device_uuid && own.events < since);
@@ -138,6 +138,7 @@ impl Superblocks {
             old: old_superblocks,
             bad_log: BadLog::of(&superblock, bad_log.as_deref()),
             flags: superblock.flags,
+            bitmap_offset: superblock.bitmap_offset,
             superblock: *superblock,
         };
         self.give_bitmap(&device);

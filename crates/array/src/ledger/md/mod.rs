@@ -23,8 +23,11 @@
 //!    and such ones are never in flight on more members than the array can lose.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
+//! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
+//!    living member names it. A laggard is given what the others say of it (`bitmap`).
 
 mod bad_log;
+mod bitmap;
 mod former;
 mod spares;
 mod update;
@@ -38,14 +41,19 @@ use brindle_format::md::{
     DeviceFlags, DeviceRole, EncodeError, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version,
 };
 use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
+use brindle_layout::Geometry;
 
-use super::{AddError, Bears, Description, Failed, Joined, KnownDevice, Ledger, NewDevice, Recording, State};
+use super::{
+    AddError, Bears, BitmapError, Description, Failed, Joined, KnownDevice, Ledger, NewDevice, Recording,
+    State,
+};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::members::Device;
 use crate::patience::Patience;
 use bad_log::BadLog;
+use bitmap::level_bitmap;
 
 /// A device of the array, whatever it is in it.
 struct Kept {
@@ -76,6 +84,8 @@ struct Kept {
     bad_log: BadLog,
     /// Its flags, as the next update says; its superblock has those that the last one said.
     flags: DeviceFlags,
+    /// Where its bitmap stands, likewise.
+    bitmap_offset: Option<i64>,
 }
 
 impl Kept {
@@ -97,6 +107,7 @@ impl Kept {
     /// Nothing is to be said of it but what its superblock says.
     fn is_settled(&self) -> bool {
         let told = self.superblock.recovery_offset == self.held && self.superblock.flags == self.flags;
+        let told = told && self.superblock.bitmap_offset == self.bitmap_offset;
         let is_told = |feature, is| self.superblock.features.contains(feature) == is;
         let told = told && is_told(Features::REPLACEMENT, self.replaces());
         let told = told && is_told(Features::RECOVERY_BITMAP, self.guided) && !self.returns;
@@ -134,7 +145,11 @@ pub(crate) struct Superblocks {
     patience: Patience,
     devices: RefCell<Vec<Kept>>,
     /// The write-intent bitmap, whose event count follows that of the superblocks.
-    bitmap: Option<Rc<Bitmap>>,
+    bitmap: RefCell<Option<Rc<Bitmap>>>,
+    /// Where it is to stand beside each superblock, while no update has named it.
+    coming: Cell<Option<i64>>,
+    /// One that has gone: pages of it that were given up may still land.
+    gone: RefCell<Option<Rc<Bitmap>>>,
     events: Cell<u64>,
     /// What superblocks of the present count say.
     recorded: RefCell<Recorded>,
@@ -173,9 +188,16 @@ impl Superblocks {
             wall_clock: Rc::clone(&config.wall_clock),
             patience: config.patience,
             devices: RefCell::new(
-                devices.map(|(device, &id)| keep(device, id, pool.as_ref(), bitmap.is_some())).collect(),
+                devices
+                    .map(|(device, &id)| {
+                        let device = level_bitmap(device, assembly.events, &assembly.recorded);
+                        keep(device, id, pool.as_ref(), bitmap.is_some())
+                    })
+                    .collect(),
             ),
-            bitmap,
+            bitmap: RefCell::new(bitmap),
+            coming: Cell::new(None),
+            gone: RefCell::default(),
             events: Cell::new(assembly.events),
             roles: RefCell::new(assembly.recorded.roles.clone()),
             left_behind: Cell::new(behind),
@@ -264,7 +286,7 @@ impl Ledger for Superblocks {
         let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return };
         device.alive = false;
         device.failure = Some(failed);
-        if let Some(bitmap) = &self.bitmap {
+        if let Some(bitmap) = self.bitmap() {
             bitmap.lose(id);
         }
         // Spares and others that fill no role are left out of what is written, no more.
@@ -355,6 +377,23 @@ impl Ledger for Superblocks {
         seated && role(member) == role(second)
     }
 
+    fn make_bitmap(&self, geometry: &Geometry, chunk: Option<u64>) -> Result<Rc<Bitmap>, BitmapError> {
+        self.lay_out_bitmap(geometry, chunk)
+    }
+
+    fn name_bitmap(&self, named: bool) -> Option<Rc<Bitmap>> {
+        let bitmap = self.bitmap();
+        if bitmap.is_some() {
+            self.say_bitmap(named);
+        }
+        bitmap
+    }
+
+    fn forget_bitmap(&self) {
+        self.coming.set(None);
+        self.gone.replace(self.bitmap.take());
+    }
+
     /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
     /// none, whatever its count; spares may lag.
     fn laggards(&self) -> Vec<MemberId> {
@@ -372,7 +411,8 @@ impl Ledger for Superblocks {
 
     fn is_lent(&self) -> bool {
         let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
-        self.devices.borrow().iter().any(lent) || self.bitmap.as_ref().is_some_and(|bitmap| bitmap.is_lent())
+        let bitmaps = [self.bitmap(), self.gone.borrow().clone()];
+        self.devices.borrow().iter().any(lent) || bitmaps.iter().flatten().any(|bitmap| bitmap.is_lent())
     }
 
     fn label(&self, id: MemberId) -> Option<String> {
@@ -418,6 +458,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         old: Vec::new(),
         bad_log: BadLog::of(&device.superblock, device.bad_log.as_deref()),
         flags: device.superblock.flags,
+        bitmap_offset: device.superblock.bitmap_offset,
         superblock: device.superblock,
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },

@@ -36,19 +36,24 @@ impl Superblocks {
             return failed;
         }
         self.events.set(self.events.get() + 1);
-        *self.recorded.borrow_mut() =
-            Recorded { roles: self.next_roles(), resync_offset: state.in_doubt(), updated: self.time() };
+        *self.recorded.borrow_mut() = Recorded {
+            roles: self.next_roles(),
+            resync_offset: state.in_doubt(),
+            updated: self.time(),
+            ..Recorded::default()
+        };
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
             device.superblock.recovery_offset = device.held;
             device.tell_of_bad_log();
             device.superblock.flags = device.flags;
+            device.superblock.bitmap_offset = device.bitmap_offset;
             let (replaces, guided) = (device.replaces(), device.guided);
             let features = device.superblock.features.with(Features::REPLACEMENT, replaces);
             device.superblock.features = features.with(Features::RECOVERY_BITMAP, guided);
         }
         let mut failed = self.lay_out().await;
         failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
-        if let Some(bitmap) = self.bitmap.as_ref().filter(|_| failed.is_empty() && self.is_settled()) {
+        if let Some(bitmap) = self.bitmap().filter(|_| failed.is_empty() && self.is_settled()) {
             bitmap.settled();
         }
         failed
@@ -130,7 +135,7 @@ impl Superblocks {
         debug_assert!(self.sound(), "{}", self.identity.uuid);
         let mut failed = self.shorter(&which).await;
         let mut out: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
-        if let Some(bitmap) = &self.bitmap {
+        if let Some(bitmap) = self.bitmap() {
             // First: a bitmap that is behind the superblocks counts for nothing, and whoever gets a role has it then.
             failed.extend(bitmap.record(self.events.get(), &out).await);
             out = failed.iter().map(|(id, _)| *id).collect();

@@ -1,0 +1,70 @@
+//! A bitmap that an array is given while it runs.
+
+use std::rc::Rc;
+
+use brindle_format::md::Superblock;
+use brindle_format::md::bitmap::BitmapSuper;
+use brindle_format::md::defaults::{BitmapPlan, bitmap_place_beside, bitmap_plan, bitmap_room_beside};
+use brindle_io::{Io, MemberId};
+use brindle_layout::Geometry;
+
+use super::chunks::sync_len;
+use super::read::Bits;
+use super::{Bitmap, Target};
+use crate::patience::Patience;
+
+/// The room for a bitmap beside the superblocks of an array's devices, the same for all: md knows one place only.
+pub(crate) struct Beside {
+    /// Bytes.
+    pub(crate) room: u64,
+    /// The index of the device that has the least.
+    pub(crate) least: usize,
+}
+
+impl Beside {
+    /// Of devices that carry these superblocks; `None` if there are none.
+    pub(crate) fn of<'a>(superblocks: impl Iterator<Item = &'a Superblock>) -> Option<Self> {
+        let rooms = superblocks.map(bitmap_room_beside).enumerate();
+        rooms.min_by_key(|(_, room)| *room).map(|(least, room)| Self { room, least })
+    }
+}
+
+/// A bitmap over an array in so much room, and where it stands beside a superblock; `None` if there is no such.
+pub(crate) fn plan(
+    geometry: &Geometry,
+    room: u64,
+    chunk: Option<u64>,
+    superblock: &Superblock,
+) -> Option<(BitmapPlan, i64)> {
+    let plan = bitmap_plan(sync_len(geometry), room, chunk).filter(|plan| plan.bytes <= room)?;
+    Some((plan, bitmap_place_beside(superblock, plan.bytes)?))
+}
+
+impl Bitmap {
+    /// A new one of an array, all of whose bits are set, as mdadm makes it. Nothing of it stands anywhere yet. `targets` are the
+    /// devices that get it, and the byte of each at which.
+    pub(crate) fn planned(
+        io: &Io,
+        geometry: &Geometry,
+        superblock: &Superblock,
+        plan: BitmapPlan,
+        targets: impl Iterator<Item = (MemberId, u64)>,
+        patience: Patience,
+    ) -> Rc<Self> {
+        let (uuid, events) = (superblock.bitmap_uuid(), superblock.events);
+        let head = BitmapSuper::new(uuid, events, sync_len(geometry), plan.chunk);
+        let targets = targets.map(|(id, offset)| Target { id, offset }).collect();
+        Bits::unwritten(head, plan.bytes as usize, targets).keep(io, geometry, patience)
+    }
+
+    /// All of it stands on all members, and who was lost meanwhile is on record as lost.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.get()
+    }
+
+    /// No superblock names it any more: when this returns, nothing of it is written that was not given up.
+    pub(crate) async fn retire(&self) {
+        self.retired.set(true);
+        self.landed.until(|| (!self.flying.get()).then_some(())).await;
+    }
+}
