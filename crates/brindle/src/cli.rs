@@ -12,7 +12,7 @@ use crate::units::{Bytes, Span};
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use running::{
-    Action, Add, Fail, Flag, Remove, Replace, Runtime, SpareGroup, Status, Stop, Wait, Watch,
+    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, SpareGroup, Status, Stop, Wait, Watch,
 };
 
 /// Software RAID in user space, byte-compatible with Linux md.
@@ -91,6 +91,13 @@ pub(crate) enum Command {
     /// `failed` stands for all that have failed, `detached` for all that are not in use and do not exist any more. What is on them
     /// is left.
     Remove(Remove),
+    /// Give an array a write-intent bitmap, or take it away, running or stopped
+    ///
+    /// With one only what was being written is resynced after a crash, and a member that was away is given what it missed. It
+    /// stands beside each superblock, where mdadm would put it; clients go on meanwhile. Refused by name, with nothing changed: an
+    /// array that has one already, or none to take away; one without redundancy; a device without room between superblock and data;
+    /// a member that is being given what it missed, which only the bitmap tells.
+    Grow(Grow),
     /// Set a flag of a device of a running array, or clear it
     ///
     /// It stands in the device's superblock, as md has it. A member that is write-mostly is read only when no other can answer

@@ -167,6 +167,9 @@ impl Handler for Desk {
             Request::Replace { member, .. } => late(&format!("{member} is replaced")),
             Request::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
             Request::Flag { member, flag, .. } => late(&format!("'{}' of {member} is changed", flag.name())),
+            Request::Bitmap { internal, .. } => {
+                late(if *internal { "the bitmap is added" } else { "the bitmap is removed" })
+            }
             Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
                 Stops::All => self.stopped(),

@@ -150,7 +150,7 @@ pub(crate) fn fail_stopped(args: &Fail) -> Result<(), Failure> {
     tell(args.json, &format!("{} has failed and is out of service\n", args.member), || detail::of(members))
 }
 
-fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
     let both = |array| format!("name an array that runs ('{array}') or --array, not both");
     running.map_or(Ok(()), |array| Err(Failure::Usage(both(array))))
 }
@@ -215,7 +215,7 @@ fn remove_from_stopped(members: &[PathBuf], wanted: &[String]) -> Result<Vec<Str
 }
 
 /// Opens an array that nobody serves, does something to it, and stops it.
-fn change(
+pub(crate) fn change(
     members: &[PathBuf],
     work: impl FnOnce(&Host, &Array) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -252,7 +252,7 @@ fn split(names: &[String]) -> Result<(&str, &[String]), Failure> {
     }
 }
 
-fn tell<R: serde::Serialize>(
+pub(crate) fn tell<R: serde::Serialize>(
     json: bool,
     text: &str,
     report: impl FnOnce() -> Result<R, Failure>,

@@ -19,6 +19,8 @@ use crate::standing::Standing;
 
 /// How long it may take to record a failure before it is reported without that.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
+/// The same for a bitmap, all of which is written first: less than who asks waits.
+const BITMAP_PATIENCE: Duration = Duration::from_secs(8);
 
 /// An array, its addresses, and what happens to it.
 pub(crate) struct Exported {
@@ -192,6 +194,20 @@ impl Exported {
         }
         let recorded = self.io.spawn(async move { array.set_flags(id, flags).await });
         match race(recorded, self.io.sleep(RECORD_PATIENCE)).await {
+            Either::First(recorded) => recorded.map_err(|error| error.to_string()),
+            Either::Second(()) => {
+                Err("the array is busy, and does it as soon as it can; see `brindle status`".to_owned())
+            }
+        }
+    }
+
+    /// Gives the array that is served a write-intent bitmap, or takes it away; `Err` says why not.
+    pub(crate) async fn set_bitmap(&self, internal: bool, chunk: Option<u64>) -> Result<(), String> {
+        let array = self.hosted.array.clone();
+        let recorded = self.io.spawn(async move {
+            if internal { array.add_bitmap(chunk).await } else { array.remove_bitmap().await }
+        });
+        match race(recorded, self.io.sleep(BITMAP_PATIENCE)).await {
             Either::First(recorded) => recorded.map_err(|error| error.to_string()),
             Either::Second(()) => {
                 Err("the array is busy, and does it as soon as it can; see `brindle status`".to_owned())

@@ -18,6 +18,7 @@ mod events;
 mod examine;
 mod exported;
 mod failure;
+mod grow;
 mod host;
 mod log;
 mod look;
@@ -84,6 +85,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Add(args) => devices::add(args)?,
         Command::Replace(args) => devices::replace(args)?,
         Command::Remove(args) => devices::remove(args)?,
+        Command::Grow(args) => grow::grow(args)?,
         Command::Flag(args) => ask::flag(args)?,
         Command::Action(args) => action::action(args)?,
         Command::Wait(args) => return action::wait(args),

@@ -114,6 +114,9 @@ impl Service {
                 let speeds = Speeds { max: max_speed, min: min_speed };
                 self.act(action, speeds, array.as_deref()).await
             }
+            Request::Bitmap { internal, chunk, array } => {
+                self.set_bitmap(internal, chunk, array.as_deref()).await
+            }
             // The desk knows what is stopped, and hands over devices by itself.
             Request::Stop { .. } | Request::Add { .. } | Request::Replace { .. } | Request::Remove { .. } => {
                 Answer::Ok(Value::Null)
@@ -144,6 +147,17 @@ impl Service {
             Err(answer) => return answer,
         };
         match array.act(word, speeds).await {
+            Ok(()) => Answer::Ok(self.report_of(&array)),
+            Err(why) => Answer::Error(format!("{}: {why}", array.name())),
+        }
+    }
+
+    async fn set_bitmap(&self, internal: bool, chunk: Option<u64>, array: Option<&str>) -> Answer {
+        let array = match self.one(array) {
+            Ok(array) => array,
+            Err(answer) => return answer,
+        };
+        match array.set_bitmap(internal, chunk).await {
             Ok(()) => Answer::Ok(self.report_of(&array)),
             Err(why) => Answer::Error(format!("{}: {why}", array.name())),
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Bitmap;
 use crate::control::{DeviceFlag, Word};
 use crate::units::{Bytes, Span};
 
@@ -110,6 +111,29 @@ pub(crate) struct Replace {
     pub(crate) array: Option<String>,
     /// The member, as it was named to the array, or its role's number
     pub(crate) member: String,
+}
+
+/// Flags of `brindle grow`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle grow [OPTIONS] --bitmap <KIND> ARRAY\n       brindle grow [OPTIONS] --bitmap <KIND> --array MEMBER..."
+)]
+pub(crate) struct Grow {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// The write-intent bitmap that the array is to have from now on
+    #[arg(long, short = 'b', value_name = "KIND")]
+    pub(crate) bitmap: Bitmap,
+    /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
+    pub(crate) bitmap_chunk: Option<Bytes>,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the array, its UUID, or one of its members [default: the only one]
+    pub(crate) array: Option<String>,
 }
 
 /// Arrays that share their spares.

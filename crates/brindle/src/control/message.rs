@@ -85,6 +85,17 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Give an array a write-intent bitmap, or take it away.
+    Bitmap {
+        /// One beside each superblock; else none.
+        internal: bool,
+        /// Bytes to a bit, a power of two; as mdadm chooses if it is not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chunk: Option<u64>,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
     /// Drain, flush, mark clean, end.
     Stop {
         /// As above: the others go on.
@@ -97,7 +108,9 @@ impl Request {
     /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for.
     pub(super) fn patience(&self) -> Duration {
         match self {
-            Self::Add { .. } | Self::Replace { .. } | Self::Remove { .. } => Duration::from_secs(10),
+            Self::Add { .. } | Self::Replace { .. } | Self::Remove { .. } | Self::Bitmap { .. } => {
+                Duration::from_secs(10)
+            }
             _ => Duration::from_millis(800),
         }
     }

@@ -31,7 +31,7 @@ pub(super) struct Known {
     pub(super) in_sync: Vec<u16>,
     /// Out of use since this life, and recorded as that: writes without them may have been acknowledged.
     pub(super) failed: Vec<u16>,
-    /// Spares have taken the place of members in this life: bits may have been cleared since somebody failed.
+    /// Spares have taken the place of members in this life, or a bitmap has come: bits may have been cleared since somebody failed.
     pub(super) recovered: bool,
 }
 

@@ -2,6 +2,8 @@
 
 mod again;
 mod contained;
+mod fewer;
+mod grow;
 mod locate;
 mod patience;
 mod replace;
@@ -16,6 +18,7 @@ use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
 use brindle_volume::Volume;
+use fewer::judge_fewer;
 use patience::Patience;
 
 use super::disks::{Disks, Known};
@@ -50,6 +53,8 @@ struct Board {
     /// Redundancy was in doubt when this life began.
     doubt: Cell<bool>,
     stopping: Cell<bool>,
+    /// A bitmap has come: it tells nothing of what was written before.
+    grown: Cell<bool>,
     /// Steps before which superblocks were being written, if that is asked for.
     changing: RefCell<Vec<u64>>,
     tally: RefCell<Tally>,
@@ -60,7 +65,12 @@ impl Board {
     fn known(&self, drives: &[MemberId]) -> Known {
         let array = self.array.borrow();
         let array = array.as_ref().filter(|_| !self.stopping.get());
-        array.map(|array| Known::of(array, drives)).unwrap_or_default()
+        array.map(|array| self.known_of(array, drives)).unwrap_or_default()
+    }
+
+    fn known_of(&self, array: &Array, drives: &[MemberId]) -> Known {
+        let known = Known::of(array, drives);
+        Known { recovered: known.recovered || self.grown.get(), ..known }
     }
 
     /// How often something of a kind has happened.
@@ -448,6 +458,7 @@ impl Run<'_> {
         });
         self.replace_some(client.volume());
         self.have_some_leave_and_return(client.volume());
+        self.have_the_bitmap_come_and_go(client.volume());
         let lanes = (0..plan.lanes).map(|lane| {
             let (client, io) = (client.clone(), self.io.clone());
             let random = Random::stream(plan.seed, self.fate.number * 1000 + lane);
@@ -532,11 +543,11 @@ impl Run<'_> {
         };
         self.judge_members(&assembly)?;
         if assembly.level().is_redundant() && !patient.errors {
-            self.stage.disks().judge_whole(&Known::of(array, self.stage.drives))?;
+            self.stage.disks().judge_whole(&self.board.known_of(array, self.stage.drives))?;
         }
         // A run that wrote nothing has recorded nothing that relies on a member's absence.
         if !self.fate.reads_only {
-            self.stage.disks().judge_behind(&Known::of(array, self.stage.drives))?;
+            self.stage.disks().judge_behind(&self.board.known_of(array, self.stage.drives))?;
         }
         if assembly.is_clean() && !patient.errors {
             judge_fewer(&mut found, &assembly)?;
@@ -576,22 +587,4 @@ impl Run<'_> {
         let lost = array.state(role) != RoleState::InSync || self.is_struck(role);
         lost && (self.fate.doubted || mates.into_iter().any(in_doubt))
     }
-}
-
-/// Whichever device is lost, if the array can do without, the others are enough, and clean.
-fn judge_fewer(found: &mut Vec<Candidate>, assembly: &Assembly) -> Result<(), Failure> {
-    for at in 0..found.len() {
-        let mut lost = assembly.degraded();
-        lost.extend((0..).zip(&assembly.roles).filter_map(|(role, &n)| (n == Some(at)).then_some(role)));
-        if !assembly.level().is_redundant() || !assembly.geometry.can_lose(&lost) {
-            continue;
-        }
-        let without = found.remove(at);
-        let rest = assemble(found, AssembleOptions::default());
-        found.insert(at, without);
-        if !rest.is_ok_and(|rest| rest.is_clean()) {
-            return Err(Failure::NotEnough(lost));
-        }
-    }
-    Ok(())
 }

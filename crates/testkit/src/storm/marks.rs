@@ -20,7 +20,10 @@ pub(super) struct Marks {
 impl Marks {
     /// What stands where a superblock says that the bitmap is, if it is one.
     pub(super) fn look(sim: &Sim, drive: MemberId, superblock: &Superblock) -> Option<Self> {
-        let start = superblock.super_offset.checked_add_signed(superblock.bitmap_offset?)?;
+        Self::look_at(sim, drive, superblock.super_offset.checked_add_signed(superblock.bitmap_offset?)?)
+    }
+
+    fn look_at(sim: &Sim, drive: MemberId, start: u64) -> Option<Self> {
         let mut head = [0; BITMAP_SUPER_BYTES];
         sim.peek(drive, start, &mut head);
         let head = BitmapSuper::parse(&head).ok()?;
@@ -36,16 +39,21 @@ impl Marks {
     }
 }
 
-/// Each member's bitmap is as new as its superblock; and it marks all in which redundancy differs, if that `counts` and no
-/// member is missing.
+/// Each member's bitmap is as new as its superblock, if the newest superblock says that there is one: though its own does not say
+/// so yet; and it marks all in which redundancy differs, if that `counts` and no member is missing.
 pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bool) -> Result<(), Failure> {
     let members = Members::of(sim, assembly, ids);
+    let newest = members.0.iter().find(|member| member.superblock.events == assembly.events);
+    let Some(common) = newest.and_then(|newest| newest.superblock.bitmap_offset) else { return Ok(()) };
     let whole = assembly.degraded().is_empty();
     let apart = if counts && whole { members.apart(assembly) } else { Vec::new() };
     for member in &members.0 {
         let (role, events) = (member.role, member.superblock.events);
-        let marks = Marks::look(sim, member.drive, member.superblock);
-        let Some(marks) = marks.filter(|marks| marks.head.events >= events) else {
+        let offset = member.superblock.bitmap_offset.unwrap_or(common);
+        let start = member.superblock.super_offset.saturating_add_signed(offset);
+        let Some(marks) =
+            Marks::look_at(sim, member.drive, start).filter(|marks| marks.head.events >= events)
+        else {
             return Err(Failure::BitmapBehind(role));
         };
         // Of one that is behind the newest superblock everything counts as marked.

@@ -12,6 +12,7 @@ mod devices;
 mod flags;
 mod full;
 mod groups;
+mod grown;
 mod guards;
 mod hang;
 mod life;

@@ -5,6 +5,7 @@
 mod again;
 mod continued;
 mod fields;
+mod grown;
 mod matrix;
 mod written;
 
