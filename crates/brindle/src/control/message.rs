@@ -105,13 +105,12 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for.
+    /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for. Only what is
+    /// asked of an array that may hang has its answer soon, since something else can be told then, or goes on.
     pub(super) fn patience(&self) -> Duration {
         match self {
-            Self::Add { .. } | Self::Replace { .. } | Self::Remove { .. } | Self::Bitmap { .. } => {
-                Duration::from_secs(10)
-            }
-            _ => Duration::from_millis(800),
+            Self::Status { .. } | Self::Fail { .. } | Self::Stop { .. } => Duration::from_millis(800),
+            _ => Duration::from_secs(10),
         }
     }
 }
