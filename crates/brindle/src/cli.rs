@@ -125,7 +125,7 @@ pub(crate) enum Command {
     /// Takes fio's job files, or their options as flags, and reports as fio does. What becomes of each option is told in
     /// docs/fio.md. Jobs run in this process; a job that writes destroys what stands on the target, and needs --force.
     Bench(Bench),
-    /// Fit a model of a drive to measured tables of it
+    /// Measure a drive, or read measured tables of one, and fit a model to that
     ///
     /// Writes the model as TOML, and tells the fit's own error for each row. The procedure stands in docs/drive-models.md.
     Calibrate(Calibrate),

@@ -104,3 +104,27 @@ fn tables_that_make_no_sense_are_refused() {
     let reads = table("t.csv", "pattern,bs_kib,mb_s\nrandread,4,100\n").expect("a table");
     assert!(matches!(fit("t", 1 << 30, &[reads]).expect_err("no writes").kind, DriveErrorKind::Lacks(_)));
 }
+
+/// A modelled drive, measured as a real one is: what is fitted to that is the drive.
+#[test]
+fn what_is_measured_of_a_model_gives_the_model_back() {
+    let drive = brindle_lab::drive::parse("p3700", brindle_lab::drive::shipped("p3700").unwrap()).unwrap();
+    let measured = |writes| {
+        let jobs = brindle_lab::drive::probes(writes, core::time::Duration::from_millis(100));
+        let outcome = |job| brindle_lab::predict::alone(&drive, job).unwrap().outcome;
+        brindle_lab::drive::tables("sim", &jobs.into_iter().map(outcome).collect::<Vec<_>>()).unwrap()
+    };
+    let tables = measured(true);
+    assert_eq!(tables.iter().map(|table| table.rows.len()).collect::<Vec<_>>(), [15, 15]);
+    let fitted = brindle_lab::drive::fit("again", drive.size, &tables).unwrap();
+    let rows: Vec<_> = tables.iter().flat_map(|table| table.rows.clone()).collect();
+    let compared = brindle_lab::predict::compare(&fitted.drive, &rows).unwrap();
+    let error = compared.iter().map(|row| row.error().abs()).sum::<f64>() / compared.len() as f64;
+    assert!(error < 5.0, "{error}: {compared:?}");
+    let reads = measured(false);
+    assert_eq!(reads.iter().map(|table| table.rows.len()).collect::<Vec<_>>(), [5, 5]);
+    assert!(brindle_lab::drive::fit("reads", drive.size, &reads).is_err(), "nothing was written");
+    let fitted = brindle_lab::drive::fit_reads("reads", drive.size, &reads).unwrap();
+    assert_eq!(fitted.drive.stations.read, fitted.drive.stations.write);
+    assert!(fitted.drive.source.contains("Writes were not measured"));
+}

@@ -4,20 +4,30 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::units::Bytes;
+use crate::units::{Bytes, Span};
 
 /// Flags of `brindle calibrate`.
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("source").required(true).args(["from", "device"])))]
 pub(crate) struct Calibrate {
+    /// Measure a drive or file, and fit to that: it is read only, and writes are taken to be as reads are, unless --force
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: Option<PathBuf>,
+    /// Let the measurement write, although what stands on the drive is lost
+    #[arg(long, short = 'f', requires = "device")]
+    pub(crate) force: bool,
+    /// How long each load is measured: 10 that read, with --force 30
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = Span::parse)]
+    pub(crate) runtime: Span,
     /// Fit to a measured table (CSV); several of one drive may be given: what its columns mean stands in docs/drive-models.md
-    #[arg(long, value_name = "TABLE", required = true, num_args = 1..)]
+    #[arg(long, value_name = "TABLE", num_args = 1..)]
     pub(crate) from: Vec<PathBuf>,
-    /// Name of the model [default: the first table's]
+    /// Name of the model [default: the drive's, or the first table's]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
-    /// Bytes of the drive, if they matter to what is predicted
-    #[arg(long, short = 'z', default_value = "500G", value_parser = Bytes::parse)]
-    pub(crate) size: Bytes,
+    /// Bytes of the drive, if they matter to what is predicted [default: those of the drive, for tables 500G]
+    #[arg(long, short = 'z', value_parser = Bytes::parse)]
+    pub(crate) size: Option<Bytes>,
     /// Where the model is written to [default: standard output, and the report to standard error]
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -4,18 +4,30 @@ use core::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use brindle_lab::drive::{Fitted, Measure, Table, fit, table, to_toml};
+use brindle_lab::drive::{Fitted, Measure, Table, fit, fit_reads, table, to_toml};
 use brindle_lab::predict::{Compared, compare};
 use serde_json::{Value, json};
 
+use super::measured::measured;
 use crate::cli::Calibrate;
 use crate::failure::Failure;
 use crate::report;
 
+/// Bytes of a drive of which only tables are known.
+const USUAL: u64 = 500 << 30;
+
 pub(crate) fn calibrate(args: &Calibrate) -> Result<(), Failure> {
-    let tables = args.from.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-    let name = args.name.clone().unwrap_or_else(|| stem(&args.from[0]));
-    let fitted = fit(&name, args.size.0, &tables)?;
+    let (size, tables) = match &args.device {
+        Some(device) => measured(device, args)?,
+        None => (USUAL, args.from.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?),
+    };
+    let size = args.size.map_or(size, |size| size.0);
+    let named = args.device.as_ref().or(args.from.first());
+    let name = args.name.clone().or_else(|| named.map(|path| stem(path))).unwrap_or_default();
+    let fitted = match args.device.is_some() && !args.force {
+        true => fit_reads(&name, size, &tables)?,
+        false => fit(&name, size, &tables)?,
+    };
     let model = to_toml(&fitted.drive);
     let mut rows = Vec::new();
     for table in &tables {

@@ -1,6 +1,7 @@
 //! `brindle calibrate` and `brindle simulate`: models of drives, and what arrays of them would do.
 
 mod calibrate;
+mod measured;
 mod sweep;
 mod told;
 

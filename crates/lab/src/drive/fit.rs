@@ -33,6 +33,20 @@ type Times = BTreeMap<u64, f64>;
 /// # Errors
 /// [`DriveErrorKind::Lacks`] if there are no reads, or no writes.
 pub fn fit(name: &str, size: u64, tables: &[Table]) -> Result<Fitted, DriveError> {
+    fitted(name, size, tables, false)
+}
+
+/// The same where nothing was written: writes are taken to be as reads are, and the model says so.
+///
+/// # Errors
+/// [`DriveErrorKind::Lacks`] if there are no reads.
+pub fn fit_reads(name: &str, size: u64, tables: &[Table]) -> Result<Fitted, DriveError> {
+    let mut fitted = fitted(name, size, tables, true)?;
+    fitted.drive.source.push_str(" Writes were not measured: they are taken to be as reads are.");
+    Ok(fitted)
+}
+
+fn fitted(name: &str, size: u64, tables: &[Table], reads_alone: bool) -> Result<Fitted, DriveError> {
     let mut left_out = Vec::new();
     let alone = [true, false].map(|random| {
         [100, 0].map(|reads| {
@@ -71,7 +85,8 @@ pub fn fit(name: &str, size: u64, tables: &[Table]) -> Result<Fitted, DriveError
         DriveError { file, line: 0, kind: DriveErrorKind::Lacks(what) }
     };
     let read = path(0).ok_or_else(|| lacks("there are no reads (randread, read or r100) to fit"))?;
-    let write = path(1).ok_or_else(|| lacks("there are no writes (randwrite, write or r0) to fit"))?;
+    let write = path(1).or_else(|| reads_alone.then(|| read.clone()));
+    let write = write.ok_or_else(|| lacks("there are no writes (randwrite, write or r0) to fit"))?;
     let slow = rate(&read).max(rate(&write)) <= SATA;
     let stations = Stations {
         units: if slow { 32 } else { 1024 },

@@ -3,6 +3,7 @@
 mod error;
 mod file;
 mod fit;
+mod probe;
 mod shipped;
 mod table;
 mod write;
@@ -13,7 +14,8 @@ use brindle_io::sim::Stations;
 
 pub use error::{DriveError, DriveErrorKind};
 pub use file::parse;
-pub use fit::{Fitted, fit};
+pub use fit::{Fitted, fit, fit_reads};
+pub use probe::{probes, tables};
 pub use shipped::{SHIPPED, shipped};
 pub use table::{Measure, Row, Table, table};
 pub use write::to_toml;

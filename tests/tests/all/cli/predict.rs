@@ -48,6 +48,30 @@ fn a_table_becomes_a_model_that_can_be_simulated() {
 }
 
 #[test]
+fn a_drive_is_measured_and_written_to_only_by_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let (drive, model) = (dir.path().join("disk.img"), dir.path().join("m.toml"));
+    let content: Vec<u8> = (0..8 << 20).map(|at: u32| (at / 7) as u8).collect();
+    fs::write(&drive, &content).unwrap();
+    let calibrate = |more: &[&str]| {
+        let flags = ["calibrate", name(&drive), "--runtime", "20ms", "--json", "--output", name(&model)];
+        let report = program::brindle([&flags, more].concat()).json();
+        let rows = report["rows"].as_array().map(Vec::len);
+        program::brindle(words(ASKED, name(&model))).ok();
+        (rows, fs::read_to_string(&model).unwrap())
+    };
+    let (rows, text) = calibrate(&[]);
+    assert_eq!(rows, Some(10));
+    assert!(text.contains("Writes were not measured") && text.contains("name = \"disk\""), "{text}");
+    assert!(fs::read(&drive).unwrap() == content, "nothing was written");
+    let (rows, text) = calibrate(&["--force"]);
+    assert_eq!(rows, Some(30));
+    assert!(!text.contains("Writes were not measured") && text.contains("[[mixed]]"), "{text}");
+    assert!(fs::read(&drive).unwrap() != content);
+    program::brindle(["calibrate", name(&dir.path().join("none"))]).refused(1, &["none"]);
+}
+
+#[test]
 fn a_sweep_goes_on_where_it_was_interrupted() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("s");
