@@ -12,7 +12,7 @@ use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
-use crate::data::straight::{send_list, send_writes};
+use crate::data::straight::{read_alone, write_alone};
 use crate::events::Event;
 use crate::intent::Intent;
 use crate::keeper::{CanLose, Keeper, Truth};
@@ -221,27 +221,25 @@ impl Volume for Array {
         let len = core.check_list(offset, into.as_ref())?;
         // What goes straight to one member is awaited here, with nothing between: each future of a family's own would be gone
         // through, and dropped, with each read.
-        let (door, first) = match placement {
+        let (pending, asked) = match placement {
             _ if len == 0 => return Ok(()),
-            Placement::One(Family::Stripes(stripes)) => (stripes.door(), stripes.place(offset)),
-            Placement::One(Family::Parity(parity)) if parity.reads_straight() => {
-                (parity.door(), parity.place(offset))
+            Placement::One(Family::Stripes(stripes)) if stripes.door().reads_alone(into.as_ref()) => {
+                read_alone(stripes.door(), offset, into.as_ref(), |at| stripes.place(at))?
             }
-            Placement::One(Family::Parity(parity)) => {
-                return Box::pin(parity.read_each(offset, into.as_ref())).await;
+            Placement::One(Family::Parity(parity)) if parity.reads_alone(into.as_ref()) => {
+                read_alone(parity.door(), offset, into.as_ref(), |at| parity.place(at))?
             }
             Placement::One(Family::Mirror(mirror)) => return mirror.read(offset, into.as_ref()).await,
+            Placement::One(family) => return Box::pin(family.read(offset, into.as_ref())).await,
             Placement::Split(split) => return Box::pin(split.read(offset, into.as_ref())).await,
         };
-        let first = first.ok_or(VolumeError::TooManyLost)?;
-        let done = match into.as_ref() {
-            [one] if first.len >= len => door.send_read(first.device, first.offset, one).await,
-            list => send_list(door, offset, list, |at| placement.one().ok()?.place(at))?.await,
-        };
-        if done.is_ok() {
+        let outcome = pending.await;
+        if asked.is_well(core, &outcome) {
             return Ok(());
         }
-        Box::pin(placement.one()?.read_on(offset, into.as_ref(), done)).await
+        let family = placement.one()?;
+        let done = family.door().done(asked, &outcome);
+        Box::pin(family.read_on(offset, into.as_ref(), done)).await
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
@@ -267,16 +265,17 @@ impl Volume for Array {
             Some(writing) => writing,
             None => core.begin(offset, len).await?,
         };
-        let first = stripes.place_to_write(offset).ok_or(VolumeError::TooManyLost)?;
         let door = stripes.door();
-        let done = match from.as_ref() {
-            [one] if first.len >= len => door.send_write(first.device, first.offset, one, fua).await,
-            list => send_writes(door, offset, list, fua, |at| stripes.place_to_write(at))?.await,
-        };
-        if done.is_ok() {
+        if !door.writes_alone() {
+            return Box::pin(stripes.write_watched(offset, from.as_ref(), fua)).await;
+        }
+        let (pending, asked) =
+            write_alone(door, offset, from.as_ref(), fua, |at| stripes.place_to_write(at))?;
+        let outcome = pending.await;
+        if asked.is_well(core, &outcome) {
             return Ok(());
         }
-        Box::pin(stripes.unwritten(&done)).await
+        Box::pin(stripes.unwritten(&stripes.door().done(asked, &outcome))).await
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {

@@ -4,6 +4,7 @@
 //! member's failure is given the name of its role. While writes that were given up may still land on a member, nothing
 //! more is written to it: that is refused at once.
 
+mod alone;
 mod done;
 
 use core::future::Future;
@@ -95,7 +96,7 @@ struct Again {
 /// Who was read, and when: what a member gave that has failed meanwhile is no answer. One that fails a flush may have
 /// forgotten what it was given, and gives something older.
 #[derive(Clone, Copy)]
-struct Asked {
+pub(crate) struct Asked {
     /// A bit for each member, by its number modulo 64.
     readers: u64,
     /// [`Members::failures`] before.
@@ -152,49 +153,6 @@ impl<'a> Door<'a> {
     pub(crate) fn ask(self) -> MemberOps<'a> {
         let asked = Asked { readers: 0, failures: self.core.members.failures() };
         MemberOps { door: self, group: self.core.io.group(), aside: None, asked }
-    }
-
-    /// One read that is sent by itself.
-    #[inline(always)]
-    pub(crate) fn send_read(self, member: Device, offset: u64, into: &Slice) -> Sent<'a> {
-        if into.is_lent() || self.core.members.reads_aside() {
-            return self.send_read_aside(member, offset, into);
-        }
-        self.core.ration.sent(1);
-        let asked = Asked { readers: Asked::bit(member.id), failures: self.core.members.failures() };
-        let mut group = self.core.io.group();
-        group.read(member.id, self.start(member) + offset, into);
-        Sent { door: self, pending: group.submit(), aside: None, asked, told: 0 }
-    }
-
-    /// The same where a read may be refused here, or have to be asked twice.
-    #[cold]
-    #[inline(never)]
-    fn send_read_aside(self, member: Device, offset: u64, into: &Slice) -> Sent<'a> {
-        let mut group = self.ask();
-        group.read(member, offset, into);
-        group.submit()
-    }
-
-    /// One write that is sent by itself.
-    #[inline(always)]
-    pub(crate) fn send_write(self, member: Device, offset: u64, from: &Slice, fua: bool) -> Sent<'a> {
-        if self.core.members.writes_aside() || !self.core.intent.is_plain() {
-            return self.send_write_aside(member, offset, from, fua);
-        }
-        let asked = Asked { readers: 0, failures: self.core.members.failures() };
-        let mut group = self.core.io.group();
-        group.write(member.id, self.start(member) + offset, from, fua);
-        Sent { door: self, pending: group.submit(), aside: None, asked, told: 0 }
-    }
-
-    /// The same where a write may be refused here, have to go to two devices, or be watched.
-    #[cold]
-    #[inline(never)]
-    fn send_write_aside(self, member: Device, offset: u64, from: &Slice, fua: bool) -> Sent<'a> {
-        let mut group = self.ask();
-        group.write(member, offset, from, fua);
-        group.submit()
     }
 
     /// Where the data area of a member begins.
@@ -499,44 +457,11 @@ impl Sent<'_> {
                 self.pending = again;
                 self.poll(cx)
             }
-            None => Poll::Ready(self.judge(outcome)),
-        }
-    }
-
-    /// What became of the operations where not all is well.
-    #[cold]
-    fn judge(&mut self, outcome: &Outcome) -> Done {
-        let Aside { mut refused, again, heals, .. } =
-            self.aside.take().map(Rc::unwrap_or_clone).unwrap_or_default();
-        let mut failures = outcome.failures().to_vec();
-        let mut unanswered = false;
-        if let Some(Again { members, failures: mut before }) = again {
-            let answered = |failure: &Failure| {
-                let read = matches!(failure.kind, OpKind::Read { .. });
-                read && failure.kind.member().is_some_and(|id| members.contains(&id))
-            };
-            unanswered = !outcome.is_ok();
-            before.retain(|failure| unanswered || !answered(failure));
-            failures.splice(0..0, before);
-        }
-        for Healing { role, member, range } in heals {
-            let members = &self.door.core.members;
-            let refused = failures.iter().any(|failure| failure.kind.member() == Some(member));
-            // Another may have the role meanwhile.
-            if !refused && members.device(role).is_some_and(|there| there.id == member) {
-                members.remove_bad(role, &range);
+            None => {
+                let aside = self.aside.take().map(Rc::unwrap_or_clone).unwrap_or_default();
+                Poll::Ready(judge(self.door, self.asked, aside, outcome))
             }
         }
-        failures.retain(|failure| !self.door.is_beside(failure));
-        refused.extend(self.door.failed_readers(self.asked));
-        let held = refused.first().map(|held| (Some(held.role), held.error));
-        let first = held.or_else(|| {
-            let failure = failures.first()?;
-            Some((self.door.refused(failure).map(|refused| refused.role), failure.error))
-        });
-        let first = first.or(unanswered.then_some((None, OpError::Gone)));
-        refused.extend(self.door.all_refused(&failures));
-        Done(first.map(|first| Box::new(NotDone { first, refused })))
     }
 
     /// Has the other device of a role asked for what the first did not give, or gave before it was taken out of use; nothing
@@ -577,6 +502,41 @@ impl Sent<'_> {
         aside.again = Some(Again { members: asked, failures: outcome.failures().to_vec() });
         Some(group.submit())
     }
+}
+
+/// What became of the operations where not all is well.
+#[cold]
+fn judge(door: Door<'_>, asked: Asked, aside: Aside, outcome: &Outcome) -> Done {
+    let Aside { mut refused, again, heals, .. } = aside;
+    let mut failures = outcome.failures().to_vec();
+    let mut unanswered = false;
+    if let Some(Again { members, failures: mut before }) = again {
+        let answered = |failure: &Failure| {
+            let read = matches!(failure.kind, OpKind::Read { .. });
+            read && failure.kind.member().is_some_and(|id| members.contains(&id))
+        };
+        unanswered = !outcome.is_ok();
+        before.retain(|failure| unanswered || !answered(failure));
+        failures.splice(0..0, before);
+    }
+    for Healing { role, member, range } in heals {
+        let members = &door.core.members;
+        let refused = failures.iter().any(|failure| failure.kind.member() == Some(member));
+        // Another may have the role meanwhile.
+        if !refused && members.device(role).is_some_and(|there| there.id == member) {
+            members.remove_bad(role, &range);
+        }
+    }
+    failures.retain(|failure| !door.is_beside(failure));
+    refused.extend(door.failed_readers(asked));
+    let held = refused.first().map(|held| (Some(held.role), held.error));
+    let first = held.or_else(|| {
+        let failure = failures.first()?;
+        Some((door.refused(failure).map(|refused| refused.role), failure.error))
+    });
+    let first = first.or(unanswered.then_some((None, OpError::Gone)));
+    refused.extend(door.all_refused(&failures));
+    Done(first.map(|first| Box::new(NotDone { first, refused })))
 }
 
 impl Future for Sent<'_> {

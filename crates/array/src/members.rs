@@ -503,7 +503,7 @@ impl Members {
     }
 
     /// The device if its bytes up to `end` (of the data area) may be read.
-    #[inline]
+    #[inline(always)] // as with all that gives more than two words
     pub(crate) fn readable(&self, role: u16, end: u64) -> Option<Device> {
         let role = &self.roles[role as usize];
         match role.state.get() {
@@ -514,7 +514,7 @@ impl Members {
     }
 
     /// The device if writes must be sent to it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn writable(&self, role: u16) -> Option<Device> {
         let role = &self.roles[role as usize];
         match role.state.get() {

@@ -13,9 +13,9 @@ use crate::data::lock::Held;
 use crate::data::mirrored::Mirror;
 use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
-use crate::data::straight::{Stretch, send_list};
+use crate::data::straight::send_reads;
 use crate::data::striped::Stripes;
-use crate::door::{Done, Moved};
+use crate::door::{Done, Door, Moved};
 
 /// What a family of levels does with an array's bytes.
 #[allow(
@@ -50,23 +50,22 @@ impl Family {
         }
     }
 
-    /// What lies at a byte of an array of which bytes may be read straight from the member that has them.
-    #[inline(always)]
-    pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
+    /// The family's way to the members.
+    pub(crate) fn door(&self) -> Door<'_> {
         match self {
-            Self::Stripes(stripes) => stripes.place(at),
-            Self::Parity(parity) => parity.place(at),
-            Self::Mirror(_) => None,
+            Self::Stripes(stripes) => stripes.door(),
+            Self::Mirror(mirror) => mirror.door(),
+            Self::Parity(parity) => parity.door(),
         }
     }
 
     /// Reads a range that is not empty.
     pub(crate) async fn read(&self, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
         let sent = match self {
-            Self::Stripes(stripes) => send_list(stripes.door(), offset, into, |at| stripes.place(at))?,
+            Self::Stripes(stripes) => send_reads(stripes.door(), offset, into, |at| stripes.place(at))?,
             Self::Mirror(mirror) => return mirror.read(offset, into).await,
             Self::Parity(parity) if parity.reads_straight() => {
-                send_list(parity.door(), offset, into, |at| parity.place(at))?
+                send_reads(parity.door(), offset, into, |at| parity.place(at))?
             }
             Self::Parity(parity) => return Box::pin(parity.read_each(offset, into)).await,
         };

@@ -34,27 +34,33 @@ pub(crate) fn order_of(len: usize) -> usize {
 /// slice and operation that holds it is gone.
 pub struct Buf {
     store: Rc<Store>,
+    /// From its first page on.
     extent: Extent,
 }
 
-/// The first page of a buffer, and its bytes. One word, so that a handle is two and travels in registers: three were put
-/// together in memory, and copied from there before the processor had them in one piece, which was 9 ns of a 4K write.
+/// Where something begins, and its bytes. One word, so that a buffer's handle is two and travels in registers: halves are
+/// put together in memory, and copied from there before the processor has them in one piece, for which it waits some 5 ns.
 #[derive(Clone, Copy)]
-struct Extent(u64);
+pub(crate) struct Extent(u64);
 
 impl Extent {
     #[inline]
-    fn new(page: u32, len: u32) -> Self {
-        Self(u64::from(page) << 32 | u64::from(len))
+    fn new(start: u32, len: u32) -> Self {
+        Self(u64::from(start) << 32 | u64::from(len))
     }
 
     #[inline]
-    fn page(self) -> u32 {
+    fn of(range: Range<usize>) -> Self {
+        Self::new(range.start as u32, (range.end - range.start) as u32)
+    }
+
+    #[inline]
+    fn start(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
     #[inline]
-    fn len(self) -> u32 {
+    pub(crate) fn len(self) -> u32 {
         self.0 as u32
     }
 }
@@ -94,12 +100,26 @@ impl Buf {
 
     #[inline]
     fn header(&self) -> &Header {
-        self.store.header(self.extent.page())
+        self.store.header(self.extent.start())
     }
 
     #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
-        self.store.at(self.extent.page())
+        self.store.at(self.extent.start())
+    }
+
+    /// Where a part of the buffer begins.
+    #[inline]
+    pub(crate) fn base_of(&self, part: Extent) -> NonNull<u8> {
+        // SAFETY: parts are within the buffer's block.
+        unsafe { self.base().add(part.start() as usize) }
+    }
+
+    /// The arena that holds a part of the buffer; [`crate::arena::NO_ARENA`] if no single one does.
+    #[inline]
+    pub(crate) fn arena_of(&self, part: Extent) -> u32 {
+        let first = self.extent.start() as usize * PAGE + part.start() as usize;
+        self.store.arena_of(first, part.len() as usize)
     }
 
     /// Bytes.
@@ -124,7 +144,7 @@ impl Buf {
             "{range:?} of a buffer of {}",
             self.extent.len()
         );
-        Slice { buf: self.clone(), start: range.start as u32, len: (range.end - range.start) as u32 }
+        Slice { buf: self.clone(), extent: Extent::of(range) }
     }
 
     /// A handle to all of it.
@@ -251,7 +271,7 @@ impl Drop for Buf {
         let left = header.refs.get() - 1;
         header.refs.set(left);
         if left == 0 {
-            self.store.give(self.extent.page(), header.order.get().into());
+            self.store.give(self.extent.start(), header.order.get().into());
         }
     }
 }
@@ -270,21 +290,21 @@ impl fmt::Debug for Buf {
 #[derive(Clone)]
 pub struct Slice {
     pub(crate) buf: Buf,
-    start: u32,
-    len: u32,
+    /// From the buffer's byte on.
+    extent: Extent,
 }
 
 impl Slice {
     /// Bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.extent.len() as usize
     }
 
     /// A slice of zero bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.extent.len() == 0
     }
 
     /// See [`Buf::is_lent`]; of the whole buffer that the slice is of. Of shared memory it is these bytes that count.
@@ -295,7 +315,7 @@ impl Slice {
 
     #[cold]
     fn is_lent_itself(&self) -> bool {
-        let first = self.buf.extent.page() as usize * PAGE + self.start as usize;
+        let first = self.buf.extent.start() as usize * PAGE + self.start();
         !self.is_shared() || self.buf.store.lends(&(first..first + self.len()))
     }
 
@@ -312,20 +332,35 @@ impl Slice {
     /// If the range is not within the slice.
     #[inline]
     pub fn slice(&self, range: Range<usize>) -> Slice {
-        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of a slice of {}", self.len);
-        Slice {
-            buf: self.buf.clone(),
-            start: self.start + range.start as u32,
-            len: (range.end - range.start) as u32,
-        }
+        Slice { buf: self.buf.clone(), extent: self.part(range) }
+    }
+
+    /// Where a part of the part is in the buffer; the range counts from this slice's start.
+    ///
+    /// # Panics
+    /// If the range is not within the slice.
+    #[inline]
+    pub(crate) fn part(&self, range: Range<usize>) -> Extent {
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "{range:?} of a slice of {}",
+            self.len()
+        );
+        Extent::new(self.extent.start() + range.start as u32, (range.end - range.start) as u32)
+    }
+
+    /// First byte, of the buffer.
+    #[inline]
+    fn start(&self) -> usize {
+        self.extent.start() as usize
     }
 
     /// Looks at the bytes; panics as [`Buf::bytes`] does, and where the slice [is shared](Slice::is_shared).
     #[inline]
     pub fn bytes(&self) -> Bytes<'_> {
         let mut bytes = self.buf.bytes();
-        bytes.start = self.start as usize;
-        bytes.len = self.len as usize;
+        bytes.start = self.start();
+        bytes.len = self.len();
         bytes
     }
 
@@ -334,8 +369,8 @@ impl Slice {
     #[inline]
     pub fn bytes_mut(&self) -> BytesMut<'_> {
         let mut bytes = self.buf.bytes_mut();
-        bytes.start = self.start as usize;
-        bytes.len = self.len as usize;
+        bytes.start = self.start();
+        bytes.len = self.len();
         bytes
     }
 
@@ -384,19 +419,17 @@ impl Slice {
 
     #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
-        // SAFETY: `start` is within the buffer's block.
-        unsafe { self.buf.base().add(self.start as usize) }
+        self.buf.base_of(self.extent)
     }
 
-    /// The arena that holds it; [`crate::arena::NO_ARENA`] if no single one does.
+    /// All of it.
     #[inline]
-    pub(crate) fn arena(&self) -> u32 {
-        let first = self.buf.extent.page() as usize * PAGE + self.start as usize;
-        self.buf.store.arena_of(first, self.len as usize)
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
     }
 
     pub(crate) fn from_parts(buf: Buf, start: usize, len: usize) -> Self {
-        Self { buf, start: start as u32, len: len as u32 }
+        Self { buf, extent: Extent::of(start..start + len) }
     }
 }
 
@@ -410,7 +443,7 @@ impl AsRef<[Slice]> for Slice {
 
 impl fmt::Debug for Slice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slice({}+{} of {:?})", self.start, self.len, self.buf)
+        write!(f, "Slice({}+{} of {:?})", self.start(), self.len(), self.buf)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::cell::RefMut;
 use core::future::Future;
+use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::rc::Rc;
@@ -13,16 +14,21 @@ use crate::table::{Failures, Table, Way};
 use crate::time::Instant;
 
 /// A group's place in the op table, from its beginning to the taking of its result.
+///
+/// Two words, that travel in registers; a third was a detour by way of memory.
 struct Ticket {
     core: Rc<Core>,
+    /// The group's number, or [`TAKEN`].
     id: u32,
-    taken: bool,
 }
+
+/// Of a ticket whose result has been given.
+const TAKEN: u32 = u32::MAX;
 
 impl Drop for Ticket {
     #[inline]
     fn drop(&mut self) {
-        if !self.taken {
+        if self.id != TAKEN {
             self.abandon();
         }
     }
@@ -47,7 +53,7 @@ impl Group {
     #[inline(always)] // else a ticket comes back in memory
     pub(crate) fn new(core: &Rc<Core>, class: OpClass) -> Self {
         let id = core.table.borrow_mut().begin_group(class);
-        Self(Ticket { core: Rc::clone(core), id, taken: false })
+        Self(Ticket { core: Rc::clone(core), id })
     }
 
     #[inline]
@@ -58,14 +64,38 @@ impl Group {
     /// Fills `into` from the member's bytes at `offset`.
     #[inline(always)]
     pub fn read(&mut self, member: MemberId, offset: u64, into: &Slice) -> OpTag {
-        self.table().transfer(self.0.id, Way::Read, member, offset, into)
+        self.table().transfer(self.0.id, Way::Read, member, offset, &into.buf, into.extent())
+    }
+
+    /// Fills a part of `into`: the range counts from its start. Costs no handle of its own, as a slice of it would.
+    ///
+    /// # Panics
+    /// If the range is not within the slice.
+    #[inline(always)]
+    pub fn read_part(&mut self, member: MemberId, offset: u64, into: &Slice, range: Range<usize>) -> OpTag {
+        self.table().transfer(self.0.id, Way::Read, member, offset, &into.buf, into.part(range))
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline(always)]
     pub fn write(&mut self, member: MemberId, offset: u64, from: &Slice, fua: bool) -> OpTag {
-        let way = if fua { Way::WriteThrough } else { Way::Write };
-        self.table().transfer(self.0.id, way, member, offset, from)
+        self.table().transfer(self.0.id, Way::of_write(fua), member, offset, &from.buf, from.extent())
+    }
+
+    /// Writes a part of `from`, as [`Group::read_part`] reads.
+    ///
+    /// # Panics
+    /// If the range is not within the slice.
+    #[inline(always)]
+    pub fn write_part(
+        &mut self,
+        member: MemberId,
+        offset: u64,
+        from: &Slice,
+        range: Range<usize>,
+        fua: bool,
+    ) -> OpTag {
+        self.table().transfer(self.0.id, Way::of_write(fua), member, offset, &from.buf, from.part(range))
     }
 
     /// Makes the member's completed writes stable.
@@ -97,7 +127,7 @@ impl Group {
         let mut table = self.table();
         let key = table.begin_op(self.0.id, kind);
         for slice in memory {
-            table.add_memory(key, slice);
+            table.add_memory(key, &slice.buf, slice.extent());
         }
     }
 
@@ -154,7 +184,7 @@ impl Pending {
     /// If the group's outcome was already given.
     #[inline]
     pub fn failed_early(&self) -> bool {
-        assert!(!self.0.taken, "a group's result is given once");
+        assert!(self.0.id != TAKEN, "a group's result is given once");
         !self.0.core.table.borrow().failures(self.0.id).is_empty()
     }
 
@@ -163,7 +193,7 @@ impl Pending {
     /// # Panics
     /// If the group's outcome was already given.
     pub fn failures_so_far(&self) -> Vec<Failure> {
-        assert!(!self.0.taken, "a group's result is given once");
+        assert!(self.0.id != TAKEN, "a group's result is given once");
         self.0.core.table.borrow().failures(self.0.id).to_vec()
     }
 
@@ -173,8 +203,8 @@ impl Pending {
     /// # Panics
     /// If the group's outcome was already given.
     pub async fn nth_failure(&mut self, n: usize) -> Option<Failure> {
-        let Ticket { core, id, taken } = &self.0;
-        assert!(!*taken, "a group's result is given once");
+        let Ticket { core, id } = &self.0;
+        assert!(*id != TAKEN, "a group's result is given once");
         core::future::poll_fn(|_| {
             let mut table = core.table.borrow_mut();
             let failure = table.failures(*id).get(n).copied();
@@ -193,15 +223,15 @@ impl Future for Pending {
     // A group is polled twice at least: a call of its own would be a twentieth of what a 4K read costs.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
-        let Ticket { core, id, taken } = &mut self.0;
+        let Ticket { core, id } = &mut self.0;
         // The number may be another group's by now.
-        assert!(!*taken, "a group's result is given once");
+        assert!(*id != TAKEN, "a group's result is given once");
         let mut table = core.table.borrow_mut();
         if table.waits(*id, core.scheduler.current()) {
             return Poll::Pending;
         }
         let (failures, value) = table.take(*id);
-        *taken = true;
+        *id = TAKEN;
         Poll::Ready(Outcome { failures, value })
     }
 }

@@ -1,10 +1,11 @@
-//! Reads that go straight to the members that hold the bytes.
+//! Reads and writes that go straight to the members that hold the bytes.
 
-use brindle_io::Slice;
+use core::ops::Range;
+
+use brindle_io::{Pending, Slice};
 use brindle_volume::VolumeError;
 
-use super::list::Cut;
-use crate::door::{Door, Sent};
+use crate::door::{Asked, Door, Sent};
 use crate::members::Device;
 
 /// Bytes that lie together on one member.
@@ -21,28 +22,82 @@ pub(crate) struct Stretch {
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be read.
-#[inline(always)]
-pub(crate) fn send_list<'a>(
+pub(crate) fn send_reads<'a>(
     door: Door<'a>,
     offset: u64,
     into: &[Slice],
     place: impl Fn(u64) -> Option<Stretch>,
 ) -> Result<Sent<'a>, VolumeError> {
-    let (mut group, mut cut, mut at) = (door.ask(), Cut::of(into), offset);
-    while !cut.is_empty() {
-        let stretch = place(at).ok_or(VolumeError::TooManyLost)?;
-        let Some(piece) = cut.take(stretch.len) else { break };
-        group.read(stretch.device, stretch.offset, &piece);
-        at += piece.len() as u64;
+    let mut ops = door.ask();
+    for_each(offset, into, place, |stretch, slice, range| {
+        ops.read(stretch.device, stretch.offset, &slice.slice(range));
+    })?;
+    Ok(ops.submit())
+}
+
+/// The same, where reads [go alone](Door::reads_alone).
+///
+/// # Errors
+/// [`VolumeError::TooManyLost`] where a place can't be read.
+#[inline(always)]
+pub(crate) fn read_alone(
+    door: Door<'_>,
+    offset: u64,
+    into: &[Slice],
+    place: impl Fn(u64) -> Option<Stretch>,
+) -> Result<(Pending, Asked), VolumeError> {
+    let mut ops = door.alone();
+    for_each(offset, into, place, |stretch, slice, range| {
+        ops.read(stretch.device, stretch.offset, slice, range);
+    })?;
+    Ok(ops.submit())
+}
+
+/// The same for writes that [go alone](Door::writes_alone): `place` tells where a byte of the array goes to.
+///
+/// # Errors
+/// [`VolumeError::TooManyLost`] where a place can't be written to.
+#[inline(always)]
+pub(crate) fn write_alone(
+    door: Door<'_>,
+    offset: u64,
+    from: &[Slice],
+    fua: bool,
+    place: impl Fn(u64) -> Option<Stretch>,
+) -> Result<(Pending, Asked), VolumeError> {
+    let mut ops = door.alone();
+    for_each(offset, from, place, |stretch, slice, range| {
+        ops.write(stretch.device, stretch.offset, slice, range, fua);
+    })?;
+    Ok(ops.submit())
+}
+
+/// The parts of slices that lie together on one member.
+#[inline(always)]
+fn for_each(
+    offset: u64,
+    list: &[Slice],
+    place: impl Fn(u64) -> Option<Stretch>,
+    mut each: impl FnMut(&Stretch, &Slice, Range<usize>),
+) -> Result<(), VolumeError> {
+    let mut at = offset;
+    for slice in list {
+        let (mut done, len) = (0, slice.len());
+        while done < len {
+            let stretch = place(at).ok_or(VolumeError::TooManyLost)?;
+            let step = stretch.len.min((len - done) as u64) as usize;
+            each(&stretch, slice, done..done + step);
+            done += step;
+            at += step as u64;
+        }
     }
-    Ok(group.submit())
+    Ok(())
 }
 
 /// The same for a write: `place` tells where a byte of the array goes to.
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be written to.
-#[inline(always)]
 pub(crate) fn send_writes<'a>(
     door: Door<'a>,
     offset: u64,
@@ -50,12 +105,9 @@ pub(crate) fn send_writes<'a>(
     fua: bool,
     place: impl Fn(u64) -> Option<Stretch>,
 ) -> Result<Sent<'a>, VolumeError> {
-    let (mut group, mut cut, mut at) = (door.ask(), Cut::of(from), offset);
-    while !cut.is_empty() {
-        let stretch = place(at).ok_or(VolumeError::TooManyLost)?;
-        let Some(piece) = cut.take(stretch.len) else { break };
-        group.write(stretch.device, stretch.offset, &piece, fua);
-        at += piece.len() as u64;
-    }
-    Ok(group.submit())
+    let mut ops = door.ask();
+    for_each(offset, from, place, |stretch, slice, range| {
+        ops.write(stretch.device, stretch.offset, &slice.slice(range), fua);
+    })?;
+    Ok(ops.submit())
 }

@@ -8,7 +8,7 @@ use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::is_lost;
 use super::spans::Spans;
-use super::straight::Stretch;
+use super::straight::{Stretch, send_writes};
 use crate::core::Core;
 use crate::door::{Done, Door, Moved};
 
@@ -53,6 +53,18 @@ impl Stripes {
         let extent = self.map.locate(at);
         let device = self.core.members.writable(extent.member)?;
         Some(Stretch { device, offset: extent.offset, len: extent.len })
+    }
+
+    /// A write that has begun and of which not all [goes alone](Door::writes_alone).
+    pub(crate) async fn write_watched(
+        &self,
+        offset: u64,
+        from: &[Slice],
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        let sent = send_writes(self.door(), offset, from, fua, |at| self.place_to_write(at))?;
+        let done = sent.await;
+        if done.is_ok() { Ok(()) } else { self.unwritten(&done).await }
     }
 
     /// What to tell the writer of bytes that no other member takes.

@@ -6,7 +6,7 @@ mod counters;
 mod orphans;
 
 use crate::arena::NO_ARENA;
-use crate::buf::{Buf, Slice};
+use crate::buf::{Buf, Extent, Slice};
 use crate::op::{Completion, Failure, MemberId, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Segment};
 use crate::task::TaskId;
 use crate::time::Instant;
@@ -104,6 +104,13 @@ pub(crate) enum Way {
     Write,
     /// To stable storage.
     WriteThrough,
+}
+
+impl Way {
+    #[inline]
+    pub(crate) fn of_write(fua: bool) -> Self {
+        if fua { Self::WriteThrough } else { Self::Write }
+    }
 }
 
 /// What the table wants done after a completion.
@@ -223,7 +230,8 @@ impl Table {
         way: Way,
         member: MemberId,
         offset: u64,
-        memory: &Slice,
+        buf: &Buf,
+        part: Extent,
     ) -> OpTag {
         let kind = match way {
             Way::Read => OpKind::Read { member, offset },
@@ -233,15 +241,15 @@ impl Table {
         if !self.groups[group as usize].ops.is_empty()
             && let Some(key) = self.continues(group, kind)
         {
-            self.add_memory(key, memory);
+            self.add_memory(key, buf, part);
             return self.slots[key.0 as usize].tag;
         }
         let key = self.begin_op(group, kind);
         let slot = &mut self.slots[key.0 as usize];
-        slot.arena = memory.arena();
-        slot.len = memory.len() as u64;
-        slot.holds.push(memory.buf.clone());
-        slot.segments.push(Segment { base: memory.base().as_ptr(), len: memory.len() });
+        slot.arena = buf.arena_of(part);
+        slot.len = u64::from(part.len());
+        slot.holds.push(buf.clone());
+        slot.segments.push(Segment { base: buf.base_of(part).as_ptr(), len: part.len() as usize });
         slot.tag
     }
 
@@ -265,19 +273,19 @@ impl Table {
         joins.then_some(key)
     }
 
-    pub(crate) fn add_memory(&mut self, key: OpKey, memory: &Slice) {
+    pub(crate) fn add_memory(&mut self, key: OpKey, buf: &Buf, part: Extent) {
         let slot = &mut self.slots[key.0 as usize];
-        let base = memory.base().as_ptr();
-        let arena = memory.arena();
+        let (base, len) = (buf.base_of(part).as_ptr(), part.len() as usize);
+        let arena = buf.arena_of(part);
         slot.arena = if slot.segments.is_empty() || slot.arena == arena { arena } else { NO_ARENA };
-        slot.len += memory.len() as u64;
-        let same_buf = slot.holds.last().is_some_and(|held| held.base() == memory.buf.base());
+        slot.len += len as u64;
+        let same_buf = slot.holds.last().is_some_and(|held| held.base() == buf.base());
         if !same_buf {
-            slot.holds.push(memory.buf.clone());
+            slot.holds.push(buf.clone());
         }
         match slot.segments.last_mut() {
-            Some(last) if same_buf && last.base.wrapping_add(last.len) == base => last.len += memory.len(),
-            _ => slot.segments.push(Segment { base, len: memory.len() }),
+            Some(last) if same_buf && last.base.wrapping_add(last.len) == base => last.len += len,
+            _ => slot.segments.push(Segment { base, len }),
         }
     }
 

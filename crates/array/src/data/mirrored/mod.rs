@@ -96,7 +96,7 @@ impl Mirror {
     }
 
     #[inline]
-    fn door(&self) -> Door<'_> {
+    pub(crate) fn door(&self) -> Door<'_> {
         self.core.door(self.moved.as_ref())
     }
 

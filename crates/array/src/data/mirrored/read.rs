@@ -1,5 +1,7 @@
 //! Reads spread over the copies.
 
+use core::slice;
+
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Instant, Slice};
 use brindle_volume::{VolumeError, stretches};
@@ -7,6 +9,7 @@ use brindle_volume::{VolumeError, stretches};
 use super::careful::{Suspects, suspects};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
+use crate::door::Done;
 
 /// Reads of at least twice this are split over copies, into parts of at least this. Bytes.
 pub(super) const PART: usize = 64 << 10;
@@ -40,7 +43,7 @@ impl Mirror {
         let load = &self.load[usize::from(role)];
         load.set(load.get() + cost);
         let began = self.paces.is_due(role).then(|| self.core.io.moment());
-        let outcome = self.door().send_read(copy.device, copy.extent.offset, into).await;
+        let outcome = self.ask_copy(&copy, into).await;
         load.set(load.get() - cost);
         if let Some(began) = began.filter(|_| outcome.is_ok()) {
             self.note_pace(role, into.len(), began);
@@ -52,6 +55,21 @@ impl Mirror {
             return Err(error);
         }
         Box::pin(self.read_carefully(offset, into, &suspects(&outcome))).await
+    }
+
+    #[inline(always)]
+    async fn ask_copy(&self, copy: &Readable, into: &Slice) -> Done {
+        let (door, offset) = (self.door(), copy.extent.offset);
+        if !door.reads_alone(slice::from_ref(into)) {
+            let mut ops = door.ask();
+            ops.read(copy.device, offset, into);
+            return Box::pin(ops.submit()).await;
+        }
+        let mut ops = door.alone();
+        ops.read(copy.device, offset, into, 0..into.len());
+        let (pending, asked) = ops.submit();
+        let outcome = pending.await;
+        if asked.is_well(&self.core, &outcome) { Done::default() } else { door.done(asked, &outcome) }
     }
 
     /// Whether only the first readable copy may answer: the others are not known to be the same.

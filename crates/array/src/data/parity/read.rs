@@ -50,6 +50,12 @@ impl Parity {
         self.core.members.all_answer()
     }
 
+    /// The same, and [with nothing beside the reads](crate::door::Door::reads_alone).
+    #[inline(always)]
+    pub(crate) fn reads_alone(&self, into: &[Slice]) -> bool {
+        self.reads_straight() && self.door().reads_alone(into)
+    }
+
     /// What lies at a byte of the array; [`Parity::read_on`] goes on if the member does not give it.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Option<Stretch> {

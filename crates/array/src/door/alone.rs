@@ -1,0 +1,83 @@
+//! Operations with nothing beside them: nearly all that there are.
+//!
+//! They can't be refused at the door, need no second device, and nobody watches them. What is asked is known in registers;
+//! [`MemberOps`](super::MemberOps) are put together, and moved, in memory, and the processor waits for each piece of them.
+
+use core::ops::Range;
+
+use brindle_io::{Group, Outcome, Pending, Slice};
+
+use super::{Aside, Asked, Done, Door, judge};
+use crate::core::Core;
+use crate::members::Device;
+
+/// Such operations, which are sent together and awaited as one. Offsets are bytes of the data area.
+pub(crate) struct Alone<'a> {
+    door: Door<'a>,
+    group: Group,
+    asked: Asked,
+}
+
+impl<'a> Door<'a> {
+    /// Reads into this memory can't be refused here, nor have to be asked twice.
+    #[inline(always)]
+    pub(crate) fn reads_alone(self, into: &[Slice]) -> bool {
+        !self.core.members.reads_aside() && !into.iter().any(Slice::is_lent)
+    }
+
+    /// Writes can't be refused here, need not go to two devices, and nobody watches them.
+    #[inline(always)]
+    pub(crate) fn writes_alone(self) -> bool {
+        !self.core.members.writes_aside() && self.core.intent.is_plain()
+    }
+
+    /// No operations yet, of those that go alone.
+    #[inline(always)]
+    pub(crate) fn alone(self) -> Alone<'a> {
+        let asked = Asked { readers: 0, failures: self.core.members.failures() };
+        Alone { door: self, group: self.core.io.group(), asked }
+    }
+
+    /// What became of operations that went alone.
+    #[cold]
+    pub(crate) fn done(self, asked: Asked, outcome: &Outcome) -> Done {
+        judge(self, asked, Aside::default(), outcome)
+    }
+}
+
+impl Asked {
+    /// All that went alone was carried out, and still counts.
+    #[inline(always)]
+    pub(crate) fn is_well(self, core: &Core, outcome: &Outcome) -> bool {
+        outcome.is_ok() && core.members.failures() == self.failures
+    }
+}
+
+impl Alone<'_> {
+    /// Fills a part of `into` from the member's bytes at `offset`: the range counts from its start.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice, range: Range<usize>) {
+        self.door.core.ration.sent(1);
+        self.asked.readers |= Asked::bit(member.id);
+        self.group.read_part(member.id, self.door.start(member) + offset, into, range);
+    }
+
+    /// Writes a part of `from` to the member at `offset`; with `fua`, to stable storage.
+    #[inline(always)]
+    pub(crate) fn write(
+        &mut self,
+        member: Device,
+        offset: u64,
+        from: &Slice,
+        range: Range<usize>,
+        fua: bool,
+    ) {
+        self.group.write_part(member.id, self.door.start(member) + offset, from, range, fua);
+    }
+
+    /// Sends all operations; [`Asked::is_well`] and [`Door::done`] tell what their outcome means.
+    #[inline(always)]
+    pub(crate) fn submit(self) -> (Pending, Asked) {
+        (self.group.submit(), self.asked)
+    }
+}
