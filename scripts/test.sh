@@ -25,6 +25,7 @@ step scripts/install-test-deps.sh
 step make --no-print-directory lint
 step scripts/cargo-tests
 step scripts/test-neon
+step "${CARGO:-cargo}" xtask counts
 
 # One line for all: tests by the count of their runner, skips by the line with which each tells its reason.
 awk -v failed_steps="$failed" '

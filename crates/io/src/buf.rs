@@ -332,21 +332,18 @@ impl Slice {
     /// If the range is not within the slice.
     #[inline]
     pub fn slice(&self, range: Range<usize>) -> Slice {
-        Slice { buf: self.buf.clone(), extent: self.part(range) }
+        assert!(range.start <= range.end, "{range:?}");
+        Slice { buf: self.buf.clone(), extent: self.part(range.start, range.end - range.start) }
     }
 
-    /// Where a part of the part is in the buffer; the range counts from this slice's start.
+    /// Where `len` bytes from `start` on, of the slice, are in the buffer.
     ///
     /// # Panics
-    /// If the range is not within the slice.
+    /// If they are not within the slice.
     #[inline]
-    pub(crate) fn part(&self, range: Range<usize>) -> Extent {
-        assert!(
-            range.start <= range.end && range.end <= self.len(),
-            "{range:?} of a slice of {}",
-            self.len()
-        );
-        Extent::new(self.extent.start() + range.start as u32, (range.end - range.start) as u32)
+    pub(crate) fn part(&self, start: usize, len: usize) -> Extent {
+        assert!(start <= self.len() && len <= self.len() - start, "{len} bytes at {start} of {}", self.len());
+        Extent::new(self.extent.start() + start as u32, len as u32)
     }
 
     /// First byte, of the buffer.

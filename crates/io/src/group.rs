@@ -2,7 +2,6 @@
 
 use core::cell::RefMut;
 use core::future::Future;
-use core::ops::Range;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::rc::Rc;
@@ -67,13 +66,20 @@ impl Group {
         self.table().transfer(self.0.id, Way::Read, member, offset, &into.buf, into.extent())
     }
 
-    /// Fills a part of `into`: the range counts from its start. Costs no handle of its own, as a slice of it would.
+    /// Fills `len` bytes of `into` from its byte `start` on. Costs no handle of its own, as a slice of it would.
     ///
     /// # Panics
-    /// If the range is not within the slice.
+    /// If they are not within the slice.
     #[inline(always)]
-    pub fn read_part(&mut self, member: MemberId, offset: u64, into: &Slice, range: Range<usize>) -> OpTag {
-        self.table().transfer(self.0.id, Way::Read, member, offset, &into.buf, into.part(range))
+    pub fn read_part(
+        &mut self,
+        member: MemberId,
+        offset: u64,
+        into: &Slice,
+        start: usize,
+        len: usize,
+    ) -> OpTag {
+        self.table().transfer(self.0.id, Way::Read, member, offset, &into.buf, into.part(start, len))
     }
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
@@ -85,17 +91,18 @@ impl Group {
     /// Writes a part of `from`, as [`Group::read_part`] reads.
     ///
     /// # Panics
-    /// If the range is not within the slice.
+    /// If they are not within the slice.
     #[inline(always)]
     pub fn write_part(
         &mut self,
         member: MemberId,
         offset: u64,
         from: &Slice,
-        range: Range<usize>,
+        start: usize,
+        len: usize,
         fua: bool,
     ) -> OpTag {
-        self.table().transfer(self.0.id, Way::of_write(fua), member, offset, &from.buf, from.part(range))
+        self.table().transfer(self.0.id, Way::of_write(fua), member, offset, &from.buf, from.part(start, len))
     }
 
     /// Makes the member's completed writes stable.

@@ -1,7 +1,5 @@
 //! Reads and writes that go straight to the members that hold the bytes.
 
-use core::ops::Range;
-
 use brindle_io::{Pending, Slice};
 use brindle_volume::VolumeError;
 
@@ -29,8 +27,8 @@ pub(crate) fn send_reads<'a>(
     place: impl Fn(u64) -> Option<Stretch>,
 ) -> Result<Sent<'a>, VolumeError> {
     let mut ops = door.ask();
-    for_each(offset, into, place, |stretch, slice, range| {
-        ops.read(stretch.device, stretch.offset, &slice.slice(range));
+    for_each(offset, into, place, |stretch, slice, start, len| {
+        ops.read(stretch.device, stretch.offset, &slice.slice(start..start + len));
     })?;
     Ok(ops.submit())
 }
@@ -47,8 +45,8 @@ pub(crate) fn read_alone(
     place: impl Fn(u64) -> Option<Stretch>,
 ) -> Result<(Pending, Asked), VolumeError> {
     let mut ops = door.alone();
-    for_each(offset, into, place, |stretch, slice, range| {
-        ops.read(stretch.device, stretch.offset, slice, range);
+    for_each(offset, into, place, |stretch, slice, start, len| {
+        ops.read(stretch.device, stretch.offset, slice, start, len);
     })?;
     Ok(ops.submit())
 }
@@ -66,19 +64,19 @@ pub(crate) fn write_alone(
     place: impl Fn(u64) -> Option<Stretch>,
 ) -> Result<(Pending, Asked), VolumeError> {
     let mut ops = door.alone();
-    for_each(offset, from, place, |stretch, slice, range| {
-        ops.write(stretch.device, stretch.offset, slice, range, fua);
+    for_each(offset, from, place, |stretch, slice, start, len| {
+        ops.write(stretch.device, stretch.offset, slice, start, len, fua);
     })?;
     Ok(ops.submit())
 }
 
-/// The parts of slices that lie together on one member.
+/// The parts of slices that lie together on one member: where in its slice each begins, and its bytes.
 #[inline(always)]
 fn for_each(
     offset: u64,
     list: &[Slice],
     place: impl Fn(u64) -> Option<Stretch>,
-    mut each: impl FnMut(&Stretch, &Slice, Range<usize>),
+    mut each: impl FnMut(&Stretch, &Slice, usize, usize),
 ) -> Result<(), VolumeError> {
     let mut at = offset;
     for slice in list {
@@ -86,7 +84,7 @@ fn for_each(
         while done < len {
             let stretch = place(at).ok_or(VolumeError::TooManyLost)?;
             let step = stretch.len.min((len - done) as u64) as usize;
-            each(&stretch, slice, done..done + step);
+            each(&stretch, slice, done, step);
             done += step;
             at += step as u64;
         }
@@ -106,8 +104,8 @@ pub(crate) fn send_writes<'a>(
     place: impl Fn(u64) -> Option<Stretch>,
 ) -> Result<Sent<'a>, VolumeError> {
     let mut ops = door.ask();
-    for_each(offset, from, place, |stretch, slice, range| {
-        ops.write(stretch.device, stretch.offset, &slice.slice(range), fua);
+    for_each(offset, from, place, |stretch, slice, start, len| {
+        ops.write(stretch.device, stretch.offset, &slice.slice(start..start + len), fua);
     })?;
     Ok(ops.submit())
 }

@@ -3,8 +3,6 @@
 //! They can't be refused at the door, need no second device, and nobody watches them. What is asked is known in registers;
 //! [`MemberOps`](super::MemberOps) are put together, and moved, in memory, and the processor waits for each piece of them.
 
-use core::ops::Range;
-
 use brindle_io::{Group, Outcome, Pending, Slice};
 
 use super::{Aside, Asked, Done, Door, judge};
@@ -54,25 +52,26 @@ impl Asked {
 }
 
 impl Alone<'_> {
-    /// Fills a part of `into` from the member's bytes at `offset`: the range counts from its start.
+    /// Fills `len` bytes of `into`, from its byte `start` on, from the member's bytes at `offset`.
     #[inline(always)]
-    pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice, range: Range<usize>) {
+    pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice, start: usize, len: usize) {
         self.door.core.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
-        self.group.read_part(member.id, self.door.start(member) + offset, into, range);
+        self.group.read_part(member.id, self.door.start(member) + offset, into, start, len);
     }
 
-    /// Writes a part of `from` to the member at `offset`; with `fua`, to stable storage.
+    /// Writes `len` bytes of `from`, from its byte `start` on, to the member at `offset`; with `fua`, to stable storage.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
         member: Device,
         offset: u64,
         from: &Slice,
-        range: Range<usize>,
+        start: usize,
+        len: usize,
         fua: bool,
     ) {
-        self.group.write_part(member.id, self.door.start(member) + offset, from, range, fua);
+        self.group.write_part(member.id, self.door.start(member) + offset, from, start, len, fua);
     }
 
     /// Sends all operations; [`Asked::is_well`] and [`Door::done`] tell what their outcome means.

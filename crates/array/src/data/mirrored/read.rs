@@ -66,7 +66,7 @@ impl Mirror {
             return Box::pin(ops.submit()).await;
         }
         let mut ops = door.alone();
-        ops.read(copy.device, offset, into, 0..into.len());
+        ops.read(copy.device, offset, into, 0, into.len());
         let (pending, asked) = ops.submit();
         let outcome = pending.await;
         if asked.is_well(&self.core, &outcome) { Done::default() } else { door.done(asked, &outcome) }
