@@ -101,6 +101,28 @@ fn a_bitmap_comes_whole_is_kept_and_goes_again() {
     }
 }
 
+#[test]
+fn a_spare_that_alone_was_told_of_a_bitmap_is_told_what_the_array_has() {
+    for (version, table) in METADATA {
+        for comes in [true, false] {
+            let bitmap = (!comes).then_some(CHUNK);
+            let shape = Shape { spares: 1, bitmap, ..shape(Level::Raid5, 3) }.metadata(version, table);
+            let (world, had) =
+                (World::in_sim(&shape, Model::nvme(), 3), World::in_sim(&shape, Model::nvme(), 3));
+            // What would have stood on the members, too, had the power not gone.
+            let array = open(&had, quickly());
+            if comes { add(&had, &array) } else { remove(&had, &array) }.unwrap();
+            let told = had.superblock(3).bitmap_offset;
+            assert_eq!(told.is_some(), comes);
+            world.change(3, |sb| (sb.events, sb.bitmap_offset) = (sb.events + 1, told));
+            let array = open(&world, quickly());
+            world.write(&array, 0, &pattern(1, 4096)).unwrap();
+            let named = named(&world);
+            assert!(named.iter().all(|&named| named != comes), "{version} {table} {comes}: {named:?}");
+        }
+    }
+}
+
 /// Writes here and there while a bitmap comes, goes, and comes again.
 async fn grows(world: &World<Sim>, array: &Array) -> Result<(), BitmapError> {
     let writers = (0..3).map(|lane| {

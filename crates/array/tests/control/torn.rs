@@ -4,6 +4,7 @@ use brindle_array::assembly::{
     AssembleOptions, Assembly, Candidate, DeviceUse, LeftOut, Limitation, assemble,
 };
 use brindle_format::md::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Version};
+use brindle_io::sim::{Model, Sim, When};
 use brindle_layout::Level;
 
 use crate::common::*;
@@ -160,4 +161,43 @@ fn a_run_without_writes_leaves_the_count_behind_that_a_torn_superblock_has() {
     world.stop(&array);
     let counts: Vec<u64> = world.superblocks().iter().map(|sb| sb.events).collect();
     assert!(counts.iter().all(|&count| count == counts[0] && count > 2), "{counts:?}");
+}
+
+/// A spare of which more roles change than one sector tells, with its superblock as it was before.
+fn with_a_spare_left_behind(version: Version, seed: u64) -> (World<Sim>, u64) {
+    let table = if version.is_v1() { 384 } else { 0 };
+    let shape = Shape { spares: 1, ..Shape::new(Level::Raid1, 3) }.metadata(version, table);
+    let world = World::in_sim(&shape, Model { flush_latency: 150_000, ..Model::sata_ssd() }, seed);
+    world.change(3, |sb| {
+        sb.events -= 1;
+        let members = sb.roles.iter_mut().filter(|role| role.active().is_some());
+        members.take(2).for_each(|role| *role = DeviceRole::Faulty);
+    });
+    let place = world.superblock(3).super_offset;
+    (world, place)
+}
+
+#[test]
+fn a_spare_that_missed_several_changes_never_keeps_the_array_from_starting() {
+    for version in [Version::V1_1, Version::V0_90(Endian::Little)] {
+        for (cut, seed) in (1..16).flat_map(|cut| (0..6).map(move |seed| (cut, seed))) {
+            let what = format!("{version} cut {cut} seed {seed}");
+            let (world, place) = with_a_spare_left_behind(version, seed);
+            let array = world.open();
+            world.bench.cut_power_at(When::Step(world.bench.steps() + cut));
+            let write = async { write(&world.pool, &array, 0, &[1; 4096]).await.is_ok() };
+            let _done = world.io.block_on(world.bench.until_end(&world.io, write));
+            if !world.bench.has_ended() {
+                world.bench.cut_power();
+            }
+            drop(array);
+            let world = world.restart(seed + 1);
+            let Err(error) = world.assembly() else { continue };
+            // It is none of the array, rather than one whose superblock is damaged.
+            let mut first = [1; 512];
+            world.bench.peek(world.ids[3], place, &mut first);
+            assert!(first == [0; 512], "{what}: {error}");
+            world.without(&[3]).assembly().unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+    }
 }

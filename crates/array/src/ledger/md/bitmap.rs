@@ -11,10 +11,16 @@ use crate::bitmap::{Beside, Bitmap, plan};
 use crate::ledger::BitmapError;
 
 /// A device that the update has not reached which gave the array a bitmap, or took it away, is given what that said when it is
-/// brought up.
+/// brought up. So is a spare that such an update reached alone: those whom the members say nothing of count for nothing, however
+/// high their count.
 pub(super) fn level_bitmap(mut device: AssembledDevice, events: u64, recorded: &Recorded) -> AssembledDevice {
     let superblock = &mut device.superblock;
-    if superblock.events < events && matches!(superblock.role(), DeviceRole::Active(_) | DeviceRole::Spare) {
+    let is_told = match superblock.role() {
+        DeviceRole::Active(_) => superblock.events < events,
+        DeviceRole::Spare => true,
+        _ => false,
+    };
+    if is_told {
         superblock.bitmap_offset =
             recorded.bitmap_offset.map(|common| superblock.bitmap_offset.unwrap_or(common));
     }

@@ -20,11 +20,12 @@
 //!    with the update that calls the member lost, and not before.
 //! 6. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
 //!    changes beyond the first sector, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
-//!    and such ones are never in flight on more members than the array can lose.
+//!    and such ones are never in flight on more members than the array can lose. A spare that missed several such changes
+//!    is no spare of the array while its superblock is written: the first sector is wiped first, and written last.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
-//!    living member names it. A laggard is given what the others say of it (`bitmap`).
+//!    living member names it. A laggard is given what the others say of it, and so is each spare (`bitmap`).
 
 mod bad_log;
 mod bitmap;

@@ -47,6 +47,7 @@ impl Superblocks {
             device.tell_of_bad_log();
             device.superblock.flags = device.flags;
             device.superblock.bitmap_offset = device.bitmap_offset;
+            device.fresh |= self.may_be_torn_for_good(device);
             let (replaces, guided) = (device.replaces(), device.guided);
             let features = device.superblock.features.with(Features::REPLACEMENT, replaces);
             device.superblock.features = features.with(Features::RECOVERY_BITMAP, guided);
@@ -59,19 +60,63 @@ impl Superblocks {
         failed
     }
 
+    /// A spare that missed updates in which several roles changed: of its old and new superblock a cut could leave sectors of
+    /// which nobody can tell what they were.
+    fn may_be_torn_for_good(&self, device: &Kept) -> bool {
+        if device.role().is_some() || device.fresh {
+            return false;
+        }
+        let beyond = self.beyond_first_sector();
+        let (own, recorded) = (&device.superblock.roles, &self.recorded.borrow().roles);
+        let role = |roles: &[DeviceRole], number: usize| roles.get(number).copied();
+        let changes = (beyond..own.len().max(recorded.len()))
+            .filter(|&number| role(own, number) != role(recorded, number))
+            .count();
+        // Of a torn one it is not known what its first sector says of them.
+        changes > usize::from(device.count.is_some())
+    }
+
+    /// Entries of the table from this one on are beyond the first sector.
+    fn beyond_first_sector(&self) -> usize {
+        match self.identity.version {
+            Version::V0_90(_) => 0,
+            _ => IN_FIRST_SECTOR,
+        }
+    }
+
+    /// Makes superblocks none of which the first sector is to be written last: whatever stands behind it does not count then.
+    async fn wipe_first_sectors(&self) -> Refusals {
+        let (mut failed, mut group) = (Refusals::new(), self.io.group_of(OpClass::Metadata));
+        for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive && device.fresh) {
+            let Some(buf) = &device.buf else { continue };
+            let block = self.io.member_info(device.id).map_or(SECTOR, |info| info.logical_block.into());
+            buf.bytes_mut().fill(0);
+            group.write(device.id, device.super_offset, &buf.slice(0..block as usize), true);
+        }
+        if !group.is_empty() {
+            let outcome = group.submit_by(self.latest(self.patience.answer)).await;
+            failed.extend(outcome.failures().iter().filter_map(|f| Some((f.kind.member()?, f.error))));
+        }
+        failed
+    }
+
     /// Prepares devices that have just come: all of their superblocks but the first sector, without which there is none, so
     /// that the update makes it whole at once.
     async fn lay_out(&self) -> Refusals {
         if !self.devices.borrow().iter().any(|device| device.alive && device.fresh) {
             return Refusals::new();
         }
+        let mut failed = self.wipe_first_sectors().await;
+        let wiped = |failed: &Refusals, device: &Kept| failed.iter().all(|(id, _)| *id != device.id);
         let zeroes = self.io.pool(SUPERBLOCK_BYTES).try_alloc(SUPERBLOCK_BYTES);
         zeroes.iter().for_each(|zeroes| zeroes.bytes_mut().fill(0));
-        let (mut failed, mut group, mut sent) =
-            (Refusals::new(), self.io.group_of(OpClass::Metadata), Vec::new());
+        let (mut group, mut sent) = (self.io.group_of(OpClass::Metadata), Vec::new());
         for (at, device) in
             self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| d.alive && d.fresh)
         {
+            if !wiped(&failed, device) {
+                continue;
+            }
             self.bring_up_to_date(device);
             let Some(buf) = &device.buf else { continue };
             let mut bytes = buf.bytes_mut();
@@ -113,10 +158,7 @@ impl Superblocks {
 
     /// The roles that the next update records.
     fn next_roles(&self) -> Vec<DeviceRole> {
-        let in_first = match self.identity.version {
-            Version::V0_90(_) => 0,
-            _ => IN_FIRST_SECTOR,
-        };
+        let in_first = self.beyond_first_sector();
         let mut next = self.recorded.borrow().roles.clone();
         next.resize(self.roles.borrow().len(), DeviceRole::Spare);
         let mut changed_beyond = false;
