@@ -157,7 +157,7 @@ impl Array {
                 let failed = devices.iter().filter(|device| device.state == DeviceState::Failed);
                 failed.map(|device| device.id).collect()
             }
-            Removal::Detached => self.detached(devices.iter().filter(|device| !is_in_use(device))).await,
+            Removal::Detached => self.detached().await,
         };
         let removed = self.0.core.keeper.remove(wanted).await?;
         if removed.is_empty() && matches!(which, Removal::Device(_)) {
@@ -166,11 +166,15 @@ impl Array {
         Ok(removed)
     }
 
-    /// Those that do not exist any more, or lead elsewhere by their names.
-    async fn detached(&self, devices: impl Iterator<Item = &DeviceDetail>) -> Vec<MemberId> {
+    /// Devices that are not in use, and do not exist any more, or lead elsewhere by their names. Asks each of them, but for those
+    /// that owe answers still.
+    pub async fn detached(&self) -> Vec<MemberId> {
         let core = &self.0.core;
         let mut gone = Vec::new();
-        for device in devices {
+        for device in self.detail().devices.iter().filter(|device| !is_in_use(device)) {
+            if core.io.orphans(device.id) > 0 {
+                continue;
+            }
             let until = core.io.now().after(core.config.patience.answer);
             match core.io.probe(device.id, until).await {
                 Ok(probe) if probe.place == Place::There => {}

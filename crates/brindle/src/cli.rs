@@ -75,7 +75,9 @@ pub(crate) enum Command {
     ///
     /// A device that was a member, of an array with a write-intent bitmap, is that member again, and is given what was written while
     /// it was away; if its role has been filled since, it was away for longer than the bitmap tells of, or the array has another
-    /// shape now, it becomes a spare, and the reason is told; with --re-add it is refused. Any other device becomes a spare. A
+    /// shape now, it becomes a spare, and the reason is told; with --re-add it is refused. Any other device becomes a spare. `missing` with
+    /// --re-add stands for all former members that can be found: those that the array knows or was to have, and among the disks and
+    /// partitions of this machine; what is found and can't be taken is told of, and is no error. A
     /// running array that lacks members begins to rebuild them at once; a stopped one when it is served. A device that is in use
     /// or too small is refused, and so is one that belongs to another array or holds a file system or a partition table, without
     /// --force.
@@ -394,6 +396,10 @@ pub(crate) struct Serve {
     /// What becomes of a member that has no room where it lives
     #[arg(long, default_value = "wait", value_name = "POLICY")]
     pub(crate) on_full: OnFull,
+    /// Take members again that fail while they are served, go away and come back under their names, and give them what was written
+    /// meanwhile, where a write-intent bitmap tells of all of it; as mdadm's policy `action=re-add`, which is not its default either
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) re_add_returned: bool,
     /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
     #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
     pub(crate) read_errors: u32,

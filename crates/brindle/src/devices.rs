@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Joined, Recovery};
+use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
 use brindle_io::MemberId;
 use serde_json::Value;
 
@@ -13,22 +13,15 @@ use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::service::devices::{Coming, DETACHED, FAILED, Newcomer, Terms, joined, not_replaced, removal};
+use crate::service::former::{self, MISSING, Search, Told};
 use crate::{detail, report, runtime};
 
 /// `brindle add`.
 pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let coming = Coming { force: args.force, re_add: args.re_add };
+    refuse_missing(args)?;
     if !args.stopped.members.is_empty() {
-        let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
-        let joined = Value::Array(add_to_stopped(&args.stopped.members, &devices, coming)?);
-        let new = devices.iter().filter(|device| !args.stopped.members.contains(device));
-        let all: Vec<PathBuf> = args.stopped.members.iter().chain(new).cloned().collect();
-        let text = format!("{} added\n{}", args.names.join(", "), joined_text(&joined));
-        return tell(args.json, &text, || {
-            let mut report = serde_json::to_value(detail::of(&all)?).unwrap_or_default();
-            report["joined"] = joined;
-            Ok(report)
-        });
+        return add_to_stopped(args, coming);
     }
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(&args.runtime)?;
@@ -36,14 +29,42 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() })?;
     let device = |name: &String| {
         let known = report::devices(&told).any(|device| device["path"] == **name);
-        if known && args.re_add { Ok(PathBuf::from(name)) } else { absolute(name) }
+        let as_named = known || name == MISSING;
+        if as_named && args.re_add { Ok(PathBuf::from(name)) } else { absolute(name) }
     };
     let devices = names.iter().map(device).collect::<Result<_, _>>()?;
     let Coming { force, re_add } = coming;
     let answer = ask(&folder, &target.server, &Request::Add { devices, force, re_add, array: target.array })?;
     let (added, array) = (list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
-    let text = format!("{added} added to {array}\n{}", joined_text(&answer["joined"]));
+    let text = added_text(&added, array, &answer["joined"], &answer["refused"]);
     tell(args.json, &text, || Ok(&answer))
+}
+
+/// `missing` stands for members that were, and for all of them.
+fn refuse_missing(args: &Add) -> Result<(), Failure> {
+    let meant = args.names.iter().filter(|name| *name == MISSING).count();
+    let devices = if args.stopped.members.is_empty() { args.names.len() - 1 } else { args.names.len() };
+    match (meant, args.re_add) {
+        (0, _) => Ok(()),
+        (_, false) => Err(Failure::Usage(format!(
+            "'{MISSING}' stands for all former members, and is meant for --re-add; a file of that name is ./{MISSING}"
+        ))),
+        _ if devices > 1 => {
+            Err(Failure::Usage(format!("'{MISSING}' stands for all former members: name no other beside it")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn added_text(added: &str, array: &str, joined: &Value, refused: &Value) -> String {
+    let mut text = match (added, refused.as_array().is_some_and(|refused| !refused.is_empty())) {
+        ("", false) => format!("no former member of {array} is to be found\n"),
+        ("", true) => String::new(),
+        (added, _) => format!("{added} added to {array}\n{}", joined_text(joined)),
+    };
+    let why = |refused: &Value| Some(format!("left as it is: {}\n", refused["why"].as_str()?));
+    text.extend(refused.as_array().into_iter().flatten().filter_map(why));
+    text
 }
 
 /// What has become of devices that were members before.
@@ -155,9 +176,51 @@ pub(crate) fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
     running.map_or(Ok(()), |array| Err(Failure::Usage(both(array))))
 }
 
-/// Gives what has become of each.
-fn add_to_stopped(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> Result<Vec<Value>, Failure> {
-    let mut told = Vec::new();
+/// `brindle add`, to an array that nobody serves.
+fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
+    let members = &args.stopped.members;
+    let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
+    let all_former = former::are_meant(&devices);
+    let told = if all_former { add_missing(members)? } else { add_devices(members, &devices, coming)? };
+    let paths = told.joined.iter().filter_map(|joined| joined["path"].as_str()).map(PathBuf::from);
+    let new = paths.filter(|path| !members.contains(path));
+    let all: Vec<PathBuf> = members.iter().cloned().chain(new).collect();
+    let added = list(&told.joined.iter().map(|joined| joined["path"].clone()).collect());
+    let (joined, refused) = (Value::Array(told.joined), Value::Array(told.refused));
+    let text = added_text(&added, "the array", &joined, &refused);
+    tell(args.json, &text, || {
+        let mut report = serde_json::to_value(detail::of(&all)?).unwrap_or_default();
+        report["joined"] = joined;
+        if all_former {
+            report["refused"] = refused;
+        }
+        Ok(report)
+    })
+}
+
+/// Takes all former members that can be found into an array that nobody serves.
+fn add_missing(members: &[PathBuf]) -> Result<Told, Failure> {
+    let mut told = Told::default();
+    change(members, |host, array| {
+        let names = host.world.io.block_on(former::add_those_there(array, &mut told));
+        let names = names.into_iter().chain(former::block_devices()).collect();
+        let known = host.world.known().into_iter().map(|(identity, _)| identity).collect();
+        let search = Search { names, array: array.detail().uuid, known };
+        let coming = Coming { force: false, re_add: true };
+        for newcomer in search.find(&mut told) {
+            let label = newcomer.label().to_owned();
+            match host.world.io.block_on(host.world.add_to(array, newcomer, coming)) {
+                Ok((_, now)) => told.joined.push(joined(&label, &now)),
+                Err((_, why)) => told.refused(&label, &why),
+            }
+        }
+        Ok(())
+    })?;
+    Ok(told)
+}
+
+fn add_devices(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> Result<Told, Failure> {
+    let mut told = Told::default();
     change(members, |host, array| {
         let detail = array.detail();
         let out = |path: &&PathBuf| {
@@ -166,10 +229,10 @@ fn add_to_stopped(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> R
         };
         for (id, label) in devices.iter().filter_map(|path| out(&path)) {
             let role = host.world.io.block_on(array.add_again(id, &label)).map_err(Failure::Add)?;
-            told.push(joined(&label, &Joined::Member { role }));
+            told.joined(&label, role);
         }
         let devices: Vec<PathBuf> = devices.iter().filter(|path| out(path).is_none()).cloned().collect();
-        told.extend(take_in(host, array, &devices, coming)?.into_iter().map(|(_, joined)| joined));
+        told.joined.extend(take_in(host, array, &devices, coming)?.into_iter().map(|(_, joined)| joined));
         Ok(())
     })?;
     Ok(told)

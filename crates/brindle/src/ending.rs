@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use brindle_io::device::OpenDevice;
+use brindle_io::device::{Identity, OpenDevice};
 use rustix::fs::FlockOperation;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -185,12 +185,22 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failur
 
 /// The locks of the members, within reach of another thread than the one that uses them.
 #[derive(Debug, Default)]
-pub(crate) struct Locks(Mutex<Vec<(PathBuf, OwnedFd)>>);
+pub(crate) struct Locks(Mutex<Vec<Lock>>);
+
+#[derive(Debug)]
+struct Lock {
+    /// How messages name the device.
+    path: PathBuf,
+    /// Which it is: one that comes back may have the name of one that is gone.
+    identity: Identity,
+    fd: OwnedFd,
+}
 
 impl Locks {
     /// Remembers the lock of a device. It is the device's own: unlocked here, it is unlocked there.
     pub(crate) fn add(&self, device: &OpenDevice) -> std::io::Result<()> {
-        let lock = (device.path().to_owned(), device.as_fd().try_clone_to_owned()?);
+        let fd = device.as_fd().try_clone_to_owned()?;
+        let lock = Lock { path: device.path().to_owned(), identity: device.identity(), fd };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(lock);
         Ok(())
     }
@@ -201,20 +211,20 @@ impl Locks {
     }
 
     /// The same for some. It takes its time: not for the arrays' thread.
-    pub(crate) fn unlock_those(&self, paths: &[PathBuf]) -> Vec<String> {
+    pub(crate) fn unlock_those(&self, devices: &[Identity]) -> Vec<String> {
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (those, others) =
-            core::mem::take(&mut *locks).into_iter().partition(|(path, _)| paths.contains(path));
+            core::mem::take(&mut *locks).into_iter().partition(|lock| devices.contains(&lock.identity));
         *locks = others;
         drop(locks);
         unlock(those)
     }
 }
 
-fn unlock(locks: Vec<(PathBuf, OwnedFd)>) -> Vec<String> {
+fn unlock(locks: Vec<Lock>) -> Vec<String> {
     let (tell, told) = channel();
-    let mut stuck: Vec<String> = locks.iter().map(|(path, _)| path.display().to_string()).collect();
-    for (path, fd) in locks {
+    let mut stuck: Vec<String> = locks.iter().map(|lock| lock.path.display().to_string()).collect();
+    for Lock { path, fd, .. } in locks {
         let tell = tell.clone();
         let unlock = move || {
             let _ = rustix::fs::flock(&fd, FlockOperation::Unlock);
@@ -296,10 +306,18 @@ mod tests {
         let locks = Locks::default();
         locks.add(&device).unwrap();
         assert!(open().is_err());
-        assert_eq!(locks.unlock_those(&["elsewhere".into()]), Vec::<String>::new());
+        // One that has taken its name is another, and the lock of that stays.
+        let moved = path.with_extension("moved");
+        fs::rename(&path, &moved).unwrap();
+        fs::write(&path, [0; 4096]).unwrap();
+        let other = open().unwrap();
+        locks.add(&other).unwrap();
+        assert_eq!(locks.unlock_those(&[device.identity()]), Vec::<String>::new());
         assert!(open().is_err(), "it was not meant");
-        assert_eq!(locks.unlock_those(std::slice::from_ref(&path)), Vec::<String>::new());
+        drop(OpenDevice::open(&moved, brindle_io::device::DeviceAccess::Write).unwrap());
+        assert_eq!(locks.unlock_those(&[other.identity()]), Vec::<String>::new());
         drop(open().unwrap());
+        fs::remove_file(&moved).unwrap();
         let device = open().unwrap();
         locks.add(&device).unwrap();
         assert_eq!(locks.unlock(), Vec::<String>::new());

@@ -154,6 +154,15 @@ impl Exported {
         self.served.device(name)
     }
 
+    /// How devices were named that the array which is served has had, or was to have, and has not now.
+    pub(crate) fn former_names(&self) -> Vec<PathBuf> {
+        let has = self.devices();
+        let left_out = self.hosted.found.set.left_out.iter().map(|left_out| left_out.label.clone());
+        let mut names: Vec<String> = self.served.labels().into_iter().chain(left_out).collect();
+        names.retain(|name| !has.contains(name));
+        names.into_iter().map(PathBuf::from).collect()
+    }
+
     /// Whether it, or an array that is its member, has a device that was named so.
     pub(crate) fn knows(&self, label: &str) -> bool {
         self.standings().any(|standing| standing.devices().iter().any(|device| device == label))

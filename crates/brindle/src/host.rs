@@ -7,7 +7,7 @@ use std::rc::Rc;
 use brindle_array::assembly::{Assembly, ForeignArray, Limitation};
 use brindle_array::{Array, Recovery};
 use brindle_format::md::{display_uuid, split_name};
-use brindle_io::device::DeviceAccess;
+use brindle_io::device::{DeviceAccess, Identity};
 
 use crate::cli::Tuning;
 use crate::failure::Failure;
@@ -192,7 +192,7 @@ impl Host {
 
     /// Lets an array go that has stopped, or was given up, and its devices, also those that came later, but not those that went
     /// to another array. Their locks are the caller's to end.
-    pub(crate) fn close(&self, hosted: &Rc<Hosted>) -> Vec<PathBuf> {
+    pub(crate) fn close(&self, hosted: &Rc<Hosted>) -> Vec<Identity> {
         self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
         let others = self.arrays();
         let moved = others.iter().flat_map(|other| other.array.detail().devices).map(|device| device.id);

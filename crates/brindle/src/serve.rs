@@ -64,7 +64,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     let locks = Arc::clone(&service.host.world.locks);
     let (ending, control) = answer_others(args, service, listener, sockets)?;
     announce(args, service)?;
-    let outcome = service.host.world.io.block_on(run(service, &ending, args.re_add));
+    let outcome = service.host.world.io.block_on(run(service, &ending, args));
     ending.closing();
     service.tell_the_end();
     drop(served);
@@ -231,7 +231,7 @@ fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
 }
 
 /// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.
-async fn run(service: &Rc<Service>, ending: &Ending, re_add: bool) -> Result<(), Failure> {
+async fn run(service: &Rc<Service>, ending: &Ending, args: &Serve) -> Result<(), Failure> {
     let arrays = service.arrays();
     let several = arrays.len() > 1;
     for exported in &arrays {
@@ -242,8 +242,11 @@ async fn run(service: &Rc<Service>, ending: &Ending, re_add: bool) -> Result<(),
     }
     drop(arrays);
     service.share_spares();
-    if re_add {
+    if args.re_add {
         service.host.world.io.spawn(Rc::clone(service).take_again());
+    }
+    if args.re_add_returned {
+        service.take_those_that_return();
     }
     if let Either::Second(()) = race(service.told(Order::Stop), service.emptied()).await {
         ending.begin();

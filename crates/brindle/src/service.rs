@@ -1,6 +1,8 @@
 //! A server as the control socket sees it: its arrays, and what can be asked of them. Requests name the array.
 
 pub(crate) mod devices;
+pub(crate) mod former;
+mod returns;
 mod sharing;
 
 use std::cell::{Cell, RefCell};

@@ -136,6 +136,11 @@ impl Standing {
         self.files.borrow().iter().rev().find(|(known, _)| known == label).map(|(_, file)| file.clone())
     }
 
+    /// How devices were named that have come, also those that have gone again.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        self.files.borrow().iter().map(|(label, _)| label.clone()).collect()
+    }
+
     /// The role of the member of that name.
     pub(crate) fn named(&self, member: &str) -> Option<u16> {
         let detail = self.array.detail();

@@ -196,21 +196,21 @@ impl World {
 
 impl World {
     /// Closes the devices of a set, but for `others`, once what they were asked has completed. Their locks are the caller's to
-    /// end: the names of them are returned.
-    pub(crate) fn close(&self, set: &Set, others: &[MemberId]) -> Vec<PathBuf> {
+    /// end: what tells them from others is returned.
+    pub(crate) fn close(&self, set: &Set, others: &[MemberId]) -> Vec<Identity> {
         let inner = set.nested.iter().chain(&set.aside).flat_map(|nested| &nested.members);
         let ids = inner.chain(&set.members).map(|named| named.id).filter(|id| !others.contains(id));
         self.close_devices(&ids.collect::<Vec<_>>())
     }
 
     /// The same for devices by number; those that have been closed are left.
-    pub(crate) fn close_devices(&self, ids: &[MemberId]) -> Vec<PathBuf> {
+    pub(crate) fn close_devices(&self, ids: &[MemberId]) -> Vec<Identity> {
         let mut devices = self.devices.borrow_mut();
         let open = devices.iter_mut().filter(|device| !device.closed && ids.contains(&device.id));
         let close = |device: &mut Opened| {
             device.closed = true;
             self.uring.close_member(device.id);
-            device.path.clone()
+            device.identity
         };
         open.map(close).collect()
     }

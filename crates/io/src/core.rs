@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
-use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpSpan};
+use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan};
 use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::queues::ServedQueues;
@@ -214,8 +214,14 @@ impl Core {
         if let Some(member) = view.kind.member()
             && (table.is_forsaken(member) || member.is_served())
         {
-            return self.submit_elsewhere(table, member, key);
+            return self.submit_elsewhere(table, reactor, member, key);
         }
+        self.submit_here(table, reactor, key);
+    }
+
+    #[inline(always)]
+    fn submit_here(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
+        let view = table.view(key);
         self.at_reactor.set(self.at_reactor.get() + 1);
         // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
         // that a device uses the buffers, which keeps every guard away. The key is its slot's number: one operation's.
@@ -225,7 +231,7 @@ impl Core {
     /// Sends what is not for the reactor. Out of line: what the usual way has in registers stays there.
     #[cold]
     #[inline(never)]
-    fn submit_elsewhere(&self, table: &Table, member: MemberId, key: OpKey) {
+    fn submit_elsewhere(&self, table: &Table, reactor: &mut dyn Reactor, member: MemberId, key: OpKey) {
         // Its completion may not overtake its submission.
         let refuse = || self.refused.borrow_mut().push(key);
         match member.kind() {
@@ -233,6 +239,10 @@ impl Core {
                 if !self.served.borrow_mut().push(served, key, &self.scheduler) {
                     refuse();
                 }
+            }
+            // It asks nothing of the device: whether one is there that nobody uses any more can be told.
+            MemberKind::Device(_) if matches!(table.view(key).kind, OpKind::Probe { .. }) => {
+                self.submit_here(table, reactor, key);
             }
             _ => refuse(),
         }

@@ -418,8 +418,8 @@ impl Io {
     /// A served member is what it said it was.
     ///
     /// # Errors
-    /// [`OpError::Gone`] if the reactor has no such member, or it is forsaken; [`OpError::TimedOut`]; [`OpError::Medium`] with
-    /// what its file system says.
+    /// [`OpError::Gone`] if the reactor has no such member; [`OpError::TimedOut`]; [`OpError::Medium`] with what its file system
+    /// says. One that is forsaken is looked at all the same.
     pub async fn probe(&self, member: MemberId, until: Instant) -> Result<Probe, OpError> {
         if member.is_served() {
             let size = self.member_info(member).ok_or(OpError::Gone)?.size;

@@ -149,6 +149,12 @@ fn a_forsaken_member_answers_at_once_now_and_later() {
         group.read(hung, 0, &pool.alloc(PAGE).await.all());
         assert_eq!(group.submit().await.ok(), Err(OpError::Gone), "although it answers again");
         assert_eq!(memory.op_counts(hung).0, 0, "it was not even asked");
+        let looked = io.probe(hung, io.now().after(Duration::from_secs(1))).await;
+        assert_eq!(
+            looked.map(|probe| probe.place),
+            Ok(Place::There),
+            "whether it is there is told all the same"
+        );
         let mut group = io.group();
         group.write(well, 0, &buf.all(), false);
         group.submit().await.ok().unwrap();

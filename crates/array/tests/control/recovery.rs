@@ -297,6 +297,9 @@ fn a_device_that_is_of_no_use_is_refused_by_name_and_left_as_it_is() {
     world.bench.afflict(broken, |faults| faults.unwritable.push(BadRange::forever(0..u64::MAX)));
     assert!(matches!(add(broken, false), Err(AddError::Device { .. })));
     assert_eq!(array.detail().devices.len(), 5, "it is none of the array's");
+    // One that has failed, and is there, is not gone.
+    world.io.block_on(array.fail(1)).unwrap();
+    assert_eq!(world.io.block_on(array.detached()), []);
     world.bench.kill(foreign);
     assert_eq!(world.io.block_on(array.remove(Removal::Detached)), Ok(vec![foreign]));
     world.stop(&array);

@@ -48,7 +48,7 @@ pub(crate) struct Fail {
 /// Flags of `brindle add`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "brindle add [OPTIONS] ARRAY DEVICE...\n       brindle add [OPTIONS] --array MEMBER... -- DEVICE..."
+    override_usage = "brindle add [OPTIONS] ARRAY DEVICE...|missing\n       brindle add [OPTIONS] --array MEMBER... -- DEVICE...|missing"
 )]
 pub(crate) struct Add {
     #[command(flatten)]
@@ -58,13 +58,14 @@ pub(crate) struct Add {
     /// Overwrite file systems, partition tables and other arrays on the devices
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
-    /// Take the devices only as the members that they were: failed ones of the array too, and ones that it was started without
+    /// Take the devices only as the members that they were: failed ones of the array too, and ones that it was started without;
+    /// `missing` stands for all that can be found
     #[arg(long, conflicts_with = "force")]
     pub(crate) re_add: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name of the array, its UUID, or one of its members; then disks, partitions or files
+    /// Name of the array, its UUID, or one of its members; then disks, partitions or files, or `missing`
     #[arg(required = true, value_name = "DEVICE")]
     pub(crate) names: Vec<String>,
 }

@@ -52,7 +52,8 @@ pub(crate) enum Request {
     },
     /// Take devices into an array.
     Add {
-        /// Paths, from the root; with `re_add` those too that the array knows as they were named.
+        /// Paths, from the root; with `re_add` those too that the array knows as they were named, or `missing` alone: all former
+        /// members that can be found.
         devices: Vec<PathBuf>,
         /// What stands on them may be lost.
         #[serde(default)]

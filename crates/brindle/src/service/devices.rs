@@ -11,7 +11,7 @@ use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
 use brindle_volume::VolumeError;
 use serde_json::{Value, json};
 
-use super::Service;
+use super::{Service, former};
 use crate::control::{Answer, Reply};
 use crate::create::random_uuid;
 use crate::desk::with_service;
@@ -37,6 +37,28 @@ impl Newcomer {
     pub(crate) fn label(&self) -> &str {
         &self.seen.candidate.label
     }
+
+    /// Its file when all links are followed.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.file.clone()
+    }
+
+    /// What tells it from others.
+    pub(crate) fn identity(&self) -> Identity {
+        self.seen.device.identity()
+    }
+
+    /// The event count of its superblock.
+    pub(crate) fn events(&self) -> u64 {
+        self.seen.candidate.superblock().map_or(0, |(superblock, _)| superblock.events)
+    }
+}
+
+/// Opens a device and looks at what stands on it, so that it may come to an array, unless it is one of those that are `known`. Waits
+/// for it.
+pub(crate) fn newcomer(name: &Path, known: &[(Identity, PathBuf)]) -> Result<Newcomer, Failure> {
+    let seen = see(name, DeviceAccess::Write, known)?;
+    Ok(Newcomer { seen, file: std::fs::canonicalize(name).ok() })
 }
 
 /// How devices are to come.
@@ -84,10 +106,10 @@ impl Terms {
         let mut newcomers = Vec::with_capacity(names.len());
         for name in names {
             self.refuse_known(name)?;
-            let seen = see(name, DeviceAccess::Write, &opened)?;
-            self.refuse_occupied(&seen)?;
-            opened.push((seen.device.identity(), name.clone()));
-            newcomers.push(Newcomer { seen, file: std::fs::canonicalize(name).ok() });
+            let newcomer = newcomer(name, &opened)?;
+            self.refuse_occupied(&newcomer.seen)?;
+            opened.push((newcomer.seen.device.identity(), name.clone()));
+            newcomers.push(newcomer);
         }
         Ok(newcomers)
     }
@@ -179,6 +201,10 @@ impl Service {
             return self.look_and_take_in(&array, names, coming, Vec::new(), Then::Nothing, reply);
         }
         let service = Rc::clone(self);
+        if former::are_meant(&names) {
+            drop(self.io.spawn(async move { service.add_missing(&array, reply).await }));
+            return;
+        }
         self.io.spawn(async move {
             let (mut new, mut again) = (Vec::new(), Vec::new());
             for name in names {
@@ -200,10 +226,7 @@ impl Service {
     pub(crate) async fn take_again(self: Rc<Self>) {
         for exported in self.arrays() {
             let array = &exported.hosted.array;
-            let out = |device: &DeviceDetail| {
-                use brindle_array::assembly::LeftOut::{Faulty, Stale};
-                matches!(device.state, DeviceState::LeftOut(Stale { .. } | Faulty)) && device.role.is_some()
-            };
+            let out = |device: &DeviceDetail| device.state != DeviceState::Failed && former::is_out(device);
             for device in array.detail().devices.into_iter().filter(out) {
                 if let Err(why) = array.add_again(device.id, &device.label).await {
                     tracing::warn!("{}: {why}", exported.name());

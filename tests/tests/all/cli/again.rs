@@ -1,5 +1,11 @@
 //! Members that come back: taken again by command, or by policy, served and stopped.
 
+use brindle_tests::loops::Loop;
+use brindle_tests::nbd::{Change, Client, Work};
+use brindle_tests::tools::or_skip;
+use rustix::process::Signal;
+
+use super::lost::event;
 use super::*;
 
 /// A RAID 5 of four with a bitmap, called `a`.
@@ -91,4 +97,119 @@ fn a_member_that_is_out_of_date_is_taken_again_when_it_is_served_or_by_command_w
         server.stop();
         whole(&set);
     }
+}
+
+#[test]
+fn one_word_stands_for_all_former_members_that_can_be_found() {
+    let set = marked();
+    let (m1, stranger) = (&set.members[1], set.path("missing"));
+    files::sparse(&stranger, 4 * MIB);
+    let server = set.serve("");
+    server.ask("add", &["missing"]).refused(2, &["'missing'", "--re-add", "./missing"]);
+    server.ask("add", &["--re-add", "missing", name(&stranger)]).refused(2, &["no other beside it"]);
+    let none = server.ask("add", &["--re-add", "missing"]).ok().text();
+    assert_eq!(none, "no former member of a is to be found\n");
+    // One that the array has and does not use, then one that it had.
+    for remove in [false, true] {
+        server.fail(name(m1));
+        if remove {
+            server.ask("remove", &["failed"]).ok();
+        }
+        let back = server.ask("add", &["--re-add", "missing", "--json"]).json();
+        assert_eq!(joined(&back), (&name(m1).into(), &1.into(), &Value::Null), "{back}");
+        assert_eq!(
+            (&back["added"], &back["refused"]),
+            (&serde_json::json!([name(m1)]), &serde_json::json!([]))
+        );
+        server.ask("wait", &[]).ok();
+    }
+    server.stop_after_failing(2);
+    // Of an array that nobody serves: one that is out of date.
+    let server = set.serve("");
+    server.fail(name(m1));
+    server.stop_after_failing(1);
+    let all: Vec<&str> = set.members.iter().map(|member| name(member)).collect();
+    let words = format!("add --re-add --array {} -- missing", all.join(" "));
+    let told = run(&words, &[]).ok().text();
+    assert!(told.contains(name(m1)) && told.contains("is the member of role 1 again"), "{told}");
+    assert_eq!(run(&words, &[]).ok().text(), "no former member of the array is to be found\n");
+    let server = set.serve("");
+    server.wait_for_state("degraded", false);
+    server.stop();
+    whole(&set);
+}
+
+#[test]
+fn a_former_member_that_is_found_and_refused_is_told_of() {
+    let set = Set::raid5(4);
+    let m1 = &set.members[1];
+    let server = set.serve("");
+    server.fail(name(m1));
+    let told = server.ask("add", &["--re-add", "missing", "--json"]).json();
+    assert_eq!((&told["added"], &told["joined"]), (&serde_json::json!([]), &serde_json::json!([])), "{told}");
+    let (path, why) = (&told["refused"][0]["path"], told["refused"][0]["why"].as_str().unwrap());
+    assert!(path == name(m1) && why.contains("no write-intent bitmap"), "{told}");
+    assert!(server.ask("add", &["--re-add", "missing"]).ok().text().starts_with("left as it is: "));
+    server.stop_after_failing(1);
+}
+
+#[test]
+fn a_former_member_is_looked_for_among_the_disks_of_the_machine() {
+    let mut set = Set::sparse(4, 4 * MIB);
+    let Some(disk) = or_skip(Loop::over(&set.members[3], 512)) else { return };
+    set.members[3] = disk.path().to_owned();
+    set.create("-l 5 -c 64K -N a --bitmap internal --bitmap-chunk 64K").ok();
+    // It is no more than missing: nobody names it.
+    let server = set.serve_some("--memory 32M", &set.members[..3]);
+    let back = server.ask("add", &["--re-add", "missing", "--json"]).json();
+    assert_eq!(joined(&back), (&name(disk.path()).into(), &3.into(), &Value::Null), "{back}");
+    server.ask("wait", &[]).ok();
+    server.stop();
+    whole(&set);
+}
+
+#[test]
+fn a_member_that_went_away_and_is_back_is_taken_again_by_itself_where_that_was_asked_for() {
+    let set = Set::sparse(5, 4 * MIB);
+    set.create("-l 6 -c 64K -N a --bitmap internal --bitmap-chunk 64K").ok();
+    let mut server = set.serve("--re-add-returned");
+    let mut client = Client::connect(&server.uri());
+    let write = |client: &mut Client, offset: u64, byte: u8| {
+        let work = Work::Write { data: vec![byte; MIB as usize], fua: false };
+        client.all_at_once(&[Change { offset, len: MIB, work }]);
+    };
+    write(&mut client, 0, 1);
+    server.wait_for_state("clean", true);
+    let copy = |of: usize| {
+        let to = set.path(&format!("copy{of}"));
+        std::fs::copy(&set.members[of], &to).unwrap();
+        to
+    };
+    // What fails by itself, and its place is then empty; and what is failed by command.
+    let copies = [copy(1), copy(2)];
+    std::fs::File::options().write(true).open(&set.members[1]).unwrap().set_len(0).unwrap();
+    assert_eq!(event(&mut server, "member-failed")["role"], 1);
+    server.fail("2");
+    write(&mut client, MIB / 2, 2);
+    std::fs::rename(&copies[1], &set.members[2]).unwrap();
+    std::fs::rename(&copies[0], &set.members[1]).unwrap();
+    assert_eq!(event(&mut server, "re-added")["role"], 1);
+    assert_eq!(event(&mut server, "recovery-ended")["role"], 1);
+    assert_eq!(client.read(0, MIB), [[1; MIB as usize / 2], [2; MIB as usize / 2]].concat());
+    client.close();
+    let array = &server.status()["array"];
+    assert_eq!(array["missing"], serde_json::json!([2]), "{array}");
+    let devices = array["devices"].as_array().unwrap();
+    let named = |member: &PathBuf| devices.iter().filter(|device| device["path"] == name(member)).count();
+    assert_eq!(
+        (named(&set.members[1]), devices.len()),
+        (1, 5),
+        "what was there before is forgotten: {array}"
+    );
+    // The user has the last word.
+    let back = server.ask("add", &["--re-add", "missing", "--json"]).json();
+    assert_eq!(joined(&back), (&name(&set.members[2]).into(), &2.into(), &Value::Null), "{back}");
+    server.ask("wait", &[]).ok();
+    assert_eq!(server.signal(Signal::TERM).0, 0);
+    whole(&set);
 }

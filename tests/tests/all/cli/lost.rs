@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use super::*;
 
 /// What the server says until something of that kind has happened.
-fn event(server: &mut Server, kind: &str) -> Value {
+pub(super) fn event(server: &mut Server, kind: &str) -> Value {
     loop {
         let event = server.next_event();
         if event["kind"] == kind {

@@ -1,0 +1,102 @@
+//! Members that went away and come back: taken again by themselves, where the server was told so.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use brindle_array::{AddError, DeviceDetail, DeviceState};
+use brindle_io::device::Identity;
+use brindle_io::{Duration, MemberId, OpError};
+
+use super::Service;
+use super::former::Told;
+use crate::exported::Exported;
+
+/// Time between two looks for those that come back.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What of an array came back and can't be a member again: it is told of once, and not tried again.
+#[derive(Default)]
+struct Refused {
+    told: Vec<String>,
+    /// Devices that were opened anew.
+    found: Vec<Identity>,
+    /// Devices that have been open all the while.
+    open: Vec<MemberId>,
+}
+
+impl Refused {
+    fn tell(&mut self, array: &Exported, why: String) {
+        if !self.told.contains(&why) {
+            tracing::warn!("{}: {why}", array.name());
+            self.told.push(why);
+        }
+    }
+}
+
+impl Service {
+    /// Takes members again that failed by themselves, went away and come back under their names, as long as arrays are served
+    /// (`action=re-add` of mdadm's policies). One that was failed by command stays failed.
+    pub(crate) fn take_those_that_return(self: &Rc<Self>) {
+        for array in self.arrays() {
+            let service = Rc::clone(self);
+            // A look that hangs holds up no other array.
+            drop(self.io.spawn(async move {
+                let mut refused = Refused::default();
+                while array.has_stopped_well().is_none() {
+                    service.io.sleep(EVERY).await;
+                    service.look_for_returns(&array, &mut refused).await;
+                }
+            }));
+        }
+    }
+
+    async fn look_for_returns(&self, array: &Exported, refused: &mut Refused) {
+        let engine = &array.hosted.array;
+        let mut lost = engine.detail().devices;
+        lost.retain(failed_by_itself);
+        if lost.is_empty() {
+            return;
+        }
+        let away = engine.detached().await;
+        let (gone, here): (Vec<_>, Vec<_>) = lost.into_iter().partition(|device| away.contains(&device.id));
+        for device in here.into_iter().filter(was_gone) {
+            if refused.open.contains(&device.id) {
+                continue;
+            }
+            match engine.add_again(device.id, &device.label).await {
+                Ok(_) => self.publish(),
+                // It is not back yet.
+                Err(AddError::Device { .. }) => {}
+                Err(why) => {
+                    refused.open.push(device.id);
+                    refused.tell(array, why.to_string());
+                }
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        let (names, mut told) = (gone.into_iter().map(|device| device.label.into()), Told::default());
+        let names: Vec<PathBuf> = names.collect();
+        self.add_found(array, names, &refused.found, |names| names, &mut told).await;
+        refused.found.append(&mut told.strangers);
+        for why in told.refused {
+            refused.tell(array, why["why"].as_str().unwrap_or_default().to_owned());
+        }
+        if !told.joined.is_empty() {
+            self.publish();
+        }
+    }
+}
+
+/// Whether a member failed, and nobody said so.
+fn failed_by_itself(device: &DeviceDetail) -> bool {
+    let by_itself = device.failure.is_some_and(|failed| failed.cause.error.is_some());
+    device.state == DeviceState::Failed && device.role.is_some() && by_itself
+}
+
+/// Whether a member failed since its device was gone. A file that was made shorter is another matter: it may be as long as before
+/// now, with a hole where something stood.
+fn was_gone(device: &DeviceDetail) -> bool {
+    device.failure.is_some_and(|failed| failed.cause.error == Some(OpError::Gone))
+}
