@@ -3,6 +3,7 @@
 
 mod copy;
 mod guided;
+mod samples;
 
 use core::ops::Range;
 use std::collections::VecDeque;

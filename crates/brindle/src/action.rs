@@ -91,6 +91,13 @@ impl Last {
         if let Some(process) = array.process() {
             return Err(ProcessError::Busy(process.detail().kind).to_string());
         }
+        if mode == SyncMode::Locate {
+            match array.seems_never_synced().await {
+                Ok(false) => {}
+                Ok(true) => return Err(check::NEVER_SYNCED.to_owned()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
         // It begins with the call.
         let work = array.check(mode, |_| ());
         if let Some(process) = array.process() {

@@ -95,12 +95,22 @@ pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
         resynced.map_err(|source| Failure::Process { doing: "resyncing the array", source })?;
         bar.finish_and_clear();
     }
-    let report = go_over(&host, mode);
+    let never_synced = if args.locate { io.block_on(array.seems_never_synced()) } else { Ok(false) };
+    let report = match never_synced {
+        Ok(false) => go_over(&host, mode),
+        Ok(true) => Err(Failure::Refused(NEVER_SYNCED.to_owned())),
+        Err(source) => Err(Failure::Volume { doing: "looking at the array's redundancy", source }),
+    };
     io.block_on(host.only().stop())?;
     let report = report?;
     report.show(args.json)?;
     Ok(report.status(if args.locate { report.unlocated } else { 0 }))
 }
+
+/// Why nothing is written to what is wrong: nobody knows it.
+pub(crate) const NEVER_SYNCED: &str = "redundancy disagrees with the data in so much of the array that it hardly was ever in sync, as \
+after create --assume-clean over members that did not agree: nothing tells which member is wrong, and nothing was changed. Make \
+sure that the right members have the right roles; then repair the array once without locating";
 
 /// Goes over the whole array of a host that has one.
 fn go_over(host: &Host, mode: SyncMode) -> Result<Report, Failure> {

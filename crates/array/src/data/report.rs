@@ -63,6 +63,8 @@ pub struct SyncReport {
     /// Sectors of these, one by one, of which it is not known which member is wrong; for mirrors, of each copy that
     /// differs.
     pub unlocated: u64,
+    /// Sectors, one by one, of which it is known that they are wrong; for mirrors, of each copy.
+    pub located: u64,
     /// The first places that disagree, at most [`SyncReport::PLACES`]; neighbours of one member as one, where they are located.
     pub places: Vec<Mismatch>,
     /// Bytes, counted as the window is, that could not be compared: members of theirs are lost, or can't read them and
@@ -79,6 +81,12 @@ pub struct SyncReport {
 impl SyncReport {
     /// Most places that are named.
     pub const PLACES: usize = 16;
+
+    /// Counts and names a place of which it is known that it is wrong.
+    pub(crate) fn note_located(&mut self, place: Mismatch) {
+        self.located += place.len.div_ceil(512);
+        self.note(place);
+    }
 
     pub(crate) fn note(&mut self, place: Mismatch) {
         let goes_on = |known: &&mut Mismatch| {
@@ -116,6 +124,7 @@ impl SyncReport {
     pub fn add(&mut self, next: &Self) {
         self.mismatch_sectors += next.mismatch_sectors;
         self.unlocated += next.unlocated;
+        self.located += next.located;
         self.unverified += next.unverified;
         self.unreadable += next.unreadable;
         self.mended += next.mended;

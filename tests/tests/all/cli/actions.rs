@@ -27,6 +27,64 @@ fn a_served_array_is_checked_and_what_is_wrong_is_written_anew() {
     server.stop();
 }
 
+/// Overwrites so much of a member with bytes that look like chance.
+fn overwrite(member: &Path, offset: u64, len: u64) {
+    use std::os::unix::fs::FileExt;
+    let chance = tempfile::NamedTempFile::new().unwrap();
+    files::write_pattern(chance.path(), len, 99);
+    let bytes = std::fs::read(chance.path()).unwrap();
+    std::fs::File::options().write(true).open(member).unwrap().write_all_at(&bytes, offset).unwrap();
+}
+
+#[test]
+fn what_was_never_in_sync_tells_of_nobody_until_it_was_repaired() {
+    for flags in ["-l 6 -c 64K", "-l 6 -c 512K", "-l 1", "-l 5 -c 64K"] {
+        let set = Set::random(5, 8 * MIB);
+        let created = set.create(&format!("{flags} -N a --assume-clean --json")).json();
+        let offset = created["devices"][2]["data_offset"].as_u64().unwrap() + 4096;
+        let refusal = ["hardly was ever in sync", "--assume-clean", "nothing was changed", "repair"];
+        set.unchanged(|| set.run("repair --locate").refused(1, &refusal));
+        let server = set.serve("");
+        server.ask("action", &["locate"]).refused(1, &refusal);
+        server.ask("action", &["repair"]).ok();
+        server.ask("wait", &[]).ok();
+        server.stop();
+        flip(&set.members[2], offset);
+        let known = u8::from(!flags.contains("-l 5"));
+        let report = set.run("repair --locate --json").ended(if known == 1 { 0 } else { 3 }).report();
+        assert_eq!(report["places"][0]["located"], known == 1, "{flags}: {report}");
+        let left = set.run("check --json").report();
+        assert_eq!(left["mismatch_cnt"], if known == 1 { 0 } else { 8 }, "{flags}");
+    }
+}
+
+#[test]
+fn one_odd_member_of_an_array_that_was_never_in_sync_is_left_as_it_is() {
+    for flags in ["-l 6 -c 64K", "-l 1"] {
+        // What the others make of zeroes is true.
+        let set = Set::sparse(4, 8 * MIB);
+        files::write_pattern(&set.members[3], 8 * MIB, 5);
+        set.create(&format!("{flags} --assume-clean")).ok();
+        set.unchanged(|| set.run("repair --locate").refused(1, &["hardly was ever in sync"]));
+    }
+}
+
+#[test]
+fn a_member_that_was_written_over_in_part_is_found() {
+    for flags in ["-l 6 -c 64K", "-l 1"] {
+        let set = Set::random(4, 8 * MIB);
+        let created = set.create(&format!("{flags} -N a --json")).json();
+        let offset = created["devices"][1]["data_offset"].as_u64().unwrap() + MIB;
+        let server = set.serve("");
+        server.ask("wait", &[]).ok();
+        server.stop();
+        overwrite(&set.members[1], offset, 3 * MIB);
+        let report = set.run("repair --locate --json").json();
+        assert_eq!((&report["unlocated"], &report["places"][0]["role"]), (&0.into(), &1.into()), "{report}");
+        assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{flags}");
+    }
+}
+
 #[test]
 fn what_goes_over_an_array_is_slowed_down_halted_and_ended() {
     let set = Set::sparse(2, 64 * MIB);

@@ -32,7 +32,8 @@ impl Mirror {
             };
             for wrong in copies.iter().filter(|copy| !same(good, copy)) {
                 let (role, offset) = (wrong.extent.member, wrong.extent.offset + (start - at));
-                report.note(Mismatch { role, offset, len: bytes.1, kind: MismatchKind::Copy, located: true });
+                let (len, kind) = (bytes.1, MismatchKind::Copy);
+                report.note_located(Mismatch { role, offset, len, kind, located: true });
                 if mode == SyncMode::Locate {
                     repairs.write(wrong.device, offset, &of(good), false);
                 }

@@ -219,7 +219,7 @@ impl Parity {
                 for wrong in wrong {
                     let (role, kind) = (wrong.role, wrong.kind);
                     let (offset, len) = (offset + wrong.bytes.start as u64, wrong.bytes.len() as u64);
-                    report.note(Mismatch { role, offset, len, kind, located: true });
+                    report.note_located(Mismatch { role, offset, len, kind, located: true });
                     if let (SyncMode::Locate, Some(device)) = (mode, self.core.members.writable(role)) {
                         let plane = wrong.mend(&roles, &mut blocks, computed);
                         group.write(device, offset, &planes.block(plane, row).slice(wrong.bytes), false);
