@@ -23,6 +23,9 @@ pub enum RoleState {
     Recovering(u64),
 }
 
+/// One read in so many goes to a member, too, that is shunned.
+const SHUNNED_ASKED: u32 = 16;
+
 /// A member of the running array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
@@ -68,6 +71,8 @@ struct Role {
     flags: Cell<DeviceFlags>,
     /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
     slower: Cell<u64>,
+    /// Others are read instead, as far as redundancy goes, since it is slower than they are.
+    shunned: Cell<bool>,
     /// Places that hold nothing that was ever written, and whether the record says something else of them.
     bad: RefCell<BadBlocks>,
     bad_unrecorded: Cell<bool>,
@@ -79,6 +84,8 @@ pub(crate) struct Members {
     roles: Vec<Role>,
     lost: Cell<u16>,
     slow: Cell<u16>,
+    /// Reads that might have gone to a member that is shunned.
+    shuns: Cell<u32>,
     held: Cell<u16>,
     seconds: Cell<u16>,
     /// Roles that have a second device, or bad blocks: a read may have to be refused or asked twice.
@@ -113,6 +120,7 @@ impl Members {
             place: Cell::new(Place::There),
             flags: Cell::default(),
             slower: Cell::new(0),
+            shunned: Cell::new(false),
             bad: RefCell::default(),
             bad_unrecorded: Cell::new(false),
         };
@@ -122,6 +130,7 @@ impl Members {
             roles,
             lost: Cell::new(0),
             slow: Cell::new(0),
+            shuns: Cell::new(0),
             held: Cell::new(0),
             seconds: Cell::new(0),
             reads_aside: Cell::new(0),
@@ -140,7 +149,7 @@ impl Members {
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
         self.lost.set(count(|role| role.state.get() != RoleState::InSync));
-        self.slow.set(count(|role| role.slow.get().is_some()));
+        self.slow.set(count(|role| role.slow.get().is_some() || role.shunned.get()));
         self.held.set(count(|role| role.held.get().is_some()));
         self.seconds.set(count(|role| role.second.get().is_some()));
         let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
@@ -315,6 +324,24 @@ impl Members {
         self.slow.get() > 0 && self.slow_since(role).is_some()
     }
 
+    /// Whether the role's device is read less than others, since they are faster. Nothing is waited for.
+    #[inline]
+    pub(crate) fn is_shunned(&self, role: u16) -> bool {
+        self.slow.get() > 0 && self.lost.get() == 0 && self.roles[role as usize].shunned.get()
+    }
+
+    pub(crate) fn set_shunned(&self, role: u16, on: bool) {
+        if self.roles[role as usize].shunned.replace(on) != on {
+            self.recount();
+        }
+    }
+
+    /// One read of some goes to members that are shunned, too: how fast they are now could not be told else.
+    pub(crate) fn is_shunned_asked(&self) -> bool {
+        self.shuns.set(self.shuns.get().wrapping_add(1));
+        self.shuns.get().is_multiple_of(SHUNNED_ASKED)
+    }
+
     /// Writes to the role's device were given up, or have ended.
     pub(crate) fn set_held(&self, role: u16, since: Option<Instant>) {
         self.roles[role as usize].held.set(since);
@@ -367,6 +394,9 @@ impl Members {
         joined.set(joined.get() + 1);
         errors.forget();
         self.forget_device(role);
+        // The device before was slow, not this one.
+        self.set_slower(role, 0);
+        self.set_shunned(role, false);
         self.set_state(role, state);
     }
 

@@ -121,6 +121,9 @@ impl Watch {
         let all: Vec<_> = (0..core.members.len()).map(answers).collect();
         for (role, times) in self.peers.look(&all) {
             core.members.set_slower(role, times);
+            // Mirrors choose among copies by what they measure themselves. Of parity the row is read instead, which has the others
+            // read twice as much as before at most, and spares what takes eight times as long.
+            core.members.set_shunned(role, times > 0 && core.ties.redundant && core.ties.coupled);
             let kind = if times > 0 { EventKind::Slower } else { EventKind::AsFastAgain };
             core.keeper.note_member(role, kind, None, None);
         }

@@ -124,3 +124,39 @@ fn equal_members_share_the_reads_evenly() {
         }
     }
 }
+
+/// Arrays with parity have no other copy: the rest of the row is read instead.
+#[test]
+fn a_member_of_an_array_with_parity_that_grows_slow_is_read_less_until_it_is_as_fast_again() {
+    for (level, members) in [(Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
+        let shape = Shape { chunk: 64 << 10, rows: 64, ..Shape::new(level, members) };
+        let world = Mirror::new(&shape, UNHURRIED);
+        let reads_of = |seconds: f64| {
+            let before = world.shares();
+            let count = world.reads(4096, 4, seconds);
+            let shares: Vec<u64> =
+                world.shares().iter().zip(before).map(|(now, before)| now - before).collect();
+            (count, shares)
+        };
+        let (healthy, shares) = reads_of(5.0);
+        assert!(shares[1] * 2 > shares[0], "{level}: {shares:?}");
+        world.set_slowness(1, 20);
+        let (slow, _) = reads_of(5.0);
+        assert!(slow * 3 < healthy, "{level}: {slow} of {healthy}");
+        reads_of(30.0);
+        assert!(world.0.array.detail().devices[1].slower.is_some(), "{level}: it is told");
+        let (shunned, shares) = reads_of(5.0);
+        assert!(shunned > 2 * slow, "{level}: {shunned}, {slow} before, {healthy} when all were fast");
+        assert!(shares[1] * 4 < shares[0] && shares[1] > 0, "{level}: {shares:?}");
+        // Nothing is given up, and nobody failed.
+        assert_eq!(world.0.array.detail().degraded, 0);
+        world.set_slowness(1, 0);
+        reads_of(40.0);
+        assert_eq!(world.0.array.detail().devices[1].slower, None, "{level}");
+        let (again, shares) = reads_of(5.0);
+        assert!(
+            again * 10 > healthy * 9 && shares[1] * 2 > shares[0],
+            "{level}: {again} of {healthy}, {shares:?}"
+        );
+    }
+}

@@ -92,9 +92,12 @@ impl Parity {
         let rows = self.map.position(offset).row..self.map.position(offset + len - 1).row + 1;
         let mut hit: Vec<(u64, Range<u64>)> = Vec::new();
         let mut group = self.ask();
+        let shuns = self.may_shun() && !self.core.members.is_shunned_asked();
         for row in rows {
+            let members = &self.core.members;
             let lost = |piece: &Piece| {
-                self.core.members.is_slow(piece.role) || self.readable_in(row, piece.role).is_none()
+                let avoided = members.is_slow(piece.role) || shuns && members.is_shunned(piece.role);
+                avoided || self.readable_in(row, piece.role).is_none()
             };
             if pieces(&self.map, row, offset, len).any(|piece| lost(&piece)) {
                 let lo = pieces(&self.map, row, offset, len).map(|piece| piece.cols.start).min();
@@ -142,8 +145,8 @@ impl Parity {
         let role_wanted = |row: &brindle_layout::Row, role: u16| {
             if many { role != row.p() && Some(role) != row.q() } else { wanted(first, role) }
         };
-        let slow = self.slow_members();
-        self.spend_for(&slow);
+        self.spend_for(&self.slow_members(false));
+        let slow = self.slow_members(true);
         let planes = match self.load(window, 0, role_wanted, &slow).await {
             Ok(planes) => planes,
             // What can't be rebuilt need not be what is wanted: the window is as wide as both ends ask for.
@@ -161,14 +164,22 @@ impl Parity {
         Ok(true)
     }
 
-    /// The members that others are to answer for.
-    fn slow_members(&self) -> Bad {
-        let mut slow = Bad::default();
-        if !self.core.members.all_answer() {
-            let roles = (0..self.width()).filter(|&role| self.core.members.is_slow(role));
+    /// The members that others are to answer for: those that do not answer, and those that are only slower than others, if these are
+    /// to be `shunned`.
+    fn slow_members(&self, shunned: bool) -> Bad {
+        let (mut slow, members) = (Bad::default(), &self.core.members);
+        if !members.all_answer() {
+            let shuns = shunned && self.may_shun();
+            let avoided = |&role: &u16| members.is_slow(role) || shuns && members.is_shunned(role);
+            let roles = (0..self.width()).filter(avoided);
             roles.for_each(|role| slow.add(role, OpError::TimedOut));
         }
         slow
+    }
+
+    /// The others give everywhere what a member that is shunned holds.
+    fn may_shun(&self) -> bool {
+        self.core.keeper.synced_to() == u64::MAX
     }
 
     /// Others are read in place of these, if there are any.
@@ -200,8 +211,9 @@ impl Parity {
         let (row, start) = (position.row, position.column);
         let role = self.map.row(row).data_member(position.data_index);
         let _held = self.locks.acquire(row..row + 1, Hold::Exclusive).await;
+        let mut shuns = true;
         loop {
-            let mut bad = self.slow_members();
+            let mut bad = self.slow_members(shuns);
             let slow = bad.silent();
             if let Some(device) = self.readable_in(row, role).filter(|_| !bad.has(role)) {
                 let mut group = self.ask();
@@ -217,6 +229,8 @@ impl Parity {
             }
             self.spend_for(&bad.only_silent());
             match (self.rebuild_into(row, role, start, into, bad).await, slow) {
+                // Who is only slower has it, perhaps.
+                (Err(_), Some(_)) if core::mem::take(&mut shuns) => {}
                 (Err(_), Some(slow)) => self.core.answered(slow).await?,
                 (rebuilt, _) => return rebuilt,
             }
