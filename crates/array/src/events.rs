@@ -162,6 +162,10 @@ pub enum EventKind {
     RoomAgain,
     /// A member whose superblock was behind after a crash was given the present state.
     BroughtUp,
+    /// The array has a write-intent bitmap from now on.
+    BitmapAdded,
+    /// The array has no write-intent bitmap any more.
+    BitmapRemoved,
     /// A spare has left for another array that lacked a member.
     SpareGiven,
     /// A spare of another array has come, since members are lost.
@@ -197,6 +201,8 @@ impl EventKind {
             Self::Full => "full",
             Self::RoomAgain => "room-again",
             Self::BroughtUp => "brought-up",
+            Self::BitmapAdded => "bitmap-added",
+            Self::BitmapRemoved => "bitmap-removed",
             Self::SpareGiven => "spare-given",
             Self::SpareTaken => "spare-taken",
             Self::Exposed => "exposed",
@@ -233,6 +239,8 @@ impl EventKind {
             Self::Full => "has no room left where it lives",
             Self::RoomAgain => "lacks nothing any more for want of room where it lives",
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
+            Self::BitmapAdded => "has a write-intent bitmap now",
+            Self::BitmapRemoved => "has no write-intent bitmap any more",
             Self::SpareGiven => "was a spare, and has left for another array that lacks a member",
             Self::SpareTaken => "was a spare of another array, and takes the place of a member of this one",
             Self::Exposed => {

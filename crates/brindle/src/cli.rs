@@ -396,13 +396,13 @@ pub(crate) struct Serve {
     /// bitmap tells of all of it
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) re_add: bool,
-    /// What becomes of a member that has no room where it lives
-    #[arg(long, default_value = "wait", value_name = "POLICY")]
-    pub(crate) on_full: OnFull,
     /// Take members again that fail while they are served, go away and come back under their names, and give them what was written
     /// meanwhile, where a write-intent bitmap tells of all of it; as mdadm's policy `action=re-add`, which is not its default either
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) re_add_returned: bool,
+    /// What becomes of a member that has no room where it lives
+    #[arg(long, default_value = "wait", value_name = "POLICY")]
+    pub(crate) on_full: OnFull,
     /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
     #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
     pub(crate) read_errors: u32,

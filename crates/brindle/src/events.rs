@@ -180,6 +180,8 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::LateAnswer
         | EventKind::RoomAgain
         | EventKind::BroughtUp
+        | EventKind::BitmapAdded
+        | EventKind::BitmapRemoved
         | EventKind::AsFastAgain => tracing::Level::INFO,
         _ => tracing::Level::WARN,
     }

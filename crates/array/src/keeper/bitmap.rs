@@ -9,7 +9,7 @@ use brindle_volume::VolumeError;
 use super::change::Changing;
 use super::{Keeper, StateChange};
 use crate::bitmap::Bitmap;
-use crate::events::Operation;
+use crate::events::{EventKind, Note, Operation};
 use crate::ledger::BitmapError;
 
 /// From now on changes are put on record in this bitmap, or in none; so many are under way.
@@ -43,6 +43,7 @@ impl Keeper {
             install(Some(bitmap), keeper.writes.get());
             keeper.ledger.name_bitmap(true);
             keeper.commit().await?;
+            keeper.note(Note::array(EventKind::BitmapAdded));
             Ok(None)
         });
         added.await?.map_or(Ok(()), Err)
@@ -69,6 +70,7 @@ impl Keeper {
             install(None, keeper.writes.get());
             keeper.ledger.forget_bitmap();
             bitmap.retire().await;
+            keeper.note(Note::array(EventKind::BitmapRemoved));
             Ok(None)
         });
         removed.await?.map_or(Ok(()), Err)

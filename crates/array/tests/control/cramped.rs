@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use brindle_array::{Array, SyncMode};
+use brindle_array::{Array, OpenConfig, Recovery, SyncMode};
 use brindle_format::md::Version;
+use brindle_io::Duration;
 use brindle_io::sim::{Model as Drive, Sim};
 use brindle_layout::Level;
 use brindle_volume::{Volume, ZeroOptions};
 
-use crate::common::*;
+use crate::common::{whole as common_whole, *};
 use crate::full::is_full;
 
 const CHUNK: usize = 4096;
@@ -234,6 +235,44 @@ fn what_copies_on_write_gives_errors_where_it_can_not_be_made_good_and_nothing_t
             run.holds[..len].copy_from_slice(&bytes);
             (0..20).for_each(|n| run.step(700 + n));
             run.holds_all("with room again");
+        }
+    }
+}
+
+/// A spare has the role of a member that fails while it is written to, before the others have answered: of the role nothing is
+/// refused any more.
+#[test]
+fn a_member_that_fails_under_a_write_of_a_degraded_row_is_no_lack_of_room() {
+    for whole_row in [false, true] {
+        for after in (0..1200).step_by(8).map(Duration::from_micros) {
+            let shape = Shape { rows: 16, spares: 1, ..Shape::new(Level::Raid6, 5) };
+            let world = World::in_sim(&shape, Drive { jitter: 0, ..Drive::sata_ssd() }, 3);
+            let array = world
+                .try_open(world.assembly().unwrap(), OpenConfig { recovery: Recovery::Manual, ..patient() });
+            let array = array.unwrap();
+            let content = pattern(5, array.limits().size as usize);
+            world.write(&array, 0, &content).unwrap();
+            world.io.block_on(array.fail(0)).unwrap();
+            // One member answers last.
+            world.bench.afflict(world.ids[4], |faults| faults.slowness = 8);
+            let new = pattern(6, if whole_row { 3 * CHUNK } else { CHUNK / 2 });
+            let (writing, pool, bytes) = (array.clone(), world.pool.clone(), new.clone());
+            let write = world.io.spawn(async move { write(&pool, &writing, 0, &bytes).await });
+            let spare = array.spares()[0];
+            let written = world.io.block_on(async {
+                world.io.sleep(after).await;
+                let failing = array.clone();
+                let failed = world.io.spawn(async move { failing.fail(1).await });
+                world.io.yield_now().await;
+                let recovered = array.recover(1, spare, |_| ()).await;
+                failed.await.unwrap();
+                recovered.unwrap();
+                write.await
+            });
+            assert_eq!(written, Ok(()), "{whole_row}, failed after {after:?}");
+            let holds = [&new[..], &content[new.len()..]].concat();
+            assert!(common_whole(&world, &array) == holds, "{whole_row}, failed after {after:?}");
+            world.stop(&array);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_array::hooks::{Change, Computed, Hooks, MakeHooks, OnRecord};
-use brindle_array::{Array, BitmapError, Joined, OpenConfig, Recovery, SyncMode};
+use brindle_array::{Array, BitmapError, EventKind, Joined, OpenConfig, Recovery, SyncMode};
 use brindle_format::md::{Endian, Uuid, Version};
 use brindle_io::Duration;
 use brindle_io::sim::{BadRange, Model, Sim, When};
@@ -75,6 +75,8 @@ fn a_bitmap_comes_whole_is_kept_and_goes_again() {
                 assert_eq!(head.uuid, world.superblock(member).bitmap_uuid(), "{what}");
             }
             assert_eq!(add(&world, &array), Err(BitmapError::Present), "{what}");
+            let told: Vec<_> = array.events_since(0).into_iter().map(|event| event.kind).collect();
+            assert_eq!(told, [EventKind::BitmapAdded], "{what}");
             idle(&world, Duration::from_millis(10));
             assert_eq!(array.detail().bitmap.unwrap().dirty, 0, "{what}");
             world.write(&array, 0, &pattern(2, 512)).unwrap();
@@ -91,6 +93,9 @@ fn a_bitmap_comes_whole_is_kept_and_goes_again() {
             remove(&world, &array).unwrap();
             assert!(named(&world).iter().all(|&named| !named) && array.detail().bitmap.is_none(), "{what}");
             assert_eq!(remove(&world, &array), Err(BitmapError::Absent), "{what}");
+            let told = array.events_since(0).into_iter().map(|event| event.kind);
+            let told: Vec<_> = told.filter(|kind| *kind == EventKind::BitmapRemoved).collect();
+            assert_eq!(told.len(), 1, "{what}: once, and not what was refused");
             world.write(&array, 4096, &pattern(3, 4096)).unwrap();
             world.stop(&array);
             drop(array);

@@ -19,6 +19,7 @@ mod full;
 mod grown;
 mod held;
 mod hostile;
+mod in_doubt;
 mod journal;
 mod ledger;
 mod life;

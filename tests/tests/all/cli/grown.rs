@@ -11,7 +11,7 @@ fn bitmaps(set: &Set) -> Vec<bool> {
 #[test]
 fn a_bitmap_comes_to_a_served_array_and_goes() {
     let set = Set::raid5(3);
-    let server = set.serve("");
+    let mut server = set.serve("");
     assert!(server.status()["array"]["bitmap"].is_null());
     let grown = server.ask("grow", &["--bitmap", "internal", "--bitmap-chunk", "64K", "--json"]).json();
     assert_eq!(grown["array"]["bitmap"]["chunk"], 65536, "{grown}");
@@ -22,6 +22,8 @@ fn a_bitmap_comes_to_a_served_array_and_goes() {
     server.ask("grow", &["--bitmap", "none"]).refused(1, &["has no write-intent bitmap", "internal"]);
     assert_eq!(bitmaps(&set), [false; 3]);
     server.ask("grow", &["--bitmap", "internal", "--bitmap-chunk", "64K"]).ok();
+    let events: Vec<Value> = (0..3).map(|_| server.next_event()["kind"].take()).collect();
+    assert_eq!(events, ["bitmap-added", "bitmap-removed", "bitmap-added"]);
     server.stop();
     let detail = set.detail();
     assert_eq!((state(&detail), &detail["consistency_policy"]), (vec!["clean"], &"bitmap".into()));
