@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use brindle_io::memory::Memory;
 use brindle_io::sync::{Either, race};
-use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Pool};
+use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Place, Pool};
 
 const SHORT: Duration = Duration::from_millis(5);
 
