@@ -1,0 +1,92 @@
+//! Drives as a plan takes them: how large, how fast, how dear.
+
+/// A drive. Sizes are bytes, rates bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Disk {
+    /// Bytes.
+    pub size: u64,
+    /// Small random reads a second.
+    pub read_iops: f64,
+    /// Small random writes a second.
+    pub write_iops: f64,
+    /// Bytes a second read one after the other, if that is known.
+    pub read_rate: Option<f64>,
+    /// Bytes a second written one after the other, if that is known.
+    pub write_rate: Option<f64>,
+    /// What one costs, in whatever money.
+    pub price: Option<f64>,
+}
+
+/// Drives that are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Set {
+    /// How many.
+    pub count: u32,
+    /// Each of them.
+    pub disk: Disk,
+}
+
+/// A figure of a drive that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{what} {value} makes no sense: it must be from {least} to {most}")]
+pub struct DiskError {
+    /// Which.
+    pub what: &'static str,
+    /// As given.
+    pub value: f64,
+    /// At least.
+    pub least: &'static str,
+    /// At most.
+    pub most: &'static str,
+}
+
+/// Most drives of a set: as many members as an array of md may have.
+pub(crate) const MOST_DRIVES: u32 = 384;
+
+impl Disk {
+    /// Whether all figures are such as a drive can have: at least a MB and at most an EB; from 0.1 to a billion requests a
+    /// second; from a KB to a TB a second; a price from nothing to a billion.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), DiskError> {
+        let range = |what, value: f64, (low, high): (f64, f64), (least, most)| {
+            let fine = value.is_finite() && (low..=high).contains(&value);
+            fine.then_some(()).ok_or(DiskError { what, value, least, most })
+        };
+        range("a drive's size in bytes of", self.size as f64, (1e6, 1e18), ("1 MB", "1 EB"))?;
+        for (what, iops) in [("read IOPS of", self.read_iops), ("write IOPS of", self.write_iops)] {
+            range(what, iops, (0.1, 1e9), ("0.1", "a billion"))?;
+        }
+        for rate in [self.read_rate, self.write_rate].into_iter().flatten() {
+            range("a bandwidth in bytes a second of", rate, (1e3, 1e12), ("1 KB", "1 TB"))?;
+        }
+        self.price.map_or(Ok(()), |price| range("a price of", price, (0.0, 1e9), ("0", "a billion")))
+    }
+
+    /// What an array can count on that treats both alike: the smaller and slower of each.
+    pub(crate) fn least(self, other: Self) -> Self {
+        let both = |a: Option<f64>, b: Option<f64>| Some(a?.min(b?));
+        Self {
+            size: self.size.min(other.size),
+            read_iops: self.read_iops.min(other.read_iops),
+            write_iops: self.write_iops.min(other.write_iops),
+            read_rate: both(self.read_rate, other.read_rate),
+            write_rate: both(self.write_rate, other.write_rate),
+            price: None,
+        }
+    }
+
+    /// Requests of another size than 4 KiB take as much longer as their further bytes do, where the rate is known.
+    pub(crate) fn at(self, read: u64, write: u64) -> Self {
+        let slower = |iops: f64, rate: Option<f64>, bytes: u64| match rate {
+            Some(rate) => 1.0 / (1.0 / iops + bytes.saturating_sub(4096) as f64 / rate),
+            None => iops,
+        };
+        Self {
+            read_iops: slower(self.read_iops, self.read_rate, read),
+            write_iops: slower(self.write_iops, self.write_rate, write),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Everything that a plan says of a configuration.
+
+use crate::configuration::Configuration;
+use crate::fraction::Fraction;
+use crate::losing::losses;
+use crate::raidz::Allocation;
+use crate::speed::{Load, Speed, speed};
+
+/// What figures depend on beside the drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Terms {
+    /// How RAID-Z allocates.
+    pub allocation: Allocation,
+    /// Share of the drives' time that clients take while a drive is rebuilt, from 0 to less than 1.
+    pub busy: f64,
+    /// What is asked of the array.
+    pub load: Option<Load>,
+}
+
+/// What a configuration comes to. Sizes are bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Drives.
+    pub disks: u32,
+    /// Level.
+    pub level: String,
+    /// How drives are shared out.
+    pub config: String,
+    /// For data, nominally.
+    pub net: u64,
+    /// Of RAID-Z, what can be written of blocks of the size asked for.
+    pub allocated: Option<u64>,
+    /// Requests and bytes a second.
+    pub speed: Speed,
+    /// How many drives may be lost, whichever they are.
+    pub tolerance: u32,
+    /// See [`crate::Losses`].
+    pub double: Option<Fraction>,
+    /// See [`crate::Losses`].
+    pub triple: Option<Fraction>,
+    /// See [`crate::Losses`].
+    pub third: Option<Fraction>,
+    /// Seconds until a lost drive is rebuilt, if the drives' rates are known; none where nothing can be rebuilt.
+    pub rebuild: Option<f64>,
+    /// What all drives cost.
+    pub price: Option<f64>,
+    /// Whether Brindle can make it.
+    pub is_of_md: bool,
+    /// Whether unlike drives all count as the least of them.
+    pub as_the_least: bool,
+}
+
+/// Works them out.
+pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
+    let losses = losses(configuration);
+    Figures {
+        disks: configuration.disks(),
+        level: configuration.level(),
+        config: configuration.config(),
+        net: configuration.net(),
+        allocated: terms.allocation.room(configuration),
+        speed: speed(configuration, terms.load.as_ref()),
+        tolerance: configuration.tolerance(),
+        double: losses.double,
+        triple: losses.triple,
+        third: losses.third,
+        rebuild: rebuild(configuration, terms.busy),
+        price: configuration.price,
+        is_of_md: configuration.is_of_md(),
+        as_the_least: configuration.as_the_least,
+    }
+}
+
+/// All of a drive is written, as fast as it takes it and the others, which are all read at once, give it; beside clients in the
+/// time that they leave. Of unlike drives the one that takes longest.
+fn rebuild(configuration: &Configuration, busy: f64) -> Option<f64> {
+    if configuration.tolerance() == 0 {
+        return None;
+    }
+    let of =
+        |disk: crate::Disk| Some(disk.size as f64 / disk.read_rate?.min(disk.write_rate?) / (1.0 - busy));
+    let each = configuration.parts.iter().map(|part| of(part.disk));
+    each.collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(0.0, f64::max))
+}
+
+impl Figures {
+    /// What a user can count on: what RAID-Z allocates, where it is RAID-Z.
+    pub fn usable(&self) -> u64 {
+        self.allocated.unwrap_or(self.net)
+    }
+
+    /// What 10^12 bytes of net room cost.
+    pub fn price_per_tb(&self) -> Option<f64> {
+        Some(self.price? / (self.net as f64 / 1e12))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::candidates::configurations;
+    use crate::disk::{Disk, Set};
+    use crate::testing::{disk, set};
+
+    #[test]
+    fn a_rebuild_takes_as_long_as_the_slower_side_and_the_load_let_it() {
+        let disk = Disk { read_rate: Some(2e8), write_rate: Some(1e8), price: Some(50.0), ..disk() };
+        let all = configurations(&[Set { count: 4, disk }]);
+        let of = |level: &str, busy: f64| {
+            let one = all.iter().find(|one| one.level() == level).expect(level);
+            figures(one, &Terms { busy, ..Terms::default() })
+        };
+        assert_eq!(of("raid5", 0.0).rebuild, Some(20_000.0));
+        assert_eq!(of("raid5", 0.5).rebuild, Some(40_000.0));
+        assert_eq!(of("raid0", 0.0).rebuild, None);
+        assert_eq!(
+            (of("raid5", 0.0).price, of("raid5", 0.0).price_per_tb()),
+            (Some(200.0), Some(200.0 / 6.0))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn more_drives_or_larger_ones_never_hold_less(drives in 2_u32..24, size in 1_u64 << 32..1 << 45) {
+            let of = |drives, size| {
+                let sets = [Set { disk: Disk { size, ..disk() }, ..set(drives) }];
+                configurations(&sets).iter().map(|one| figures(one, &Terms::default())).collect::<Vec<_>>()
+            };
+            for small in of(drives, size) {
+                prop_assert!(small.usable() <= small.net && small.net <= size * u64::from(drives));
+                prop_assert!(small.double <= small.triple || small.triple.is_none());
+                let same = |other: &&Figures| other.level == small.level && other.config == small.config;
+                let larger = of(drives, size + size / 10);
+                let larger = larger.iter().find(same).expect("the same of larger drives");
+                prop_assert!(larger.net > small.net && larger.usable() >= small.usable());
+            }
+            for level in ["raid0", "raid5", "raid6", "raidz", "raidz2", "raidz3"] {
+                let net = |drives| of(drives, size).iter().find(|one| one.level == level).map(|one| one.net);
+                prop_assert!(net(drives).is_none() || net(drives) < net(drives + 1));
+            }
+        }
+    }
+}

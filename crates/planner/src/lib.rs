@@ -1,0 +1,34 @@
+//! Which array to build for a need: capacity, speed, and how likely data is lost. Pure: no file, no clock, no chance
+//! that is not from a seed.
+//!
+//! [`configurations`] lists what a number of drives can be made into, [`figures`] says what each comes to, [`conflicts`] which
+//! needs exclude each other, [`recommend`] which one to take. The formulas and their sources stand in `docs/planner.md`.
+
+mod candidates;
+mod choose;
+mod configuration;
+mod disk;
+mod figures;
+mod fraction;
+mod losing;
+mod needs;
+mod parse;
+mod raidz;
+pub mod reliability;
+mod speed;
+mod table;
+#[cfg(test)]
+mod testing;
+
+pub use candidates::configurations;
+pub use choose::{Goal, recommend, sort};
+pub use configuration::{Configuration, Part, Scheme};
+pub use disk::{Disk, DiskError, Set};
+pub use figures::{Figures, Terms, figures};
+pub use fraction::{Fraction, FractionError};
+pub use losing::{Losses, losses};
+pub use needs::{Conflict, Need, conflicts};
+pub use parse::{ParseError, Said, counts, number, second_set, size};
+pub use raidz::{Allocation, AllocationError};
+pub use speed::{Load, Speed, speed};
+pub use table::{all_columns, is_of_the_table, published};

@@ -1,0 +1,166 @@
+//! What an array must do, and which of that exclude each other.
+
+use core::fmt;
+
+use crate::figures::Figures;
+use crate::fraction::Fraction;
+
+/// Something that an array must do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Need {
+    /// Hold so many bytes; of RAID-Z as allocated.
+    Capacity(u64),
+    /// Do so many small random reads a second.
+    ReadIops(f64),
+    /// Do so many small random writes a second.
+    WriteIops(f64),
+    /// Do so many requests of the load a second.
+    LoadIops(f64),
+    /// Lose data at no more of all sets of two failures.
+    Loss(Fraction),
+    /// Bear so many failures, whichever they are.
+    Tolerates(u32),
+    /// Cost no more.
+    Budget(f64),
+}
+
+/// Needs that no configuration meets together, though it would meet all but any one of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conflict {
+    /// Which: places in the list of needs.
+    pub needs: Vec<usize>,
+    /// For each, how close those come that meet the others.
+    pub closest: Vec<String>,
+}
+
+impl Need {
+    /// Whether it is met. What is not known does not meet anything.
+    pub fn is_met(&self, by: &Figures) -> bool {
+        match *self {
+            Self::Capacity(bytes) => by.usable() >= bytes,
+            Self::ReadIops(iops) => by.speed.read_iops >= iops,
+            Self::WriteIops(iops) => by.speed.write_iops >= iops,
+            Self::LoadIops(iops) => by.speed.load_iops.is_some_and(|own| own >= iops),
+            Self::Loss(share) => by.double.is_none_or(|own| own <= share),
+            Self::Tolerates(failures) => by.tolerance >= failures,
+            Self::Budget(money) => by.price.is_some_and(|price| price <= money),
+        }
+    }
+
+    /// How good somebody is at it: the more, the better.
+    fn merit(&self, of: &Figures) -> f64 {
+        match self {
+            Self::Capacity(_) => of.usable() as f64,
+            Self::ReadIops(_) => of.speed.read_iops,
+            Self::WriteIops(_) => of.speed.write_iops,
+            Self::LoadIops(_) => of.speed.load_iops.unwrap_or(0.0),
+            Self::Loss(_) => -of.double.map_or(0.0, Fraction::as_f64),
+            Self::Tolerates(_) => f64::from(of.tolerance),
+            Self::Budget(_) => -of.price.unwrap_or(f64::INFINITY),
+        }
+    }
+
+    /// What somebody does in that, in words.
+    fn told(&self, of: &Figures) -> String {
+        match self {
+            Self::Capacity(_) => format!("holds {}", terabytes(of.usable())),
+            Self::ReadIops(_) => format!("does {:.0} random reads a second", of.speed.read_iops),
+            Self::WriteIops(_) => format!("does {:.0} random writes a second", of.speed.write_iops),
+            Self::LoadIops(_) => {
+                format!("does {:.0} requests of the load a second", of.speed.load_iops.unwrap_or(0.0))
+            }
+            Self::Loss(_) => match of.double {
+                Some(share) => format!("loses data at {share} of double failures"),
+                None => "has no two drives".to_owned(),
+            },
+            Self::Tolerates(_) => format!("tolerates {}", of.tolerance),
+            Self::Budget(_) => format!("costs {:.2}", of.price.unwrap_or(0.0)),
+        }
+    }
+}
+
+/// Bytes as drives are sold.
+fn terabytes(bytes: u64) -> String {
+    format!("{:.2} TB", bytes as f64 / 1e12)
+}
+
+impl fmt::Display for Need {
+    /// As the command line has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity(bytes) => write!(f, "--min-capacity {}", terabytes(*bytes).replace(' ', "")),
+            Self::ReadIops(iops) => write!(f, "--min-read-iops {iops}"),
+            Self::WriteIops(iops) => write!(f, "--min-write-iops {iops}"),
+            Self::LoadIops(iops) => write!(f, "--min-iops {iops}"),
+            Self::Loss(share) => write!(f, "--max-loss {share}"),
+            Self::Tolerates(failures) => write!(f, "--tolerates {failures}"),
+            Self::Budget(money) => write!(f, "--budget {money}"),
+        }
+    }
+}
+
+/// All smallest sets of needs that no configuration meets together; none if some configuration meets all.
+pub fn conflicts(needs: &[Need], all: &[Figures]) -> Vec<Conflict> {
+    let met: Vec<u32> = all.iter().map(|figures| mask(needs, figures)).collect();
+    let possible = |set: u32| met.iter().any(|met| met & set == set);
+    let mut found: Vec<u32> = Vec::new();
+    let mut sets: Vec<u32> = (1..1_u32 << needs.len()).collect();
+    sets.sort_by_key(|set| set.count_ones());
+    for set in sets {
+        let holds_one = found.iter().any(|smaller| set & smaller == *smaller);
+        if !holds_one && !possible(set) {
+            found.push(set);
+        }
+    }
+    found.into_iter().map(|set| conflict(needs, all, set)).collect()
+}
+
+/// A bit for each need that is met.
+fn mask(needs: &[Need], figures: &Figures) -> u32 {
+    needs.iter().enumerate().map(|(place, need)| u32::from(need.is_met(figures)) << place).sum()
+}
+
+fn conflict(needs: &[Need], all: &[Figures], set: u32) -> Conflict {
+    let own: Vec<usize> = (0..needs.len()).filter(|place| set >> place & 1 == 1).collect();
+    let closest = |place: &usize| {
+        let others = set & !(1 << place);
+        let fits = all.iter().filter(|figures| mask(needs, figures) & others == others);
+        let best = fits.max_by(|a, b| needs[*place].merit(a).total_cmp(&needs[*place].merit(b)));
+        best.map(|best| {
+            format!("{} {} of {} drives {}", best.level, best.config, best.disks, needs[*place].told(best))
+        })
+    };
+    Conflict { closest: own.iter().filter_map(closest).collect(), needs: own }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidates::configurations;
+    use crate::figures::{Terms, figures};
+    use crate::testing::set;
+
+    fn all() -> Vec<Figures> {
+        configurations(&[set(4)]).iter().map(|one| figures(one, &Terms::default())).collect()
+    }
+
+    #[test]
+    fn the_smallest_sets_that_exclude_each_other_are_named() {
+        let needs = [Need::Capacity(6_000_000_000_000), Need::WriteIops(100.0), Need::Tolerates(2)];
+        let found = conflicts(&needs, &all());
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].needs, [0, 2], "writes have nothing to do with it");
+        assert!(found[0].closest[0].contains("holds 4.00 TB"), "{:?}", found[0].closest);
+        assert!(found[0].closest[1].contains("tolerates 1"), "{:?}", found[0].closest);
+        assert!(conflicts(&needs[..2], &all()).is_empty());
+    }
+
+    #[test]
+    fn a_need_that_nothing_meets_stands_alone() {
+        let needs = [Need::Capacity(9_000_000_000_000), Need::Tolerates(4), Need::Loss(Fraction::NONE)];
+        let found: Vec<Vec<usize>> = conflicts(&needs, &all()).into_iter().map(|one| one.needs).collect();
+        assert_eq!(found, [vec![0], vec![1]]);
+        // Without prices a budget is met by nothing.
+        assert_eq!(conflicts(&[Need::Budget(1e6)], &all())[0].needs, [0]);
+    }
+}

@@ -1,0 +1,1 @@
+//! How likely an array loses data.

@@ -1,0 +1,206 @@
+//! What arrays do at most, counted from what their drives do: no queueing, no processor, no cache.
+
+use crate::configuration::{Configuration, Part, Scheme};
+use crate::disk::Disk;
+
+/// A load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Share of requests that read, from 0 to 1.
+    pub reads: f64,
+    /// Places are drawn, not taken one after the other.
+    pub random: bool,
+    /// Bytes of a read, on average.
+    pub read_size: u64,
+    /// Bytes of a write, on average.
+    pub write_size: u64,
+    /// Requests in flight.
+    pub depth: u32,
+}
+
+/// What an array does at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Small random reads a second.
+    pub read_iops: f64,
+    /// Small random writes a second.
+    pub write_iops: f64,
+    /// Bytes a second of one reader that goes forward, if the drives' is known.
+    pub read_rate: Option<f64>,
+    /// Bytes a second of one writer that goes forward, if the drives' is known.
+    pub write_rate: Option<f64>,
+    /// Requests a second of the load, if one is given; of a sequential one only where rates are known.
+    pub load_iops: Option<f64>,
+}
+
+/// Of all parts together: where addresses are drawn evenly, each part gets its share of the room, and the one that is busiest
+/// for it is the limit.
+pub fn speed(configuration: &Configuration, load: Option<&Load>) -> Speed {
+    let all = configuration.net() as f64;
+    let least = |of: &dyn Fn(&Part) -> Option<f64>| {
+        let each = configuration.parts.iter().map(|part| Some(of(part)? * all / part.net() as f64));
+        each.collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(f64::INFINITY, f64::min))
+    };
+    Speed {
+        read_iops: least(&|part| Some(reads(part, part.disk))).unwrap_or(0.0),
+        write_iops: least(&|part| Some(writes(part, part.disk))).unwrap_or(0.0),
+        read_rate: least(&read_rate),
+        write_rate: least(&write_rate),
+        load_iops: load.and_then(|load| least(&|part| load_iops(part, load))),
+    }
+}
+
+/// Any drive that has a byte answers for it; a RAID-Z block is spread over all drives of its vdev, which answer as one.
+fn reads(part: &Part, disk: Disk) -> f64 {
+    let of_group = match part.scheme {
+        Scheme::RaidZ(_) => 1,
+        Scheme::DedicatedParity => part.width - 1,
+        _ => part.width,
+    };
+    f64::from(of_group * part.groups) * disk.read_iops
+}
+
+/// Each copy is written; a write to a part of a row reads and writes as much as it must.
+fn writes(part: &Part, disk: Disk) -> f64 {
+    let width = f64::from(part.width);
+    let (read, write) = (1.0 / disk.read_iops, 1.0 / disk.write_iops);
+    let of_group = match part.scheme {
+        Scheme::Stripe => width / write,
+        Scheme::Mirror | Scheme::RaidZ(_) => 1.0 / write,
+        Scheme::Raid10(layout) => width / f64::from(layout.copies()) / write,
+        Scheme::DedicatedParity => dedicated(width, read, write),
+        Scheme::Parity(parity) => {
+            // Old data and old parity, or the rest of the row: whichever is less.
+            let parity = f64::from(parity);
+            let old = (1.0 + parity).min(width - 1.0 - parity);
+            width / (old * read + (1.0 + parity) * write)
+        }
+    };
+    f64::from(part.groups) * of_group
+}
+
+/// RAID 4: the one drive with parity takes part in each write, the others in turn.
+fn dedicated(width: f64, read: f64, write: f64) -> f64 {
+    let others = width - 1.0;
+    // The rest of the row is read where that is no more than old data and parity.
+    if others - 1.0 <= 2.0 {
+        (1.0 / write).min(others / ((others - 1.0) * read + write))
+    } else {
+        (1.0 / (read + write)).min(others / (read + write))
+    }
+}
+
+/// Drives' worth of data that one stream moves at once.
+fn data_drives(part: &Part) -> f64 {
+    let width = f64::from(part.width);
+    let of_group = match part.scheme {
+        Scheme::Stripe => width,
+        Scheme::Mirror => 1.0,
+        Scheme::Raid10(layout) => width / f64::from(layout.copies()),
+        Scheme::DedicatedParity => width - 1.0,
+        Scheme::Parity(parity) | Scheme::RaidZ(parity) => width - f64::from(parity),
+    };
+    of_group * f64::from(part.groups)
+}
+
+/// Far copies are read as RAID 0 is.
+fn read_rate(part: &Part) -> Option<f64> {
+    let drives = match part.scheme {
+        Scheme::Raid10(layout) if layout.far > 1 && !layout.offset => f64::from(part.width),
+        _ => data_drives(part),
+    };
+    Some(drives * part.disk.read_rate?)
+}
+
+/// Whole rows need no old bytes.
+fn write_rate(part: &Part) -> Option<f64> {
+    Some(data_drives(part) * part.disk.write_rate?)
+}
+
+fn load_iops(part: &Part, load: &Load) -> Option<f64> {
+    let mixed = |reads: f64, writes: f64| {
+        let of = |share: f64, rate: f64| if share > 0.0 { share / rate } else { 0.0 };
+        1.0 / (of(load.reads, reads) + of(1.0 - load.reads, writes))
+    };
+    if !load.random {
+        let rate = |rate: Option<f64>, size: u64| rate.map(|rate| rate / size.max(1) as f64);
+        let reads = if load.reads > 0.0 { rate(read_rate(part), load.read_size)? } else { 0.0 };
+        let writes = if load.reads < 1.0 { rate(write_rate(part), load.write_size)? } else { 0.0 };
+        return Some(mixed(reads, writes));
+    }
+    let disk = part.disk.at(load.read_size, load.write_size);
+    Some(mixed(reads(part, disk), writes(part, disk)) * busy(part, load.depth))
+}
+
+/// Share of the drives that so many requests in flight keep busy, each at a drive that is drawn.
+fn busy(part: &Part, depth: u32) -> f64 {
+    let stations = match part.scheme {
+        Scheme::RaidZ(_) => part.groups,
+        _ => part.drives(),
+    };
+    1.0 - (1.0 - 1.0 / f64::from(stations)).powf(f64::from(depth.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidates::configurations;
+    use crate::disk::Set;
+    use crate::testing::{disk, set};
+
+    fn of(sets: &[Set], level: &str, config: &str, load: Option<&Load>) -> Speed {
+        let all = configurations(sets);
+        let one = all.iter().find(|one| one.level() == level && one.config() == config);
+        speed(one.unwrap_or_else(|| panic!("{level} {config}")), load)
+    }
+
+    #[test]
+    fn small_requests_cost_what_the_levels_make_of_them() {
+        let small = |drives, level, config| {
+            let speed = of(&[set(drives)], level, config, None);
+            (speed.read_iops.round(), speed.write_iops.round())
+        };
+        assert_eq!(small(4, "raid0", "4"), (800.0, 800.0));
+        assert_eq!(small(4, "raid10", "2x(1+1)"), (800.0, 400.0));
+        assert_eq!(small(6, "raid5", "5+1"), (1200.0, 300.0));
+        assert_eq!(small(6, "raid6", "4+2"), (1200.0, 200.0));
+        // Of two data drives the other one is all there is to read.
+        assert_eq!(small(3, "raid5", "2+1"), (600.0, 200.0));
+        assert_eq!(small(6, "raid4", "5+1"), (1000.0, 100.0));
+        assert_eq!(small(6, "raidz", "5+1"), (200.0, 200.0));
+        assert_eq!(small(6, "raidz10", "2x(2+1)"), (400.0, 400.0));
+        assert_eq!(small(6, "raid50", "2x(2+1)"), (1200.0, 400.0));
+    }
+
+    #[test]
+    fn streams_move_what_the_data_drives_do() {
+        let fast = Set { count: 6, disk: Disk { read_rate: Some(2e8), write_rate: Some(1e8), ..disk() } };
+        let rates = |level, config| {
+            let speed = of(&[fast], level, config, None);
+            (speed.read_rate.expect("known") / 1e8, speed.write_rate.expect("known") / 1e8)
+        };
+        assert_eq!(rates("raid6", "4+2"), (8.0, 4.0));
+        assert_eq!(rates("raid10", "3x(1+1)"), (6.0, 3.0));
+        assert_eq!(rates("raid10", "f2 over 6"), (12.0, 3.0));
+        assert_eq!(of(&[set(6)], "raid6", "4+2", None).read_rate, None);
+    }
+
+    #[test]
+    fn a_load_is_as_fast_as_its_parts_and_its_depth_allow() {
+        let load = Load { reads: 0.5, random: true, read_size: 4096, write_size: 4096, depth: 1000 };
+        let iops = |load: &Load| of(&[set(4)], "raid10", "2x(1+1)", Some(load)).load_iops.expect("random");
+        assert!((iops(&load) - 1.0 / (0.5 / 800.0 + 0.5 / 400.0)).abs() < 0.1);
+        // One request in flight keeps one drive of four busy.
+        assert!((iops(&Load { depth: 1, ..load }) * 4.0 - iops(&load)).abs() < 0.1);
+        let stream = Load { random: false, ..load };
+        assert_eq!(of(&[set(4)], "raid10", "2x(1+1)", Some(&stream)).load_iops, None);
+    }
+
+    #[test]
+    fn unlike_parts_are_as_fast_as_the_one_that_is_busiest() {
+        // Twice the room on half the drives: two thirds of the requests go to drives that do no more.
+        let large = Set { count: 2, disk: Disk { size: disk().size * 2, ..disk() } };
+        let speed = of(&[Set { count: 4, disk: disk() }, large], "raid10+raid1", "2x(1+1) & 1+1", None);
+        assert_eq!((speed.read_iops.round(), speed.write_iops.round()), (800.0, 400.0));
+    }
+}

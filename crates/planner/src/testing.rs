@@ -1,0 +1,20 @@
+//! Drives for tests.
+
+use crate::disk::{Disk, Set};
+
+/// Those of the published table: 2 TB, 200 requests a second.
+pub(crate) fn disk() -> Disk {
+    Disk {
+        size: 2_000_000_000_000,
+        read_iops: 200.0,
+        write_iops: 200.0,
+        read_rate: None,
+        write_rate: None,
+        price: None,
+    }
+}
+
+/// So many of them.
+pub(crate) fn set(count: u32) -> Set {
+    Set { count, disk: disk() }
+}
