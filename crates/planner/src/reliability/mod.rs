@@ -1,1 +1,21 @@
-//! How likely an array loses data.
+//! How likely an array loses data: Monte Carlo over drives that age, fail, have defects that nobody notices, and are replaced
+//! by people who err. `docs/reliability.md` tells of the model, its sources, and what it was held against.
+
+mod case;
+mod chance;
+mod defects;
+mod estimate;
+mod forced;
+mod interval;
+mod markov;
+mod plain;
+mod stripe;
+mod tally;
+mod weibull;
+mod world;
+
+pub use case::{Batch, Case, Group, HOURS_PER_YEAR, MOST_DRIVES, Redundancy, Unsound};
+pub use estimate::{Effort, Estimate, Method, estimate};
+pub use interval::Interval;
+pub use markov::Chain;
+pub use weibull::{NoWeibull, Weibull};

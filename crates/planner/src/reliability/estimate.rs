@@ -1,0 +1,325 @@
+//! The estimate: batches of histories on all cores, the same whatever their number.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::case::{Case, HOURS_PER_YEAR, Redundancy, Unsound};
+use super::chance::Chance;
+use super::defects::Defects;
+use super::forced::Forced;
+use super::interval::{Interval, deviations};
+use super::markov::Chain;
+use super::plain::Plain;
+use super::stripe;
+use super::tally::{Sum, Tally};
+
+/// Histories of a batch: a batch has one seed.
+const BATCH: u64 = 256;
+/// Batches of the first look, of each kind of delivery, where an error is wanted and not a number of histories.
+const FIRST_LOOK: u64 = 16;
+
+/// How histories are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Losses made frequent and weighted: for all cases.
+    Weighted,
+    /// As they come: to see that the other is right.
+    Plain,
+}
+
+/// How much is done for an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effort {
+    /// Histories, rounded up to batches of 256; the most where an error is wanted.
+    pub histories: u64,
+    /// Half the width of the interval of the probability of loss, relative to it, at which it is enough.
+    pub until_relative_error: Option<f64>,
+    /// How sure intervals are, as 0.95.
+    pub confidence: f64,
+    /// What all chance comes from.
+    pub seed: u64,
+    /// Threads; 0 for all cores. The answer does not depend on it.
+    pub threads: usize,
+    /// How histories are drawn.
+    pub method: Method,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            histories: 100_000,
+            until_relative_error: None,
+            confidence: 0.95,
+            seed: 1,
+            threads: 0,
+            method: Method::Weighted,
+        }
+    }
+}
+
+/// The answer, for all groups together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Probability that any data is lost by the end.
+    pub loss: Interval,
+    /// The same for a year: the constant rate that leads to it.
+    pub loss_per_year: Interval,
+    /// Probability that a group is lost as a whole.
+    pub whole: Interval,
+    /// Expected losses by the end, of groups and of sectors, if use goes on after each.
+    pub losses: Interval,
+    /// Of these, groups.
+    pub wholes: Interval,
+    /// Of these, sectors.
+    pub sectors: Interval,
+    /// Expected bytes lost by the end.
+    pub bytes: Interval,
+    /// The same, relative to the capacity: NOMDL.
+    pub nomdl: Interval,
+    /// For comparison only: the Markov chain's mean time to data loss, in hours; none where failures depend on which drives.
+    pub mttdl: Option<f64>,
+    /// Exact probability of loss, where the case has none but constant rates and no defects.
+    pub exact: Option<f64>,
+    /// Histories that were simulated; 0 where none is needed.
+    pub histories: u64,
+    /// Histories of these in which data was lost, or could have been.
+    pub met: u64,
+}
+
+/// Answers a question. `progress` is told how many histories are done, of how many as far as is known.
+///
+/// # Errors
+/// [`Unsound`]: the question makes no sense.
+pub fn estimate(
+    case: &Case,
+    effort: &Effort,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Estimate, Unsound> {
+    case.check()?;
+    effort.check()?;
+    if case.group.redundancy == Redundancy::Bears(0) {
+        return Ok(stripe::estimate(case));
+    }
+    let defects = Defects::new(case.defects, case.scrub, case.hours);
+    let strata = case.strata();
+    let run = Run { case, effort, defects: &defects, strata: &strata, progress };
+    let tallies = run.all();
+    Ok(combine(case, effort, &strata, &tallies))
+}
+
+impl Effort {
+    fn check(&self) -> Result<(), Unsound> {
+        let wrong = |field, why: String| Err(Unsound { field, why });
+        if !(BATCH..=1 << 40).contains(&self.histories) {
+            return wrong("histories", format!("{} histories; say {BATCH} to 2^40", self.histories));
+        }
+        if !(0.5..=0.999_999).contains(&self.confidence) {
+            return wrong("confidence", format!("{}; say 0.5 to 0.999999", self.confidence));
+        }
+        if self.until_relative_error.is_some_and(|error| !(1e-4..=1.0).contains(&error)) {
+            return wrong("until-relative-error", "say 0.0001 to 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Histories on their way.
+struct Run<'a> {
+    case: &'a Case,
+    effort: &'a Effort,
+    defects: &'a Defects,
+    strata: &'a [(f64, f64)],
+    progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+impl Run<'_> {
+    /// By kind of delivery.
+    fn all(&self) -> Vec<Tally> {
+        let kinds = self.strata.len() as u64;
+        let most = self.effort.histories.div_ceil(BATCH * kinds);
+        let mut tallies = vec![Tally::default(); self.strata.len()];
+        let (mut done, mut aim) = (0, most);
+        if self.effort.until_relative_error.is_some() {
+            aim = FIRST_LOOK.min(most);
+        }
+        loop {
+            self.round(&mut tallies, done, aim, most);
+            done = aim;
+            let error = combine(self.case, self.effort, self.strata, &tallies).loss.relative_error();
+            match self.effort.until_relative_error {
+                Some(wanted) if done < most && !(error.is_finite() && error <= wanted && error > 0.0) => {
+                    // The error shrinks with the root of the number; four times as many at most, lest a lucky look misleads.
+                    let more = (error / wanted).powi(2);
+                    let factor = if more.is_finite() { more.clamp(1.2, 4.0) } else { 4.0 };
+                    aim = ((done as f64 * factor).ceil() as u64).min(most);
+                }
+                _ => return tallies,
+            }
+        }
+    }
+
+    /// Batches from one number to another, of each kind, added in their order.
+    fn round(&self, tallies: &mut [Tally], from: u64, to: u64, most: u64) {
+        let kinds = self.strata.len();
+        let count = (to - from) as usize * kinds;
+        let before = from * kinds as u64 * BATCH;
+        let total = if self.effort.until_relative_error.is_some() { to } else { most } * kinds as u64 * BATCH;
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(before));
+        let found = Mutex::new(vec![Tally::default(); count]);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= count {
+                    return;
+                }
+                let tally = self.batch(at % kinds, from + (at / kinds) as u64);
+                found.lock().unwrap_or_else(PoisonError::into_inner)[at] = tally;
+                (self.progress)(done.fetch_add(BATCH, Ordering::Relaxed) + BATCH, total);
+            }
+        };
+        let threads = match self.effort.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        thread::scope(|scope| {
+            (1..threads.clamp(1, count.max(1))).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found.iter().enumerate().for_each(|(at, tally)| tallies[at % kinds].merge(tally));
+    }
+
+    fn batch(&self, kind: usize, number: u64) -> Tally {
+        let mut chance = Chance::of_batch(self.effort.seed, kind as u64, number);
+        let (factor, group) = (self.strata[kind].1, &self.case.group);
+        let mut tally = Tally::default();
+        match self.effort.method {
+            Method::Weighted => {
+                let mut forced = Forced::new(self.case, self.defects);
+                (0..BATCH).for_each(|_| tally.add(&forced.history(factor, &mut chance), group));
+            }
+            Method::Plain => {
+                let mut plain = Plain::new(self.case);
+                (0..BATCH).for_each(|_| tally.add(&plain.history(factor, &mut chance), group));
+            }
+        }
+        tally
+    }
+}
+
+/// From groups of each kind of delivery to all groups.
+fn combine(case: &Case, effort: &Effort, strata: &[(f64, f64)], tallies: &[Tally]) -> Estimate {
+    let z = deviations(effort.confidence);
+    let figures = Figures { case, effort, strata, tallies, z };
+    let loss = figures.probability(|tally| &tally.any);
+    let bytes = figures.mean(|tally| &tally.bytes);
+    let years = case.hours / HOURS_PER_YEAR;
+    let capacity = case.capacity();
+    Estimate {
+        loss,
+        loss_per_year: loss.map(|p| per_year(p, years)),
+        whole: figures.probability(|tally| &tally.whole),
+        losses: figures.mean(|tally| &tally.losses),
+        wholes: figures.mean(|tally| &tally.wholes),
+        sectors: figures.mean(|tally| &tally.sectors),
+        bytes,
+        nomdl: bytes.map(|bytes| bytes / capacity.max(1.0)),
+        mttdl: mttdl(case),
+        exact: exact(case),
+        histories: tallies.iter().map(|tally| tally.histories).sum(),
+        met: tallies.iter().map(|tally| tally.any.met).sum(),
+    }
+}
+
+/// The constant rate that comes to this probability, as a probability of a year.
+pub(super) fn per_year(probability: f64, years: f64) -> f64 {
+    -((-probability).ln_1p() / years).exp_m1()
+}
+
+struct Figures<'a> {
+    case: &'a Case,
+    effort: &'a Effort,
+    strata: &'a [(f64, f64)],
+    tallies: &'a [Tally],
+    z: f64,
+}
+
+impl Figures<'_> {
+    /// That it happens to one of the groups: those of one delivery are independent.
+    fn probability(&self, of: impl Fn(&Tally) -> &Sum) -> Interval {
+        let groups = f64::from(self.case.groups);
+        let one_of = |p: f64| -(groups * (-p.min(1.0)).ln_1p()).exp_m1();
+        if let [tally] = self.tallies {
+            return self.of_group(of(tally), tally.histories).map(one_of);
+        }
+        let (mut value, mut variance, mut unseen) = (0.0, 0.0, 0.0);
+        for ((share, _), tally) in self.strata.iter().zip(self.tallies) {
+            let (mean, error) = of(tally).mean(tally.histories);
+            let mean = mean.min(1.0);
+            value += share * one_of(mean);
+            let slope = groups * (1.0 - mean).powf(groups - 1.0);
+            variance += (share * slope * error).powi(2);
+            if of(tally).met == 0 {
+                unseen += share * one_of(self.of_group(of(tally), tally.histories).high);
+            }
+        }
+        let mut interval = Interval::of_probability(value, variance.sqrt(), self.z);
+        interval.high = (interval.high + unseen).min(1.0);
+        interval
+    }
+
+    fn of_group(&self, sum: &Sum, histories: u64) -> Interval {
+        if self.effort.method == Method::Plain {
+            return Interval::of_share(sum.met, histories, self.z);
+        }
+        let (mean, error) = sum.mean(histories);
+        let mut interval = Interval::of_probability(mean, error, self.z);
+        if sum.met == 0 && self.possible() {
+            // More failures than there are lose no less: what was never met in so many histories is at most this.
+            interval.high = Interval::of_share(0, histories, self.z).high;
+        }
+        interval
+    }
+
+    fn possible(&self) -> bool {
+        self.case.failures.hazard(self.case.hours) > 0.0
+    }
+
+    fn mean(&self, of: impl Fn(&Tally) -> &Sum) -> Interval {
+        let (mut value, mut variance) = (0.0, 0.0);
+        for ((share, _), tally) in self.strata.iter().zip(self.tallies) {
+            let (mean, error) = of(tally).mean(tally.histories);
+            value += share * mean;
+            variance += (share * error).powi(2);
+        }
+        let groups = f64::from(self.case.groups);
+        Interval::of_mean(value, variance.sqrt(), self.z).map(|mean| mean * groups)
+    }
+}
+
+/// Mean times of the distributions, as if they were exponential: what calculators do.
+pub(super) fn mttdl(case: &Case) -> Option<f64> {
+    let Redundancy::Bears(bears) = case.group.redundancy else { return None };
+    let repair = case.repairs.mean() + case.delay.mean();
+    let chain = Chain {
+        drives: case.group.drives,
+        bears,
+        failures: 1.0 / case.failures.mean(),
+        repairs: 1.0 / repair,
+    };
+    Some(chain.mttdl() / f64::from(case.groups))
+}
+
+/// Where the case is that of the chain.
+fn exact(case: &Case) -> Option<f64> {
+    let Redundancy::Bears(bears) = case.group.redundancy else { return None };
+    let constant = case.failures.is_exponential() && case.repairs.is_exponential();
+    let simple =
+        case.delay.mean() == 0.0 && case.wrong_pull == 0.0 && case.strata().len() == 1 && case.defects == 0.0;
+    (constant && simple).then(|| {
+        let (failures, repairs) = (1.0 / case.failures.scale, 1.0 / case.repairs.scale);
+        let group = Chain { drives: case.group.drives, bears, failures, repairs }.lost_by(case.hours);
+        -(f64::from(case.groups) * (-group).ln_1p()).exp_m1()
+    })
+}
