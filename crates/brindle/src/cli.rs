@@ -2,6 +2,7 @@
 
 mod benching;
 mod predicting;
+mod reliability;
 mod running;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::units::{Bytes, Span};
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
+pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, SpareGroup, Status, Stop, Wait, Watch,
 };
@@ -139,6 +141,13 @@ pub(crate) enum Command {
     /// The engine itself runs in virtual time on drives that take as long as their model says: the same question has the
     /// same answer, to the byte. How close such answers come to what was measured stands in docs/bench/accuracy.md.
     Simulate(Simulate),
+    /// Estimate how likely groups of drives lose data, with a confidence interval
+    ///
+    /// Simulates histories of drives that age, fail, have defects that nobody notices until a scrub, and are replaced. Rare losses
+    /// are made frequent and weighted, so that one in a million million has an interval too. Model and sources stand in
+    /// docs/reliability.md. Times are Weibull distributions, SHAPE/SCALE+LOCATION in hours; a number alone is the mean of an
+    /// exponential one.
+    Reliability(Reliability),
     /// Predict many arrays and loads: the cross product of lists, or a named suite
     ///
     /// Runs on all cores. Points that are finished are kept, so that an interrupted sweep goes on where it was; the report is one

@@ -24,6 +24,7 @@ mod log;
 mod look;
 mod predict;
 mod progress;
+mod reliability;
 mod report;
 mod runtime;
 mod serve;
@@ -92,6 +93,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Watch(args) => watch::watch(args)?,
         Command::Stop(args) => ask::stop(args)?,
         Command::Bench(args) => return bench::bench(args),
+        Command::Reliability(args) => reliability::reliability(args)?,
         Command::Calibrate(args) => predict::calibrate(args)?,
         Command::Simulate(args) => predict::simulate(args)?,
         Command::Sweep(args) => predict::sweep(args)?,

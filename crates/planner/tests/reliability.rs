@@ -134,3 +134,114 @@ fn the_answer_is_the_same_whatever_the_number_of_threads() {
     let of = |effort: &Effort| estimate(&case, effort, &|_, _| ()).unwrap();
     assert_ne!(of(&first), of(&other));
 }
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    let base = elerath(Some("3/168+6"));
+    let group = |drives, bears| Case { group: Group::new(drives, bears, TB), ..base.clone() };
+    let weibull = |location, shape, scale| Weibull { location, shape, scale };
+    let overlapping = |sets| Group { redundancy: Redundancy::Fatal(sets), ..Group::new(4, 1, TB) };
+    let wrong = [
+        ("drives", group(0, 0)),
+        ("drives", group(129, 1)),
+        ("bears", group(3, 3)),
+        ("bears", Case { group: overlapping(vec![]), ..base.clone() }),
+        ("bears", Case { group: overlapping(vec![0b11, 0]), ..base.clone() }),
+        ("bears", Case { group: overlapping(vec![0b110000]), ..base.clone() }),
+        ("groups", Case { groups: 0, ..base.clone() }),
+        ("failures", Case { failures: weibull(0.0, f64::NAN, 1e5), ..base.clone() }),
+        ("failures", Case { failures: weibull(-1.0, 1.0, 1e5), ..base.clone() }),
+        ("failures", Case { failures: weibull(0.0, 1.0, 0.0), ..base.clone() }),
+        ("failures", Case { failures: weibull(0.0, 1.0, 1e30), ..base.clone() }),
+        ("repairs", Case { repairs: Weibull::constant(0.0), ..base.clone() }),
+        ("repairs", Case { repairs: weibull(0.0, 0.0, 12.0), ..base.clone() }),
+        ("delay", Case { delay: weibull(f64::INFINITY, 1.0, 12.0), ..base.clone() }),
+        ("scrub", Case { scrub: Some(weibull(0.0, 1.0, -1.0)), ..base.clone() }),
+        ("defects", Case { defects: -1e-4, ..base.clone() }),
+        ("defects", Case { defects: f64::NAN, ..base.clone() }),
+        ("defects", Case { defects: 1.0, ..base.clone() }),
+        ("wrong-pull", Case { wrong_pull: 0.9, ..base.clone() }),
+        ("batch", Case { batch: Some(Batch { share: 2.0, factor: 2.0 }), ..base.clone() }),
+        ("batch", Case { batch: Some(Batch { share: 0.1, factor: 0.5 }), ..base.clone() }),
+        ("years", Case { hours: 0.0, ..base.clone() }),
+        ("years", Case { hours: f64::NAN, ..base.clone() }),
+    ];
+    for (field, case) in wrong {
+        let refused = estimate(&case, &Effort::default(), &|_, _| ()).expect_err(field);
+        assert_eq!(refused.field, field, "{refused}");
+    }
+    let few = Effort { histories: 1, ..Effort::default() };
+    assert_eq!(estimate(&base, &few, &|_, _| ()).unwrap_err().field, "histories");
+}
+
+#[test]
+fn a_stripe_needs_no_histories() {
+    let one = Case { failures: Weibull::exponential(1e6), defects: 0.0, ..elerath(None) };
+    let stripe = |drives, groups| {
+        let case = Case { group: Group::new(drives, 0, TB), groups, ..one.clone() };
+        run(&case, 1000, Method::Weighted).loss
+    };
+    let expected = -(-6.0_f64 * 87_600.0 / 1e6).exp_m1();
+    assert!((stripe(6, 1).value - expected).abs() < 1e-12 && stripe(6, 1) == stripe(2, 3));
+    assert!(stripe(6, 1).low == stripe(6, 1).high);
+}
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_case()(
+            drives in 2u32..20, bears in 1u32..4, groups in 1u32..50, years in 0.1..20.0,
+            failures in (0.6..3.0, 1e4..1e7), repairs in (0.6..4.0, 1.0..300.0), delay in 0.0..400.0,
+            defects in prop_oneof![Just(0.0), 1e-9..1e-3], scrub in prop_oneof![Just(None), (0.7..4.0, 10.0..2000.0).prop_map(Some)],
+            wrong_pull in prop_oneof![Just(0.0), 1e-6..0.2], batch in prop_oneof![Just(None), (0.01..0.9, 1.0..20.0).prop_map(Some)],
+        ) -> Case {
+            let weibull = |(shape, scale)| Weibull { location: 0.0, shape, scale };
+            Case {
+                group: Group::new(drives, bears.min(drives - 1), TB),
+                groups,
+                failures: weibull(failures),
+                repairs: weibull(repairs),
+                delay: Weibull::constant(delay),
+                defects,
+                scrub: scrub.map(weibull),
+                wrong_pull,
+                batch: batch.map(|(share, factor)| Batch { share, factor }),
+                hours: years * HOURS_PER_YEAR,
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn figures_are_what_they_say(case in any_case()) {
+            let found = run(&case, 1024, Method::Weighted);
+            for part in [found.loss, found.loss_per_year, found.whole] {
+                prop_assert!(0.0 <= part.low && part.low <= part.value && part.value <= part.high && part.high <= 1.0, "{part:?}");
+            }
+            for part in [found.losses, found.wholes, found.sectors, found.bytes, found.nomdl] {
+                prop_assert!(part.low <= part.value && part.value <= part.high && part.high.is_finite(), "{part:?}");
+            }
+            prop_assert!(found.loss.value > 0.0 && found.whole.low <= found.loss.high, "{found:?}");
+            // A loss that is certain or not, expected often or not: never less often than likely.
+            prop_assert!(found.loss.low <= found.losses.high * (1.0 + 1e-9), "{found:?}");
+            // The same chance meets no less where there are more groups.
+            let more = run(&Case { groups: case.groups + 1, ..case.clone() }, 1024, Method::Weighted);
+            prop_assert!(more.loss.value >= found.loss.value);
+        }
+
+        #[test]
+        fn what_makes_losses_likelier_does_so(case in any_case()) {
+            let base = run(&case, 2048, Method::Weighted).loss;
+            // Apart for sure, or not told apart.
+            let no_less = |other: Case| run(&other, 2048, Method::Weighted).loss.high * 1.5 >= base.low;
+            prop_assert!(no_less(Case { hours: case.hours * 1.5, ..case.clone() }));
+            prop_assert!(no_less(Case { scrub: None, ..case.clone() }));
+            prop_assert!(no_less(Case { delay: Weibull::constant(case.delay.location + 100.0), ..case.clone() }));
+            prop_assert!(no_less(Case { wrong_pull: (case.wrong_pull + 0.1).min(0.5), ..case }));
+        }
+    }
+}

@@ -3,6 +3,7 @@
 
 mod case;
 mod chance;
+mod classes;
 mod defects;
 mod estimate;
 mod forced;
@@ -15,6 +16,7 @@ mod weibull;
 mod world;
 
 pub use case::{Batch, Case, Group, HOURS_PER_YEAR, MOST_DRIVES, Redundancy, Unsound};
+pub use classes::{CLASSES, Class, Published};
 pub use estimate::{Effort, Estimate, Method, estimate};
 pub use interval::Interval;
 pub use markov::Chain;

@@ -24,6 +24,7 @@ mod occupied;
 mod places;
 mod predict;
 mod refuse;
+mod reliability;
 mod report;
 mod serve;
 mod several;
