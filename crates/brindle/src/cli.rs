@@ -1,5 +1,6 @@
 //! Every command and flag, defined once: help, man pages and completions come from here.
 
+mod advising;
 mod benching;
 mod predicting;
 mod reliability;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
+pub(crate) use advising::Advise;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reliability::Reliability;
@@ -47,6 +49,11 @@ pub(crate) enum Command {
     Examine(Examine),
     /// Tell about the array that members form
     Detail(Detail),
+    /// Explain how an existing array is set up, and what to change
+    ///
+    /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too. Each finding comes
+    /// with the command that changes it, and with what that is expected to give where the simulator can tell. Nothing is written.
+    Advise(Advise),
     /// Write the content of an array to standard output; never writes to a member
     Cat(Cat),
     /// Compare the redundancy of an array; never writes to a member

@@ -1,6 +1,7 @@
 //! The program `brindle`: flags, reports, the control socket. The only place that reads flags and environment.
 
 mod action;
+mod advise;
 mod ask;
 mod bench;
 mod cat;
@@ -77,6 +78,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Create(args) => create::create(args)?,
         Command::Examine(args) => return examine::examine(args),
         Command::Detail(args) => detail::detail(args)?,
+        Command::Advise(args) => advise::advise(args)?,
         Command::Cat(args) => cat::cat(args)?,
         Command::Check(args) => return check::check(args),
         Command::Repair(args) => return check::repair(args),

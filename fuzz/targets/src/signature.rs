@@ -1,6 +1,7 @@
 //! What stands on a device. Input: size of the device (8 bytes, then 1 to shift it by), bytes that are missing from each window (2), then
 //! patches on zeroes: place (1: which window, from its start or its end), offset (4), length (1), bytes.
 
+use brindle_format::alignment;
 use brindle_format::md::{SUPERBLOCK_BYTES, Version};
 use brindle_format::signature::{self, Sample};
 
@@ -24,6 +25,9 @@ pub fn run(data: &[u8]) {
     for (_, bytes) in &mut windows {
         bytes.truncate(bytes.len().saturating_sub(cut));
     }
+    for (_, bytes) in &windows {
+        lies_within(bytes);
+    }
     let windows: Vec<Sample<'_>> =
         windows.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
     let found = signature::detect(size, &windows);
@@ -32,6 +36,16 @@ pub fn run(data: &[u8]) {
     // The longest label is UTF-16 of 512 units, and each unit takes at most three bytes as text.
     let long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > 3 * 512);
     assert!(!found.iter().any(|found| long(&found.label) || long(&found.uuid)));
+}
+
+/// Each window is taken for the start of a volume, too.
+fn lies_within(head: &[u8]) {
+    if let Some(told) = alignment::striping(head) {
+        assert!(told.block.is_power_of_two() && told.unit.is_multiple_of(told.block), "{told:?}");
+    }
+    for sector in [512, 4096] {
+        assert!(alignment::partitions(head, sector).len() <= 128);
+    }
 }
 
 fn wanted_ranges_fit(size: u64, windows: &[(u64, Vec<u8>)]) {

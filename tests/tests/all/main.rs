@@ -1,5 +1,6 @@
 //! The one binary of all tests that cross crates: one link, one place to look.
 
+mod advised;
 mod boot;
 mod cat;
 mod cli;

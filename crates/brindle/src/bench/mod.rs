@@ -20,6 +20,7 @@ use brindle_lab::run::Outcome;
 use crate::cli::{Bench, Format};
 use crate::failure::Failure;
 use crate::{report, units, world};
+pub(crate) use plan::{Here, tell as tell_notes};
 use rounds::Measured;
 use suites::Suited;
 pub(crate) use suites::named_suite;

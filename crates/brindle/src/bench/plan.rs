@@ -27,7 +27,7 @@ pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {
 }
 
 /// What is without effect, and what is left out.
-pub(super) fn tell(plan: &Plan) {
+pub(crate) fn tell(plan: &Plan) {
     for note in &plan.notes {
         eprintln!("brindle: {}: {}: {}", note.place, note.option, note.fate);
     }
@@ -37,7 +37,7 @@ pub(super) fn tell(plan: &Plan) {
 }
 
 /// This machine.
-pub(super) struct Here;
+pub(crate) struct Here;
 
 impl Surroundings for Here {
     fn read(&self, file: &str) -> Result<String, String> {

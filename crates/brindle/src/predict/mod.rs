@@ -71,7 +71,7 @@ fn shape_of(level: &str, layout: Option<&str>, chunk: Bytes, members: u16) -> Re
 }
 
 /// A model by its name, or from a file.
-fn model(named: &str) -> Result<Drive, Failure> {
+pub(crate) fn model(named: &str) -> Result<Drive, Failure> {
     if let Some(text) = shipped(named) {
         return Ok(drive::parse(named, text)?);
     }

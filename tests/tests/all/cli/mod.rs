@@ -2,6 +2,7 @@
 //! wrong with what it is given.
 
 mod actions;
+mod advise;
 mod again;
 mod anything;
 mod bad_places;

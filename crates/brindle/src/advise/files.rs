@@ -1,0 +1,176 @@
+//! How members, partitions and file systems lie.
+
+use brindle_format::alignment::{Kind, Partition, Striping};
+
+use super::array::{Content, Facts};
+use super::finding::Finding;
+use super::sysfs::{Drive, Md};
+use crate::units::Bytes;
+
+const NOT_PREDICTED: &str = "not predicted: the simulator has no file systems";
+/// What partitioning programs align to: a multiple of whatever a drive may want.
+const MIB: u64 = 1 << 20;
+
+/// Partitions of the array, and what its file systems know of it.
+pub(super) fn judge(facts: &Facts, md: Option<&Md>) -> Vec<Finding> {
+    let content = match &facts.content {
+        Ok(content) => content,
+        Err(why) => return vec![Finding::unknown("file system", "the array can't be read", why.clone())],
+    };
+    let mut findings = Vec::new();
+    if content.partitioned {
+        findings
+            .extend(content.parts.iter().zip(1..).map(|((part, _), number)| partition(facts, *part, number)));
+    }
+    for ((part, striping), number) in content.parts.iter().zip(1..) {
+        let device = device(md, content.partitioned.then_some(number));
+        match striping {
+            Some(striping) => findings.push(striped(facts, *striping, &device)),
+            None if !content.partitioned => findings.push(unnamed(facts, content, &device)),
+            None => {
+                let found =
+                    format!("none that is told of stripes, in partition {number} at byte {}", part.start);
+                findings.push(Finding::unknown("file system", found, "only ext4 and XFS are looked into"));
+            }
+        }
+    }
+    findings
+}
+
+fn device(md: Option<&Md>, partition: Option<u32>) -> String {
+    let name = md.map_or_else(|| "/dev/nbd0".to_owned(), |md| format!("/dev/{}", md.name));
+    partition.map_or_else(|| name.clone(), |number| format!("{name}p{number}"))
+}
+
+fn partition(facts: &Facts, part: Partition, number: u32) -> Finding {
+    let found = format!("partition {number} begins at byte {}", part.start);
+    let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
+        return Finding::fine("partition", found, "the level has no chunks");
+    };
+    let whole = if facts.has_parity() { "row" } else { "chunk" };
+    if part.start.is_multiple_of(row) {
+        return Finding::fine(
+            "partition",
+            found,
+            format!("that is a multiple of a {whole} ({})", Bytes(row)),
+        );
+    }
+    let start = part.start.next_multiple_of(row);
+    Finding::change(
+        "partition",
+        found,
+        format!(
+            "that is no multiple of a {whole} ({}): what is aligned within it is not on the members",
+            Bytes(row)
+        ),
+        format!(
+            "parted ARRAY mkpart primary {start}B 100%   # after a backup: partitions can't be moved in place"
+        ),
+        NOT_PREDICTED,
+    )
+}
+
+/// No file system that is told of stripes: what to make one with.
+fn unnamed(facts: &Facts, content: &Content, device: &str) -> Finding {
+    let found = if content.named.is_empty() {
+        "none that is known".to_owned()
+    } else {
+        format!("{}: not told of stripes", content.named.join(", "))
+    };
+    let advice = "ext4 and XFS are told of the array when they are made";
+    let finding = Finding::unknown("file system", found, advice);
+    match wanted(facts) {
+        Some((unit, width)) => finding.with_command(format!(
+            "mkfs.ext4 -E stride={},stripe-width={} {device}   # or mkfs.xfs -d su={unit},sw={} {device}",
+            unit / 4096,
+            width / 4096,
+            width / unit
+        )),
+        None => finding,
+    }
+}
+
+/// Bytes of a chunk and of a row, where a file system should know them.
+fn wanted(facts: &Facts) -> Option<(u64, u64)> {
+    Some((facts.chunk()?, facts.row()?))
+}
+
+fn striped(facts: &Facts, told: Striping, device: &str) -> Finding {
+    let name = match told.kind {
+        Kind::Ext => "ext4",
+        Kind::Xfs => "XFS",
+    };
+    let words = |unit: u64, width: u64| match told.kind {
+        Kind::Ext => format!("stride={},stripe_width={}", unit / told.block, width / told.block),
+        Kind::Xfs => format!("su={unit},sw={}", width.checked_div(unit).unwrap_or(0)),
+    };
+    let found = match told.unit {
+        0 => format!("{name} with blocks of {}, told of no stripes", Bytes(told.block)),
+        _ => format!(
+            "{name} with {} ({} and {})",
+            words(told.unit, told.width),
+            Bytes(told.unit),
+            Bytes(told.width)
+        ),
+    };
+    let Some((unit, width)) = wanted(facts) else {
+        return Finding::fine("file system", found, format!("{} has no stripes to know", facts.level.name()));
+    };
+    if (told.unit, told.width) == (unit, width) {
+        return Finding::fine("file system", found, "that is this array's chunk and row");
+    }
+    if unit < told.block {
+        let why = format!("a chunk of {} is less than its block: it can't be told", Bytes(unit));
+        return Finding::unknown("file system", found, why);
+    }
+    let command = match told.kind {
+        Kind::Ext => format!("tune2fs -E {} {device}", words(unit, width)),
+        // In sectors of 512 bytes; kept by the file system from then on.
+        Kind::Xfs => format!("mount -o sunit={},swidth={} {device} MOUNTPOINT", unit / 512, width / 512),
+    };
+    let advice = format!("this array's chunk and row make it {}", words(unit, width));
+    Finding::change(
+        "file system",
+        found,
+        advice,
+        command,
+        format!("{NOT_PREDICTED}; new files lie along rows then"),
+    )
+}
+
+/// Where the array's data begins on each member.
+pub(super) fn members(facts: &Facts, drives: &[Drive]) -> Vec<Finding> {
+    let member = |(member, drive): (&super::array::Member, &Drive)| {
+        let start = drive.start();
+        let at = start.unwrap_or(0) + member.data_offset;
+        let found = match start {
+            Some(start) => format!("the partition begins at byte {start}, the data at byte {at} of the disk"),
+            None => format!("the data begins at byte {at}"),
+        };
+        let block = drive
+            .number("queue/physical_block_size")
+            .unwrap_or(4096)
+            .max(drive.number("queue/optimal_io_size").unwrap_or(0))
+            .max(1);
+        let finding = if at.is_multiple_of(MIB) || at.is_multiple_of(block) {
+            Finding::fine(
+                "alignment",
+                found,
+                format!("that is a multiple of {}", Bytes(if at.is_multiple_of(MIB) { MIB } else { block })),
+            )
+        } else {
+            Finding::change(
+                "alignment",
+                found,
+                format!(
+                    "that is no multiple of {}: writes reach into two blocks of the drive, which it reads first",
+                    Bytes(block)
+                ),
+                "parted DISK mkpart primary 1MiB 100%   # anew, member by member: fail, partition, add, wait",
+                "not predicted: models of drives begin at their first block",
+            )
+        };
+        finding.of_member(&member.path)
+    };
+    facts.members.iter().zip(drives).map(member).collect()
+}

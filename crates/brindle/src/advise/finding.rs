@@ -1,0 +1,106 @@
+//! What is found, and what to do about it.
+
+use core::fmt::Write;
+
+use serde::Serialize;
+
+/// Whether something is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verdict {
+    /// It is.
+    Fine,
+    /// It should be changed.
+    Change,
+    /// It can't be known from here.
+    Unknown,
+}
+
+/// One array in the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Prediction {
+    /// Bytes of its chunk.
+    pub(super) chunk: u64,
+    /// Requests a second.
+    pub(super) iops: f64,
+    /// MiB a second.
+    pub(super) mb_s: f64,
+}
+
+/// A finding.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Finding {
+    /// What it is about.
+    pub(super) topic: &'static str,
+    /// The member, if it is about one.
+    pub(super) member: Option<String>,
+    pub(super) verdict: Verdict,
+    /// What is there.
+    pub(super) found: String,
+    /// What follows.
+    pub(super) advice: String,
+    /// What changes it.
+    pub(super) command: Option<String>,
+    /// What the change is expected to give, or why that is not predicted.
+    pub(super) expected: Option<String>,
+    /// What the simulator said.
+    pub(super) predicted: Vec<Prediction>,
+}
+
+impl Finding {
+    fn new(
+        topic: &'static str,
+        verdict: Verdict,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let (found, advice) = (found.into(), advice.into());
+        let (member, command, expected, predicted) = (None, None, None, Vec::new());
+        Self { topic, member, verdict, found, advice, command, expected, predicted }
+    }
+
+    pub(super) fn fine(topic: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(topic, Verdict::Fine, found, why)
+    }
+
+    pub(super) fn unknown(topic: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(topic, Verdict::Unknown, found, why)
+    }
+
+    /// `expected` is what it is to give, or why that is not predicted.
+    pub(super) fn change(
+        topic: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+        command: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        let (command, expected) = (Some(command.into()), Some(expected.into()));
+        Self { command, expected, ..Self::new(topic, Verdict::Change, found, advice) }
+    }
+
+    pub(super) fn of_member(self, member: &str) -> Self {
+        Self { member: Some(member.to_owned()), ..self }
+    }
+
+    pub(super) fn with_command(self, command: impl Into<String>) -> Self {
+        Self { command: Some(command.into()), ..self }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mark = match self.verdict {
+            Verdict::Fine => "ok    ",
+            Verdict::Change => "CHANGE",
+            Verdict::Unknown => "?     ",
+        };
+        let member = self.member.as_ref().map_or_else(String::new, |member| format!(" of {member}"));
+        let mut text = format!("{mark} {}{member}: {}\n         {}\n", self.topic, self.found, self.advice);
+        if let Some(command) = &self.command {
+            let _ = writeln!(text, "         $ {command}");
+        }
+        if let Some(expected) = &self.expected {
+            let _ = writeln!(text, "         expected: {expected}");
+        }
+        text
+    }
+}

@@ -1,0 +1,168 @@
+//! What can be set of a running array.
+
+use super::array::{Bitmap, Facts};
+use super::finding::Finding;
+use super::sysfs::Md;
+use crate::units::Bytes;
+
+/// Rows for which a stripe cache should have room, so that whole ones come together.
+const ROWS: u64 = 16;
+/// Least and most entries of a stripe cache that are advised; md takes up to 32768.
+const CACHE: (u64, u64) = (1024, 16384);
+/// Component bytes above which mdadm makes a bitmap by itself.
+const LARGE: u64 = 100 << 30;
+/// Bits for less than this cost more writes than they save in a resync.
+const SMALL_BIT: u64 = 4 << 20;
+const NO_MD: &str =
+    "the kernel runs no array on these members, or sysfs does not tell: name the array, as in /dev/md0";
+
+/// Whether it is whole.
+pub(super) fn state(facts: &Facts) -> Finding {
+    if facts.missing > 0 {
+        let found = format!("{} of {} members are missing", facts.missing, facts.raid_devices);
+        return Finding::change(
+            "state",
+            found,
+            "redundancy comes first: give it drives to rebuild on",
+            "mdadm /dev/mdN --add DEVICE   # or brindle add --array MEMBER... -- DEVICE",
+            "what `brindle reliability` tells of a whole array",
+        );
+    }
+    match facts.in_doubt {
+        true => Finding::unknown(
+            "state",
+            "redundancy is not known true",
+            "a resync makes it so: it runs when the array does",
+        ),
+        false => Finding::fine("state", "all members are there", "nothing to do"),
+    }
+}
+
+pub(super) fn judge(facts: &Facts, md: Option<&Md>) -> Vec<Finding> {
+    let mut findings = vec![read_ahead(facts, md)];
+    if facts.has_parity() {
+        findings.push(stripe_cache(facts, md));
+    }
+    if facts.level.is_redundant() {
+        findings.push(bitmap(facts, md));
+        findings.extend(scrub(md));
+    }
+    findings
+}
+
+/// Two rows: while one is sent to whoever reads, the next is fetched from all members.
+fn read_ahead(facts: &Facts, md: Option<&Md>) -> Finding {
+    let Some((md, kib)) = md.and_then(|md| Some((md, md.number("queue/read_ahead_kb")?))) else {
+        return Finding::unknown("read-ahead", "not known", NO_MD);
+    };
+    let found = Bytes(kib << 10).to_string();
+    let Some(row) = facts.row() else {
+        return Finding::fine("read-ahead", found, "the level has no rows to fetch whole");
+    };
+    let wanted = 2 * row;
+    if kib << 10 >= wanted {
+        return Finding::fine("read-ahead", found, format!("that is two rows ({}) or more", Bytes(wanted)));
+    }
+    Finding::change(
+        "read-ahead",
+        found,
+        format!("two rows are {}: less leaves members idle in sequential reads", Bytes(wanted)),
+        format!("blockdev --setra {} /dev/{}", wanted / 512, md.name),
+        "not predicted: the simulator has no page cache; reads with more requests in flight need no read-ahead",
+    )
+}
+
+fn stripe_cache(facts: &Facts, md: Option<&Md>) -> Finding {
+    let entries = md.and_then(|md| Some((md, md.number("md/stripe_cache_size")?)));
+    let (Some((md, entries)), Some(chunk)) = (entries, facts.chunk()) else {
+        return Finding::unknown("stripe cache", "not known", NO_MD);
+    };
+    // An entry is a page of each member.
+    let pages = (chunk / 4096).max(1);
+    let memory = |entries: u64| Bytes(entries * 4096 * facts.raid_devices as u64);
+    let found = format!("{entries} entries, {} of memory", memory(entries));
+    let wanted = (ROWS * pages).next_power_of_two().clamp(CACHE.0, CACHE.1);
+    if entries >= wanted {
+        return Finding::fine("stripe cache", found, format!("that holds {} rows", entries / pages));
+    }
+    Finding::change(
+        "stripe cache",
+        found,
+        format!(
+            "that holds {:.1} rows; {wanted} hold {}, for {}",
+            entries as f64 / pages as f64,
+            wanted / pages,
+            memory(wanted)
+        ),
+        format!("echo {wanted} > /sys/block/{}/md/stripe_cache_size", md.name),
+        "not predicted: the simulator runs Brindle's engine, which has no stripe cache",
+    )
+}
+
+fn bitmap(facts: &Facts, md: Option<&Md>) -> Finding {
+    let name = md.map_or_else(|| "ARRAY".to_owned(), |md| format!("/dev/{}", md.name));
+    let whole = format!(
+        "not predicted: writes are simulated without a bitmap; a resync of {} of each member is saved",
+        Bytes(facts.component)
+    );
+    match &facts.bitmap {
+        Bitmap::Unreadable(why) => Finding::unknown("bitmap", "can't be read", why.clone()),
+        Bitmap::None if facts.component <= LARGE => {
+            let why = "a resync after a crash goes over all of the array, which is small";
+            Finding::fine("bitmap", "none", why)
+        }
+        Bitmap::None => Finding::change(
+            "bitmap",
+            "none",
+            "a crash while it is written to costs a resync of all of it",
+            format!("mdadm --grow --bitmap=internal {name}   # or brindle grow --bitmap internal"),
+            whole,
+        ),
+        Bitmap::Chunk(chunk) if *chunk < SMALL_BIT && facts.component > LARGE => Finding::change(
+            "bitmap",
+            format!("a bit for each {}", Bytes(*chunk)),
+            "so fine a bitmap is written often while clients write",
+            format!(
+                "mdadm --grow --bitmap=none {name} && mdadm --grow --bitmap=internal --bitmap-chunk=64M {name}"
+            ),
+            "not predicted: writes are simulated without a bitmap",
+        ),
+        Bitmap::Chunk(chunk) => {
+            let bits = facts.component.div_ceil((*chunk).max(1));
+            Finding::fine(
+                "bitmap",
+                format!("a bit for each {}", Bytes(*chunk)),
+                format!("{bits} bits: few to write, and little to resync"),
+            )
+        }
+    }
+}
+
+/// When the last check was, nobody keeps; what it found, md does while it runs.
+fn scrub(md: Option<&Md>) -> Vec<Finding> {
+    let why = "neither superblocks nor sysfs say when the last check was; one a month finds defects before a second drive fails \
+               (see brindle reliability --scrub)";
+    let command = md.map_or_else(
+        || "brindle check MEMBER...".to_owned(),
+        |md| format!("echo check > /sys/block/{}/md/sync_action", md.name),
+    );
+    let mut findings = vec![Finding::unknown("scrub", "not known", why).with_command(command.clone())];
+    let Some(md) = md else { return findings };
+    let last = md.text("md/last_sync_action").unwrap_or_default();
+    if let Some(mismatches) = md.number("md/mismatch_cnt").filter(|count| *count > 0) {
+        findings.push(Finding::change(
+            "mismatches",
+            format!("{mismatches} sectors, by the last {last}"),
+            "copies or parity disagree: find out which is wrong before it is made the same",
+            "brindle repair --locate MEMBER...   # of the stopped array",
+            "not predicted: this is about content, not speed",
+        ));
+    } else if last == "check" {
+        findings.push(Finding::fine(
+            "mismatches",
+            "none",
+            "the last check since the array was started found all redundancy true",
+        ));
+    }
+    findings
+}

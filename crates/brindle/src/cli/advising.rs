@@ -1,0 +1,26 @@
+//! Flags of what explains an array.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Flags of `brindle advise`.
+#[derive(Debug, Args)]
+pub(crate) struct Advise {
+    /// A job file of fio's that does what the array is used for: its chunk is judged by that
+    #[arg(long, short = 'w', value_name = "FILE")]
+    pub(crate) workload: Option<PathBuf>,
+    /// The model of every member for predictions: a file, or evo850, p3700, nvme, sata-ssd, hdd-7200 [default: by the kind of the
+    /// members]
+    #[arg(long, value_name = "FILE|NAME")]
+    pub(crate) drive: Option<String>,
+    /// Where sysfs is: another than /sys is a copy of another machine's, whose devices have the names of the members' files
+    #[arg(long, value_name = "DIR", default_value = "/sys")]
+    pub(crate) sysfs: PathBuf,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The array's members, in any order, or the array itself where the kernel runs it, as in /dev/md0
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}

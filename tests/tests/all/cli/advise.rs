@@ -1,0 +1,161 @@
+//! `brindle advise` on plain files, and on a copy of a machine's sysfs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use brindle_tests::files::{self, MIB};
+use brindle_tests::program::brindle;
+use brindle_tests::tools::{self, or_skip};
+use serde_json::Value;
+
+use super::{Set, name};
+
+#[track_caller]
+fn finding<'a>(report: &'a Value, topic: &str) -> &'a Value {
+    let all = report["findings"].as_array().unwrap();
+    all.iter().find(|finding| finding["topic"] == topic).unwrap_or_else(|| panic!("no {topic} in {report:#}"))
+}
+
+/// An array with a file system on it, made as a user does: in an image, which `serve` and a client bring onto the members.
+fn with_file_system(mkfs: &str, flags: &[&str]) -> Option<Set> {
+    let mkfs = or_skip(tools::find(mkfs))?;
+    let nbdcopy = or_skip(tools::find("nbdcopy"))?;
+    let set = Set::sparse(4, 400 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean").ok();
+    let image = set.path("image");
+    files::sparse(&image, set.detail()["size"].as_u64().unwrap());
+    tools::run(&mkfs, flags.iter().map(OsStr::new).chain([image.as_os_str()]));
+    let server = set.serve("");
+    tools::run(&nbdcopy, ["--flush".as_ref(), image.as_os_str(), server.uri().as_ref()]);
+    server.stop();
+    Some(set)
+}
+
+#[test]
+fn a_file_system_that_was_told_nothing_gets_the_command_that_tells_it() {
+    let Some(set) = with_file_system("mkfs.ext4", &["-q", "-F", "-b", "4096"]) else { return };
+    set.unchanged(|| {
+        let report = set.run("advise --json").json();
+        let found = finding(&report, "file system");
+        assert_eq!(found["verdict"], "change", "{found}");
+        assert_eq!(found["command"], "tune2fs -E stride=16,stripe_width=48 /dev/nbd0");
+        assert!(found["expected"].as_str().unwrap().contains("not predicted"));
+    });
+}
+
+#[test]
+fn a_file_system_that_knows_the_array_is_left_alone() {
+    let right = ["-q", "-F", "-b", "4096", "-E", "stride=16,stripe-width=48"];
+    let Some(set) = with_file_system("mkfs.ext4", &right) else { return };
+    assert_eq!(finding(&set.run("advise --json").json(), "file system")["verdict"], "fine");
+}
+
+#[test]
+fn xfs_tells_what_it_was_told() {
+    let Some(set) = with_file_system("mkfs.xfs", &["-q", "-f", "-d", "su=131072,sw=3"]) else { return };
+    let report = set.run("advise --json").json();
+    let found = finding(&report, "file system");
+    assert_eq!(found["verdict"], "change");
+    assert_eq!(found["command"], "mount -o sunit=128,swidth=384 /dev/nbd0 MOUNTPOINT");
+    let Some(set) = with_file_system("mkfs.xfs", &["-q", "-f", "-d", "su=65536,sw=3"]) else { return };
+    assert_eq!(finding(&set.run("advise --json").json(), "file system")["verdict"], "fine");
+}
+
+#[test]
+fn a_chunk_is_judged_by_the_load_in_the_simulator() {
+    let set = Set::sparse(4, 8 * MIB);
+    set.create("-l 5 -c 4K -N a --assume-clean").ok();
+    let (load, odd) = (set.path("load.fio"), set.path("odd.fio"));
+    fs::write(&load, "[j]\nrw=randread\nbs=64k\niodepth=8\n").unwrap();
+    let flags = format!("advise --json --drive hdd-7200 --workload {}", name(&load));
+    let report = set.run(&flags).json();
+    let found = finding(&report, "chunk");
+    assert_eq!(found["verdict"], "change", "{found}");
+    assert!(found["expected"].as_str().unwrap().contains("requests a second"), "{found}");
+    assert_eq!(found["predicted"].as_array().unwrap().len(), 5);
+    assert_eq!(found["predicted"][0]["chunk"], 4096);
+    assert_eq!(finding(&set.run("advise --json").json(), "chunk")["verdict"], "unknown");
+    fs::write(&odd, "[a]\nrw=read\n[b]\nrw=write\n").unwrap();
+    set.run(&format!("advise --workload {}", name(&odd))).refused(2, &["odd.fio", "2 jobs"]);
+}
+
+fn put(root: &Path, file: &str, text: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("{text}\n")).unwrap();
+}
+
+/// A machine that runs md0 on vda to vdd: three slow in their own ways.
+fn machine(set: &Set) -> std::path::PathBuf {
+    let root = set.path("sys");
+    let md = "class/block/md0";
+    put(&root, &format!("{md}/queue/read_ahead_kb"), "128");
+    put(&root, &format!("{md}/queue/discard_max_bytes"), "0");
+    put(&root, &format!("{md}/md/stripe_cache_size"), "256");
+    put(&root, &format!("{md}/md/mismatch_cnt"), "0");
+    put(&root, &format!("{md}/md/last_sync_action"), "check");
+    for (disk, rotates) in [("vda", "1"), ("vdb", "0"), ("vdc", "0"), ("vdd", "1")] {
+        let dir = format!("class/block/{disk}");
+        put(&root, &format!("{dir}/holders/md0/x"), "");
+        put(&root, &format!("{md}/slaves/{disk}/x"), "");
+        put(&root, &format!("{dir}/queue/rotational"), rotates);
+        put(&root, &format!("{dir}/queue/scheduler"), "mq-deadline kyber [bfq] none");
+        put(
+            &root,
+            &format!("{dir}/queue/write_cache"),
+            if disk == "vda" { "write through" } else { "write back" },
+        );
+        put(
+            &root,
+            &format!("{dir}/queue/discard_max_bytes"),
+            if rotates == "0" { "2147450880" } else { "0" },
+        );
+        put(&root, &format!("{dir}/device/queue_depth"), if disk == "vda" { "1" } else { "32" });
+    }
+    root
+}
+
+#[test]
+fn a_running_array_is_explained_from_sysfs() {
+    let mut set = Set::sparse(4, 8 * MIB);
+    set.create("-l 5 -c 512K -N a --assume-clean").ok();
+    for (member, disk) in set.members.iter_mut().zip(["vda", "vdb", "vdc", "vdd"]) {
+        let named = member.with_file_name(disk);
+        fs::rename(&*member, &named).unwrap();
+        *member = named;
+    }
+    let root = machine(&set);
+    let report = set.run(&format!("advise --json --sysfs {}", root.display())).json();
+    assert_eq!(report["device"], "/dev/md0");
+    let change = |topic: &str, command: &str| {
+        let found = finding(&report, topic);
+        assert_eq!((&found["verdict"], &found["command"]), (&"change".into(), &command.into()), "{found:#}");
+        assert!(found["expected"].is_string());
+    };
+    change("read-ahead", "blockdev --setra 6144 /dev/md0");
+    change("stripe cache", "echo 2048 > /sys/block/md0/md/stripe_cache_size");
+    change("scheduler", "echo mq-deadline > /sys/block/vda/queue/scheduler");
+    change("queue depth", "echo 31 > /sys/block/vda/device/queue_depth");
+    assert!(finding(&report, "write cache")["command"].as_str().unwrap().contains("hdparm -W1 /dev/vda"));
+    assert_eq!(finding(&report, "scrub")["verdict"], "unknown");
+    assert_eq!(finding(&report, "mismatches")["verdict"], "fine");
+    let trims: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["topic"] == "TRIM")
+        .map(|finding| finding["verdict"].as_str().unwrap())
+        .collect();
+    assert_eq!(trims, ["fine", "change", "change", "fine"]);
+    // The array by its own name, its members by what sysfs says.
+    let array = set.path("md0");
+    let by_name = brindle(["advise", "--json", "--sysfs", name(&root), name(&array)]).json();
+    assert_eq!(by_name["findings"], report["findings"]);
+    // Of files nothing of this is known, and that is said.
+    let plain = set.run("advise --json").json();
+    assert!(plain["device"].is_null());
+    assert_eq!(finding(&plain, "read-ahead")["verdict"], "unknown");
+    let text = set.run("advise").ok().text();
+    assert!(text.contains("?      drive") && text.contains("RAID") | text.contains("raid5"), "{text}");
+}
