@@ -220,10 +220,10 @@ mod properties {
         fn figures_are_what_they_say(case in any_case()) {
             let found = run(&case, 1024, Method::Weighted);
             for part in [found.loss, found.loss_per_year, found.whole] {
-                prop_assert!(0.0 <= part.low && part.low <= part.value && part.value <= part.high && part.high <= 1.0, "{part:?}");
+                prop_assert!(0.0 <= part.low && part.low <= part.value && part.value <= part.high && part.high <= 1.0, "{:?}", part);
             }
             for part in [found.losses, found.wholes, found.sectors, found.bytes, found.nomdl] {
-                prop_assert!(part.low <= part.value && part.value <= part.high && part.high.is_finite(), "{part:?}");
+                prop_assert!(part.low <= part.value && part.value <= part.high && part.high.is_finite(), "{:?}", part);
             }
             prop_assert!(found.loss.value > 0.0 && found.whole.low <= found.loss.high, "{found:?}");
             // A loss that is certain or not, expected often or not: never less often than likely.
@@ -236,12 +236,15 @@ mod properties {
         #[test]
         fn what_makes_losses_likelier_does_so(case in any_case()) {
             let base = run(&case, 2048, Method::Weighted).loss;
-            // Apart for sure, or not told apart.
-            let no_less = |other: Case| run(&other, 2048, Method::Weighted).loss.high * 1.5 >= base.low;
-            prop_assert!(no_less(Case { hours: case.hours * 1.5, ..case.clone() }));
-            prop_assert!(no_less(Case { scrub: None, ..case.clone() }));
-            prop_assert!(no_less(Case { delay: Weibull::constant(case.delay.location + 100.0), ..case.clone() }));
-            prop_assert!(no_less(Case { wrong_pull: (case.wrong_pull + 0.1).min(0.5), ..case }));
+            let later = Case { hours: case.hours * 1.5, ..case.clone() };
+            let never_scrubbed = Case { scrub: None, ..case.clone() };
+            let late = Case { delay: Weibull::constant(case.delay.location + 100.0), ..case.clone() };
+            let clumsy = Case { wrong_pull: (case.wrong_pull + 0.1).min(0.5), ..case };
+            for worse in [later, never_scrubbed, late, clumsy] {
+                // Apart for sure, or not told apart.
+                let found = run(&worse, 2048, Method::Weighted).loss;
+                prop_assert!(found.high * 1.5 >= base.low, "{:?}: {:?}, {:?}", worse, found, base);
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
     let mut findings = vec![tuning::state(&facts), chunk::judge(args, &facts, md.as_ref(), &drives)?];
     findings.extend(files::judge(&facts, md.as_ref()));
     findings.extend(files::members(&facts, &drives));
-    findings.extend(tuning::judge(&facts, md.as_ref()));
+    findings.extend(tuning::judge(&facts, md.as_ref(), &drives));
     findings.extend(drives::judge(&drives, &facts, md.as_ref()));
     if args.json {
         return report::print_json(&as_json(&facts, md.as_ref(), &findings));

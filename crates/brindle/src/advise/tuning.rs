@@ -1,8 +1,11 @@
 //! What can be set of a running array.
 
+use brindle_layout::{Layout, Level};
+use brindle_planner::reliability::{Case, Class, Effort, Group, HOURS_PER_YEAR, Weibull, estimate};
+
 use super::array::{Bitmap, Facts};
 use super::finding::Finding;
-use super::sysfs::Md;
+use super::sysfs::{Drive, Md};
 use crate::units::Bytes;
 
 /// Rows for which a stripe cache should have room, so that whole ones come together.
@@ -38,14 +41,14 @@ pub(super) fn state(facts: &Facts) -> Finding {
     }
 }
 
-pub(super) fn judge(facts: &Facts, md: Option<&Md>) -> Vec<Finding> {
+pub(super) fn judge(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
     let mut findings = vec![read_ahead(facts, md)];
     if facts.has_parity() {
         findings.push(stripe_cache(facts, md));
     }
     if facts.level.is_redundant() {
         findings.push(bitmap(facts, md));
-        findings.extend(scrub(md));
+        findings.extend(scrub(facts, md, drives));
     }
     findings
 }
@@ -139,14 +142,15 @@ fn bitmap(facts: &Facts, md: Option<&Md>) -> Finding {
 }
 
 /// When the last check was, nobody keeps; what it found, md does while it runs.
-fn scrub(md: Option<&Md>) -> Vec<Finding> {
+fn scrub(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
     let why = "neither superblocks nor sysfs say when the last check was; one a month finds defects before a second drive fails \
                (see brindle reliability --scrub)";
     let command = md.map_or_else(
         || "brindle check MEMBER...".to_owned(),
         |md| format!("echo check > /sys/block/{}/md/sync_action", md.name),
     );
-    let mut findings = vec![Finding::unknown("scrub", "not known", why).with_command(command.clone())];
+    let finding = Finding::unknown("scrub", "not known", why).with_command(command);
+    let mut findings = vec![Finding { expected: checks_give(facts, drives), ..finding }];
     let Some(md) = md else { return findings };
     let last = md.text("md/last_sync_action").unwrap_or_default();
     if let Some(mismatches) = md.number("md/mismatch_cnt").filter(|count| *count > 0) {
@@ -165,4 +169,43 @@ fn scrub(md: Option<&Md>) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// What a check a month gives: the probability of a loss in five years with and without, as `brindle reliability` has it.
+fn checks_give(facts: &Facts, drives: &[Drive]) -> Option<String> {
+    let count = u32::try_from(facts.raid_devices).ok()?;
+    let (drives_of, bears, groups) = match (facts.level, facts.shape) {
+        (Level::Raid1, _) => (count, count - 1, 1),
+        (Level::Raid4 | Level::Raid5, _) => (count, 1, 1),
+        (Level::Raid6, _) => (count, 2, 1),
+        (Level::Raid10, Layout::Raid10(layout))
+            if (layout.near, layout.far) == (2, 1) && count.is_multiple_of(2) =>
+        {
+            (2, 1, count / 2)
+        }
+        _ => return None,
+    };
+    let flash = drives.iter().any(|drive| drive.kind().is_some_and(|kind| kind != "hdd-7200"));
+    let class = Class::named(if flash { "ssd-2022" } else { "hdd-2025" })?;
+    let lost = |scrub: Option<&str>| {
+        let case = Case {
+            group: Group::new(drives_of, bears, facts.component),
+            groups,
+            failures: class.failures(),
+            repairs: "2/12+6".parse().ok()?,
+            delay: Weibull::constant(0.0),
+            defects: class.defects,
+            scrub: scrub.and_then(|scrub| scrub.parse().ok()),
+            wrong_pull: 0.0,
+            batch: None,
+            hours: 5.0 * HOURS_PER_YEAR,
+        };
+        let effort = Effort { histories: 10_000, ..Effort::default() };
+        estimate(&case, &effort, &|_, _| ()).ok().map(|found| found.loss.value * 100.0)
+    };
+    let (with, without) = (lost(Some("3/730+6"))?, lost(None)?);
+    Some(format!(
+        "{with:.2} % instead of {without:.2} % that data is lost in five years (drives of class {})",
+        class.name
+    ))
 }

@@ -138,7 +138,9 @@ fn a_running_array_is_explained_from_sysfs() {
     change("scheduler", "echo mq-deadline > /sys/block/vda/queue/scheduler");
     change("queue depth", "echo 31 > /sys/block/vda/device/queue_depth");
     assert!(finding(&report, "write cache")["command"].as_str().unwrap().contains("hdparm -W1 /dev/vda"));
-    assert_eq!(finding(&report, "scrub")["verdict"], "unknown");
+    let scrub = finding(&report, "scrub");
+    assert_eq!(scrub["verdict"], "unknown");
+    assert!(scrub["expected"].as_str().unwrap().contains("% that data is lost in five years"), "{scrub}");
     assert_eq!(finding(&report, "mismatches")["verdict"], "fine");
     let trims: Vec<&str> = report["findings"]
         .as_array()
