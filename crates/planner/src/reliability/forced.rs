@@ -20,7 +20,7 @@ use super::world::{World, bits};
 /// In a branch the hazard of another failure before the next drive is back is this, at least.
 const PUSH: f64 = 1.0;
 /// In a branch another drive is pulled with this probability, at least, if that can happen at all.
-const PULL: f64 = 0.25;
+const PULL: f64 = 0.5;
 
 /// What simulates histories.
 pub(super) struct Forced<'a> {
