@@ -2,6 +2,7 @@
 
 mod advising;
 mod benching;
+mod planning;
 mod predicting;
 mod reliability;
 mod running;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
+pub(crate) use planning::{Columns, Drives, Likelihood, Pair, Plan, PlanFormat, parse_pair};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
@@ -160,6 +162,12 @@ pub(crate) enum Command {
     /// Runs on all cores. Points that are finished are kept, so that an interrupted sweep goes on where it was; the report is one
     /// HTML file that needs no network.
     Sweep(Sweep),
+    /// Tell what a number of drives can be made into, and which array to take
+    ///
+    /// Lists every sensible configuration, of md and of OpenZFS, with its room, random and sequential speed, which failures lose data,
+    /// how long a rebuild takes and what it costs; drops those that do not meet the needs, and recommends one of the rest. The formulas
+    /// and their sources stand in docs/planner.md.
+    Plan(Box<Plan>),
     /// Create an array of plain files, lose two members under load, and get every byte back
     Demo(Demo),
     /// Print completions for a shell

@@ -23,6 +23,7 @@ mod grow;
 mod host;
 mod log;
 mod look;
+mod plan;
 mod predict;
 mod progress;
 mod reliability;
@@ -99,6 +100,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Calibrate(args) => predict::calibrate(args)?,
         Command::Simulate(args) => predict::simulate(args)?,
         Command::Sweep(args) => predict::sweep(args)?,
+        Command::Plan(args) => plan::plan(args)?,
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,
         Command::Man(args) => docs::man(args)?,

@@ -79,66 +79,90 @@ fn safety(of: &Figures) -> f64 {
     none + share(of.double) + share(of.triple) / 1e3
 }
 
-/// The best first. What is equal in that goes by safety, room, random writes, random reads and reads of one stream.
-pub fn sort(all: &mut [Figures], goal: Goal) {
-    all.sort_by(|a, b| better(a, b, goal));
+/// The better first. What is equal in that goes by safety, room, random writes, random reads and reads of one stream.
+pub fn compare(a: &Figures, b: &Figures, goal: Goal) -> Ordering {
+    by(a, b, &|of| goal.merit(of)).then_with(|| rest(a, b))
 }
 
-fn better(a: &Figures, b: &Figures, goal: Goal) -> Ordering {
-    let by = |merit: &dyn Fn(&Figures) -> f64| {
-        let (a, b) = (merit(a), merit(b));
-        // Figures that differ by rounding only are equal.
-        if (a - b).abs() <= 1e-9 * a.abs().max(b.abs()) { Ordering::Equal } else { b.total_cmp(&a) }
-    };
-    by(&|of| goal.merit(of))
-        .then_with(|| by(&|of| -safety(of)))
-        .then_with(|| by(&|of| of.usable() as f64))
-        .then_with(|| by(&|of| of.speed.write_iops))
-        .then_with(|| by(&|of| of.speed.read_iops))
-        .then_with(|| by(&|of| of.speed.read_rate.unwrap_or(0.0)))
+fn rest(a: &Figures, b: &Figures) -> Ordering {
+    by(a, b, &|of| -safety(of))
+        .then_with(|| by(a, b, &|of| of.usable() as f64))
+        .then_with(|| by(a, b, &|of| of.speed.write_iops))
+        .then_with(|| by(a, b, &|of| of.speed.read_iops))
+        .then_with(|| by(a, b, &|of| of.speed.read_rate.unwrap_or(0.0)))
 }
 
-/// The one to take, and why in a sentence: the best of those that Brindle can make and that bear a failure, of drives that
-/// all count in full; what bears none only if nothing else is there.
-pub fn recommend(fitting: &[Figures], goal: Goal) -> Option<(usize, String)> {
-    let rank = |bears: bool| {
-        let own = |place: &usize| {
-            let one = &fitting[*place];
-            one.is_of_md && (one.tolerance > 0) == bears
-        };
-        let mut own: Vec<usize> = (0..fitting.len()).filter(own).collect();
-        own.sort_by(|a, b| better(&fitting[*a], &fitting[*b], goal));
-        own
-    };
-    let (bearing, rest) = (rank(true), rank(false));
-    let (ranked, bears) = if bearing.is_empty() { (rest, false) } else { (bearing, true) };
-    let best = *ranked.first()?;
-    let next = ranked.get(1).map(|place| &fitting[*place]);
-    Some((best, reason(&fitting[best], next, ranked.len(), bears, goal)))
+/// The more, the better. Figures that differ by rounding only are equal.
+fn by(a: &Figures, b: &Figures, merit: &dyn Fn(&Figures) -> f64) -> Ordering {
+    (merit(b) as f32).total_cmp(&(merit(a) as f32))
 }
 
-fn reason(best: &Figures, next: Option<&Figures>, among: usize, bears: bool, goal: Goal) -> String {
-    let bearing = if bears { "bear the loss of a drive" } else { "bear no loss" };
-    let what = format!("{} {}", best.level, best.config);
-    let Some(next) = next else {
-        return format!(
-            "{what} is the only one that meets every need, that Brindle can make, and that would {bearing}"
-        );
+/// What comes so close to the best, relative to it, is as good: neither formulas nor simulator know better.
+const CLOSE: f64 = 0.02;
+
+/// The one to take, and why in a sentence: of those that Brindle can make, and that bear a failure, the best, or what comes
+/// close to it and loses data at fewer failures. What bears none only if nothing else is there.
+pub fn recommend(fitting: &[&Figures], goal: Goal) -> Option<(usize, String)> {
+    let own = |bears: bool| -> Vec<usize> {
+        let fits = |place: &usize| fitting[*place].is_of_md && (fitting[*place].tolerance > 0) == bears;
+        (0..fitting.len()).filter(fits).collect()
     };
-    let equal = (goal.merit(best) - goal.merit(next)).abs() <= 1e-9 * goal.merit(best).abs();
-    let why = if !equal {
-        String::new()
-    } else if (safety(best) - safety(next)).abs() > 1e-9 {
-        ", and of those that do as well it loses data at the fewest failures".to_owned()
-    } else if best.usable() > next.usable() {
-        ", and of those that do as well it has the most room".to_owned()
+    let bearing = own(true);
+    let (among, bears) = if bearing.is_empty() { (own(false), false) } else { (bearing, true) };
+    let best = *among.iter().min_by(|a, b| compare(fitting[**a], fitting[**b], goal))?;
+    let most = goal.merit(fitting[best]);
+    let close = |place: &&usize| {
+        let merit = goal.merit(fitting[**place]);
+        merit == most || merit >= most - CLOSE * most.abs()
+    };
+    let taken = *among.iter().filter(close).min_by(|a, b| rest(fitting[**a], fitting[**b]))?;
+    let others: Vec<&Figures> =
+        among.iter().filter(close).filter(|place| **place != taken).map(|place| fitting[*place]).collect();
+    let why = reason(fitting[taken], fitting[best], &others, goal);
+    let text = match (among.len(), bears) {
+        (1, true) => format!(
+            "{} is the only one that meets every need, bears the loss of a drive, and can be made by Brindle",
+            name(fitting[taken])
+        ),
+        (count, true) => {
+            format!(
+                "of the {count} that meet every need, that Brindle can make, and that bear the loss of a drive, {why}"
+            )
+        }
+        (_, false) => {
+            format!("none that meets every need and that Brindle can make bears the loss of a drive; {why}")
+        }
+    };
+    Some((taken, text))
+}
+
+/// `raid5 3+1 of 4 drives`.
+fn name(of: &Figures) -> String {
+    match of.config.contains("over") {
+        true => format!("{} {} drives", of.level, of.config),
+        false => format!("{} {} of {} drives", of.level, of.config, of.disks),
+    }
+}
+
+/// What the one that is taken has over those that are as good, or over the best.
+fn reason(taken: &Figures, best: &Figures, others: &[&Figures], goal: Goal) -> String {
+    let what = name(taken);
+    let over = if others.iter().any(|other| safety(other) > safety(taken)) {
+        "loses data at the fewest failures"
+    } else if others.iter().any(|other| other.usable() < taken.usable()) {
+        "has the most room"
     } else {
-        ", as others do".to_owned()
+        "is no worse in anything else"
     };
-    format!(
-        "of the {among} that meet every need, that Brindle can make, and that {bearing}, {what} {}{why}",
-        goal.told(best)
-    )
+    if goal.merit(taken) < goal.merit(best) {
+        return format!("{what} comes within 2 % of {}, which {}, and {over}", name(best), goal.told(best));
+    }
+    let why = if others.is_empty() {
+        String::new()
+    } else {
+        format!(", and of those within 2 % of that it {over}")
+    };
+    format!("{what} {}{why}", goal.told(taken))
 }
 
 #[cfg(test)]
@@ -156,7 +180,7 @@ mod tests {
     fn the_best_that_bears_a_failure_is_recommended() {
         let taken = |drives, goal| {
             let all = all(drives);
-            let (place, why) = recommend(&all, goal).expect("one");
+            let (place, why) = recommend(&all.iter().collect::<Vec<_>>(), goal).expect("one");
             (format!("{} {}", all[place].level, all[place].config), why)
         };
         let (one, why) = taken(4, Goal::WriteIops);
@@ -169,7 +193,7 @@ mod tests {
     #[test]
     fn the_best_stand_first() {
         let mut all = all(6);
-        sort(&mut all, Goal::Capacity);
+        all.sort_by(|a, b| compare(a, b, Goal::Capacity));
         assert_eq!(all[0].level, "raid0");
         assert!(all.is_sorted_by(|a, b| a.usable() >= b.usable()));
     }

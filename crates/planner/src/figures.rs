@@ -4,6 +4,7 @@ use crate::configuration::Configuration;
 use crate::fraction::Fraction;
 use crate::losing::losses;
 use crate::raidz::Allocation;
+use crate::risk::Risk;
 use crate::speed::{Load, Speed, speed};
 
 /// What figures depend on beside the drives.
@@ -44,6 +45,8 @@ pub struct Figures {
     pub rebuild: Option<f64>,
     /// What all drives cost.
     pub price: Option<f64>,
+    /// How likely it loses data, where somebody has asked [`crate::reliability`].
+    pub risk: Option<Risk>,
     /// Whether Brindle can make it.
     pub is_of_md: bool,
     /// Whether unlike drives all count as the least of them.
@@ -66,6 +69,7 @@ pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
         third: losses.third,
         rebuild: rebuild(configuration, terms.busy),
         price: configuration.price,
+        risk: None,
         is_of_md: configuration.is_of_md(),
         as_the_least: configuration.as_the_least,
     }

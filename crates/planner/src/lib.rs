@@ -15,13 +15,14 @@ mod needs;
 mod parse;
 mod raidz;
 pub mod reliability;
+mod risk;
 mod speed;
 mod table;
 #[cfg(test)]
 mod testing;
 
 pub use candidates::configurations;
-pub use choose::{Goal, recommend, sort};
+pub use choose::{Goal, compare, recommend};
 pub use configuration::{Configuration, Part, Scheme};
 pub use disk::{Disk, DiskError, Set};
 pub use figures::{Figures, Terms, figures};
@@ -30,5 +31,6 @@ pub use losing::{Losses, losses};
 pub use needs::{Conflict, Need, conflicts};
 pub use parse::{ParseError, Said, counts, number, second_set, size};
 pub use raidz::{Allocation, AllocationError};
+pub use risk::{Risk, cases};
 pub use speed::{Load, Speed, speed};
 pub use table::{all_columns, is_of_the_table, published};

@@ -81,7 +81,8 @@ impl Need {
 
 /// Bytes as drives are sold.
 fn terabytes(bytes: u64) -> String {
-    format!("{:.2} TB", bytes as f64 / 1e12)
+    let text = format!("{:.3}", bytes as f64 / 1e12);
+    format!("{} TB", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 impl fmt::Display for Need {
@@ -100,7 +101,7 @@ impl fmt::Display for Need {
 }
 
 /// All smallest sets of needs that no configuration meets together; none if some configuration meets all.
-pub fn conflicts(needs: &[Need], all: &[Figures]) -> Vec<Conflict> {
+pub fn conflicts(needs: &[Need], all: &[&Figures]) -> Vec<Conflict> {
     let met: Vec<u32> = all.iter().map(|figures| mask(needs, figures)).collect();
     let possible = |set: u32| met.iter().any(|met| met & set == set);
     let mut found: Vec<u32> = Vec::new();
@@ -120,7 +121,7 @@ fn mask(needs: &[Need], figures: &Figures) -> u32 {
     needs.iter().enumerate().map(|(place, need)| u32::from(need.is_met(figures)) << place).sum()
 }
 
-fn conflict(needs: &[Need], all: &[Figures], set: u32) -> Conflict {
+fn conflict(needs: &[Need], all: &[&Figures], set: u32) -> Conflict {
     let own: Vec<usize> = (0..needs.len()).filter(|place| set >> place & 1 == 1).collect();
     let closest = |place: &usize| {
         let others = set & !(1 << place);
@@ -147,20 +148,21 @@ mod tests {
     #[test]
     fn the_smallest_sets_that_exclude_each_other_are_named() {
         let needs = [Need::Capacity(6_000_000_000_000), Need::WriteIops(100.0), Need::Tolerates(2)];
-        let found = conflicts(&needs, &all());
+        let found = conflicts(&needs, &all().iter().collect::<Vec<_>>());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].needs, [0, 2], "writes have nothing to do with it");
-        assert!(found[0].closest[0].contains("holds 4.00 TB"), "{:?}", found[0].closest);
+        assert!(found[0].closest[0].contains("holds 4 TB"), "{:?}", found[0].closest);
         assert!(found[0].closest[1].contains("tolerates 1"), "{:?}", found[0].closest);
-        assert!(conflicts(&needs[..2], &all()).is_empty());
+        assert!(conflicts(&needs[..2], &all().iter().collect::<Vec<_>>()).is_empty());
     }
 
     #[test]
     fn a_need_that_nothing_meets_stands_alone() {
         let needs = [Need::Capacity(9_000_000_000_000), Need::Tolerates(4), Need::Loss(Fraction::NONE)];
-        let found: Vec<Vec<usize>> = conflicts(&needs, &all()).into_iter().map(|one| one.needs).collect();
+        let found: Vec<Vec<usize>> =
+            conflicts(&needs, &all().iter().collect::<Vec<_>>()).into_iter().map(|one| one.needs).collect();
         assert_eq!(found, [vec![0], vec![1]]);
         // Without prices a budget is met by nothing.
-        assert_eq!(conflicts(&[Need::Budget(1e6)], &all())[0].needs, [0]);
+        assert_eq!(conflicts(&[Need::Budget(1e6)], &all().iter().collect::<Vec<_>>())[0].needs, [0]);
     }
 }

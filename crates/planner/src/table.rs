@@ -20,7 +20,7 @@ pub fn is_of_the_table(configuration: &Configuration) -> bool {
 }
 
 /// The columns of such a table: random IOPS are those of writes, loss is a fraction of all double failures.
-pub fn published(all: &[Figures]) -> String {
+pub fn published(all: &[&Figures]) -> String {
     let mut text = String::from("disks,level,config,net_tb,random_iops,loss_on_double_failure\n");
     for one in all {
         let _ = writeln!(
@@ -38,14 +38,14 @@ pub fn published(all: &[Figures]) -> String {
 }
 
 /// All that is known of each: the columns above, and after them the others.
-pub fn all_columns(all: &[Figures], recommended: Option<usize>) -> String {
+pub fn all_columns(all: &[&Figures], recommended: Option<usize>) -> String {
     let mut text = String::from(
         "disks,level,config,net_tb,random_iops,loss_on_double_failure,allocated_tb,random_read_iops,workload_iops,\
          seq_read_mb_s,seq_write_mb_s,tolerates,loss_on_triple_failure,loss_on_third_failure,rebuild_hours,price,price_per_tb,\
-         recommended\n",
+         loss_probability,loss_probability_low,loss_probability_high,bytes_lost_per_year,nomdl,recommended\n",
     );
     for (place, one) in all.iter().enumerate() {
-        let plain = published(core::slice::from_ref(one));
+        let plain = published(&[*one]);
         let first = plain.lines().nth(1).unwrap_or_default();
         let figure = |value: Option<f64>, unit: f64, places: usize| {
             value.map_or_else(String::new, |value| short(value / unit, places))
@@ -62,11 +62,21 @@ pub fn all_columns(all: &[Figures], recommended: Option<usize>) -> String {
             figure(one.rebuild, 3600.0, 2),
             figure(one.price, 1.0, 2),
             figure(one.price_per_tb(), 1.0, 2),
+            tiny(one.risk.map(|risk| risk.loss.value)),
+            tiny(one.risk.map(|risk| risk.loss.low)),
+            tiny(one.risk.map(|risk| risk.loss.high)),
+            tiny(one.risk.map(|risk| risk.bytes_per_year.value)),
+            tiny(one.risk.map(|risk| risk.nomdl.value)),
             u32::from(recommended == Some(place)).to_string(),
         ];
         let _ = writeln!(text, "{first},{}", cells.join(","));
     }
     text
+}
+
+/// Three digits, however small.
+fn tiny(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.2e}"))
 }
 
 fn or_nothing(value: Option<&impl core::fmt::Display>) -> String {
@@ -89,7 +99,7 @@ mod tests {
     fn of(drives: u32) -> String {
         let all = configurations(&[set(drives)]);
         let all = all.iter().filter(|one| is_of_the_table(one)).map(|one| figures(one, &Terms::default()));
-        published(&all.collect::<Vec<_>>())
+        published(&all.collect::<Vec<_>>().iter().collect::<Vec<_>>())
     }
 
     #[test]

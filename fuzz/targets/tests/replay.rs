@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
     assemble, control, drive_model, job_file, md_sidecars, md_superblock, nbd_client, nbd_options,
-    nbd_transmission, signature, trace,
+    nbd_transmission, plan, signature, trace,
 };
 
 /// Longer inputs are cut.
@@ -81,6 +81,11 @@ fn nbd_transmissions() {
 #[test]
 fn drive_models() {
     replay("drive_model", drive_model::run, 10_000);
+}
+
+#[test]
+fn plans() {
+    replay("plan", plan::run, 20_000);
 }
 
 #[test]

@@ -25,22 +25,27 @@ const STYLE: &str = "body{font:15px sans-serif;margin:2em auto;padding:0 1em;max
 /// Nothing but what stands in the page: a browser asks no network for it, whatever a name in it says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// The report.
-pub fn html(environment: &Environment, all: &[Finished]) -> String {
-    let mut page = String::new();
-    let title = escaped(&environment.title);
-    let _ = write!(
-        page,
+/// How a page begins that needs nothing else: up to a table of names and values.
+pub fn head(title: &str, facts: &[(String, String)]) -> String {
+    let title = escaped(title);
+    let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"><title>{title}</title><style>{STYLE}</style></head>\n\
          <body><h1>{title}</h1>\n<table>"
     );
-    for (name, value) in &environment.facts {
+    for (name, value) in facts {
         let _ = writeln!(page, "<tr><th>{}</th><td>{}</td></tr>", escaped(name), escaped(value));
     }
+    page.push_str("</table>\n");
+    page
+}
+
+/// The report.
+pub fn html(environment: &Environment, all: &[Finished]) -> String {
+    let mut page = head(&environment.title, &environment.facts);
     page.push_str(
-        "</table>\n<p><label>x <select id=\"x\"></select></label><label>series <select id=\"series\"></select></label>\
+        "<p><label>x <select id=\"x\"></select></label><label>series <select id=\"series\"></select></label>\
          <label>figure <select id=\"figure\"></select></label></p><p id=\"held\"></p>\n\
          <svg id=\"lines\" width=\"900\" height=\"345\" viewBox=\"0 0 900 345\"></svg>\n\
          <svg id=\"heat\" width=\"900\" height=\"300\"></svg>\n\
@@ -106,6 +111,7 @@ fn command(environment: &Environment, point: &Point) -> String {
     words
 }
 
-fn escaped(text: &str) -> String {
+/// Text that a page may hold.
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -23,6 +23,7 @@ mod lost;
 mod memory;
 mod occupied;
 mod places;
+mod plan;
 mod predict;
 mod refuse;
 mod reliability;

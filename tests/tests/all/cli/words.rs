@@ -101,7 +101,7 @@ fn every_command_has_a_man_page() {
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
     let commands = "create examine detail advise cat check repair serve status fail add replace remove flag grow action wait watch \
-                    stop bench calibrate simulate reliability sweep demo completions man";
+                    stop bench calibrate simulate reliability sweep plan demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();

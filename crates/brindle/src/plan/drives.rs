@@ -1,0 +1,152 @@
+//! From flags to drives.
+
+use brindle_lab::drive::{self, Drive};
+use brindle_lab::predict::{alone, job};
+use brindle_planner::{Disk, ParseError, Set, number, second_set};
+
+use super::simulated::lasting;
+use crate::cli::{Drives, Pair, parse_pair};
+use crate::failure::Failure;
+use crate::predict::model;
+
+/// A drive with its model, if there is one: shipped, from a file, or made of the figures that were given.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) disk: Disk,
+    pub(super) model: Option<Drive>,
+    /// What the model is called; none if it was made of figures.
+    pub(super) named: Option<String>,
+}
+
+/// Drives of one kind, in one number or another.
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    pub(super) counts: Vec<u32>,
+    pub(super) known: Known,
+}
+
+/// All kinds: the first, and what stands beside it.
+pub(super) fn kinds(args: &Drives) -> Result<Vec<Kind>, Failure> {
+    let said = Said {
+        size: args.size,
+        iops: args.iops,
+        mb_s: args.mb_s,
+        drive: args.drive.clone(),
+        price: args.price,
+    };
+    let first = Kind { counts: args.drives.0.clone(), known: known(&said, "--drives")? };
+    let Some(text) = &args.and else { return Ok(vec![first]) };
+    let wrong = |why: ParseError| Failure::Usage(format!("--and {text}: {why}"));
+    let (count, size, items) = second_set(text).map_err(wrong)?;
+    // What is not said of it is as of the first.
+    let mut other = Said { size: Some(size), ..said };
+    for (name, value) in items {
+        match name {
+            "iops" => (other.iops, other.drive) = (Some(parse_pair(value).map_err(wrong)?), None),
+            "mb_s" => other.mb_s = Some(parse_pair(value).map_err(wrong)?),
+            "price" => other.price = Some(number(value).map_err(wrong)?),
+            _ => (other.drive, other.iops, other.mb_s) = (Some(value.to_owned()), None, None),
+        }
+    }
+    let second = Kind { counts: vec![count], known: known(&other, "--and")? };
+    Ok(vec![first, second])
+}
+
+/// All ways to take one number of each kind.
+pub(super) fn sets(kinds: &[Kind]) -> Vec<Vec<Set>> {
+    let mut all: Vec<Vec<Set>> = vec![Vec::new()];
+    for kind in kinds {
+        let with = |before: &Vec<Set>| {
+            let more =
+                |count: &u32| [before.as_slice(), &[Set { count: *count, disk: kind.known.disk }]].concat();
+            kind.counts.iter().map(more).collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all
+}
+
+struct Said {
+    size: Option<u64>,
+    iops: Option<Pair>,
+    mb_s: Option<Pair>,
+    drive: Option<String>,
+    price: Option<f64>,
+}
+
+fn known(said: &Said, flag: &str) -> Result<Known, Failure> {
+    let found = match &said.drive {
+        Some(named) => of_model(named, said)?,
+        None => of_figures(said)?,
+    };
+    found.disk.check().map_err(|why| Failure::Usage(format!("{flag}: {why}")))?;
+    Ok(found)
+}
+
+fn of_figures(said: &Said) -> Result<Known, Failure> {
+    let lacks =
+        |what: &str| Failure::Usage(format!("say {what} of the drives, or name a model with --drive"));
+    let iops = said.iops.ok_or_else(|| lacks("--iops"))?;
+    let disk = Disk {
+        size: said.size.ok_or_else(|| lacks("--size"))?,
+        read_iops: iops.reads,
+        write_iops: iops.writes,
+        read_rate: said.mb_s.map(|rate| rate.reads * 1e6),
+        write_rate: said.mb_s.map(|rate| rate.writes * 1e6),
+        price: said.price,
+    };
+    let text = said.mb_s.filter(|_| disk.check().is_ok()).map(|rate| as_model(&disk, rate));
+    let model = text.map(|text| drive::parse("--iops and --mb-s", &text)).transpose()?;
+    Ok(Known { disk, model, named: None })
+}
+
+/// A model of a drive of which only this is known: one request at a time, which waits for its place unless it goes on where the
+/// one before it ended, and moves bytes at the bandwidth.
+fn as_model(disk: &Disk, rate: Pair) -> String {
+    let kind = |name: &str, iops: f64, rate: f64| {
+        let moved = |kib: f64| kib * 1024.0 / rate;
+        let wait = (1e6 / iops - moved(4.0)).max(0.0);
+        let (least, most) = (moved(4.0), moved(1024.0));
+        format!(
+            "[{name}]\nlatency_us = [[0, {wait:.3}]]\nstream_us = [[0, 0.0]]\noccupancy_us = [[4.0, {least:.3}], [1024.0, {most:.3}]]\n"
+        )
+    };
+    format!(
+        "name = \"as given\"\nsource = \"--iops and --mb-s\"\nsize_gb = {:.6}\nunits = 1\nflush_us = 0.0\n{}{}",
+        disk.size as f64 / 1e9,
+        kind("read", disk.read_iops, rate.reads),
+        kind("write", disk.write_iops, rate.writes)
+    )
+}
+
+/// What a model does by itself: 4 KiB at random with as much in flight as it has use for, and 1 MiB in sequence.
+fn of_model(named: &str, said: &Said) -> Result<Known, Failure> {
+    let mut model = model(named)?;
+    if let Some(size) = said.size {
+        model.size = size;
+    }
+    let does = |model: &Drive, rw: &str, bs: &str, depth: &str| {
+        let asked = job(&[("rw", rw), ("bs", bs), ("iodepth", depth)])?;
+        Ok::<_, Failure>(alone(model, asked)?.outcome.mixed())
+    };
+    let at_random = lasting(&model);
+    let random = |rw: &str| Ok::<_, Failure>(does(&at_random, rw, "4k", "128")?.iops());
+    let stream = |rw: &str| Ok::<_, Failure>(does(&model, rw, "1m", "8")?.bandwidth());
+    let iops = match said.iops {
+        Some(iops) => iops,
+        None => Pair { reads: random("randread")?, writes: random("randwrite")? },
+    };
+    let rate = match said.mb_s {
+        Some(rate) => Pair { reads: rate.reads * 1e6, writes: rate.writes * 1e6 },
+        None => Pair { reads: stream("read")?, writes: stream("write")? },
+    };
+    let disk = Disk {
+        size: model.size,
+        read_iops: iops.reads,
+        write_iops: iops.writes,
+        read_rate: Some(rate.reads),
+        write_rate: Some(rate.writes),
+        price: said.price,
+    };
+    Ok(Known { disk, model: Some(model), named: Some(named.to_owned()) })
+}

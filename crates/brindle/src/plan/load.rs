@@ -1,0 +1,112 @@
+//! What will be asked of an array, from a job file.
+
+use std::path::Path;
+
+use brindle_lab::job::{Blocks, Direction, Job, Kinds, parse};
+use brindle_planner::Load;
+
+use crate::bench::{Here, tell_notes};
+use crate::failure::Failure;
+
+/// A load: as the formulas take it, and as the simulator does.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) file: String,
+    pub(super) load: Load,
+    /// The job itself, or one that does what all do together.
+    pub(super) job: Job,
+}
+
+/// Jobs of a file count as one load, each by its requests in flight.
+pub(super) fn asked(path: &Path) -> Result<Asked, Failure> {
+    let file = path.display().to_string();
+    let plan = parse(&[&file], false, &Here)?;
+    tell_notes(&plan);
+    let none = |job: &Job| {
+        Failure::Usage(format!("{file}: job '{}' trims: a plan is for reads and writes", job.name))
+    };
+    if let Some(job) = plan.jobs.iter().find(|job| job.access.has(Direction::Trim)) {
+        return Err(none(job));
+    }
+    let weights: Vec<(f64, &Job)> = plan.jobs.iter().map(|job| (f64::from(in_flight(job)), job)).collect();
+    let all: f64 = weights.iter().map(|(weight, _)| weight).sum();
+    let mean =
+        |of: &dyn Fn(&Job) -> f64| weights.iter().map(|(weight, job)| weight * of(job)).sum::<f64>() / all;
+    let reads = mean(&reads);
+    let size = |direction: Direction, share: f64| {
+        let bytes = mean(&|job| share_of(job, direction) * average(&job.blocks[direction.index()]));
+        if share > 0.0 { (bytes / share).round() as u64 } else { 4096 }
+    };
+    let load = Load {
+        reads,
+        random: mean(&|job| f64::from(u8::from(job.access.random))) >= 0.5,
+        read_size: size(Direction::Read, reads),
+        write_size: size(Direction::Write, 1.0 - reads),
+        depth: plan.jobs.iter().map(in_flight).fold(0, u32::saturating_add),
+    };
+    let job = as_one(&plan.jobs, &load);
+    Ok(Asked { file, load, job })
+}
+
+fn in_flight(job: &Job) -> u32 {
+    job.depth().saturating_mul(job.numjobs).max(1)
+}
+
+/// Share of its requests that read.
+fn reads(job: &Job) -> f64 {
+    match job.access.kinds {
+        Kinds::One(Direction::Read) => 1.0,
+        Kinds::Mixed => job.reads as f64 / 100.0,
+        _ => 0.0,
+    }
+}
+
+fn share_of(job: &Job, direction: Direction) -> f64 {
+    if direction == Direction::Read { reads(job) } else { 1.0 - reads(job) }
+}
+
+/// Bytes of a request.
+fn average(blocks: &Blocks) -> f64 {
+    match blocks {
+        Blocks::One(size) => *size as f64,
+        Blocks::Range(least, most) => (*least + *most) as f64 / 2.0,
+        Blocks::Split(sizes) => {
+            let all: u64 = sizes.iter().map(|(_, weight)| weight).sum();
+            sizes.iter().map(|(size, weight)| *size as f64 * *weight as f64).sum::<f64>() / all.max(1) as f64
+        }
+    }
+}
+
+/// What the simulator runs: of the jobs what they ask for, not where and how long. Of several jobs the sizes are averages.
+fn as_one(jobs: &[Job], load: &Load) -> Job {
+    if let [job] = jobs {
+        return Job {
+            name: job.name.clone(),
+            access: job.access,
+            blocks: job.blocks.clone(),
+            align: job.align,
+            iodepth: job.iodepth,
+            one_at_a_time: job.one_at_a_time,
+            numjobs: job.numjobs,
+            reads: job.reads,
+            norandommap: true,
+            ..Job::default()
+        };
+    }
+    let percent = (load.reads * 100.0).round() as u64;
+    let kinds = match percent {
+        0 => Kinds::One(Direction::Write),
+        100 => Kinds::One(Direction::Read),
+        _ => Kinds::Mixed,
+    };
+    let whole = |size: u64| Blocks::One(size.next_multiple_of(4096).max(4096));
+    Job {
+        name: "all".to_owned(),
+        access: brindle_lab::job::Access { kinds, random: load.random, step: 0 },
+        blocks: [whole(load.read_size), whole(load.write_size), Blocks::One(4096)],
+        iodepth: load.depth,
+        reads: percent,
+        norandommap: true,
+        ..Job::default()
+    }
+}

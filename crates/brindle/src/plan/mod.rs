@@ -1,0 +1,237 @@
+//! `brindle plan`: what drives can be made into, and which array to take.
+
+mod chunk;
+mod create;
+mod drives;
+mod likely;
+mod load;
+mod page;
+mod report;
+mod simulated;
+mod words;
+
+use std::fs;
+
+use brindle_planner::{
+    Allocation, Configuration, Figures, Goal, Need, Speed, Terms, compare, configurations, conflicts,
+    figures, is_of_the_table, recommend,
+};
+
+use crate::cli::{Columns, Plan, PlanFormat};
+use crate::failure::Failure;
+use crate::report as tell;
+use crate::units::Bytes;
+use chunk::Chosen;
+use drives::Kind;
+use load::Asked;
+
+/// Chunk size of what is not tried, which is what `create` takes.
+const USUAL_CHUNK: u64 = 512 << 10;
+
+/// A configuration and what it comes to.
+#[derive(Clone, Debug)]
+struct Row {
+    configuration: Configuration,
+    figures: Figures,
+    /// What the formulas say, where the figures are the simulator's.
+    formulas: Option<Speed>,
+}
+
+/// The one to take.
+#[derive(Clone, Debug)]
+struct Taken {
+    /// Place in the list.
+    place: usize,
+    why: String,
+    chunk: u64,
+    /// What was tried for that.
+    chosen: Option<Chosen>,
+    commands: Vec<String>,
+}
+
+/// All that a report tells.
+struct Answer<'a> {
+    args: &'a Plan,
+    kinds: &'a [Kind],
+    asked: Option<&'a Asked>,
+    needs: &'a [Need],
+    /// How many there are, and how many meet the needs.
+    total: usize,
+    fitting: usize,
+    rows: &'a [Row],
+    taken: Option<Taken>,
+    /// What was left out of simulation, and why.
+    notes: Vec<String>,
+}
+
+pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
+    let kinds = drives::kinds(&args.drives)?;
+    let asked = args.terms.workload.as_deref().map(load::asked).transpose()?;
+    let allocation = Allocation::new(args.terms.ashift, args.terms.volblocksize);
+    let terms = Terms {
+        allocation: allocation.map_err(|why| Failure::Usage(why.to_string()))?,
+        busy: f64::from(args.terms.load) / 100.0,
+        load: asked.as_ref().map(|asked| asked.load),
+    };
+    let mut rows = rows(args, &kinds, &terms)?;
+    let mut notes = Vec::new();
+    if args.terms.simulate {
+        notes = simulated::fill(&mut rows, &kinds, asked.as_ref(), args.terms.chunk)?;
+    }
+    notes.extend(likely::fill(&mut rows, &kinds, terms.busy, &args.likelihood)?);
+    let needs = needs(args);
+    let total = rows.len();
+    let mut rows = meeting(rows, &needs)?;
+    let goal = goal(args, asked.as_ref());
+    if args.sort.is_some() {
+        rows.sort_by(|a, b| compare(&a.figures, &b.figures, goal));
+    }
+    let taken = take(args, &kinds, asked.as_ref(), &rows, goal)?;
+    let fitting = rows.len();
+    let rows = listed(rows, args.limit, taken.as_ref());
+    let taken = taken.map(|taken| Taken { place: taken.place.min(rows.len().saturating_sub(1)), ..taken });
+    let answer = Answer {
+        args,
+        kinds: &kinds,
+        asked: asked.as_ref(),
+        needs: &needs,
+        total,
+        fitting,
+        rows: &rows,
+        taken,
+        notes,
+    };
+    give(&answer)
+}
+
+/// Every configuration of the levels asked for.
+fn rows(args: &Plan, kinds: &[Kind], terms: &Terms) -> Result<Vec<Row>, Failure> {
+    let levels = words::levels(args)?;
+    let mut rows = Vec::new();
+    for sets in drives::sets(kinds) {
+        let wanted = configurations(&sets).into_iter().filter(|one| match &levels {
+            words::Levels::All => true,
+            words::Levels::Table => is_of_the_table(one),
+            words::Levels::Named(names) => {
+                one.level().split('+').all(|part| names.iter().any(|name| name == part))
+            }
+        });
+        rows.extend(wanted.map(|configuration| {
+            let figures = figures(&configuration, terms);
+            Row { configuration, figures, formulas: None }
+        }));
+    }
+    Ok(rows)
+}
+
+fn needs(args: &Plan) -> Vec<Need> {
+    let of = &args.needs;
+    let all = [
+        of.min_capacity.map(Need::Capacity),
+        of.min_read_iops.map(Need::ReadIops),
+        of.min_write_iops.map(Need::WriteIops),
+        of.min_iops.map(Need::LoadIops),
+        of.max_loss.map(Need::Loss),
+        of.tolerates.map(Need::Tolerates),
+        of.budget.map(Need::Budget),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Those that meet all needs.
+fn meeting(rows: Vec<Row>, needs: &[Need]) -> Result<Vec<Row>, Failure> {
+    let all: Vec<&Figures> = rows.iter().map(|row| &row.figures).collect();
+    if all.is_empty() {
+        let why =
+            "a level with parity takes two data drives at least in each group, and stripes take equal groups";
+        return Err(Failure::Refused(format!("none of --levels can be made of so many drives: {why}")));
+    }
+    let excluded = conflicts(needs, &all);
+    if !excluded.is_empty() {
+        let lines: Vec<String> = excluded.iter().map(|one| words::conflict(one, needs)).collect();
+        let count = all.len();
+        return Err(Failure::Refused(format!(
+            "none of the {count} configurations meets all needs: {}",
+            lines.join("; ")
+        )));
+    }
+    Ok(rows.into_iter().filter(|row| needs.iter().all(|need| need.is_met(&row.figures))).collect())
+}
+
+/// What the recommended one is best at: what was asked for; else the load; else writes in the room that is needed, or room at the
+/// speed that is.
+fn goal(args: &Plan, asked: Option<&Asked>) -> Goal {
+    let of = &args.needs;
+    match args.sort {
+        Some(order) => order.into(),
+        None if asked.is_some() => Goal::LoadIops,
+        None if of.min_capacity.is_some() => Goal::WriteIops,
+        None if of.min_read_iops.is_some() || of.min_write_iops.is_some() => Goal::Capacity,
+        None => Goal::Balance,
+    }
+}
+
+fn take(
+    args: &Plan,
+    kinds: &[Kind],
+    asked: Option<&Asked>,
+    rows: &[Row],
+    goal: Goal,
+) -> Result<Option<Taken>, Failure> {
+    let all: Vec<&Figures> = rows.iter().map(|row| &row.figures).collect();
+    let Some((place, why)) = recommend(&all, goal) else { return Ok(None) };
+    let configuration = &rows[place].configuration;
+    let chosen = match (args.terms.chunk, asked, kinds) {
+        (None, Some(asked), [kind]) => chunk::choose(configuration, kind, asked)?,
+        _ => None,
+    };
+    let given = args.terms.chunk.map(|chunk| chunk.0);
+    let chunk = given.or(chosen.as_ref().map(|chosen| chosen.best)).unwrap_or(USUAL_CHUNK);
+    let commands = create::commands(configuration, chunk);
+    Ok(Some(Taken { place, why, chunk, chosen, commands }))
+}
+
+/// As many as are to be listed; the recommended one is among them, in place of the last if need be.
+fn listed(mut rows: Vec<Row>, limit: usize, taken: Option<&Taken>) -> Vec<Row> {
+    let limit = limit.max(1);
+    if rows.len() > limit {
+        if let Some(taken) = taken.filter(|taken| taken.place >= limit) {
+            rows.swap(limit - 1, taken.place);
+        }
+        rows.truncate(limit);
+    }
+    rows
+}
+
+fn give(answer: &Answer<'_>) -> Result<(), Failure> {
+    let args = answer.args;
+    let format = if args.json { PlanFormat::Json } else { args.format.unwrap_or(PlanFormat::Table) };
+    let figures: Vec<&Figures> = answer.rows.iter().map(|row| &row.figures).collect();
+    let text = match (format, args.columns) {
+        (PlanFormat::Table, _) => report::text(answer),
+        (PlanFormat::Json, _) => {
+            let text = serde_json::to_string_pretty(&report::json(answer));
+            format!("{}\n", text.map_err(|why| Failure::output("the report", why.into()))?)
+        }
+        (PlanFormat::Csv, Columns::Table) => brindle_planner::published(&figures),
+        (PlanFormat::Csv, Columns::All) => {
+            brindle_planner::all_columns(&figures, answer.taken.as_ref().map(|taken| taken.place))
+        }
+        (PlanFormat::Html, _) => page::html(answer),
+    };
+    if matches!(format, PlanFormat::Csv | PlanFormat::Html) {
+        answer.notes.iter().for_each(|note| eprintln!("brindle: {note}"));
+        if let Some(more) = words::more(answer) {
+            eprintln!("brindle: {more}");
+        }
+    }
+    match &args.output {
+        Some(path) => fs::write(path, text).map_err(|source| Failure::output(path.display(), source)),
+        None => tell::print(&text),
+    }
+}
+
+/// A chunk size as people write it.
+fn chunk_text(chunk: u64) -> String {
+    Bytes(chunk).to_string()
+}

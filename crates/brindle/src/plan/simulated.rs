@@ -1,0 +1,157 @@
+//! Figures from the engine on modelled drives in place of formulas.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use brindle_lab::drive::{Drive, parse, to_toml};
+use brindle_lab::job::Job;
+use brindle_lab::measure::Tally;
+use brindle_lab::predict::{Policies, Shape, Spec, job, predict};
+use brindle_layout::{Layout, Level};
+use brindle_planner::{Part, Scheme, Speed};
+
+use super::drives::Kind;
+use super::load::Asked;
+use super::{Row, USUAL_CHUNK};
+use crate::failure::Failure;
+use crate::progress;
+use crate::units::Bytes;
+
+/// Most configurations that are simulated for one plan.
+const MOST: usize = 128;
+/// Requests in flight for each drive, and most of all: what random figures are taken with.
+const DEPTH: u32 = 32;
+const DEEPEST: u32 = 1024;
+
+/// Fills in what can be simulated, and says of the rest why it can't.
+pub(super) fn fill(
+    rows: &mut [Row],
+    kinds: &[Kind],
+    asked: Option<&Asked>,
+    chunk: Option<Bytes>,
+) -> Result<Vec<String>, Failure> {
+    let [kind] = kinds else {
+        return Err(Failure::Usage("--simulate takes drives that are alike: leave out --and".to_owned()));
+    };
+    let model = kind.known.model.as_ref().ok_or_else(|| {
+        Failure::Usage(
+            "--simulate needs the drives' bandwidth too: say --mb-s, or name a model with --drive".to_owned(),
+        )
+    })?;
+    let open: Vec<usize> = (0..rows.len()).filter(|place| rows[*place].figures.is_of_md).collect();
+    if open.len() > MOST {
+        return Err(Failure::Usage(format!(
+            "{} configurations are to be simulated, more than the {MOST} that one plan simulates: narrow it with --drives or --levels",
+            open.len()
+        )));
+    }
+    let chunk = chunk.map_or(USUAL_CHUNK, |chunk| chunk.0);
+    let parts: Vec<Part> = open.iter().map(|place| rows[*place].configuration.parts[0]).collect();
+    // A model can't be shared by threads, its text can.
+    let text = to_toml(model);
+    let found = each(&parts, |part| speed(part, &parse("the model", &text)?, chunk, asked))?;
+    for (place, speed) in open.iter().zip(found) {
+        let row = &mut rows[*place];
+        row.formulas = Some(row.figures.speed);
+        row.figures.speed = speed;
+    }
+    let mut notes = Vec::new();
+    if open.len() < rows.len() {
+        notes.push("figures of RAID-Z are those of formulas: the engine has no RAID-Z".to_owned());
+    }
+    if parts.iter().any(|part| part.groups > 1) {
+        notes.push(
+            "of a stripe of groups one group was simulated, at its share of the requests in flight"
+                .to_owned(),
+        );
+    }
+    Ok(notes)
+}
+
+/// Does something for each, on all cores, with a bar.
+fn each<T: Sync, R: Send>(
+    all: &[T],
+    work: impl Fn(&T) -> Result<R, Failure> + Sync,
+) -> Result<Vec<R>, Failure> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let bar = progress::steps("simulating", all.len() as u64);
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
+    let run = || -> Result<(), Failure> {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = all.get(place) else { return Ok(()) };
+            let result = work(one)?;
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, result));
+            bar.inc(1);
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(run)).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    bar.finish_and_clear();
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+fn speed(part: &Part, model: &Drive, chunk: u64, asked: Option<&Asked>) -> Result<Speed, Failure> {
+    let groups = f64::from(part.groups);
+    let depth = (DEPTH * part.width).min(DEEPEST).to_string();
+    let streams = (2 * part.width).max(8).to_string();
+    let run = |rw: &str, bs: &str, depth: &str| -> Result<Tally, Failure> {
+        one(part, model, chunk, job(&[("rw", rw), ("bs", bs), ("iodepth", depth)])?)
+    };
+    let load_iops = match asked {
+        Some(asked) => Some(one(part, model, chunk, shared(&asked.job, part.groups))?.iops() * groups),
+        None => None,
+    };
+    Ok(Speed {
+        read_iops: run("randread", "4k", &depth)?.iops() * groups,
+        write_iops: run("randwrite", "4k", &depth)?.iops() * groups,
+        read_rate: Some(run("read", "1m", &streams)?.bandwidth() * groups),
+        write_rate: Some(run("write", "1m", &streams)?.bandwidth() * groups),
+        load_iops,
+    })
+}
+
+/// What one group of several is asked.
+pub(super) fn shared(job: &Job, groups: u32) -> Job {
+    let all = job.iodepth.saturating_mul(job.numjobs);
+    if groups == 1 || job.one_at_a_time {
+        return job.clone();
+    }
+    Job { iodepth: all.div_ceil(groups), numjobs: 1, ..job.clone() }
+}
+
+/// One group of a part under a load.
+pub(super) fn one(part: &Part, model: &Drive, chunk: u64, job: Job) -> Result<Tally, Failure> {
+    let drive = if job.access.random { lasting(model) } else { model.clone() };
+    let spec = Spec { drive, shape: Some(shape(part, chunk)), policies: Policies::Brindle, cores: 1, job };
+    Ok(predict(&spec)?.outcome.mixed())
+}
+
+/// A disk without its cache, which takes what is written at random in no time until it is full: what lasts is what counts.
+pub(super) fn lasting(model: &Drive) -> Drive {
+    let mut stations = (*model.stations).clone();
+    if let Some(platter) = &mut stations.platter {
+        platter.cache = 0;
+    }
+    Drive { stations: stations.into(), ..model.clone() }
+}
+
+fn shape(part: &Part, chunk: u64) -> Shape {
+    let (level, layout) = match part.scheme {
+        Scheme::Stripe => (Level::Raid0, None),
+        Scheme::Mirror => (Level::Raid1, None),
+        Scheme::Raid10(layout) => (Level::Raid10, Some(Layout::Raid10(layout))),
+        Scheme::DedicatedParity => (Level::Raid4, None),
+        Scheme::Parity(1) | Scheme::RaidZ(_) => (Level::Raid5, None),
+        Scheme::Parity(_) => (Level::Raid6, None),
+    };
+    let layout = layout.unwrap_or_else(|| Layout::default_for(level));
+    Shape { level, layout, chunk, members: part.width as u16 }
+}

@@ -1,0 +1,255 @@
+//! `brindle plan`, as a user asks for it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use brindle_tests::files::{self, MIB};
+use brindle_tests::program::{self, Ran};
+use serde_json::Value;
+
+use super::name;
+
+fn plan(flags: &str) -> Ran {
+    program::brindle(format!("plan {flags}").split_whitespace())
+}
+
+/// The one of that level and shape in a report.
+fn one<'a>(report: &'a Value, level: &str, config: &str) -> &'a Value {
+    let all = report["configurations"].as_array().expect("a list");
+    let found = all.iter().find(|one| one["level"] == level && one["config"] == config);
+    found.unwrap_or_else(|| panic!("{level} {config} in {report}"))
+}
+
+/// A published table of 2012: disks of 2 TB and about 200 requests a second.
+const HEAD: &str = "disks,level,config,net_tb,random_iops,loss_on_double_failure\n";
+const FOUR: &str = "4,raidz,3+1,6,200,1\n4,raidz2,2+2,4,200,0\n4,raid10,2x(1+1),4,400,1/3\n";
+const SIX: &str =
+    "6,raidz,5+1,10,200,1\n6,raidz2,4+2,8,200,0\n6,raid10,3x(1+1),6,600,1/5\n6,raidz10,2x(2+1),8,400,2/5\n";
+
+#[test]
+fn a_published_table_comes_out_exactly() {
+    let csv =
+        |drives: &str| plan(&format!("--drives {drives} --size 2TB --iops 200 --format csv")).ok().text();
+    assert_eq!(csv("4"), format!("{HEAD}{FOUR}"));
+    assert_eq!(csv("6"), format!("{HEAD}{SIX}"));
+    assert_eq!(csv("4,6"), format!("{HEAD}{FOUR}{SIX}"));
+    assert_eq!(csv("3"), format!("{HEAD}3,raidz,2+1,4,200,1\n"));
+    let all = plan("--drives 4 --size 2TB --iops 200 --mb-s 200/100 --format csv --columns all --levels all")
+        .ok()
+        .text();
+    let row = all.lines().find(|line| line.contains("raid6")).expect("RAID 6");
+    assert_eq!(row, "4,raid6,2+2,4,200,0,,800,,400,200,2,1,1,5.56,,,,,,,,0");
+    assert!(
+        all.starts_with(HEAD.trim_end()) && all.lines().all(|line| line.matches(',').count() == 22),
+        "{all}"
+    );
+}
+
+#[test]
+fn a_plan_tells_of_each_configuration_and_takes_one() {
+    let flags = "--drives 6 --size 2TB --iops 400/200 --mb-s 200 --price 50 --load 50 --sort write-iops";
+    let report = plan(&format!("{flags} --json")).json();
+    let pairs = one(&report, "raid10", "3x(1+1)");
+    assert_eq!((pairs["net"].as_u64(), pairs["tolerates"].as_u64()), (Some(6_000_000_000_000), Some(1)));
+    assert_eq!(
+        (&pairs["loss_on_double_failure"], &pairs["loss_on_triple_failure"]),
+        (&"1/5".into(), &"3/5".into())
+    );
+    assert_eq!(
+        (pairs["random_read_iops"].as_f64(), pairs["random_write_iops"].as_f64()),
+        (Some(2400.0), Some(600.0))
+    );
+    assert_eq!(
+        (pairs["rebuild_seconds"].as_f64(), pairs["price_per_tb"].as_f64()),
+        (Some(20_000.0), Some(50.0))
+    );
+    let pool = one(&report, "raidz2", "4+2");
+    let allocated = pool["allocated"].as_u64().expect("RAID-Z is allocated");
+    // Of 16 KiB: four sectors of data, two of parity and none of padding; 128 GiB are kept back, which is less than 1/32.
+    assert!((7_850_000_000_000..7_860_000_000_000).contains(&allocated), "{allocated}");
+    assert!(pairs["allocated"].is_null() && pool["creatable"] == false);
+    let tight = plan(&format!("{flags} --volblocksize 4K --json")).json();
+    let allocated = one(&tight, "raidz2", "4+2")["allocated"].as_u64().expect("RAID-Z is allocated");
+    assert!(allocated < 4_000_000_000_000, "a sector and two of parity: {allocated}");
+    let taken = &report["recommended"];
+    assert_eq!((&taken["level"], &taken["config"]), (&pairs["level"], &pairs["config"]));
+    assert_eq!(
+        taken["commands"][0],
+        "brindle create --level 10 --layout n2 --chunk 512K drive1 drive2 drive3 drive4 drive5 drive6"
+    );
+    let text = plan(flags).ok().text();
+    let marked = text.lines().find(|line| line.starts_with('*')).expect("one is marked");
+    assert!(marked.contains("raid10  3x(1+1)") && text.contains("* Of the "), "{text}");
+    let page = plan(&format!("{flags} --format html")).ok().text();
+    assert!(
+        page.starts_with("<!DOCTYPE html>")
+            && page.contains("3x(1+1)")
+            && page.contains("default-src 'none'")
+    );
+    assert!(!page.contains("src=") && !page.contains("http:"), "it needs no network");
+}
+
+#[test]
+fn needs_leave_out_what_does_not_meet_them_and_say_who_excludes_whom() {
+    let four = "--drives 4 --size 2TB --iops 200";
+    let report = plan(&format!("{four} --min-capacity 4TB --max-loss 1/3 --sort capacity --json")).json();
+    let all = report["configurations"].as_array().expect("a list");
+    assert!(all.iter().all(|one| one["net"].as_u64() >= Some(4_000_000_000_000)), "{report}");
+    assert_eq!(report["recommended"]["level"], "raid6");
+    assert!(report["fitting"].as_u64() < report["total"].as_u64());
+    let refused = |flags: &str, words: &[&str]| plan(&format!("{four} {flags}")).refused(1, words);
+    let both = "--min-capacity 6TB --tolerates 2";
+    let said =
+        ["--min-capacity 6TB and --tolerates 2 exclude each other", "raid6 2+2", "holds 4 TB", "tolerates 1"];
+    refused(&format!("{both} --min-write-iops 100"), &said);
+    refused("--min-capacity 16TB", &["--min-capacity 16TB is more than", "raid0 4", "8 TB"]);
+    refused("--price 100 --budget 300", &["--budget 300", "costs 400.00"]);
+    let many = plan("--drives 2-60 --size 2TB --iops 200 --limit 10 --json").json();
+    assert_eq!(many["listed"], 10);
+    let text = plan("--drives 2-60 --size 2TB --iops 200 --limit 10").ok().text();
+    assert!(text.contains("10 of ") && text.contains("narrow it with --drives"), "{text}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_its_flag() {
+    let wrong = |flags: &str, words: &[&str]| {
+        let ran = plan(flags).ended(2);
+        let said = words.iter().all(|word| ran.err.contains(word));
+        assert!(said && ran.text().is_empty(), "{flags}: {}", ran.err);
+    };
+    let fine = "--drives 4 --size 2TB --iops 200";
+    for count in ["0", "1", "-4", "4x", "500", "6-4"] {
+        wrong(&format!("--drives={count} --size 2TB --iops 200"), &["--drives", count]);
+    }
+    for size in ["0", "2XB", "-1TB", "9999999TB", "NaN"] {
+        wrong(&format!("--drives 4 --size={size} --iops 200"), &["size"]);
+    }
+    for iops in ["0", "-200", "inf", "200/", "1e99", "99999999999"] {
+        wrong(&format!("--drives 4 --size 2TB --iops={iops}"), &["iops".to_uppercase().as_str(), ""]);
+    }
+    wrong("--drives 4 --size 2TB", &["--iops"]);
+    wrong("--drives 4 --iops 200", &["--size"]);
+    wrong(&format!("{fine} --price=-1"), &["--price"]);
+    wrong(&format!("{fine} --max-loss 4/3"), &["--max-loss", "1/3"]);
+    wrong(&format!("{fine} --ashift 20"), &["--ashift 20"]);
+    wrong(&format!("{fine} --volblocksize 5K"), &["--volblocksize"]);
+    wrong(&format!("{fine} --budget 100"), &["--price"]);
+    wrong(&format!("{fine} --levels raid7"), &["raid7", "raidz10"]);
+    plan(&format!("{fine} --levels raidz3")).refused(1, &["none of --levels", "two data drives"]);
+    wrong(&format!("{fine} --and 2x"), &["--and 2x"]);
+    wrong(&format!("{fine} --simulate"), &["--mb-s", "--drive"]);
+    wrong(&format!("{fine} --load 100"), &["--load"]);
+    plan("--drives 4 --drive nothing").refused(1, &["nothing: no model of this name"]);
+}
+
+#[test]
+fn unlike_drives_are_planned_together() {
+    let report = plan("--drives 4 --size 2TB --iops 200 --and 2x4TB,iops=150 --json").json();
+    assert_eq!(one(&report, "raid0", "6")["net"], 16_000_000_000_000_u64);
+    assert_eq!(one(&report, "raid5", "5+1")["net"], 10_000_000_000_000_u64);
+    assert_eq!(one(&report, "raid5", "5+1")["unlike_drives_as_the_least"], true);
+    let joined = one(&report, "raid5+raid1", "3+1 & 1+1");
+    assert_eq!(
+        (&joined["net"], &joined["loss_on_double_failure"]),
+        (&10_000_000_000_000_u64.into(), &"7/15".into())
+    );
+}
+
+#[test]
+fn the_simulator_stands_in_for_formulas_and_chooses_the_chunk() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("mixed.fio");
+    fs::write(&job, "[mixed]\nrw=randrw\nrwmixread=65\nbs=64k\niodepth=16\n").unwrap();
+    let flags = format!("--drives 4 --drive sata-ssd --levels raid10,raid5,raidz --workload {}", name(&job));
+    let report = plan(&format!("{flags} --simulate --json")).json();
+    assert_eq!(report["workload"]["reads"], 0.65);
+    let pairs = one(&report, "raid10", "2x(1+1)");
+    let (own, formula) = (&pairs["random_write_iops"], &pairs["formulas"]["random_write_iops"]);
+    let apart = pairs["difference_percent"]["random_write_iops"].as_f64().expect("a difference");
+    let (own, formula) = (own.as_f64().unwrap(), formula.as_f64().unwrap());
+    assert!(((own / formula - 1.0) * 100.0 - apart).abs() < 1e-6 && apart.abs() < 60.0, "{pairs}");
+    assert!(one(&report, "raidz", "3+1")["formulas"].is_null(), "there is no RAID-Z to simulate");
+    assert!(report["notes"][0].as_str().is_some_and(|note| note.contains("RAID-Z")), "{report}");
+    let taken = &report["recommended"];
+    assert_eq!(taken["level"], "raid10");
+    let tried = taken["chunks_tried"].as_array().expect("chunks were tried");
+    let rate = |one: &Value| one["bytes_s"].as_f64().unwrap();
+    let best = tried.iter().map(rate).fold(0.0, f64::max);
+    let chosen = tried.iter().find(|one| one["chunk"] == taken["chunk"]).expect("one that was tried");
+    assert!(tried.len() == 7 && rate(chosen) >= best * 0.99, "{taken}");
+    // What no simulator was asked for is formulas, and the load decides.
+    let plain = plan(&format!("{flags} --json")).json();
+    assert!(one(&plain, "raid10", "2x(1+1)")["formulas"].is_null());
+    let far = dir.path().join("wrong.fio");
+    fs::write(&far, "[a]\nrw=sideways\n").unwrap();
+    plan(&format!("--drives 4 --drive sata-ssd --workload {}", name(&far)))
+        .refused(2, &["wrong.fio:2", "sideways"]);
+}
+
+#[test]
+fn losses_are_estimated_with_an_interval() {
+    let flags = "--drives 4 --size 2TB --iops 200 --mb-s 150 --levels raid1,raid5,raid6,raid10 --years 5";
+    let report = plan(&format!("{flags} --json")).json();
+    let of = |level: &str, config: &str, key: &str| {
+        let interval = &one(&report, level, config)["loss"][key];
+        let [low, value, high] =
+            ["low", "value", "high"].map(|end| interval[end].as_f64().expect("a figure"));
+        assert!(low <= value && value <= high && low > 0.0 && high < 1.0, "{level} {key}: {interval}");
+        value
+    };
+    let loss = |level: &str, config: &str| of(level, config, "probability");
+    assert!(loss("raid5", "3+1") > 5.0 * loss("raid6", "2+2"), "{report}");
+    assert!(
+        loss("raid10", "f2 over 4") > loss("raid10", "2x(1+1)"),
+        "more pairs of drives hold all copies: {report}"
+    );
+    let bytes = one(&report, "raid5", "3+1")["loss"]["bytes_per_year"]["value"].as_f64().expect("bytes");
+    assert!((bytes * 5.0 / 6e12 / of("raid5", "3+1", "nomdl") - 1.0).abs() < 1e-9);
+    assert_eq!(report, plan(&format!("{flags} --json")).json(), "the same again");
+    let late = plan(&format!("{flags} --spare-delay 168 --class sata-a-2014 --json")).json();
+    let probability =
+        |report: &Value| one(report, "raid5", "3+1")["loss"]["probability"]["value"].as_f64().unwrap();
+    assert!(probability(&late) > probability(&report));
+    assert!(late["notes"][0].as_str().is_some_and(|note| note.contains("sata-a-2014")), "{late}");
+    plan(&format!("{flags} --class floppy")).refused(2, &["--class floppy", "hdd-2025"]);
+    plan(&format!("{flags} --spare-delay=-1")).refused(2, &["--spare-delay"]);
+    plan("--drives 4 --size 2TB --iops 200 --years 1000").refused(2, &["--years"]);
+}
+
+/// What the README shows is what is seen: each command of "Which array for me" runs, and prints what stands below it.
+#[test]
+fn the_readme_shows_what_is_seen() {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let (_, section) = readme.split_once("### Which array for me").expect("the section");
+    let section = section.split("\n### ").next().unwrap_or_default();
+    let blocks: Vec<&str> =
+        section.split("```console\n").skip(1).filter_map(|block| block.split("```").next()).collect();
+    assert_eq!(blocks.len(), 3, "three cases");
+    for block in blocks {
+        let dir = tempfile::tempdir().unwrap();
+        (1..=12).for_each(|number| files::sparse(&dir.path().join(format!("drive{number}")), 64 * MIB));
+        let mut shown: Vec<(&str, Vec<&str>)> = Vec::new();
+        for line in block.lines() {
+            match (line.strip_prefix("$ "), shown.last_mut()) {
+                (Some(command), _) => shown.push((command, Vec::new())),
+                (None, Some((_, lines))) => lines.push(line),
+                (None, None) => panic!("{line} belongs to no command"),
+            }
+        }
+        assert!(shown.iter().any(|(command, _)| command.starts_with("brindle create")), "{block}");
+        for (command, lines) in shown {
+            let mut shell = Command::new("sh");
+            let folder = program::path().parent().expect("a folder");
+            let path = format!("{}:/usr/bin:/bin", folder.display());
+            shell.args(["-c", command]).current_dir(dir.path()).env("PATH", path);
+            let said = Ran::of(shell).ended(0).text();
+            for line in lines.iter().filter(|line| **line != "...") {
+                assert!(
+                    said.lines().any(|own| own.trim_end() == *line),
+                    "{command}: '{line}' is not in\n{said}"
+                );
+            }
+        }
+    }
+}
