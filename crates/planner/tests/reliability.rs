@@ -231,7 +231,7 @@ mod properties {
             // A loss that is certain or not, expected often or not: never less often than likely.
             prop_assert!(found.loss.low <= found.losses.high * (1.0 + 1e-9), "{found:?}");
             // The same chance meets no less where there are more groups.
-            let more = run(&Case { groups: case.groups + 1, ..case.clone() }, 1024, Method::Weighted);
+            let more = run(&Case { groups: case.groups + 1, ..case }, 1024, Method::Weighted);
             prop_assert!(more.loss.value >= found.loss.value);
         }
 
