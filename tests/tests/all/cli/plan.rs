@@ -80,7 +80,7 @@ fn a_plan_tells_of_each_configuration_and_takes_one() {
     );
     let text = plan(flags).ok().text();
     let marked = text.lines().find(|line| line.starts_with('*')).expect("one is marked");
-    assert!(marked.contains("raid10  3x(1+1)") && text.contains("* Of the "), "{text}");
+    assert!(marked.contains("raid10   3x(1+1)") && text.contains("* Of the "), "{text}");
     let page = plan(&format!("{flags} --format html")).ok().text();
     assert!(
         page.starts_with("<!DOCTYPE html>")
