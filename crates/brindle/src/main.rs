@@ -8,6 +8,7 @@ mod cat;
 mod check;
 mod cli;
 mod control;
+mod cores;
 mod create;
 mod demo;
 mod desk;

@@ -111,7 +111,9 @@ impl Buf {
     /// Where a part of the buffer begins.
     #[inline]
     pub(crate) fn base_of(&self, part: Extent) -> NonNull<u8> {
-        // SAFETY: parts are within the buffer's block.
+        debug_assert!(self.is_shared() || part.start() as usize + part.len() as usize <= self.len());
+        // SAFETY: extents but those of buffers themselves come from `slice` and `part` alone, which hold them against the
+        // buffer, and go about beside that buffer: the part is within its block.
         unsafe { self.base().add(part.start() as usize) }
     }
 

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
-use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan};
+use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan, OpView};
 use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::queues::ServedQueues;
@@ -216,12 +216,11 @@ impl Core {
         {
             return self.submit_elsewhere(table, reactor, member, key);
         }
-        self.submit_here(table, reactor, key);
+        self.submit_here(reactor, key, view);
     }
 
     #[inline(always)]
-    fn submit_here(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
-        let view = table.view(key);
+    fn submit_here(&self, reactor: &mut dyn Reactor, key: OpKey, view: OpView<'_>) {
         self.at_reactor.set(self.at_reactor.get() + 1);
         // SAFETY: the op table holds the buffers and leaves the segments in place until `finish`, and `launch` noted
         // that a device uses the buffers, which keeps every guard away. The key is its slot's number: one operation's.
@@ -242,7 +241,7 @@ impl Core {
             }
             // It asks nothing of the device: whether one is there that nobody uses any more can be told.
             MemberKind::Device(_) if matches!(table.view(key).kind, OpKind::Probe { .. }) => {
-                self.submit_here(table, reactor, key);
+                self.submit_here(reactor, key, table.view(key));
             }
             _ => refuse(),
         }

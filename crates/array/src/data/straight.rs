@@ -33,7 +33,25 @@ pub(crate) fn send_reads<'a>(
     Ok(ops.submit())
 }
 
-/// The same, where reads [go alone](Door::reads_alone).
+/// The same for a write: `place` tells where a byte of the array goes to.
+///
+/// # Errors
+/// [`VolumeError::TooManyLost`] where a place can't be written to.
+pub(crate) fn send_writes<'a>(
+    door: Door<'a>,
+    offset: u64,
+    from: &[Slice],
+    fua: bool,
+    place: impl Fn(u64) -> Option<Stretch>,
+) -> Result<Sent<'a>, VolumeError> {
+    let mut ops = door.ask();
+    for_each(offset, from, place, |stretch, slice, start, len| {
+        ops.write(stretch.device, stretch.offset, &slice.slice(start..start + len), fua);
+    })?;
+    Ok(ops.submit())
+}
+
+/// As [`send_reads`], where reads [go alone](Door::reads_alone).
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be read.
@@ -51,7 +69,7 @@ pub(crate) fn read_alone(
     Ok(ops.submit())
 }
 
-/// The same for writes that [go alone](Door::writes_alone): `place` tells where a byte of the array goes to.
+/// As [`send_writes`], where writes [go alone](Door::writes_alone).
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be written to.
@@ -90,22 +108,4 @@ fn for_each(
         }
     }
     Ok(())
-}
-
-/// The same for a write: `place` tells where a byte of the array goes to.
-///
-/// # Errors
-/// [`VolumeError::TooManyLost`] where a place can't be written to.
-pub(crate) fn send_writes<'a>(
-    door: Door<'a>,
-    offset: u64,
-    from: &[Slice],
-    fua: bool,
-    place: impl Fn(u64) -> Option<Stretch>,
-) -> Result<Sent<'a>, VolumeError> {
-    let mut ops = door.ask();
-    for_each(offset, from, place, |stretch, slice, start, len| {
-        ops.write(stretch.device, stretch.offset, &slice.slice(start..start + len), fua);
-    })?;
-    Ok(ops.submit())
 }

@@ -119,16 +119,5 @@ fn job(file: &str) -> Result<Job, Failure> {
             job.name
         )));
     }
-    Ok(Job {
-        name: job.name.clone(),
-        access: job.access,
-        blocks: job.blocks.clone(),
-        align: job.align,
-        iodepth: job.iodepth,
-        one_at_a_time: job.one_at_a_time,
-        numjobs: job.numjobs,
-        reads: job.reads,
-        norandommap: true,
-        ..Job::default()
-    })
+    Ok(job.load())
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use brindle_lab::job::{Blocks, Direction, Job, Kinds, parse};
+use brindle_lab::job::{Access, Blocks, Direction, Job, Kinds, parse};
 use brindle_planner::Load;
 
 use crate::bench::{Here, tell_notes};
@@ -80,29 +80,13 @@ fn average(blocks: &Blocks) -> f64 {
 /// What the simulator runs: of the jobs what they ask for, not where and how long. Of several jobs the sizes are averages.
 fn as_one(jobs: &[Job], load: &Load) -> Job {
     if let [job] = jobs {
-        return Job {
-            name: job.name.clone(),
-            access: job.access,
-            blocks: job.blocks.clone(),
-            align: job.align,
-            iodepth: job.iodepth,
-            one_at_a_time: job.one_at_a_time,
-            numjobs: job.numjobs,
-            reads: job.reads,
-            norandommap: true,
-            ..Job::default()
-        };
+        return job.load();
     }
     let percent = (load.reads * 100.0).round() as u64;
-    let kinds = match percent {
-        0 => Kinds::One(Direction::Write),
-        100 => Kinds::One(Direction::Read),
-        _ => Kinds::Mixed,
-    };
     let whole = |size: u64| Blocks::One(size.next_multiple_of(4096).max(4096));
     Job {
         name: "all".to_owned(),
-        access: brindle_lab::job::Access { kinds, random: load.random, step: 0 },
+        access: Access { kinds: Kinds::of_reads(percent), random: load.random, step: 0 },
         blocks: [whole(load.read_size), whole(load.write_size), Blocks::One(4096)],
         iodepth: load.depth,
         reads: percent,

@@ -1,9 +1,5 @@
 //! Figures from the engine on modelled drives in place of formulas.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use brindle_lab::drive::{Drive, parse, to_toml};
 use brindle_lab::job::Job;
 use brindle_lab::measure::Tally;
@@ -14,6 +10,7 @@ use brindle_planner::{Part, Scheme, Speed};
 use super::drives::Kind;
 use super::load::Asked;
 use super::{Row, USUAL_CHUNK};
+use crate::cores;
 use crate::failure::Failure;
 use crate::progress;
 use crate::units::Bytes;
@@ -50,7 +47,13 @@ pub(super) fn fill(
     let parts: Vec<Part> = open.iter().map(|place| rows[*place].configuration.parts[0]).collect();
     // A model can't be shared by threads, its text can.
     let text = to_toml(model);
-    let found = each(&parts, |part| speed(part, &parse("the model", &text)?, chunk, asked))?;
+    let bar = progress::steps("simulating", parts.len() as u64);
+    let found = cores::on_all(&parts, |part| {
+        let speed = speed(part, &parse("the model", &text)?, chunk, asked)?;
+        bar.inc(1);
+        Ok(speed)
+    })?;
+    bar.finish_and_clear();
     for (place, speed) in open.iter().zip(found) {
         let row = &mut rows[*place];
         row.formulas = Some(row.figures.speed);
@@ -67,35 +70,6 @@ pub(super) fn fill(
         );
     }
     Ok(notes)
-}
-
-/// Does something for each, on all cores, with a bar.
-fn each<T: Sync, R: Send>(
-    all: &[T],
-    work: impl Fn(&T) -> Result<R, Failure> + Sync,
-) -> Result<Vec<R>, Failure> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let bar = progress::steps("simulating", all.len() as u64);
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(all.len().max(1));
-    let run = || -> Result<(), Failure> {
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = all.get(place) else { return Ok(()) };
-            let result = work(one)?;
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, result));
-            bar.inc(1);
-        }
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(run)).collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })?;
-    bar.finish_and_clear();
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(place, _)| *place);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 fn speed(part: &Part, model: &Drive, chunk: u64, asked: Option<&Asked>) -> Result<Speed, Failure> {

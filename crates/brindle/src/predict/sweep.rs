@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 
 use brindle_lab::drive::to_toml;
 use brindle_lab::predict::{Beside, PredictError, Spec, predict};
@@ -16,6 +14,7 @@ use serde_json::{Value, json};
 use super::{model, policies, shape_of};
 use crate::bench::named_suite;
 use crate::cli::{Balance, Sweep};
+use crate::cores;
 use crate::failure::Failure;
 use crate::report;
 use crate::units::Bytes;
@@ -113,31 +112,15 @@ fn resume(path: &Path, head: &Value) -> Result<(Vec<Finished>, File), Failure> {
 
 /// Runs points on all cores; each is kept as soon as it is finished.
 fn run(args: &Sweep, open: &[&Point], file: &Mutex<File>, path: &Path) -> Result<Vec<Finished>, Failure> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let beside = Beside::default();
-    let cores = thread::available_parallelism().map_or(1, usize::from).min(open.len().max(1));
-    let work = || -> Result<(), Failure> {
-        while let Some(point) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let finished = one(args, point, &beside)?;
-            let text =
-                serde_json::to_string(&finished).map_err(|why| Failure::output("a point", why.into()))?;
-            let failed = |source| Failure::output(path.display(), source);
-            let mut file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            file.write_all(format!("{text}\n").as_bytes()).map_err(failed)?;
-            drop(file);
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(finished);
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|_| Err(Failure::Usage("a point could not be run to its end".to_owned())))
-        })
-    })?;
-    Ok(done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    cores::on_all(open, |point| {
+        let finished = one(args, point, &beside)?;
+        let text = serde_json::to_string(&finished).map_err(|why| Failure::output("a point", why.into()))?;
+        let failed = |source| Failure::output(path.display(), source);
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(format!("{text}\n").as_bytes()).map_err(failed)?;
+        Ok(finished)
+    })
 }
 
 /// Words that mean nothing end the sweep; an array that can't be is a point without figures.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::error::DriveError;
 use super::table::{Table, table};
-use crate::job::{Access, Blocks, Direction, Job, Kinds};
+use crate::job::{Access, Blocks, Job, Kinds};
 use crate::run::Outcome;
 
 /// KiB of requests.
@@ -28,15 +28,10 @@ pub fn probes(writes: bool, long: Duration) -> Vec<Job> {
 }
 
 fn probe(size: u64, reads: u64, many: bool, long: Duration) -> Job {
-    let kinds = match reads {
-        100 => Kinds::One(Direction::Read),
-        0 => Kinds::One(Direction::Write),
-        _ => Kinds::Mixed,
-    };
     let depth = if many { MANY.0.min(MANY.1 / size) } else { 1 };
     Job {
         name: format!("{}k-r{reads}-d{depth}", size >> 10),
-        access: Access { kinds, random: true, step: 0 },
+        access: Access { kinds: Kinds::of_reads(reads), random: true, step: 0 },
         blocks: core::array::from_fn(|_| Blocks::One(size)),
         reads,
         iodepth: depth as u32,

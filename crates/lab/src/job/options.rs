@@ -48,6 +48,17 @@ pub enum Kinds {
     TrimThenWrite,
 }
 
+impl Kinds {
+    /// Reads in so many requests of a hundred, writes in the others.
+    pub fn of_reads(percent: u64) -> Self {
+        match percent {
+            0 => Self::One(Direction::Write),
+            100 => Self::One(Direction::Read),
+            _ => Self::Mixed,
+        }
+    }
+}
+
 /// `rw`: what is done and in which order of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -343,6 +354,23 @@ impl Job {
     /// Requests that are in flight at most.
     pub fn depth(&self) -> u32 {
         if self.one_at_a_time { 1 } else { self.iodepth }
+    }
+
+    /// What it asks for, without where and how long: for a simulator.
+    #[must_use]
+    pub fn load(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            access: self.access,
+            blocks: self.blocks.clone(),
+            align: self.align,
+            iodepth: self.iodepth,
+            one_at_a_time: self.one_at_a_time,
+            numjobs: self.numjobs,
+            reads: self.reads,
+            norandommap: true,
+            ..Self::default()
+        }
     }
 
     /// The largest request. Bytes.

@@ -6,7 +6,7 @@ use core::mem;
 use brindle_format::SECTOR;
 use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Timestamp, Version};
 use brindle_io::sync::join_all;
-use brindle_io::{MemberId, OpClass, OpError};
+use brindle_io::{MemberId, OpClass, OpError, Outcome};
 
 use super::{Kept, Superblocks};
 use crate::assembly::Recorded;
@@ -84,20 +84,20 @@ impl Superblocks {
         }
     }
 
-    /// Makes superblocks none of which the first sector is to be written last: whatever stands behind it does not count then.
+    /// Of devices that are to be laid out, nothing that stands there counts any more: what comes behind the first sector may be
+    /// written in any order then.
     async fn wipe_first_sectors(&self) -> Refusals {
-        let (mut failed, mut group) = (Refusals::new(), self.io.group_of(OpClass::Metadata));
-        for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive && device.fresh) {
+        let mut group = self.io.group_of(OpClass::Metadata);
+        for device in self.devices.borrow().iter().filter(|device| device.alive && device.fresh) {
             let Some(buf) = &device.buf else { continue };
             let block = self.io.member_info(device.id).map_or(SECTOR, |info| info.logical_block.into());
             buf.bytes_mut().fill(0);
             group.write(device.id, device.super_offset, &buf.slice(0..block as usize), true);
         }
-        if !group.is_empty() {
-            let outcome = group.submit_by(self.latest(self.patience.answer)).await;
-            failed.extend(outcome.failures().iter().filter_map(|f| Some((f.kind.member()?, f.error))));
+        if group.is_empty() {
+            return Refusals::new();
         }
-        failed
+        refusals(&group.submit_by(self.latest(self.patience.answer)).await)
     }
 
     /// Prepares devices that have just come: all of their superblocks but the first sector, without which there is none, so
@@ -107,14 +107,13 @@ impl Superblocks {
             return Refusals::new();
         }
         let mut failed = self.wipe_first_sectors().await;
-        let wiped = |failed: &Refusals, device: &Kept| failed.iter().all(|(id, _)| *id != device.id);
         let zeroes = self.io.pool(SUPERBLOCK_BYTES).try_alloc(SUPERBLOCK_BYTES);
         zeroes.iter().for_each(|zeroes| zeroes.bytes_mut().fill(0));
         let (mut group, mut sent) = (self.io.group_of(OpClass::Metadata), Vec::new());
         for (at, device) in
             self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| d.alive && d.fresh)
         {
-            if !wiped(&failed, device) {
+            if failed.iter().any(|(id, _)| *id == device.id) {
                 continue;
             }
             self.bring_up_to_date(device);
@@ -138,10 +137,7 @@ impl Superblocks {
         if sent.is_empty() {
             return failed;
         }
-        let outcome = group.submit_by(self.latest(self.patience.answer)).await;
-        let refused =
-            outcome.failures().iter().filter_map(|failure| Some((failure.kind.member()?, failure.error)));
-        failed.extend(refused);
+        failed.extend(refusals(&group.submit_by(self.latest(self.patience.answer)).await));
         for at in sent {
             if let Some(device) = self.devices.borrow_mut().get_mut(at) {
                 device.fresh = failed.iter().any(|(id, _)| *id == device.id);
@@ -262,12 +258,7 @@ impl Superblocks {
         if sent.is_empty() {
             return Refusals::new();
         }
-        let outcome = group.submit_by(self.latest(self.patience.answer)).await;
-        let failed: Refusals = outcome
-            .failures()
-            .iter()
-            .filter_map(|failure| Some((failure.kind.member()?, failure.error)))
-            .collect();
+        let failed = refusals(&group.submit_by(self.latest(self.patience.answer)).await);
         let mut devices = self.devices.borrow_mut();
         for at in sent {
             let Some(device) = devices.get_mut(at) else { continue };
@@ -295,6 +286,11 @@ impl Superblocks {
             near && (enters || matches!(roles.get(number), Some(DeviceRole::Active(_))))
         })
     }
+}
+
+/// Who did not take what was sent, and why.
+fn refusals(outcome: &Outcome) -> Refusals {
+    outcome.failures().iter().filter_map(|failure| Some((failure.kind.member()?, failure.error))).collect()
 }
 
 /// Superblocks that may be in flight at the same time: all of those that a cut leaves old or new, and of the others as
