@@ -1,27 +1,18 @@
 //! `brindle action` and `brindle wait`: what goes over a running array, as md's `sync_action` is asked for.
 
-use std::cell::RefCell;
-use std::num::NonZeroU64;
 use std::process::ExitCode;
-use std::rc::Rc;
 use std::time::Duration;
 
-use brindle_array::{Array, Process, ProcessError, SyncMode, SyncReport};
-use brindle_io::sync::{Either, race};
-use brindle_io::{Instant, Io};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use serde_json::{Value, json};
 
 use crate::ask::{Target, ask};
-use crate::check;
 use crate::cli::{Action, Wait};
 use crate::control::{Request, Word};
 use crate::failure::Failure;
+use crate::findings;
 use crate::{MISMATCH, UNREADABLE, progress, report, runtime};
 
-/// How long it may take until it is known that work can't begin.
-const BEGINNING: brindle_io::Duration = brindle_io::Duration::from_millis(100);
 /// How often `wait` asks.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -43,108 +34,6 @@ impl ValueEnum for Word {
             Self::Speed => "Change nothing but the speed",
         }))
     }
-}
-
-impl Word {
-    fn mode(self) -> Option<SyncMode> {
-        match self {
-            Self::Check => Some(SyncMode::Check),
-            Self::Repair => Some(SyncMode::Repair),
-            Self::Locate => Some(SyncMode::Locate),
-            Self::Pause | Self::Resume | Self::Idle | Self::Speed => None,
-        }
-    }
-}
-
-/// What was begun last on an array, what came of it, and when it ended.
-#[derive(Clone, Default)]
-pub(crate) struct Last(Rc<RefCell<Option<(Instant, Value)>>>);
-
-impl Last {
-    /// What ended last of that, and of recoveries, which begin by themselves. Null as long as nothing has.
-    pub(crate) fn report(&self, array: &Array) -> Value {
-        let asked = self.0.borrow().clone();
-        match array.last_recovery() {
-            Some(last) if asked.as_ref().is_none_or(|(ended, _)| *ended <= last.ended) => {
-                told("recover", array, &last.report, last.result.err())
-            }
-            _ => asked.map_or(Value::Null, |(_, told)| told),
-        }
-    }
-
-    /// Does what is asked; `Err` says why not.
-    pub(crate) async fn act(&self, io: &Io, array: &Array, word: Word, speeds: Speeds) -> Result<(), String> {
-        let Some(mode) = word.mode() else {
-            let process = array.process().ok_or("nothing goes over the array now")?;
-            speeds.set(&process);
-            match word {
-                Word::Pause => process.pause(),
-                Word::Resume => process.resume(),
-                Word::Idle => process.stop(),
-                Word::Check | Word::Repair | Word::Locate | Word::Speed => {}
-            }
-            return Ok(());
-        };
-        if array.sync_len() == 0 {
-            return Err(format!("{} has no redundancy to check", array.geometry().level().name()));
-        }
-        if let Some(process) = array.process() {
-            return Err(ProcessError::Busy(process.detail().kind).to_string());
-        }
-        if mode == SyncMode::Locate {
-            match array.seems_never_synced().await {
-                Ok(false) => {}
-                Ok(true) => return Err(check::NEVER_SYNCED.to_owned()),
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        // It begins with the call.
-        let work = array.check(mode, |_| ());
-        if let Some(process) = array.process() {
-            speeds.set(&process);
-        }
-        let (last, of, of_io) = (self.clone(), array.clone(), io.clone());
-        let task = io.spawn(async move {
-            let ended = work.await;
-            let found = ended.clone().unwrap_or_default();
-            let told = told(word.name(), &of, &found, ended.as_ref().err().copied());
-            *last.0.borrow_mut() = Some((of_io.now(), told));
-            ended
-        });
-        match race(task, io.sleep(BEGINNING)).await {
-            Either::First(Err(error)) => Err(error.to_string()),
-            Either::First(Ok(_)) | Either::Second(()) => Ok(()),
-        }
-    }
-}
-
-/// Bytes a second; 0 is none.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Speeds {
-    /// At most.
-    pub(crate) max: Option<u64>,
-    /// At least, where clients could have it slower.
-    pub(crate) min: Option<u64>,
-}
-
-impl Speeds {
-    /// Sets those that are said.
-    fn set(self, process: &Process) {
-        if let Some(speed) = self.max {
-            process.set_pace(NonZeroU64::new(speed));
-        }
-        if let Some(speed) = self.min {
-            process.set_floor(NonZeroU64::new(speed));
-        }
-    }
-}
-
-/// What came of it, for `status`.
-fn told(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Value {
-    let mut told = json!(check::Report::of(array, found));
-    told["action"] = json!(action);
-    told["error"] = json!(error.map(|error| error.to_string()));
-    told
 }
 
 /// `brindle action`.
@@ -189,7 +78,7 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     if args.json {
         report::print_json(&told)?;
     } else {
-        report::print(&check::text(last).unwrap_or_else(|| "nothing goes over the array\n".to_owned()))?;
+        report::print(&findings::text(last).unwrap_or_else(|| "nothing goes over the array\n".to_owned()))?;
     }
     let count = |field: &str| last[field].as_u64().unwrap_or(0);
     let left = match last["action"].as_str() {

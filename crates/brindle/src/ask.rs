@@ -8,11 +8,11 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde_json::Value;
 
-use crate::cli::{Fail, Flag, Status, Stop};
+use crate::cli::{Flag, Status, Stop};
 use crate::control::{self, Asked, DeviceFlag, Request};
 use crate::failure::Failure;
 use crate::within::within;
-use crate::{devices, report, runtime};
+use crate::{report, runtime};
 
 /// How long a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
@@ -31,7 +31,7 @@ impl Target {
 
     /// The array of that name, or with that UUID or member; if no server has one, the server of that name, which is then
     /// missed.
-    fn find(folder: &Path, wanted: &str) -> Self {
+    pub(crate) fn find(folder: &Path, wanted: &str) -> Self {
         let named = || Self { server: wanted.to_owned(), array: Some(wanted.to_owned()) };
         // The server knows what it is called by, and what its arrays are.
         if runtime::is_name(wanted) && runtime::control_socket(folder, wanted).exists() {
@@ -66,7 +66,7 @@ impl Target {
     }
 
     /// The server with an array of that member, or the only one, which then has to say that it is none of its own.
-    fn with_member(folder: &Path, member: &str) -> Result<Self, Failure> {
+    pub(crate) fn with_member(folder: &Path, member: &str) -> Result<Self, Failure> {
         let real = real_name(member);
         let is_member = |device: &Value| device["path"] == *member || device["path"] == *real;
         let mut having = status_of_all(folder).into_iter().filter_map(|(server, answer)| match answer {
@@ -155,24 +155,6 @@ pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value,
         Asked::Report(report) => Ok(report),
         Asked::Stale => Err(Failure::NoServer(runtime::clear_stale(folder, name))),
     }
-}
-
-pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
-    if !args.stopped.members.is_empty() {
-        return devices::fail_stopped(args);
-    }
-    let folder = runtime::folder(&args.runtime)?;
-    let target = match &args.array {
-        Some(name) => Target::find(&folder, name),
-        None => Target::with_member(&folder, &args.member)?,
-    };
-    let member = name_of_member(&folder, &target, &args.member)?;
-    let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
-    if args.json {
-        return report::print_json(&answer);
-    }
-    let array = args.array.as_deref().or(answer["name"].as_str()).unwrap_or_default();
-    report::print(&format!("{} of {array} has failed and is out of service\n", args.member))
 }
 
 impl ValueEnum for DeviceFlag {

@@ -1,7 +1,7 @@
 //! The control socket: one JSON object a line, asked and answered. See docs/cli-json.md.
 
 mod client;
-mod message;
+pub(crate) mod message;
 mod peer;
 mod server;
 #[cfg(test)]

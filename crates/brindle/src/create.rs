@@ -10,6 +10,7 @@ use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
+use crate::chance::random_uuid;
 use crate::cli::{Bitmap, Create, Metadata, OnFull, Tuning};
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
@@ -195,13 +196,6 @@ fn hostname() -> Option<String> {
     // mdadm records the name up to the first dot.
     let short = name.split('.').next().unwrap_or_default();
     (!short.is_empty()).then(|| short.to_owned())
-}
-
-pub(crate) fn random_uuid() -> Result<Uuid, Failure> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::system("no random UUID can be had", std::io::Error::other(error)))?;
-    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
 fn refuse_occupied(world: &World, members: &[Named]) -> Result<(), Failure> {

@@ -12,8 +12,9 @@ use crate::cli::{Add, Fail, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::service::devices::{Coming, DETACHED, FAILED, Newcomer, Terms, joined, not_replaced, removal};
+use crate::service::devices::{DETACHED, FAILED, not_replaced, removal};
 use crate::service::former::{self, MISSING, Search, Told};
+use crate::service::newcomer::{Coming, Newcomer, Terms, joined};
 use crate::{detail, report, runtime};
 
 /// `brindle add`.
@@ -156,8 +157,27 @@ pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
     tell(args.json, &removed_text(&list(&answer["removed"])), || Ok(&answer))
 }
 
+/// `brindle fail`.
+pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
+    if !args.stopped.members.is_empty() {
+        return fail_stopped(args);
+    }
+    let folder = runtime::folder(&args.runtime)?;
+    let target = match &args.array {
+        Some(name) => Target::find(&folder, name),
+        None => Target::with_member(&folder, &args.member)?,
+    };
+    let member = name_of_member(&folder, &target, &args.member)?;
+    let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
+    if args.json {
+        return report::print_json(&answer);
+    }
+    let array = args.array.as_deref().or(answer["name"].as_str()).unwrap_or_default();
+    report::print(&format!("{} of {array} has failed and is out of service\n", args.member))
+}
+
 /// `brindle fail`, of an array that nobody serves.
-pub(crate) fn fail_stopped(args: &Fail) -> Result<(), Failure> {
+fn fail_stopped(args: &Fail) -> Result<(), Failure> {
     refuse_both(args.array.as_deref())?;
     let members = &args.stopped.members;
     change(members, |host, array| {

@@ -12,7 +12,7 @@ use brindle_layout::Level;
 use brindle_volume::Volume;
 use serde_json::{Value, json};
 
-use crate::action::{Last, Speeds};
+use crate::background::{Last, Speeds};
 use crate::control::{Answer, DeviceFlag, Word};
 use crate::host::Hosted;
 use crate::standing::Standing;

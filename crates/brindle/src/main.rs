@@ -3,8 +3,10 @@
 mod action;
 mod advise;
 mod ask;
+mod background;
 mod bench;
 mod cat;
+mod chance;
 mod check;
 mod cli;
 mod control;
@@ -20,8 +22,10 @@ mod events;
 mod examine;
 mod exported;
 mod failure;
+mod findings;
 mod grow;
 mod host;
+mod locks;
 mod log;
 mod look;
 mod plan;
@@ -32,6 +36,7 @@ mod report;
 mod runtime;
 mod serve;
 mod service;
+mod snapshot;
 mod standing;
 mod status;
 mod units;
@@ -86,7 +91,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Repair(args) => return check::repair(args),
         Command::Serve(args) => serve::serve(args)?,
         Command::Status(args) => ask::status(args)?,
-        Command::Fail(args) => ask::fail(args)?,
+        Command::Fail(args) => devices::fail(args)?,
         Command::Add(args) => devices::add(args)?,
         Command::Replace(args) => devices::replace(args)?,
         Command::Remove(args) => devices::remove(args)?,

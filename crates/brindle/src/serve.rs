@@ -21,12 +21,12 @@ use serde_json::json;
 
 use crate::cli::Serve;
 use crate::control::{self, Control, Ended};
-use crate::desk::{self, Desk};
+use crate::desk::Desk;
 use crate::ending::{self, Ending, LastResort, Order, Socket};
 use crate::exported::Exported;
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
-use crate::service::Service;
+use crate::service::{self, Service};
 use crate::units::Bytes;
 use crate::world::{self, Opening, World};
 use crate::{report, runtime};
@@ -57,7 +57,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
     let (service, mut sockets) = start(args, host, name, &folder, places)?;
-    desk::set_service(Some(&service));
+    service::set_service(Some(&service));
     let served = Served(service);
     let service = &served.0;
     sockets.push(Socket::new(&runtime::control_socket(&folder, &service.name)));
@@ -89,7 +89,7 @@ struct Served(Rc<Service>);
 
 impl Drop for Served {
     fn drop(&mut self) {
-        desk::set_service(None);
+        service::set_service(None);
         self.0.host.world.end();
     }
 }
@@ -105,7 +105,7 @@ fn answer_others(
     let patience = Duration::from_millis(args.stop_timeout.0);
     let ending = Ending::new(patience, {
         let remote = remote.clone();
-        move |order| remote.run(move |_| desk::with_service(|service| service.take(order)))
+        move |order| remote.run(move |_| service::with_service(|service| service.take(order)))
     });
     let name = service.name.clone();
     let snapshot = service.publish_to_others();

@@ -2,6 +2,7 @@
 
 pub(crate) mod devices;
 pub(crate) mod former;
+pub(crate) mod newcomer;
 mod returns;
 mod sharing;
 
@@ -15,17 +16,36 @@ use brindle_io::sync::{Either, Event, join_all, race};
 use brindle_io::{Duration, Io};
 use serde_json::{Value, json};
 
-use crate::action::Speeds;
+use crate::background::Speeds;
 use crate::control::{Answer, Ended, Reply, Request, Word};
-use crate::desk::Snapshot;
 use crate::ending::{self, Order};
 use crate::exported::Exported;
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::snapshot::Snapshot;
 use crate::{log, report};
 
 /// How old a report is at most that is told when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// Jobs from other threads carry no references: they find the service here, which has all arrays, and name the one
+    /// that they mean.
+    static SERVICE: RefCell<Option<Rc<Service>>> = const { RefCell::new(None) };
+}
+
+/// Makes the service known to jobs on this thread, or hides it.
+pub(crate) fn set_service(service: Option<&Rc<Service>>) {
+    SERVICE.with_borrow_mut(|place| *place = service.map(Rc::clone));
+}
+
+/// Does something with the service, on the array's thread.
+pub(crate) fn with_service(work: impl FnOnce(&Rc<Service>)) {
+    let service = SERVICE.with_borrow(Clone::clone);
+    if let Some(service) = service {
+        work(&service);
+    }
+}
 
 /// What the control side can reach, on the reactor's thread.
 pub(crate) struct Service {

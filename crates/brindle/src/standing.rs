@@ -13,8 +13,8 @@ use brindle_array::{
 use brindle_io::{Io, MemberCounters, MemberId};
 use serde_json::{Value, json};
 
-use crate::check::Bounds;
 use crate::events::{self, Tally, Watched};
+use crate::findings::Bounds;
 use crate::report::{self, ArrayReport, left_out};
 
 /// A running array, what never changes of it, and what happens to it.

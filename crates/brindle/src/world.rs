@@ -16,8 +16,8 @@ use brindle_io::uring::Uring;
 use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
 
 use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
-use crate::ending::Locks;
 use crate::failure::Failure;
+use crate::locks::Locks;
 use crate::units::Bytes;
 pub(crate) use members::{LeftOut, Named, Seen, Set, see, warn_of_left_out};
 

@@ -1,4 +1,4 @@
-//! Arrows between the modules of a crate point down only: each module of the engine and of the reactor has a floor.
+//! Arrows between the modules of a crate point down only: each module of the engine, of the reactor and of the program has a floor.
 //!
 //! Arrows are what `use` and paths name. A module's own head (`mod.rs`) and its files are one: who implements a part of
 //! a type may name it. Among the files of a module nothing goes round.
@@ -15,7 +15,8 @@ use crate::workspace::{File, Workspace};
 /// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
 type Building = (&'static str, &'static [&'static [&'static str]]);
 
-const BUILDINGS: [Building; 2] = [("crates/array/src", ARRAY), ("crates/io/src", IO)];
+const BUILDINGS: [Building; 3] =
+    [("crates/array/src", ARRAY), ("crates/brindle/src", BRINDLE), ("crates/io/src", IO)];
 
 const ARRAY: &[&[&str]] = &[
     &["bad_blocks", "errors", "events", "hooks", "patience", "peers", "process", "scratch", "yielding"],
@@ -34,6 +35,18 @@ const ARRAY: &[&[&str]] = &[
     &["detail", "recovery"],
     &["devices", "grow"],
     &["open", "sharing"],
+];
+
+const BRINDLE: &[&[&str]] = &[
+    &["bench::flags", "control::message", "locks", "progress", "units", "within"],
+    &["cli", "failure", "status"],
+    &["chance", "cores", "docs", "log", "look", "report", "runtime"],
+    &["control", "events", "findings", "world"],
+    &["ask", "background", "host", "snapshot", "standing"],
+    &["cat", "check", "create", "detail", "ending", "exported", "bench"],
+    &["predict", "service"],
+    &["action", "advise", "desk", "devices", "examine", "plan", "reliability", "watch"],
+    &["demo", "grow", "serve"],
 ];
 
 const IO: &[&[&str]] = &[

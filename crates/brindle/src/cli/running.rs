@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Bitmap;
-use crate::control::{DeviceFlag, Word};
+use crate::control::message::{DeviceFlag, Word};
 use crate::units::{Bytes, Span};
 
 /// Where control sockets are.

@@ -4,7 +4,6 @@ use brindle_lab::drive::{self, Drive};
 use brindle_lab::predict::{alone, job};
 use brindle_planner::{Disk, ParseError, Set, number, second_set};
 
-use super::simulated::lasting;
 use crate::cli::{Drives, Pair, parse_pair};
 use crate::failure::Failure;
 use crate::predict::model;
@@ -149,4 +148,13 @@ fn of_model(named: &str, said: &Said) -> Result<Known, Failure> {
         price: said.price,
     };
     Ok(Known { disk, model: Some(model), named: Some(named.to_owned()) })
+}
+
+/// A disk without its cache, which takes what is written at random in no time until it is full: what lasts is what counts.
+pub(super) fn lasting(model: &Drive) -> Drive {
+    let mut stations = (*model.stations).clone();
+    if let Some(platter) = &mut stations.platter {
+        platter.cache = 0;
+    }
+    Drive { stations: stations.into(), ..model.clone() }
 }

@@ -7,7 +7,7 @@ use brindle_lab::predict::{Policies, Shape, Spec, job, predict};
 use brindle_layout::{Layout, Level};
 use brindle_planner::{Part, Scheme, Speed};
 
-use super::drives::Kind;
+use super::drives::{Kind, lasting};
 use super::load::Asked;
 use super::{Row, USUAL_CHUNK};
 use crate::cores;
@@ -106,15 +106,6 @@ pub(super) fn one(part: &Part, model: &Drive, chunk: u64, job: Job) -> Result<Ta
     let drive = if job.access.random { lasting(model) } else { model.clone() };
     let spec = Spec { drive, shape: Some(shape(part, chunk)), policies: Policies::Brindle, cores: 1, job };
     Ok(predict(&spec)?.outcome.mixed())
-}
-
-/// A disk without its cache, which takes what is written at random in no time until it is full: what lasts is what counts.
-pub(super) fn lasting(model: &Drive) -> Drive {
-    let mut stations = (*model.stations).clone();
-    if let Some(platter) = &mut stations.platter {
-        platter.cache = 0;
-    }
-    Drive { stations: stations.into(), ..model.clone() }
 }
 
 fn shape(part: &Part, chunk: u64) -> Shape {

@@ -11,10 +11,9 @@ use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
 use serde_json::{Value, json};
 
-use super::Service;
-use super::devices::{Coming, Newcomer, joined, newcomer};
+use super::newcomer::{Coming, Newcomer, joined, newcomer};
+use super::{Service, with_service};
 use crate::control::{Answer, Reply};
-use crate::desk::with_service;
 use crate::exported::Exported;
 use crate::failure::Failure;
 use crate::look;

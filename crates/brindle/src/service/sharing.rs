@@ -5,7 +5,7 @@ use std::rc::Rc;
 use brindle_io::{Duration, MemberId};
 
 use super::Service;
-use crate::create::random_uuid;
+use crate::chance::random_uuid;
 use crate::exported::Exported;
 
 /// How often it is looked who lacks a spare.

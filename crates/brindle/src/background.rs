@@ -1,0 +1,118 @@
+//! What goes over a served array because somebody asked for it, and what came of it.
+
+use std::cell::RefCell;
+use std::num::NonZeroU64;
+use std::rc::Rc;
+
+use brindle_array::{Array, Process, ProcessError, SyncMode, SyncReport};
+use brindle_io::sync::{Either, race};
+use brindle_io::{Duration, Instant, Io};
+use serde_json::{Value, json};
+
+use crate::control::Word;
+use crate::findings;
+
+/// How long it may take until it is known that work can't begin.
+const BEGINNING: Duration = Duration::from_millis(100);
+
+impl Word {
+    fn mode(self) -> Option<SyncMode> {
+        match self {
+            Self::Check => Some(SyncMode::Check),
+            Self::Repair => Some(SyncMode::Repair),
+            Self::Locate => Some(SyncMode::Locate),
+            Self::Pause | Self::Resume | Self::Idle | Self::Speed => None,
+        }
+    }
+}
+
+/// What was begun last on an array, what came of it, and when it ended.
+#[derive(Clone, Default)]
+pub(crate) struct Last(Rc<RefCell<Option<(Instant, Value)>>>);
+
+impl Last {
+    /// What ended last of that, and of recoveries, which begin by themselves. Null as long as nothing has.
+    pub(crate) fn report(&self, array: &Array) -> Value {
+        let asked = self.0.borrow().clone();
+        match array.last_recovery() {
+            Some(last) if asked.as_ref().is_none_or(|(ended, _)| *ended <= last.ended) => {
+                told("recover", array, &last.report, last.result.err())
+            }
+            _ => asked.map_or(Value::Null, |(_, told)| told),
+        }
+    }
+
+    /// Does what is asked; `Err` says why not.
+    pub(crate) async fn act(&self, io: &Io, array: &Array, word: Word, speeds: Speeds) -> Result<(), String> {
+        let Some(mode) = word.mode() else {
+            let process = array.process().ok_or("nothing goes over the array now")?;
+            speeds.set(&process);
+            match word {
+                Word::Pause => process.pause(),
+                Word::Resume => process.resume(),
+                Word::Idle => process.stop(),
+                Word::Check | Word::Repair | Word::Locate | Word::Speed => {}
+            }
+            return Ok(());
+        };
+        if array.sync_len() == 0 {
+            return Err(format!("{} has no redundancy to check", array.geometry().level().name()));
+        }
+        if let Some(process) = array.process() {
+            return Err(ProcessError::Busy(process.detail().kind).to_string());
+        }
+        if mode == SyncMode::Locate {
+            match array.seems_never_synced().await {
+                Ok(false) => {}
+                Ok(true) => return Err(findings::NEVER_SYNCED.to_owned()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        // It begins with the call.
+        let work = array.check(mode, |_| ());
+        if let Some(process) = array.process() {
+            speeds.set(&process);
+        }
+        let (last, of, of_io) = (self.clone(), array.clone(), io.clone());
+        let task = io.spawn(async move {
+            let ended = work.await;
+            let found = ended.clone().unwrap_or_default();
+            let told = told(word.name(), &of, &found, ended.as_ref().err().copied());
+            *last.0.borrow_mut() = Some((of_io.now(), told));
+            ended
+        });
+        match race(task, io.sleep(BEGINNING)).await {
+            Either::First(Err(error)) => Err(error.to_string()),
+            Either::First(Ok(_)) | Either::Second(()) => Ok(()),
+        }
+    }
+}
+
+/// Bytes a second; 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Speeds {
+    /// At most.
+    pub(crate) max: Option<u64>,
+    /// At least, where clients could have it slower.
+    pub(crate) min: Option<u64>,
+}
+
+impl Speeds {
+    /// Sets those that are said.
+    fn set(self, process: &Process) {
+        if let Some(speed) = self.max {
+            process.set_pace(NonZeroU64::new(speed));
+        }
+        if let Some(speed) = self.min {
+            process.set_floor(NonZeroU64::new(speed));
+        }
+    }
+}
+
+/// What came of it, for `status`.
+fn told(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Value {
+    let mut told = json!(findings::Report::of(array, found));
+    told["action"] = json!(action);
+    told["error"] = json!(error.map(|error| error.to_string()));
+    told
+}

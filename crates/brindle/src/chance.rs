@@ -1,0 +1,13 @@
+//! What is to be found nowhere else: the system's chance.
+
+use brindle_format::md::Uuid;
+
+use crate::failure::Failure;
+
+/// The name of a new array, or of a new device.
+pub(crate) fn random_uuid() -> Result<Uuid, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::system("no random UUID can be had", std::io::Error::other(error)))?;
+    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
+}

@@ -1,0 +1,246 @@
+//! What a check, a repair or a recovery has found: as JSON, for people, as an exit status.
+
+use std::ops::Range;
+use std::process::ExitCode;
+
+use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, SyncReport};
+use brindle_format::md::display_uuid;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::report;
+use crate::units::Bytes;
+use crate::{MISMATCH, UNREADABLE};
+
+/// What `brindle check --json` and `brindle repair --json` print: of repair, what it found.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    uuid: String,
+    level: String,
+    checked: u64,
+    /// md's unit: 512-byte sectors.
+    pub(crate) mismatch_cnt: u64,
+    /// Sectors of 512 bytes that disagree, of which it is not known which member is wrong.
+    pub(crate) unlocated: u64,
+    /// Bytes that could not be compared since members are missing, or can't be read.
+    unverified: u64,
+    /// Bytes of members that can't be read.
+    unreadable: u64,
+    /// The first places that disagree.
+    places: Vec<Place>,
+    /// The first places that can't be read.
+    bad_places: Vec<Bad>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Bad {
+    role: u16,
+    device: Option<String>,
+    offset: u64,
+    length: u64,
+    /// Bytes of the array that stand there; none if it is parity.
+    #[serde(default)]
+    array: Vec<Bounds>,
+}
+
+/// A range of bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Bounds {
+    from: u64,
+    to: u64,
+}
+
+impl Bounds {
+    /// Those of the array that a range of a role's data area holds.
+    pub(crate) fn held(array: &Array, role: u16, range: Range<u64>) -> Vec<Self> {
+        let ranges = array.array_ranges(role, range).into_iter();
+        ranges.map(|range| Self { from: range.start, to: range.end }).collect()
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Place {
+    /// What disagrees: p, q, copy or data.
+    kind: String,
+    role: u16,
+    device: Option<String>,
+    offset: u64,
+    length: u64,
+    /// This member is wrong, and no other.
+    located: bool,
+}
+
+/// Why nothing is written to what is wrong: nobody knows it.
+pub(crate) const NEVER_SYNCED: &str = "redundancy disagrees with the data in so much of the array that it hardly was ever in sync, as \
+after create --assume-clean over members that did not agree: nothing tells which member is wrong, and nothing was changed. Make \
+sure that the right members have the right roles; then repair the array once without locating";
+
+impl Report {
+    /// Of what was found on an array.
+    pub(crate) fn of(array: &Array, found: &SyncReport) -> Self {
+        let detail = array.detail();
+        let device = |role: u16| {
+            let at = detail.roles.get(usize::from(role))?.device?;
+            Some(detail.devices.get(at)?.label.clone())
+        };
+        let bad = |place: &BadPlace| Bad {
+            role: place.role,
+            device: device(place.role),
+            offset: place.offset,
+            length: place.len,
+            array: Bounds::held(array, place.role, place.offset..place.offset + place.len),
+        };
+        let place = |place: &Mismatch| Place {
+            kind: kind(place.kind).to_owned(),
+            role: place.role,
+            device: device(place.role),
+            offset: place.offset,
+            length: place.len,
+            located: place.located,
+        };
+        Self {
+            uuid: display_uuid(detail.uuid).to_string(),
+            level: array.geometry().level().name().to_owned(),
+            checked: array.sync_len(),
+            mismatch_cnt: found.mismatch_sectors,
+            unlocated: found.unlocated,
+            unverified: found.unverified,
+            unreadable: found.unreadable,
+            bad_places: found.bad_places.iter().filter(|place| !place.mended).map(bad).collect(),
+            places: found.places.iter().map(place).collect(),
+        }
+    }
+
+    /// The exit status, given how many sectors disagree in the end: that matters more than what could not be looked at.
+    pub(crate) fn status(&self, left: u64) -> ExitCode {
+        match (left, self.unreadable) {
+            (0, 0) => ExitCode::SUCCESS,
+            (0, _) => ExitCode::from(UNREADABLE),
+            _ => ExitCode::from(MISMATCH),
+        }
+    }
+
+    pub(crate) fn show(&self, json: bool) -> Result<(), Failure> {
+        if json { report::print_json(self) } else { report::print(&self.text()) }
+    }
+
+    /// Of a recovery: what could not be rebuilt.
+    fn text_of_recovery(&self) -> String {
+        if self.unreadable == 0 {
+            return "rebuilt\n".to_owned();
+        }
+        let bytes = Bytes(self.unreadable);
+        format!(
+            "rebuilt but for {bytes}, which the others can't give: they can't be read until they are written anew\n{}",
+            self.bad_text()
+        )
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("mismatch_cnt {} (sectors of 512 bytes)\n", self.mismatch_cnt);
+        if self.unverified > 0 {
+            let bytes = Bytes(self.unverified);
+            text.push_str(&format!(
+                "{bytes} could not be compared, since members are missing or can't be read\n"
+            ));
+        }
+        for place in &self.places {
+            let device = place.device.as_deref().unwrap_or("?");
+            let (kind, role, offset, length) = (&place.kind, place.role, place.offset, Bytes(place.length));
+            text.push_str(&if place.located {
+                format!(
+                    "  wrong: {length} of role {role} ({device}, {kind}) at byte {offset} of its data area\n"
+                )
+            } else {
+                format!("  {kind} of role {role} ({device}) at byte {offset} of its data area\n")
+            });
+        }
+        if self.unlocated > 0 {
+            text.push_str(&format!(
+                "of {} (sectors of 512 bytes) it can't be told which member is wrong\n",
+                self.unlocated
+            ));
+        }
+        if self.unreadable > 0 {
+            text.push_str(&format!("{} of members can't be read\n", Bytes(self.unreadable)));
+        }
+        text + &self.bad_text()
+    }
+
+    fn bad_text(&self) -> String {
+        let mut text = String::new();
+        for bad in &self.bad_places {
+            let device = bad.device.as_deref().unwrap_or("?");
+            text.push_str(&format!(
+                "  unreadable: {} of role {} ({device}) at byte {} of its data area",
+                Bytes(bad.length),
+                bad.role,
+                bad.offset
+            ));
+            let held: Vec<String> =
+                bad.array.iter().map(|held| format!("{} to {}", held.from, held.to)).collect();
+            if !held.is_empty() {
+                text.push_str(&format!(", bytes {} of the array", held.join(", ")));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// What a server told of a check, a repair or a recovery, for people; `None` if it is none of that.
+pub(crate) fn text(told: &Value) -> Option<String> {
+    if let Some(error) = told["error"].as_str() {
+        return Some(format!("the {} did not come to its end: {error}\n", told["action"].as_str()?));
+    }
+    let report = serde_json::from_value::<Report>(told.clone()).ok()?;
+    Some(if told["action"] == "recover" { report.text_of_recovery() } else { report.text() })
+}
+
+fn kind(kind: MismatchKind) -> &'static str {
+    match kind {
+        MismatchKind::P => "p",
+        MismatchKind::Q => "q",
+        MismatchKind::Copy => "copy",
+        MismatchKind::Data => "data",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(mismatch_cnt: u64, unreadable: u64) -> Report {
+        let held = vec![Bounds { from: 131_072, to: 131_584 }];
+        let bad = Bad { role: 2, device: Some("/dev/sdc".into()), offset: 65_536, length: 512, array: held };
+        Report {
+            uuid: String::new(),
+            level: "raid5".into(),
+            checked: 1 << 20,
+            mismatch_cnt,
+            unlocated: 0,
+            unverified: unreadable,
+            unreadable,
+            places: Vec::new(),
+            bad_places: if unreadable > 0 { vec![bad] } else { Vec::new() },
+        }
+    }
+
+    #[test]
+    fn the_status_tells_what_disagrees_and_what_can_not_be_read() {
+        let statuses = [(0, 0), (0, 512), (8, 0), (8, 512)].map(|(a, b)| report(a, b).status(a));
+        assert_eq!(statuses, [0, 4, 3, 3].map(ExitCode::from));
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_named() {
+        let text = report(0, 512).text();
+        for words in ["/dev/sdc", "role 2", "byte 65536", "512", "131072 to 131584"] {
+            assert!(text.contains(words), "{text}");
+            assert!(report(0, 512).text_of_recovery().contains(words));
+        }
+        assert_eq!(report(0, 0).text_of_recovery(), "rebuilt\n");
+        assert!(!report(0, 0).text().contains("unreadable"));
+    }
+}
