@@ -19,6 +19,8 @@ const SIZE: u64 = 24 * MIB;
 enum Half {
     Resync,
     Recovery,
+    /// A member is copied to a spare, and serves as long as that goes on.
+    Replacement,
 }
 
 /// An array that was stopped in the middle of something.
@@ -32,24 +34,27 @@ pub(super) struct Continued {
     done: u64,
 }
 
-/// A resync or a recovery of each family of levels; both of each, if `make test-long` asks for all.
+/// A resync, a recovery or a replacement of each family of levels; all of each, if `make test-long` asks for that.
 pub(super) fn all(dir: &Path) -> Vec<Continued> {
     let levels = [("1", 2), ("5", 3), ("6", 4), ("10", 4)];
-    let both = levels.into_iter().flat_map(|level| [(level, Half::Resync), (level, Half::Recovery)]);
-    let some = both.enumerate().filter(|(number, _)| is_long() || [0, 3, 4, 7].contains(number));
+    let halves = [Half::Resync, Half::Recovery, Half::Replacement];
+    let each = levels.into_iter().flat_map(|level| halves.map(|half| (level, half)));
+    let some = each.enumerate().filter(|(number, _)| is_long() || [0, 4, 5, 6, 10, 11].contains(number));
     some.map(|(number, ((level, count), half))| Continued::new(level, count, half, number, dir)).collect()
 }
 
 impl Continued {
     fn new(level: &'static str, count: usize, half: Half, number: usize, dir: &Path) -> Self {
-        let spares = usize::from(half == Half::Recovery);
-        let members = files::members(dir, &format!("half{number}-"), count + spares, SIZE);
+        let more = usize::from(half != Half::Resync);
+        let members = files::members(dir, &format!("half{number}-"), count + more, SIZE);
+        // A device that replaces a member comes by that word.
+        let ours = if half == Half::Replacement { &members[..count] } else { &members };
         let words = ["create", "-N", "half", "--assume-clean", "--bitmap", "none", "-l", level];
-        let words = words.iter().chain(if spares > 0 { &["-x", "1"][..] } else { &[] });
-        program::brindle(words.map(PathBuf::from).chain(members.iter().cloned())).ok();
+        let words = words.iter().chain(if half == Half::Recovery { &["-x", "1"][..] } else { &[] });
+        program::brindle(words.map(PathBuf::from).chain(ours.iter().cloned())).ok();
         let serve = || {
             let flags = ["--memory", "32M"].map(PathBuf::from);
-            Server::start(&dir.join(format!("half{number}-run")), flags.iter().chain(&members))
+            Server::start(&dir.join(format!("half{number}-run")), flags.iter().chain(ours))
         };
         let mut server = serve();
         let content = filled(&server);
@@ -60,8 +65,12 @@ impl Continued {
                 server = serve();
             }
             Half::Recovery => server.fail("0"),
+            Half::Replacement => {
+                let with = members[count].to_str().expect("a name of this test");
+                server.ask("replace", &["0", "--with", with, "--json"]).json();
+            }
         }
-        let position = stopped_half_way(server, spares);
+        let position = stopped_half_way(server, usize::from(half == Half::Recovery));
         Self { level, half, members, sha256: files::sha256_of(&content), done: position / 512 }
     }
 
