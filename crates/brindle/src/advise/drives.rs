@@ -2,9 +2,18 @@
 
 use super::array::Facts;
 use super::finding::Finding;
+use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
 
-pub(super) fn judge(drives: &[Drive], facts: &Facts, md: Option<&Md>) -> Vec<Finding> {
+/// Requests that a SATA drive takes at a time, less the one that the kernel keeps.
+const DEPTH: u64 = 31;
+
+pub(super) fn judge(
+    drives: &[Drive],
+    facts: &Facts,
+    md: Option<&Md>,
+    simulator: Option<&Simulator>,
+) -> Vec<Finding> {
     let mut seen: Vec<&str> = Vec::new();
     let mut findings = Vec::new();
     for drive in drives {
@@ -18,8 +27,12 @@ pub(super) fn judge(drives: &[Drive], facts: &Facts, md: Option<&Md>) -> Vec<Fin
             continue;
         }
         seen.push(disk);
-        let of =
-            [scheduler(drive, disk), depth(drive, disk), cache(drive, disk), trim(drive, disk, facts, md)];
+        let of = [
+            scheduler(drive, disk),
+            depth(drive, disk, simulator),
+            cache(drive, disk, simulator),
+            trim(drive, disk, facts, md),
+        ];
         findings.extend(of.into_iter().map(|finding| finding.of_member(&drive.path)));
     }
     findings
@@ -65,7 +78,7 @@ fn scheduler(drive: &Drive, disk: &str) -> Finding {
     }
 }
 
-fn depth(drive: &Drive, disk: &str) -> Finding {
+fn depth(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
     const TOPIC: &str = "queue depth";
     let requests = drive.number("queue/nr_requests");
     let Some(depth) = drive.number("device/queue_depth").or(requests) else {
@@ -74,16 +87,23 @@ fn depth(drive: &Drive, disk: &str) -> Finding {
     if depth > 1 {
         return Finding::fine(TOPIC, depth.to_string(), "the drive may order what it is asked");
     }
-    Finding::change(
+    let finding = Finding::change(
         TOPIC,
         "1",
         "the drive is asked for one thing at a time (no NCQ): it can't order, nor work on several",
-        format!("echo 31 > /sys/block/{disk}/device/queue_depth"),
-        "compare: brindle simulate --level none --members 1 --iodepth 1, and --iodepth 32",
-    )
+        format!("echo {DEPTH} > /sys/block/{disk}/device/queue_depth"),
+        NO_MODEL,
+    );
+    let deep = |simulator: &Simulator, depth: u64| {
+        let job = load(&[("rw", "randread"), ("bs", "4k"), ("iodepth", &depth.to_string())])?;
+        simulator.drive(format!("queue depth {depth}"), job)
+    };
+    compared(finding, simulator, "random 4K reads of one drive", |simulator| {
+        Ok([deep(simulator, 1)?, deep(simulator, DEPTH)?])
+    })
 }
 
-fn cache(drive: &Drive, disk: &str) -> Finding {
+fn cache(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
     const TOPIC: &str = "write cache";
     match (drive.text("queue/write_cache").as_deref(), rotates(drive)) {
         (Some("write back"), _) => Finding::fine(
@@ -91,13 +111,25 @@ fn cache(drive: &Drive, disk: &str) -> Finding {
             "write back",
             "the array sends flushes, so that what is acknowledged after one stays",
         ),
-        (Some("write through"), Some(true)) => Finding::change(
-            TOPIC,
-            "write through",
-            "each small write waits for the platter; the array flushes where that is needed",
-            format!("hdparm -W1 /dev/{disk}   # not behind a controller that keeps its own cache"),
-            "not predicted: models tell of drives with their cache on",
-        ),
+        (Some("write through"), Some(true)) => {
+            let finding = Finding::change(
+                TOPIC,
+                "write through",
+                "each small write waits for the platter; the array flushes where that is needed",
+                format!("hdparm -W1 /dev/{disk}   # not behind a controller that keeps its own cache"),
+                NO_MODEL,
+            );
+            compared(
+                finding,
+                simulator,
+                "random 4K writes of one drive, until its cache is full",
+                |simulator| {
+                    let job = load(&[("rw", "randwrite"), ("bs", "4k")])?;
+                    let without = simulator.drive_without_cache("write through".to_owned(), job.clone())?;
+                    Ok([without, simulator.drive("write back".to_owned(), job)?])
+                },
+            )
+        }
         (Some("write through"), _) => {
             Finding::fine(TOPIC, "write through", "the drive keeps what it acknowledges (or has power to)")
         }

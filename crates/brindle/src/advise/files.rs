@@ -4,6 +4,7 @@ use brindle_format::alignment::{Kind, Partition, Striping};
 
 use super::array::{Content, Facts};
 use super::finding::Finding;
+use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
 use crate::units::Bytes;
 
@@ -12,15 +13,15 @@ const NOT_PREDICTED: &str = "not predicted: the simulator has no file systems";
 const MIB: u64 = 1 << 20;
 
 /// Partitions of the array, and what its file systems know of it.
-pub(super) fn judge(facts: &Facts, md: Option<&Md>) -> Vec<Finding> {
+pub(super) fn judge(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Vec<Finding> {
     let content = match &facts.content {
         Ok(content) => content,
         Err(why) => return vec![Finding::unknown("file system", "the array can't be read", why.clone())],
     };
     let mut findings = Vec::new();
     if content.partitioned {
-        findings
-            .extend(content.parts.iter().zip(1..).map(|((part, _), number)| partition(facts, *part, number)));
+        let parts = content.parts.iter().zip(1..);
+        findings.extend(parts.map(|((part, _), number)| partition(facts, *part, number, simulator)));
     }
     for ((part, striping), number) in content.parts.iter().zip(1..) {
         let device = device(md, content.partitioned.then_some(number));
@@ -42,7 +43,7 @@ fn device(md: Option<&Md>, partition: Option<u32>) -> String {
     partition.map_or_else(|| name.clone(), |number| format!("{name}p{number}"))
 }
 
-fn partition(facts: &Facts, part: Partition, number: u32) -> Finding {
+fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&Simulator>) -> Finding {
     let found = format!("partition {number} begins at byte {}", part.start);
     let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
         return Finding::fine("partition", found, "the level has no chunks");
@@ -56,7 +57,7 @@ fn partition(facts: &Facts, part: Partition, number: u32) -> Finding {
         );
     }
     let start = part.start.next_multiple_of(row);
-    Finding::change(
+    let finding = Finding::change(
         "partition",
         found,
         format!(
@@ -66,8 +67,22 @@ fn partition(facts: &Facts, part: Partition, number: u32) -> Finding {
         format!(
             "parted ARRAY mkpart primary {start}B 100%   # after a backup: partitions can't be moved in place"
         ),
-        NOT_PREDICTED,
-    )
+        NO_MODEL,
+    );
+    // What suffers: a row of parity that is written whole, else what is of the size of a chunk and lies across two.
+    let (rw, what) = if facts.has_parity() {
+        ("write", "writes of the size of a row, one after the other")
+    } else {
+        ("randread", "random reads of the size of a chunk")
+    };
+    let beginning = |simulator: &Simulator, at: u64| {
+        let (row, offset) = (row.to_string(), (at % row).to_string());
+        let job = load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")])?;
+        simulator.array(format!("a partition at byte {at}"), job)
+    };
+    compared(finding, simulator, what, |simulator| {
+        Ok([beginning(simulator, part.start)?, beginning(simulator, start)?])
+    })
 }
 
 /// No file system that is told of stripes: what to make one with.

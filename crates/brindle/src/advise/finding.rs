@@ -1,6 +1,6 @@
 //! What is found, and what to do about it.
 
-use core::fmt::Write;
+use core::fmt::{self, Write};
 
 use serde::Serialize;
 
@@ -16,15 +16,23 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// One array in the simulator.
+/// One array, or one drive, in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Prediction {
-    /// Bytes of its chunk.
-    pub(super) chunk: u64,
+    /// What is set so, in words.
+    pub(super) with: String,
+    /// Bytes of the array's chunk; none of a drive.
+    pub(super) chunk: Option<u64>,
     /// Requests a second.
     pub(super) iops: f64,
     /// MiB a second.
     pub(super) mb_s: f64,
+}
+
+impl fmt::Display for Prediction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0} requests a second ({:.1} MiB/s)", self.iops, self.mb_s)
+    }
 }
 
 /// A finding.
@@ -81,6 +89,10 @@ impl Finding {
 
     pub(super) fn of_member(self, member: &str) -> Self {
         Self { member: Some(member.to_owned()), ..self }
+    }
+
+    pub(super) fn expecting(self, expected: impl Into<String>) -> Self {
+        Self { expected: Some(expected.into()), ..self }
     }
 
     pub(super) fn with_command(self, command: impl Into<String>) -> Self {

@@ -5,6 +5,7 @@ mod chunk;
 mod drives;
 mod files;
 mod finding;
+mod simulated;
 mod sysfs;
 mod tuning;
 
@@ -18,6 +19,7 @@ use crate::report;
 use crate::units::Bytes;
 use array::Facts;
 use finding::Finding;
+use simulated::Simulator;
 use sysfs::{Md, Sysfs};
 
 pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
@@ -26,11 +28,13 @@ pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
     let facts = array::look(&members)?;
     let md = sysfs.array_of(&members);
     let drives = sysfs.drives(&facts);
-    let mut findings = vec![tuning::state(&facts), chunk::judge(args, &facts, md.as_ref(), &drives)?];
-    findings.extend(files::judge(&facts, md.as_ref()));
+    let simulator = Simulator::new(args, &facts, &drives)?;
+    let simulator = simulator.as_ref();
+    let mut findings = vec![tuning::state(&facts), chunk::judge(args, &facts, md.as_ref(), simulator)?];
+    findings.extend(files::judge(&facts, md.as_ref(), simulator));
     findings.extend(files::members(&facts, &drives));
-    findings.extend(tuning::judge(&facts, md.as_ref(), &drives));
-    findings.extend(drives::judge(&drives, &facts, md.as_ref()));
+    findings.extend(tuning::judge(&facts, md.as_ref(), &drives, simulator));
+    findings.extend(drives::judge(&drives, &facts, md.as_ref(), simulator));
     if args.json {
         return report::print_json(&as_json(&facts, md.as_ref(), &findings));
     }

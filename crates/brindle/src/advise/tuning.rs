@@ -5,6 +5,7 @@ use brindle_planner::reliability::{Case, Class, Effort, Group, HOURS_PER_YEAR, W
 
 use super::array::{Bitmap, Facts};
 use super::finding::Finding;
+use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
 use crate::units::Bytes;
 
@@ -16,6 +17,8 @@ const CACHE: (u64, u64) = (1024, 16384);
 const LARGE: u64 = 100 << 30;
 /// Bits for less than this cost more writes than they save in a resync.
 const SMALL_BIT: u64 = 4 << 20;
+/// Bytes of a request of the kernel that reads ahead.
+const READ: u64 = 128 << 10;
 const NO_MD: &str =
     "the kernel runs no array on these members, or sysfs does not tell: name the array, as in /dev/md0";
 
@@ -41,20 +44,25 @@ pub(super) fn state(facts: &Facts) -> Finding {
     }
 }
 
-pub(super) fn judge(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
-    let mut findings = vec![read_ahead(facts, md)];
+pub(super) fn judge(
+    facts: &Facts,
+    md: Option<&Md>,
+    drives: &[Drive],
+    simulator: Option<&Simulator>,
+) -> Vec<Finding> {
+    let mut findings = vec![read_ahead(facts, md, simulator)];
     if facts.has_parity() {
         findings.push(stripe_cache(facts, md));
     }
     if facts.level.is_redundant() {
-        findings.push(bitmap(facts, md));
+        findings.push(bitmap(facts, md, simulator));
         findings.extend(scrub(facts, md, drives));
     }
     findings
 }
 
 /// Two rows: while one is sent to whoever reads, the next is fetched from all members.
-fn read_ahead(facts: &Facts, md: Option<&Md>) -> Finding {
+fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
     let Some((md, kib)) = md.and_then(|md| Some((md, md.number("queue/read_ahead_kb")?))) else {
         return Finding::unknown("read-ahead", "not known", NO_MD);
     };
@@ -66,13 +74,22 @@ fn read_ahead(facts: &Facts, md: Option<&Md>) -> Finding {
     if kib << 10 >= wanted {
         return Finding::fine("read-ahead", found, format!("that is two rows ({}) or more", Bytes(wanted)));
     }
-    Finding::change(
+    let finding = Finding::change(
         "read-ahead",
         found,
         format!("two rows are {}: less leaves members idle in sequential reads", Bytes(wanted)),
         format!("blockdev --setra {} /dev/{}", wanted / 512, md.name),
-        "not predicted: the simulator has no page cache; reads with more requests in flight need no read-ahead",
-    )
+        NO_MODEL,
+    );
+    // A reader without requests of its own in flight has as many as are read ahead.
+    let ahead = |simulator: &Simulator, bytes: u64| {
+        let depth = (bytes / READ).max(1).to_string();
+        let job = load(&[("rw", "read"), ("bs", &READ.to_string()), ("iodepth", &depth)])?;
+        simulator.array(format!("read-ahead {}", Bytes(bytes)), job)
+    };
+    compared(finding, simulator, "sequential reads, one after the other", |simulator| {
+        Ok([ahead(simulator, kib << 10)?, ahead(simulator, wanted)?])
+    })
 }
 
 fn stripe_cache(facts: &Facts, md: Option<&Md>) -> Finding {
@@ -102,12 +119,8 @@ fn stripe_cache(facts: &Facts, md: Option<&Md>) -> Finding {
     )
 }
 
-fn bitmap(facts: &Facts, md: Option<&Md>) -> Finding {
+fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
     let name = md.map_or_else(|| "ARRAY".to_owned(), |md| format!("/dev/{}", md.name));
-    let whole = format!(
-        "not predicted: writes are simulated without a bitmap; a resync of {} of each member is saved",
-        Bytes(facts.component)
-    );
     match &facts.bitmap {
         Bitmap::Unreadable(why) => Finding::unknown("bitmap", "can't be read", why.clone()),
         Bitmap::None if facts.component <= LARGE => {
@@ -119,7 +132,7 @@ fn bitmap(facts: &Facts, md: Option<&Md>) -> Finding {
             "none",
             "a crash while it is written to costs a resync of all of it",
             format!("mdadm --grow --bitmap=internal {name}   # or brindle grow --bitmap internal"),
-            whole,
+            resync_saved(facts, simulator),
         ),
         Bitmap::Chunk(chunk) if *chunk < SMALL_BIT && facts.component > LARGE => Finding::change(
             "bitmap",
@@ -138,6 +151,25 @@ fn bitmap(facts: &Facts, md: Option<&Md>) -> Finding {
                 format!("{bits} bits: few to write, and little to resync"),
             )
         }
+    }
+}
+
+/// A resync reads and writes members from end to end, as fast as a drive reads.
+fn resync_saved(facts: &Facts, simulator: Option<&Simulator>) -> String {
+    let size = Bytes(facts.component);
+    let Some(simulator) = simulator else {
+        return format!("{NO_MODEL}; a resync of {size} of each member is saved");
+    };
+    let reads = load(&[("rw", "read"), ("bs", "1m"), ("iodepth", "4")]);
+    match reads.and_then(|job| simulator.drive("sequential reads".to_owned(), job)) {
+        Ok(speed) => format!(
+            "after a crash seconds instead of {:.1} hours, in which {size} of each member are read at {:.1} MiB/s of {} drives; \
+             writes are simulated without a bitmap",
+            facts.component as f64 / 1_048_576.0 / speed.mb_s / 3600.0,
+            speed.mb_s,
+            simulator.drive
+        ),
+        Err(why) => format!("not predicted: {why}; a resync of {size} of each member is saved"),
     }
 }
 

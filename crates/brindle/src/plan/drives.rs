@@ -128,7 +128,7 @@ fn of_model(named: &str, said: &Said) -> Result<Known, Failure> {
         let asked = job(&[("rw", rw), ("bs", bs), ("iodepth", depth)])?;
         Ok::<_, Failure>(alone(model, asked)?.outcome.mixed())
     };
-    let at_random = lasting(&model);
+    let at_random = model.without_write_cache();
     let random = |rw: &str| Ok::<_, Failure>(does(&at_random, rw, "4k", "128")?.iops());
     let stream = |rw: &str| Ok::<_, Failure>(does(&model, rw, "1m", "8")?.bandwidth());
     let iops = match said.iops {
@@ -148,13 +148,4 @@ fn of_model(named: &str, said: &Said) -> Result<Known, Failure> {
         price: said.price,
     };
     Ok(Known { disk, model: Some(model), named: Some(named.to_owned()) })
-}
-
-/// A disk without its cache, which takes what is written at random in no time until it is full: what lasts is what counts.
-pub(super) fn lasting(model: &Drive) -> Drive {
-    let mut stations = (*model.stations).clone();
-    if let Some(platter) = &mut stations.platter {
-        platter.cache = 0;
-    }
-    Drive { stations: stations.into(), ..model.clone() }
 }

@@ -7,7 +7,7 @@ use brindle_lab::predict::{Policies, Shape, Spec, job, predict};
 use brindle_layout::{Layout, Level};
 use brindle_planner::{Part, Scheme, Speed};
 
-use super::drives::{Kind, lasting};
+use super::drives::Kind;
 use super::load::Asked;
 use super::{Row, USUAL_CHUNK};
 use crate::cores;
@@ -103,7 +103,7 @@ pub(super) fn shared(job: &Job, groups: u32) -> Job {
 
 /// One group of a part under a load.
 pub(super) fn one(part: &Part, model: &Drive, chunk: u64, job: Job) -> Result<Tally, Failure> {
-    let drive = if job.access.random { lasting(model) } else { model.clone() };
+    let drive = if job.access.random { model.without_write_cache() } else { model.clone() };
     let spec = Spec { drive, shape: Some(shape(part, chunk)), policies: Policies::Brindle, cores: 1, job };
     Ok(predict(&spec)?.outcome.mixed())
 }

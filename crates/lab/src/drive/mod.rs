@@ -33,6 +33,18 @@ pub struct Drive {
     pub stations: Rc<Stations>,
 }
 
+impl Drive {
+    /// The same drive without a cache for writes: a disk takes what is written at random in no time until that is full, and
+    /// what lasts, or is not to be lost, goes to the platter.
+    pub fn without_write_cache(&self) -> Self {
+        let mut stations = (*self.stations).clone();
+        if let Some(platter) = &mut stations.platter {
+            platter.cache = 0;
+        }
+        Self { stations: stations.into(), ..self.clone() }
+    }
+}
+
 /// What was chosen by looking at an array's figures, and not only at a single drive's: nothing else was. Frozen; why each is
 /// what it is stands in docs/bench/accuracy.md.
 pub mod constants {

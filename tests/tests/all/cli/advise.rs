@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use brindle_tests::files::{self, MIB};
@@ -80,6 +81,46 @@ fn a_chunk_is_judged_by_the_load_in_the_simulator() {
     set.run(&format!("advise --workload {}", name(&odd))).refused(2, &["odd.fio", "2 jobs"]);
 }
 
+/// What is and what would be, in the simulator: that is at least so many times as fast.
+#[track_caller]
+fn better(report: &Value, topic: &str, with: [&str; 2], times: f64) {
+    let found = finding(report, topic);
+    let predicted = found["predicted"].as_array().unwrap();
+    let words: Vec<&str> = predicted.iter().map(|one| one["with"].as_str().unwrap()).collect();
+    assert_eq!(words, with, "{found}");
+    let [now, then] = [0, 1].map(|at| predicted[at]["iops"].as_f64().unwrap());
+    assert!(then > now * times, "{found}");
+    let expected = found["expected"].as_str().unwrap();
+    let said = format!("{then:.0} requests a second");
+    assert!(expected.starts_with(&said) && expected.contains(&format!("instead of {now:.0}")), "{found}");
+}
+
+#[test]
+fn a_partition_that_lies_across_rows_is_told_what_that_costs() {
+    let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
+    let set = Set::sparse(4, 16 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean").ok();
+    // As partitioning programs did it once: from sector 63 on.
+    let (image, mut table) = (set.path("image"), [0; 512]);
+    table[446 + 4] = 0x83;
+    table[446 + 8..446 + 12].copy_from_slice(&63_u32.to_le_bytes());
+    table[446 + 12..446 + 16].copy_from_slice(&16_384_u32.to_le_bytes());
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    files::sparse(&image, set.detail()["size"].as_u64().unwrap());
+    fs::OpenOptions::new().write(true).open(&image).unwrap().write_all(&table).unwrap();
+    let server = set.serve("");
+    tools::run(&nbdcopy, ["--flush".as_ref(), image.as_os_str(), server.uri().as_ref()]);
+    server.stop();
+    set.unchanged(|| {
+        let report = set.run("advise --json --drive nvme").json();
+        let with = ["a partition at byte 32256", "a partition at byte 196608"];
+        better(&report, "partition", with, 1.3);
+        let report = set.run("advise --json").json();
+        assert!(finding(&report, "partition")["expected"].as_str().unwrap().contains("--drive"));
+    });
+    set.run("advise --drive nosuch").refused(1, &["nosuch", "no model of this name"]);
+}
+
 fn put(root: &Path, file: &str, text: &str) {
     let path = root.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -138,6 +179,10 @@ fn a_running_array_is_explained_from_sysfs() {
     change("scheduler", "echo mq-deadline > /sys/block/vda/queue/scheduler");
     change("queue depth", "echo 31 > /sys/block/vda/device/queue_depth");
     assert!(finding(&report, "write cache")["command"].as_str().unwrap().contains("hdparm -W1 /dev/vda"));
+    // What sysfs says of the first drive makes it a disk, so that the simulator knows what each change gives.
+    better(&report, "read-ahead", ["read-ahead 128 KiB", "read-ahead 3 MiB"], 2.0);
+    better(&report, "queue depth", ["queue depth 1", "queue depth 31"], 2.0);
+    better(&report, "write cache", ["write through", "write back"], 10.0);
     let scrub = finding(&report, "scrub");
     assert_eq!(scrub["verdict"], "unknown");
     assert!(scrub["expected"].as_str().unwrap().contains("% that data is lost in five years"), "{scrub}");

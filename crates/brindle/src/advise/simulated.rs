@@ -1,0 +1,104 @@
+//! What a change is expected to give: the array, or one of its drives, in the simulator as it is and as it would be.
+
+use brindle_lab::drive::Drive as Model;
+use brindle_lab::job::Job;
+use brindle_lab::predict::{self, Policies, PredictError, Shape, Spec, predict};
+
+use super::array::Facts;
+use super::finding::{Finding, Prediction};
+use super::sysfs::Drive;
+use crate::cli::Advise;
+use crate::failure::Failure;
+use crate::predict::model;
+
+/// Why nothing is predicted where nobody says what the drives are.
+pub(super) const NO_MODEL: &str =
+    "not predicted: the members are no block devices whose kind is known; name a model with --drive";
+/// Of a chunk where the level has none that counts.
+const ANY_CHUNK: u64 = 64 << 10;
+
+/// Drives of the array's kind, and the array that they make.
+pub(super) struct Simulator {
+    /// As the model is called.
+    pub(super) drive: String,
+    model: Model,
+    shape: Shape,
+}
+
+impl Simulator {
+    /// With the model that was named, or the one that ships for the members' kind; none if neither is known.
+    ///
+    /// # Errors
+    /// The model that was named is none.
+    pub(super) fn new(args: &Advise, facts: &Facts, drives: &[Drive]) -> Result<Option<Self>, Failure> {
+        let named = args.drive.as_deref().or_else(|| drives.iter().find_map(Drive::kind));
+        let Some(named) = named else { return Ok(None) };
+        let shape = Shape {
+            level: facts.level,
+            layout: facts.shape,
+            chunk: facts.chunk().unwrap_or(ANY_CHUNK),
+            members: u16::try_from(facts.raid_devices).unwrap_or(u16::MAX),
+        };
+        Ok(Some(Self { drive: named.to_owned(), model: model(named)?, shape }))
+    }
+
+    /// The array under a load. `with` says what is set so.
+    pub(super) fn array(&self, with: String, job: Job) -> Result<Prediction, PredictError> {
+        self.run(&self.model, Some(self.shape), with, job)
+    }
+
+    /// The same with another chunk.
+    pub(super) fn with_chunk(&self, chunk: u64, with: String, job: Job) -> Result<Prediction, PredictError> {
+        self.run(&self.model, Some(Shape { chunk, ..self.shape }), with, job)
+    }
+
+    /// One drive under a load.
+    pub(super) fn drive(&self, with: String, job: Job) -> Result<Prediction, PredictError> {
+        self.run(&self.model, None, with, job)
+    }
+
+    /// One drive that acknowledges no write before it is on the platter.
+    pub(super) fn drive_without_cache(&self, with: String, job: Job) -> Result<Prediction, PredictError> {
+        self.run(&self.model.without_write_cache(), None, with, job)
+    }
+
+    fn run(
+        &self,
+        model: &Model,
+        shape: Option<Shape>,
+        with: String,
+        job: Job,
+    ) -> Result<Prediction, PredictError> {
+        let spec = Spec { drive: model.clone(), shape, policies: Policies::Brindle, cores: 1, job };
+        let all = predict(&spec)?.outcome.mixed();
+        let chunk = shape.map(|shape| shape.chunk);
+        Ok(Prediction { with, chunk, iops: all.iops(), mb_s: all.bandwidth() / 1_048_576.0 })
+    }
+}
+
+/// A load in fio's words.
+pub(super) fn load(words: &[(&str, &str)]) -> Result<Job, PredictError> {
+    Ok(predict::job(words)?)
+}
+
+/// A finding with what the simulator says of it as it is and as it would be, under the load that `of` names. Without drives
+/// that it knows, or where it can't tell, the finding says so.
+pub(super) fn compared(
+    finding: Finding,
+    simulator: Option<&Simulator>,
+    of: &str,
+    both: impl FnOnce(&Simulator) -> Result<[Prediction; 2], PredictError>,
+) -> Finding {
+    let Some(simulator) = simulator else { return finding.expecting(NO_MODEL) };
+    match both(simulator) {
+        Ok([now, then]) => {
+            let expected = format!(
+                "{then} instead of {now} ({:+.0} %) in {of}, on {} drives",
+                (then.iops / now.iops - 1.0) * 100.0,
+                simulator.drive
+            );
+            Finding { predicted: vec![now, then], ..finding.expecting(expected) }
+        }
+        Err(why) => finding.expecting(format!("not predicted: {why}")),
+    }
+}
