@@ -42,11 +42,12 @@ fn closed_forms_lie_within_the_intervals_down_to_one_in_a_million_million() {
     let (mut cases, mut outside, mut rarest) = (0, 0, 1.0_f64);
     for (drives, bears) in [(2, 1), (8, 1), (24, 1), (6, 2), (12, 2), (3, 2), (8, 3), (15, 3)] {
         for (mttf, mttr) in [(1_000_000.0, 10.0), (500_000.0, 100.0), (100_000.0, 24.0), (20_000.0, 500.0)] {
-            for years in [1.0, 10.0] {
-                let case = constant(drives, bears, mttf, mttr, years);
+            for (years, groups) in [(1.0, 3), (10.0, 1)] {
+                let case = Case { groups, ..constant(drives, bears, mttf, mttr, years) };
                 let found = run(&case, 10_000, Method::Weighted);
-                let exact =
+                let group =
                     Chain { drives, bears, failures: 1.0 / mttf, repairs: 1.0 / mttr }.lost_by(case.hours);
+                let exact = -(f64::from(groups) * (-group).ln_1p()).exp_m1();
                 assert!(found.exact.is_some_and(|told| (told / exact - 1.0).abs() < 1e-12));
                 let (off, width) = (apart(&found, exact), found.loss.relative_error());
                 assert!(off < 4.0, "{case:?}: {exact}, {found:?}");
@@ -60,6 +61,75 @@ fn closed_forms_lie_within_the_intervals_down_to_one_in_a_million_million() {
     // Of 64 with 95 %: three are expected, more than nine are met once in a thousand times.
     assert!(outside <= 9, "{outside} of {cases} outside");
     assert!(rarest < 1e-12, "{rarest}");
+}
+
+#[test]
+fn intervals_are_as_wide_as_answers_of_other_seeds_differ() {
+    let one = Case { batch: Some(Batch { share: 0.2, factor: 5.0 }), ..elerath(Some("3/168+6")) };
+    for case in [Case { groups: 30, ..one.clone() }, Case { batch: None, ..one }] {
+        let of_seed = |seed| {
+            let effort = Effort { histories: 2048, seed, ..Effort::default() };
+            estimate(&case, &effort, &|_, _| ()).unwrap().loss
+        };
+        let found: Vec<_> = (1..=60).map(of_seed).collect();
+        let mean = found.iter().map(|loss| loss.value).sum::<f64>() / 60.0;
+        let spread = (found.iter().map(|loss| (loss.value - mean).powi(2)).sum::<f64>() / 59.0).sqrt();
+        let told = found.iter().map(|loss| (loss.high - loss.low) / 2.0 / 1.96).sum::<f64>() / 60.0;
+        assert!((0.7..1.4).contains(&(told / spread)), "{told} told, {spread} seen: {case:?}");
+    }
+}
+
+#[test]
+fn figures_of_all_groups_are_those_of_one_by_their_number() {
+    let (mttf, mttr, groups) = (100_000.0, 24.0, 4);
+    let found = run(&Case { groups, ..constant(2, 1, mttf, mttr, 10.0) }, 10_000, Method::Weighted);
+    let (failures, repairs) = (1.0 / mttf, 1.0 / mttr);
+    let of_one = (3.0 * failures + repairs) / (2.0 * failures * failures);
+    assert!((found.mttdl.unwrap() / (of_one / 4.0) - 1.0).abs() < 1e-9, "{found:?}");
+    // A mirror that is lost takes a drive's bytes with it, of four that there are.
+    assert!((found.bytes.value / (found.wholes.value * TB as f64) - 1.0).abs() < 1e-9, "{found:?}");
+    assert!((found.nomdl.value / (found.wholes.value / 4.0) - 1.0).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
+fn a_drive_is_out_while_a_spare_is_awaited_and_while_it_is_rebuilt() {
+    let (mttf, years) = (1e6, 10.0);
+    let pair = |delay, repair| Case {
+        delay: Weibull::constant(delay),
+        repairs: Weibull::constant(repair),
+        ..constant(2, 1, mttf, 1.0, years)
+    };
+    for (delay, repair) in [(60.0, 40.0), (0.0, 100.0), (99.0, 1.0)] {
+        // Each failure of two begins a time in which the other may fail; rare enough that no more than that counts.
+        let each = -(-(delay + repair) / mttf).exp_m1();
+        let exact = -(-2.0 / mttf * years * HOURS_PER_YEAR * each).exp_m1();
+        let found = run(&pair(delay, repair), 20_000, Method::Weighted);
+        assert!(apart(&found, exact) < 4.0 && found.loss.relative_error() < 0.1, "{exact}: {found:?}");
+    }
+}
+
+#[test]
+fn a_drive_in_the_place_of_a_worn_one_is_new() {
+    // Drives that all fail around 10,000 hours; what replaces them is young to the end.
+    let (shape, scale, out, hours) = (8.0_f64, 10_000.0, 50.0, 14_000.0);
+    let survive = |at: f64| (-(at / scale).powf(shape)).exp();
+    let density = |at: f64| shape / scale * (at / scale).powf(shape - 1.0) * survive(at);
+    // One of two fails, and the other before it is back: the middle of each hour.
+    let both = |hour: u32| {
+        let at = f64::from(hour) + 0.5;
+        2.0 * density(at) * (survive(at) - survive((at + out).min(hours)))
+    };
+    let exact: f64 = (0..hours as u32).map(both).sum();
+    let case = Case {
+        failures: Weibull { location: 0.0, shape, scale },
+        repairs: Weibull::constant(out),
+        hours,
+        ..constant(2, 1, 1.0, 1.0, 1.0)
+    };
+    for method in [Method::Weighted, Method::Plain] {
+        let found = run(&case, 100_000, method);
+        assert!(apart(&found, exact) < 4.0 && found.loss.relative_error() < 0.1, "{exact}: {found:?}");
+    }
 }
 
 /// Elerath and Pecht, "Enhanced reliability modeling of RAID storage systems" (DSN 2007): the base case.
@@ -94,7 +164,17 @@ fn plain_histories_agree_where_they_reach() {
         Case { groups: 3, batch: Some(Batch { share: 0.2, factor: 5.0 }), ..worn.clone() },
         Case { group: ring, defects: 1e-5, ..worn.clone() },
         Case { group: Group::new(3, 2, TB), scrub: None, defects: 1e-3, ..worn },
-        Case { wrong_pull: 0.05, groups: 20, ..base },
+        Case { wrong_pull: 0.05, groups: 20, ..base.clone() },
+        // Defects are looked for again and again before all drives are back.
+        Case {
+            group: Group::new(6, 2, TB),
+            failures: Weibull::exponential(3000.0),
+            repairs: Weibull::exponential(600.0),
+            defects: 1e-4,
+            scrub: None,
+            hours: 1500.0,
+            ..base
+        },
     ];
     for case in cases {
         let weighted = run(&case, 40_000, Method::Weighted);
