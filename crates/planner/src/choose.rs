@@ -58,10 +58,14 @@ impl Goal {
                 let share = of.double.map_or_else(|| "none".to_owned(), |share| share.to_string());
                 format!("loses data at the fewest double failures ({share})")
             }
-            Self::Price => {
-                format!("costs the least for its room ({:.2} a TB)", of.price_per_tb().unwrap_or(0.0))
-            }
-            Self::Rebuild => format!("is rebuilt soonest ({:.1} hours)", of.rebuild.unwrap_or(0.0) / 3600.0),
+            Self::Price => match of.price_per_tb() {
+                Some(price) => format!("costs the least for its room ({price:.2} a TB)"),
+                None => "is not known to cost more than others (say --price)".to_owned(),
+            },
+            Self::Rebuild => match of.rebuild {
+                Some(seconds) => format!("is rebuilt soonest ({:.1} hours)", seconds / 3600.0),
+                None => "is not known to be rebuilt later than others (say --mb-s)".to_owned(),
+            },
             Self::Balance => {
                 format!(
                     "has the most of room times random writes ({terabytes:.2} TB, {:.0} a second)",
@@ -187,6 +191,13 @@ mod tests {
         assert_eq!(one, "raid10 2x(1+1)");
         assert!(why.contains("400 a second") && why.contains("fewest failures"), "{why}");
         assert_eq!(taken(4, Goal::Capacity).0, "raid5 3+1");
+        assert_eq!(taken(6, Goal::Balance).0, "raid10 3x(1+1)");
+        let (one, why) = taken(6, Goal::Capacity);
+        assert!(why.contains(&format!("{one} of 6 drives has the most room (10.00 TB)")), "{why}");
+        assert!(
+            taken(6, Goal::Rebuild).1.contains("say --mb-s")
+                && taken(6, Goal::Price).1.contains("say --price")
+        );
         assert_eq!(taken(6, Goal::Loss).0, "raid10 n3 over 6".replace("n3 over 6", "2x(1+2)"));
     }
 

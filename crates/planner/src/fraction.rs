@@ -13,7 +13,7 @@ pub struct Fraction {
 
 /// A text is no share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no share from 0 to 1: write for example 1/3, 0.2 or 20%")]
+#[error("'{0}' is no share from 0 to 1: write for example 1/3, 0.2, 20% or 1e-4")]
 pub struct FractionError(String);
 
 impl Fraction {
@@ -80,7 +80,7 @@ impl fmt::Display for Fraction {
 impl FromStr for Fraction {
     type Err = FractionError;
 
-    /// `1/3`, `0.2`, `20%`.
+    /// `1/3`, `0.2`, `20%`, `1e-4`.
     fn from_str(text: &str) -> Result<Self, FractionError> {
         let text = text.trim();
         let found = match (text.split_once('/'), text.strip_suffix('%')) {
@@ -99,8 +99,13 @@ fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)?.parse().ok()
 }
 
-/// A number with up to nine decimals, as how many of which power of ten.
+/// A number with up to nine decimals, as how many of which power of ten; `e-4` after it are four more.
 fn decimal(text: &str) -> Option<(u64, u64)> {
+    if let Some((number, places)) = text.trim().split_once("e-") {
+        let (above, below) = decimal(number).filter(|_| !number.contains('e'))?;
+        let more = 10_u64.checked_pow(u32::try_from(whole(places)?).ok()?)?;
+        return Some((above, below.checked_mul(more)?));
+    }
     let (before, after) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let below = 10_u64.checked_pow(u32::try_from(after.len()).ok().filter(|places| *places <= 9)?)?;
     let after = if after.is_empty() { 0 } else { whole(after)? };
@@ -118,14 +123,35 @@ mod tests {
         assert!(
             Fraction::new(1, 3) > Fraction::new(1, 5) && Fraction::new(2, 5).rest() == Fraction::new(3, 5)
         );
-        for (text, is) in
-            [("1/3", (1, 3)), ("0.2", (1, 5)), ("20%", (1, 5)), ("12.5 %", (1, 8)), ("1", (1, 1))]
-        {
+        for (text, is) in [
+            ("1/3", (1, 3)),
+            ("0.2", (1, 5)),
+            ("20%", (1, 5)),
+            ("12.5 %", (1, 8)),
+            ("1", (1, 1)),
+            ("2.5e-3", (1, 400)),
+        ] {
             assert_eq!(text.parse(), Ok(Fraction::new(is.0, is.1)), "{text}");
         }
-        for wrong in
-            ["", "-1", "1/0", "3/2", "2", "101%", "NaN", "+1/3", "1/3/3", ".", "0.0000000001", "1e-3"]
-        {
+        for wrong in [
+            "",
+            "-1",
+            "1/0",
+            "3/2",
+            "2",
+            "101%",
+            "NaN",
+            "+1/3",
+            "1/3/3",
+            ".",
+            "0.0000000001",
+            "1e3",
+            "1e-",
+            "1e--3",
+            "1e-3e-3",
+            "1e-20",
+            "e-3",
+        ] {
             assert!(wrong.parse::<Fraction>().is_err(), "{wrong}");
         }
     }

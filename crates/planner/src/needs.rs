@@ -18,6 +18,8 @@ pub enum Need {
     LoadIops(f64),
     /// Lose data at no more of all sets of two failures.
     Loss(Fraction),
+    /// Lose data in the time that risks are estimated for with this probability at most.
+    Risk(f64),
     /// Bear so many failures, whichever they are.
     Tolerates(u32),
     /// Cost no more.
@@ -42,6 +44,7 @@ impl Need {
             Self::WriteIops(iops) => by.speed.write_iops >= iops,
             Self::LoadIops(iops) => by.speed.load_iops.is_some_and(|own| own >= iops),
             Self::Loss(share) => by.double.is_none_or(|own| own <= share),
+            Self::Risk(most) => by.risk.is_some_and(|risk| risk.loss.value <= most),
             Self::Tolerates(failures) => by.tolerance >= failures,
             Self::Budget(money) => by.price.is_some_and(|price| price <= money),
         }
@@ -55,6 +58,7 @@ impl Need {
             Self::WriteIops(_) => of.speed.write_iops,
             Self::LoadIops(_) => of.speed.load_iops.unwrap_or(0.0),
             Self::Loss(_) => -of.double.map_or(0.0, Fraction::as_f64),
+            Self::Risk(_) => -of.risk.map_or(1.0, |risk| risk.loss.value),
             Self::Tolerates(_) => f64::from(of.tolerance),
             Self::Budget(_) => -of.price.unwrap_or(f64::INFINITY),
         }
@@ -72,6 +76,10 @@ impl Need {
             Self::Loss(_) => match of.double {
                 Some(share) => format!("loses data at {share} of double failures"),
                 None => "has no two drives".to_owned(),
+            },
+            Self::Risk(_) => match of.risk {
+                Some(risk) => format!("loses data with probability {:.2e}", risk.loss.value),
+                None => "has groups of too many drives to estimate that".to_owned(),
             },
             Self::Tolerates(_) => format!("tolerates {}", of.tolerance),
             Self::Budget(_) => format!("costs {:.2}", of.price.unwrap_or(0.0)),
@@ -94,6 +102,7 @@ impl fmt::Display for Need {
             Self::WriteIops(iops) => write!(f, "--min-write-iops {iops}"),
             Self::LoadIops(iops) => write!(f, "--min-iops {iops}"),
             Self::Loss(share) => write!(f, "--max-loss {share}"),
+            Self::Risk(most) => write!(f, "--max-loss {most:e}"),
             Self::Tolerates(failures) => write!(f, "--tolerates {failures}"),
             Self::Budget(money) => write!(f, "--budget {money}"),
         }
@@ -162,6 +171,8 @@ mod tests {
         let found: Vec<Vec<usize>> =
             conflicts(&needs, &all().iter().collect::<Vec<_>>()).into_iter().map(|one| one.needs).collect();
         assert_eq!(found, [vec![0], vec![1]]);
+        // Without estimates no probability is low enough.
+        assert_eq!(conflicts(&[Need::Risk(1.0)], &all().iter().collect::<Vec<_>>())[0].needs, [0]);
         // Without prices a budget is met by nothing.
         assert_eq!(conflicts(&[Need::Budget(1e6)], &all().iter().collect::<Vec<_>>())[0].needs, [0]);
     }

@@ -167,6 +167,7 @@ mod tests {
         // Of two data drives the other one is all there is to read.
         assert_eq!(small(3, "raid5", "2+1"), (600.0, 200.0));
         assert_eq!(small(6, "raid4", "5+1"), (1000.0, 100.0));
+        assert_eq!(small(4, "raid4", "3+1"), (600.0, 200.0));
         assert_eq!(small(6, "raidz", "5+1"), (200.0, 200.0));
         assert_eq!(small(6, "raidz10", "2x(2+1)"), (400.0, 400.0));
         assert_eq!(small(6, "raid50", "2x(2+1)"), (1200.0, 400.0));
@@ -182,6 +183,7 @@ mod tests {
         assert_eq!(rates("raid6", "4+2"), (8.0, 4.0));
         assert_eq!(rates("raid10", "3x(1+1)"), (6.0, 3.0));
         assert_eq!(rates("raid10", "f2 over 6"), (12.0, 3.0));
+        assert_eq!(rates("raid50", "2x(2+1)"), (8.0, 4.0));
         assert_eq!(of(&[set(6)], "raid6", "4+2", None).read_rate, None);
     }
 

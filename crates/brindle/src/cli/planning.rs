@@ -87,7 +87,8 @@ pub(crate) struct Needs {
     /// Requests of the load a second
     #[arg(long, value_name = "IOPS", value_parser = number, requires = "workload")]
     pub(crate) min_iops: Option<f64>,
-    /// Share of double failures that may lose data: 1/3, 0.2, 20%
+    /// With --years the most probability that data is lost in that time, as 1e-4; else the share of double failures that may lose
+    /// data: 1/3, 0.2, 20%
     #[arg(long, value_name = "SHARE")]
     pub(crate) max_loss: Option<Fraction>,
     /// Failures that lose nothing, whichever drives they are

@@ -131,7 +131,10 @@ fn needs(args: &Plan) -> Vec<Need> {
         of.min_read_iops.map(Need::ReadIops),
         of.min_write_iops.map(Need::WriteIops),
         of.min_iops.map(Need::LoadIops),
-        of.max_loss.map(Need::Loss),
+        of.max_loss.map(|most| match args.likelihood.years {
+            Some(_) => Need::Risk(most.as_f64()),
+            None => Need::Loss(most),
+        }),
         of.tolerates.map(Need::Tolerates),
         of.budget.map(Need::Budget),
     ];

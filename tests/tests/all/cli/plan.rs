@@ -104,6 +104,14 @@ fn needs_leave_out_what_does_not_meet_them_and_say_who_excludes_whom() {
         ["--min-capacity 6TB and --tolerates 2 exclude each other", "raid6 2+2", "holds 4 TB", "tolerates 1"];
     refused(&format!("{both} --min-write-iops 100"), &said);
     refused("--min-capacity 16TB", &["--min-capacity 16TB is more than", "raid0 4", "8 TB"]);
+    // With years it is the probability in that time.
+    let report = plan(&format!("{four} --years 5 --max-loss 1e-3 --json")).json();
+    let all = report["configurations"].as_array().expect("a list");
+    let loss =
+        |one: &serde_json::Value| one["loss"]["probability"]["value"].as_f64().expect("it is estimated");
+    assert!(!all.is_empty() && all.iter().all(|one| loss(one) <= 1e-3), "{report}");
+    assert!(report["fitting"].as_u64() < report["total"].as_u64());
+    refused("--years 5 --max-loss 1e-12", &["--max-loss 1e-12", "loses data with probability"]);
     refused("--price 100 --budget 300", &["--budget 300", "costs 400.00"]);
     let many = plan("--drives 2-60 --size 2TB --iops 200 --limit 10 --json").json();
     assert_eq!(many["listed"], 10);
