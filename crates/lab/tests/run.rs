@@ -138,6 +138,9 @@ fn what_was_written_is_verified() {
         assert!(outcome.tallies[1].ios > 0);
     }
     assert_eq!(alone("rw=write\nsize=1m\nverify=crc32c\ndo_verify=0\n").tallies[0].ios, 0);
+    // A job that ends before all is written has no more to read than it wrote.
+    let outcome = alone("rw=randwrite\nsize=1m\niodepth=8\nverify=crc32c\nnumber_ios=100\n");
+    assert_eq!((outcome.tallies[0].ios, outcome.tallies[1].ios), (100, 100));
 }
 
 #[test]

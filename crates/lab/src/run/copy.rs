@@ -63,6 +63,7 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
         if due > bench.io.now() {
             bench.io.sleep_until(due).await;
             if work.is_over(bench.io.now()) {
+                work.leave(&asked);
                 return;
             }
         }

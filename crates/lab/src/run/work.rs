@@ -53,6 +53,10 @@ pub(super) struct Work {
     content: RefCell<Rc<Content>>,
     turn: Cell<usize>,
     asked: Cell<u64>,
+    /// By target: requests of this pass, those of them that are not verified yet.
+    drawn: RefCell<Vec<u64>>,
+    /// Targets and places of requests of this pass that were never sent.
+    unsent: RefCell<Vec<(usize, u64)>>,
     in_flight: Cell<u32>,
     writes: Cell<u64>,
     stop: Rc<Cell<bool>>,
@@ -84,6 +88,8 @@ impl Work {
             content: RefCell::new(Rc::new(Content::new(None, None, 0, 0))),
             turn: Cell::new(0),
             asked: Cell::new(0),
+            drawn: RefCell::default(),
+            unsent: RefCell::default(),
             in_flight: Cell::new(0),
             writes: Cell::new(0),
             stop,
@@ -98,6 +104,10 @@ impl Work {
         let load = |range: &Range| Load::new(&self.job, *range, self.places.seed, self.pass.get()).ok();
         // The ranges have been looked at before anything began.
         *self.loads.borrow_mut() = self.places.ranges.iter().filter_map(load).collect();
+        if mode == Mode::Job {
+            *self.drawn.borrow_mut() = vec![0; self.places.ranges.len()];
+            self.unsent.borrow_mut().clear();
+        }
         let (verify, pattern) = (self.job.verify.clone(), self.job.buffer_pattern.clone());
         *self.content.borrow_mut() =
             Rc::new(Content::new(verify, pattern, self.places.content, self.pass.get()));
@@ -164,20 +174,26 @@ impl Work {
         for _ in 0..count {
             let target = self.turn.get() % count;
             self.turn.set(target + 1);
-            if let Some(request) = self.of(&mut loads[target]) {
+            if let Some(request) = self.of(target, &mut loads[target]) {
                 return Some(Asked { target, request });
             }
         }
         None
     }
 
-    fn of(&self, load: &mut Load) -> Option<Request> {
+    /// The same requests in the same order; what is read in the end is what was written: a pass may have ended early.
+    fn of(&self, target: usize, load: &mut Load) -> Option<Request> {
+        let drawn = &mut self.drawn.borrow_mut()[target];
         if self.mode.get() == Mode::Job {
-            return load.next_request();
+            let request = load.next_request()?;
+            *drawn += 1;
+            return Some(request);
         }
         loop {
+            *drawn = drawn.checked_sub(1)?;
             let request = load.next_request()?;
-            if request.direction == Direction::Write {
+            let unsent = self.unsent.borrow().contains(&(target, request.offset));
+            if request.direction == Direction::Write && !unsent {
                 return Some(Request { direction: Direction::Read, ..request });
             }
         }
@@ -190,6 +206,11 @@ impl Work {
             Mode::Verify => Some(true),
             Mode::Job => (reads && self.job.verify.is_some()).then_some(false),
         }
+    }
+
+    /// A request was asked for and is not sent: the job is over.
+    pub(super) fn leave(&self, asked: &Asked) {
+        self.unsent.borrow_mut().push((asked.target, asked.request.offset));
     }
 
     /// A request is sent.
