@@ -92,3 +92,16 @@ fn beside_an_array_stand_its_drives_alone_and_what_counted_io_allows() {
     let one = Spec { shape: None, ..shy };
     assert_eq!(beside.jbod(&one).expect("nothing is asked"), None);
 }
+
+#[test]
+fn a_long_queue_before_a_modelled_drive_fails_it_not() {
+    // Four operations of 10 ms and more for each write: those that are sent last wait for longer than the engine waits for a member.
+    let words = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "3000")];
+    let slow = Spec { drive: drive("hdd-7200"), ..spec(Level::Raid5, 4, &words) };
+    let predicted = predict(&slow).expect("a prediction");
+    let longest = predicted.outcome.mixed().total.max();
+    assert!(longest > 20_000_000_000, "no drive is asked for so much: {longest} ns");
+    // One that was failed would have nothing to do from then on.
+    let (least, most) = (predicted.busy.iter().min(), predicted.busy.iter().max());
+    assert!(least.is_some_and(|least| *least > 950) && most.is_some(), "{:?}", predicted.busy);
+}

@@ -10,7 +10,7 @@ mod spec;
 use std::rc::Rc;
 
 use brindle_array::ledger::Nothing;
-use brindle_array::{Access, Array, Device as ArrayDevice, OpenConfig, ReadPolicy};
+use brindle_array::{Access, Array, Device as ArrayDevice, OpenConfig, Patience, ReadPolicy};
 use brindle_io::sim::Sim;
 use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::{Geometry, GeometryError, Level};
@@ -33,6 +33,8 @@ const FEWEST: u64 = 2000;
 /// Bytes that are moved are enough at this, whatever their number, down to [`LEAST`] requests.
 const BYTES: u64 = 4 << 30;
 const LEAST: u64 = 24;
+/// Longer than any prediction: a deadline of the engine counts virtual time, too.
+const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86400);
 
 /// What came of a prediction.
 #[derive(Clone, Debug)]
@@ -152,8 +154,8 @@ impl Stage {
         let device = |id: &MemberId| Some(ArrayDevice { id: *id, data_offset: 0 });
         let config = OpenConfig {
             read_policy: spec.policies.read_policy(shape.level),
-            // Drives that are modelled as they are don't fail.
-            patience: brindle_array::Patience::default(),
+            // Drives that are modelled as they are don't fail, however long the queue before them is.
+            patience: Patience { answer: ENDLESS, flush: ENDLESS, ..Patience::default() },
             idle: Duration::from_secs(3600),
             ..OpenConfig::new(Access::ReadWrite, || 0)
         };
