@@ -226,7 +226,10 @@ fn reserve(plan: &Plan, members: &[Named], active: usize) -> Result<(), Failure>
 
 fn reserve_range(member: &Named, offset: u64, len: u64) -> Result<(), Failure> {
     // An array in place of a member has no file of its name.
-    let Ok(file) = std::fs::OpenOptions::new().write(true).open(&member.label) else { return Ok(()) };
+    let Ok(file) = std::fs::OpenOptions::new().write(true).open(world::file_of(Path::new(&member.label)))
+    else {
+        return Ok(());
+    };
     match rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, offset, len) {
         Err(Errno::NOSPC | Errno::DQUOT) => {
             Err(Failure::NoSpace { path: member.label.clone(), what: Bytes(len) })

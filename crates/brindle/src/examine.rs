@@ -115,7 +115,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
 
 /// Looks at a device; no ring is needed for that.
 fn look(path: &Path) -> Result<(MemberReport, Option<Candidate>), Failure> {
-    let device = match OpenDevice::open(path, DeviceAccess::Examine) {
+    let device = match OpenDevice::open(crate::world::file_of(path), DeviceAccess::Examine) {
         Ok(device) => device,
         Err(error) if error.kind == DeviceErrorKind::Empty => return Ok((MemberReport::empty(path), None)),
         Err(error) => return Err(error.into()),

@@ -28,6 +28,7 @@ mod host;
 mod locks;
 mod log;
 mod look;
+mod models;
 mod plan;
 mod predict;
 mod progress;

@@ -1,6 +1,7 @@
 //! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
 //! them. Who owns what comes of it is `host`.
 
+mod emulate;
 mod members;
 
 use std::cell::{Cell, RefCell};
@@ -12,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, assemble};
 use brindle_array::{Array, OpenConfig, Recovery};
 use brindle_io::device::{DeviceAccess, Identity};
+use brindle_io::emulated::Emulated;
 use brindle_io::uring::Uring;
 use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
 
@@ -19,6 +21,7 @@ use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
 use crate::locks::Locks;
 use crate::units::Bytes;
+pub(crate) use emulate::file_of;
 pub(crate) use members::{LeftOut, Named, Seen, Set, see, warn_of_left_out};
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
@@ -70,6 +73,8 @@ struct Opened {
 pub(crate) struct World {
     pub(crate) uring: Uring,
     pub(crate) io: Io,
+    /// The ring as the executor has it: some members may answer as modelled drives do.
+    emulated: Emulated,
     /// For superblocks and what else is looked at before an array runs.
     pub(crate) metadata: Pool,
     opening: Opening,
@@ -85,9 +90,11 @@ impl World {
     pub(crate) fn new(opening: Opening) -> Result<Self, Failure> {
         check_memory(opening.tuning.memory)?;
         let uring = Uring::new()?;
-        let io = Io::new(Box::new(uring.clone()));
+        let emulated = Emulated::new(uring.clone());
+        let io = Io::new(Box::new(emulated.clone()));
         Ok(Self {
             uring,
+            emulated,
             metadata: io.pool(PIECE),
             io,
             opening,
@@ -223,6 +230,7 @@ impl World {
         self.io.shutdown();
         // What it has waited for in vain.
         for device in &*self.devices.borrow() {
+            emulate::tell(&self.emulated, &device.path, device.id);
             let left = self.io.orphans(device.id);
             if left > 0 {
                 tracing::warn!(

@@ -4,6 +4,7 @@
 //! | reactor | members | time |
 //! |---|---|---|
 //! | [`uring`] | regular files, partitions, block devices | real |
+//! | [`emulated`] | the same, answering when a modelled drive would | real |
 //! | [`memory`] | RAM or null | real |
 //! | [`sim`] | modelled drives | virtual, seeded |
 //!
@@ -17,6 +18,7 @@ mod buf;
 mod class;
 pub(crate) mod core;
 pub mod device;
+pub mod emulated;
 mod exec;
 mod given;
 mod group;

@@ -40,7 +40,7 @@ const ARRAY: &[&[&str]] = &[
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "control::message", "locks", "progress", "units", "within"],
     &["cli", "failure", "status"],
-    &["chance", "cores", "docs", "log", "look", "report", "runtime"],
+    &["chance", "cores", "docs", "log", "look", "models", "report", "runtime"],
     &["control", "events", "findings", "world"],
     &["ask", "background", "host", "snapshot", "standing"],
     &["cat", "check", "create", "detail", "ending", "exported", "bench"],
@@ -63,6 +63,7 @@ const IO: &[&[&str]] = &[
     &["group", "served"],
     &["exec"],
     &["sim", "sync"],
+    &["emulated"],
 ];
 
 /// Checks that no arrow points up or sideways, or goes round.

@@ -9,7 +9,7 @@ use super::finding::{Finding, Prediction};
 use super::sysfs::Drive;
 use crate::cli::Advise;
 use crate::failure::Failure;
-use crate::predict::model;
+use crate::models::model;
 
 /// Why nothing is predicted where nobody says what the drives are.
 pub(super) const NO_MODEL: &str =

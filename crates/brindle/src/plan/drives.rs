@@ -6,7 +6,7 @@ use brindle_planner::{Disk, ParseError, Set, number, second_set};
 
 use crate::cli::{Drives, Pair, parse_pair};
 use crate::failure::Failure;
-use crate::predict::model;
+use crate::models::model;
 
 /// A drive with its model, if there is one: shipped, from a file, or made of the figures that were given.
 #[derive(Clone, Debug)]

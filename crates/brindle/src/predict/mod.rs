@@ -5,15 +5,13 @@ mod measured;
 mod sweep;
 mod told;
 
-use std::fs;
-
-use brindle_lab::drive::{self, Drive, SHIPPED, shipped};
 use brindle_lab::predict::{self, Policies, Shape, Spec, job};
 use brindle_lab::sweep::sizes_option;
 use brindle_layout::{Layout, Level};
 
 use crate::cli::{Balance, Simulate, Whose};
 use crate::failure::Failure;
+use crate::models::model;
 use crate::report;
 use crate::units::Bytes;
 pub(crate) use calibrate::calibrate;
@@ -68,20 +66,4 @@ fn shape_of(level: &str, layout: Option<&str>, chunk: Bytes, members: u16) -> Re
         None => Layout::default_for(level),
     };
     Ok(Some(Shape { level, layout, chunk: chunk.0, members }))
-}
-
-/// A model by its name, or from a file.
-pub(crate) fn model(named: &str) -> Result<Drive, Failure> {
-    if let Some(text) = shipped(named) {
-        return Ok(drive::parse(named, text)?);
-    }
-    let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-    let text = fs::read_to_string(named).map_err(|source| {
-        let what = format!(
-            "{named}: no model of this name ships ({}), and no such file can be read",
-            names.join(", ")
-        );
-        Failure::system(what, source)
-    })?;
-    Ok(drive::parse(named, &text)?)
 }

@@ -11,11 +11,12 @@ use brindle_lab::predict::{Beside, PredictError, Spec, predict};
 use brindle_lab::sweep::{Axes, Environment, Figures, Finished, Point, csv, html};
 use serde_json::{Value, json};
 
-use super::{model, policies, shape_of};
+use super::{policies, shape_of};
 use crate::bench::named_suite;
 use crate::cli::{Balance, Sweep};
 use crate::cores;
 use crate::failure::Failure;
+use crate::models::model;
 use crate::report;
 use crate::units::Bytes;
 

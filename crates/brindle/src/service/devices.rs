@@ -54,7 +54,7 @@ impl World {
         coming: Coming,
     ) -> Result<(MemberId, Joined), (Option<MemberId>, Failure)> {
         let uuid = random_uuid().map_err(|why| (None, why))?;
-        let path = newcomer.seen.device.path().to_owned();
+        let path = PathBuf::from(&newcomer.seen.candidate.label);
         let named = self.take(&path, newcomer.seen).map_err(|why| (None, why))?;
         let added = if coming.re_add {
             array.add_again(named.id, &named.label).await.map(|role| Joined::Member { role })

@@ -82,7 +82,7 @@ impl Search {
 
     /// What tells a device from others that was a member of the array and that nobody here uses.
     fn is_former(&self, name: &Path) -> Option<Identity> {
-        let device = OpenDevice::open(name, DeviceAccess::Examine).ok()?;
+        let device = OpenDevice::open(crate::world::file_of(name), DeviceAccess::Examine).ok()?;
         if self.known.contains(&device.identity()) {
             return None;
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::look;
-use crate::world::{Seen, see};
+use crate::world::{self, Seen, see};
 
 /// A device that was looked at, and may come to an array.
 pub(crate) struct Newcomer {
@@ -91,7 +91,7 @@ impl Terms {
     }
 
     fn refuse_known(&self, name: &Path) -> Result<(), Failure> {
-        let Ok(device) = OpenDevice::open(name, DeviceAccess::Examine) else { return Ok(()) };
+        let Ok(device) = OpenDevice::open(world::file_of(name), DeviceAccess::Examine) else { return Ok(()) };
         match self.known.iter().find(|(identity, _)| *identity == device.identity()) {
             Some((_, what)) => Err(Failure::Refused(format!("{}: it is {what}", name.display()))),
             None => Ok(()),

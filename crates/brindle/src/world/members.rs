@@ -14,7 +14,7 @@ use brindle_format::md::Uuid;
 use brindle_io::device::{DeviceAccess, DeviceError, DeviceErrorKind, Identity, OpenDevice};
 use brindle_io::{MemberId, MemberInfo};
 
-use super::{Opened, World};
+use super::{Opened, World, emulate};
 use crate::failure::Failure;
 use crate::within::within;
 use crate::{look, report};
@@ -293,7 +293,7 @@ impl World {
         let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
         let opened = self.ask(&label, move || {
-            let device = OpenDevice::open(&path, access)?;
+            let device = OpenDevice::open(emulate::file_of(&path), access)?;
             if device.identity() == identity {
                 return Ok(device);
             }
@@ -328,6 +328,7 @@ impl World {
 
     /// Opens a device and reads its superblocks, in a thread of its own: a device that hangs holds whoever asks it.
     fn look_at(&self, path: &Path) -> Result<Seen, Failure> {
+        emulate::check(path)?;
         let known = self.known();
         let (access, path, label) = (self.opening.access, path.to_owned(), path.display().to_string());
         self.ask(&label, move || see(&path, access, &known))
@@ -352,6 +353,7 @@ impl World {
         let Seen { device, candidate, is_zero } = seen;
         let (label, info) = (candidate.label.clone(), device.info());
         let id = self.add(path, device)?;
+        let info = self.io.member_info(id).unwrap_or(info);
         Ok(Named { label, id, info, candidate, is_zero })
     }
 
@@ -359,7 +361,11 @@ impl World {
         let identity = device.identity();
         let locked = self.locks.add(&device);
         locked.map_err(|source| Failure::system(path.display().to_string(), source))?;
+        let buffered = emulate::buffered(path, &device)?;
         let id = self.uring.add_member(device);
+        if let Some(file) = buffered {
+            emulate::begin(&self.io, &self.emulated, path, id, file)?;
+        }
         self.devices.borrow_mut().push(Opened { identity, path: path.to_owned(), id, closed: false });
         Ok(id)
     }
@@ -401,11 +407,11 @@ impl World {
 pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf)]) -> Result<Seen, Failure> {
     // A second lock on a device would be refused as another Brindle's.
     if access != DeviceAccess::Examine
-        && let Ok(device) = OpenDevice::open(path, DeviceAccess::Examine)
+        && let Ok(device) = OpenDevice::open(emulate::file_of(path), DeviceAccess::Examine)
     {
         refuse_twice(&device, known)?;
     }
-    let device = OpenDevice::open(path, access)?;
+    let device = OpenDevice::open(emulate::file_of(path), access)?;
     refuse_twice(&device, known)?;
     let label = path.display().to_string();
     let candidate = look::candidate(&label, device.info(), look::reader(&device))?;

@@ -70,7 +70,7 @@ impl DeviceError {
         Self { path: path.to_path_buf(), kind, source: None }
     }
 
-    pub(super) fn from_errno(path: &Path, errno: rustix::io::Errno) -> Self {
+    pub(crate) fn from_errno(path: &Path, errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         let kind = match errno {
             Errno::NOENT => DeviceErrorKind::Missing,

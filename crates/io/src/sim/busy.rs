@@ -52,6 +52,12 @@ impl Busy {
         &self.stations
     }
 
+    /// Nothing is under way any more.
+    pub(super) fn forget(&mut self) {
+        let size = self.head.as_ref().map_or(0, Head::size);
+        *self = Self::new(Rc::clone(&self.stations), size);
+    }
+
     pub(super) fn worked(&self) -> u64 {
         self.head.as_ref().map_or(self.worked, Head::worked)
     }

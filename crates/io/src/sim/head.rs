@@ -23,6 +23,10 @@ impl Head {
         Self { platter, size: size.max(1), at: 0, cached: VecDeque::new(), held: 0, worked: 0 }
     }
 
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
     pub(super) fn worked(&self) -> u64 {
         self.worked
     }

@@ -4,7 +4,7 @@ use crate::op::{OpError, OpKind};
 
 /// What an error number means for an operation.
 #[cold]
-pub(super) fn error(kind: OpKind, errno: i32) -> OpError {
+pub(crate) fn error(kind: OpKind, errno: i32) -> OpError {
     match errno {
         libc::ECANCELED => return OpError::Cancelled,
         libc::EOPNOTSUPP | libc::ENOSYS => return OpError::Unsupported,

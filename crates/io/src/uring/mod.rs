@@ -30,6 +30,7 @@ use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
+pub(crate) use errno::error as error_of;
 pub use listen::{ListenError, OWNER_ONLY, SocketFile, is_abandoned, listen_unix};
 use members::Members;
 use prepare::Running;
@@ -90,6 +91,16 @@ impl Uring {
     pub fn add_member(&self, device: OpenDevice) -> MemberId {
         let state = &mut *self.0.borrow_mut();
         state.members.add(&state.ring, device)
+    }
+
+    /// Says why a member can't be asked this, if it can't.
+    pub(crate) fn admit(&self, kind: OpKind, len: u64) -> Result<(), OpError> {
+        let state = &mut *self.0.borrow_mut();
+        state.members.begin(kind, len)?;
+        if let Some(member) = kind.member() {
+            state.members.end(&state.ring, member);
+        }
+        Ok(())
     }
 
     /// Closes a member once what it was asked has completed; whatever it is asked from now on fails with

@@ -81,7 +81,8 @@ worlds!(
     memory: brindle_io::memory::Memory,
     sim: brindle_io::sim::Sim,
     uring_files: crate::worlds::Files,
-    uring_loops: crate::worlds::Loops
+    uring_loops: crate::worlds::Loops,
+    emulated: crate::worlds::Drives
 );
 
 /// Real members are not at our command.

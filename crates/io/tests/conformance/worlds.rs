@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::{self, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
 use brindle_io::device::{DeviceAccess, OpenDevice};
+use brindle_io::emulated::{BufferedFile, Emulated};
 use brindle_io::memory::Memory;
-use brindle_io::sim::{Hostility, Model, Sim};
+use brindle_io::sim::{Curve, Hostility, Model, Path, Sim, Stations};
 use brindle_io::uring::Uring;
 use brindle_io::{MemberId, Reactor, SocketId};
 use brindle_testkit::skip::Missing;
@@ -133,7 +134,7 @@ impl Files {
         path
     }
 
-    fn open(&self, path: &Path) -> MemberId {
+    fn open(&self, path: &path::Path) -> MemberId {
         self.uring.add_member(OpenDevice::open(path, DeviceAccess::Write).unwrap())
     }
 }
@@ -160,6 +161,54 @@ impl World for Files {
     }
 }
 
+/// The same files as drives of a model, which is a quick one.
+pub(crate) struct Drives {
+    files: Files,
+    emulated: Emulated,
+}
+
+impl World for Drives {
+    fn new() -> Result<Self, Missing> {
+        let files = Files::new()?;
+        Ok(Self { emulated: Emulated::new(files.uring.clone()), files })
+    }
+    fn reactor(&self) -> Box<dyn Reactor> {
+        Box::new(self.emulated.clone())
+    }
+    fn member(&self, bytes: u64) -> MemberId {
+        let device = OpenDevice::open(self.files.file(bytes), DeviceAccess::Write).unwrap();
+        let file = BufferedFile::of(&device).unwrap();
+        let member = self.files.uring.add_member(device);
+        let path = Path {
+            latency: Curve::flat(20_000),
+            stream: Curve::flat(5000),
+            occupancy: Curve::flat(1000),
+            spread: 20,
+        };
+        let stations = Stations {
+            units: 4,
+            write: path.clone(),
+            read: path,
+            mixed: Vec::new(),
+            flush: 10_000,
+            uplink: 0,
+            volatile_cache: false,
+            platter: None,
+        };
+        self.emulated.emulate(member, file, &Rc::new(stations));
+        member
+    }
+    fn close_member(&self, member: MemberId) {
+        self.files.close_member(member);
+    }
+    fn listen(&self) -> SocketId {
+        self.files.listen()
+    }
+    fn connect(&self, listener: SocketId) -> SocketId {
+        self.files.connect(listener)
+    }
+}
+
 /// The ring over loop devices and TCP. Field order: members are closed before their loop devices are let go.
 pub(crate) struct Loops {
     files: Files,
@@ -169,7 +218,7 @@ pub(crate) struct Loops {
 struct LoopDevice(PathBuf);
 
 impl LoopDevice {
-    fn new(file: &Path) -> Result<Self, String> {
+    fn new(file: &path::Path) -> Result<Self, String> {
         let made = Command::new("losetup")
             .args(["--find", "--show", "--direct-io=on"])
             .arg(file)

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use brindle_io::sim::{Curve, Path, Platter, Sim, Stations};
+use brindle_io::sim::{Curve, Emulation, Path, Platter, Sim, Stations};
 use brindle_io::sync::join_all;
-use brindle_io::{Io, MemberId, PAGE};
+use brindle_io::{Io, MemberId, OpKey, OpKind, PAGE};
 
 use crate::world;
 
@@ -185,4 +185,53 @@ fn a_disk_takes_writes_into_its_cache_until_that_is_full() {
         group.submit().await.ok().expect("a flush");
     });
     assert!(io.now().since(before).as_nanos() as u64 > 8 * then, "a flush waits for what is in the cache");
+}
+
+/// The same load on drives of an emulation: nanoseconds.
+fn emulated(stations: Stations, depth: u64, rounds: u64, of: impl Fn(u64) -> (u64, usize, bool)) -> u64 {
+    let mut drives = Emulation::new(3);
+    let drive = drives.add(&Rc::new(stations), 1 << 40);
+    let (mut next, mut now, mut done) = (vec![0; depth as usize], 0, Vec::new());
+    let ask = |drives: &mut Emulation, now, lane: u64, round| {
+        let (offset, len, write) = of(lane * rounds + round);
+        let member = MemberId::device(0);
+        let kind = match write {
+            true => OpKind::Write { member, offset, fua: false },
+            false => OpKind::Read { member, offset },
+        };
+        drives.ask(now, drive, OpKey(lane as u32), kind, len as u64);
+    };
+    (0..depth).for_each(|lane| ask(&mut drives, 0, lane, 0));
+    while let Some(moment) = drives.next() {
+        assert!(moment >= now, "it never goes back");
+        now = moment;
+        drives.advance(moment, &mut done);
+        for (key, at) in done.drain(..) {
+            assert_eq!(at, moment, "nothing is told of before its time, nor after it");
+            let lane = &mut next[key.0 as usize];
+            *lane += 1;
+            if *lane < rounds {
+                let round = *lane;
+                ask(&mut drives, at, key.0.into(), round);
+            }
+        }
+    }
+    now
+}
+
+#[test]
+fn drives_on_another_clock_take_as_long() {
+    let mixed = vec![(0, Curve::flat(1000)), (50, Curve::flat(1500)), (100, Curve::flat(1000))];
+    let stations = Stations { mixed, units: 8, ..flat() };
+    for (depth, rounds) in [(1, 50), (4, 50), (32, 100)] {
+        let of = |n: u64| (place(n), PAGE, n.is_multiple_of(3));
+        let (_, io, drive) = with(stations.clone());
+        let simulated = load(&io, depth, rounds, |n| (drive, of(n).0, of(n).1, of(n).2));
+        let took = emulated(stations.clone(), depth, rounds, of);
+        // What happens at one moment comes in another order.
+        let apart = took.abs_diff(simulated) as f64 / simulated as f64;
+        assert!(apart < 0.01, "{depth} in flight: {took} and {simulated}");
+    }
+    let reads = |n: u64| (place(n), PAGE, false);
+    assert_eq!(emulated(flat(), 1, 10, reads), 10 * 100 * US);
 }

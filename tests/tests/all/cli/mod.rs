@@ -10,6 +10,7 @@ mod bench;
 mod control;
 mod crash;
 mod devices;
+mod emulate;
 mod flags;
 mod full;
 mod groups;
