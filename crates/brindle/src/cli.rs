@@ -157,9 +157,10 @@ pub(crate) enum Command {
     /// docs/reliability.md. Times are Weibull distributions, SHAPE/SCALE+LOCATION in hours; a number alone is the mean of an
     /// exponential one.
     Reliability(Reliability),
-    /// Predict many arrays and loads: the cross product of lists, or a named suite
+    /// Predict or measure many arrays and loads: the cross product of lists, or a named suite
     ///
-    /// Runs on all cores. Points that are finished are kept, so that an interrupted sweep goes on where it was; the report is one
+    /// In virtual time on all cores (--simulate), or on members that are given up for it (--destroy), where each array is made anew.
+    /// Points that are finished are kept, so that an interrupted sweep goes on where it was; the report is one
     /// HTML file that needs no network.
     Sweep(Sweep),
     /// Tell what a number of drives can be made into, and which array to take

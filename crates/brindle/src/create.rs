@@ -23,6 +23,17 @@ use crate::{progress, units::Bytes};
 const MISSING: &str = "missing";
 
 pub(crate) fn create(args: &Create) -> Result<(), Failure> {
+    let (report, plan) = make(args, random_uuid()?)?;
+    if args.json {
+        return report::print_json(&report);
+    }
+    let resync = if plan.needs_resync { ", redundancy made true" } else { "" };
+    let size = Bytes(plan.geometry.size());
+    report::print(&format!("{} of {size} created{resync}\n\n{}", plan.geometry.level().name(), report.text()))
+}
+
+/// Makes the array, with this UUID, and tells nobody.
+pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<(ArrayReport, Plan), Failure> {
     let level: Level = args.level.parse().map_err(|error| Failure::Usage(format!("--level: {error}")))?;
     let layout = match &args.layout {
         Some(text) => {
@@ -56,7 +67,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
         bitmap: bitmap(args),
         // Zeroes agree with every kind of redundancy.
         assume_clean: args.assume_clean || members.iter().all(|member| member.is_zero),
-        uuid: random_uuid()?,
+        uuid,
         now: world::seconds_since_1970(),
         ..naming(args, roles(role_names, members)?, spares(spare_names, members)?)
     };
@@ -64,12 +75,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     let plan = plan(&spec)?;
     reserve(&plan, members, members.len() - spare_names.len())?;
     let report = carry_out(&world, &plan, set)?;
-    if args.json {
-        return report::print_json(&report);
-    }
-    let resync = if plan.needs_resync { ", redundancy made true" } else { "" };
-    let size = Bytes(plan.geometry.size());
-    report::print(&format!("{} of {size} created{resync}\n\n{}", level.name(), report.text()))
+    Ok((report, plan))
 }
 
 fn bitmap(args: &Create) -> NewBitmap {
@@ -198,7 +204,11 @@ fn hostname() -> Option<String> {
     (!short.is_empty()).then(|| short.to_owned())
 }
 
-fn refuse_occupied(world: &World, members: &[Named]) -> Result<(), Failure> {
+/// Refuses members on which something stands.
+pub(crate) fn refuse_occupied<'a>(
+    world: &World,
+    members: impl IntoIterator<Item = &'a Named>,
+) -> Result<(), Failure> {
     for member in members {
         let read = |offset, len| world.read_at(member, offset, len);
         let found = look::look(member.info.size, read)?.found;

@@ -40,6 +40,7 @@ mod service;
 mod snapshot;
 mod standing;
 mod status;
+mod sweep;
 mod units;
 mod watch;
 mod within;
@@ -106,7 +107,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Reliability(args) => reliability::reliability(args)?,
         Command::Calibrate(args) => predict::calibrate(args)?,
         Command::Simulate(args) => predict::simulate(args)?,
-        Command::Sweep(args) => predict::sweep(args)?,
+        Command::Sweep(args) => return sweep::sweep(args),
         Command::Plan(args) => plan::plan(args)?,
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,

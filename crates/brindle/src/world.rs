@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::locks::Locks;
 use crate::units::Bytes;
 pub(crate) use emulate::file_of;
-pub(crate) use members::{LeftOut, Named, Seen, Set, see, warn_of_left_out};
+pub(crate) use members::{LeftOut, Named, Seen, Set, parts, see, warn_of_left_out};
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));

@@ -56,11 +56,12 @@ fn a_report_is_one_page_that_escapes_what_it_is_told() {
         p50_us: 1.0,
         p99_us: 2.0,
         max_us: 3.0,
-        utilisation: 0.5,
+        utilisation: Some(0.5),
         cpu_share: 0.1,
         to_jbod: None,
         to_limit: Some(0.75),
         percentiles_us: vec![(50.0, 1.0), (99.0, 2.0)],
+        series: Vec::new(),
         digest: "00".to_owned(),
     };
     let fine = Finished { point: point.clone(), figures: Some(figures), refused: None };

@@ -46,7 +46,7 @@ const BRINDLE: &[&[&str]] = &[
     &["cat", "check", "create", "detail", "ending", "exported", "bench"],
     &["predict", "service"],
     &["action", "advise", "desk", "devices", "examine", "plan", "reliability", "watch"],
-    &["demo", "grow", "serve"],
+    &["demo", "grow", "serve", "sweep"],
 ];
 
 const IO: &[&[&str]] = &[

@@ -1,30 +1,32 @@
 //! `brindle bench`: fio's jobs on arrays, devices, files and exports, in process.
 
+pub(crate) mod disks;
 pub(crate) mod flags;
 mod plan;
-mod rounds;
+pub(crate) mod rounds;
 mod suites;
-mod target;
+pub(crate) mod target;
 mod traces;
-mod usage;
-mod watch;
+pub(crate) mod usage;
+pub(crate) mod watch;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use brindle_lab::job::{Given, Job, Plan};
-use brindle_lab::report::{Run, Usage, grouped, json, logs, text};
+use brindle_lab::report::{Disk, Run, Usage, grouped, json, logs, text};
 use brindle_lab::run::Outcome;
 
 use crate::cli::{Bench, Format};
 use crate::failure::Failure;
 use crate::{report, units, world};
+use disks::Disks;
 pub(crate) use plan::{Here, tell as tell_notes};
 use rounds::Measured;
 use suites::Suited;
 pub(crate) use suites::named_suite;
-use target::Opened;
+use target::{On, Opened};
 use usage::Meter;
 
 pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
@@ -42,20 +44,33 @@ pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
     let says = |job: &Job| format!("job '{}' writes", job.name);
     let precondition = args.precondition.then(|| "--precondition writes".to_owned());
     check_word(args, writes.map(says).or(precondition))?;
-    let opened = Opened::open(args, writes.is_some() || args.precondition)?;
+    let opened = Opened::open(&on(args), writes.is_some() || args.precondition)?;
     if let Some(suited) = &suited {
         suited.loads.spread(&mut plan.jobs, &opened.limits());
     }
-    let meter = Meter::start();
+    let (meter, disks) = (Meter::start(), disks(args));
     let measured = rounds::measure(&opened, args, &plan.jobs);
-    let usage = meter.stop();
+    let used = (meter.stop(), disks.since());
     // An array is marked clean whatever became of the jobs.
     opened.close()?;
     let measured = measured?;
-    let run = about(args, plan.global.clone(), usage);
+    let run = about(args, plan.global.clone(), used);
     tell(args, &plan, suited.as_ref(), &run, &measured)?;
     let failed = measured.outcomes.iter().any(|outcome| outcome.trouble.is_some());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What the flags name.
+fn on(args: &Bench) -> On<'_> {
+    On { array: &args.array, device: &args.device, nbd: args.nbd.as_ref(), tuning: args.tuning }
+}
+
+/// The disks below what the flags name; of an array that is a member below each of its parts.
+fn disks(args: &Bench) -> Disks {
+    let named = args.array.iter().chain(&args.device);
+    let parts: Vec<PathBuf> =
+        named.flat_map(|name| world::parts(name).unwrap_or_else(|| vec![name.clone()])).collect();
+    Disks::under(parts.iter().map(PathBuf::as_path))
 }
 
 /// Traces in place of jobs.
@@ -68,17 +83,17 @@ fn replay(args: &Bench) -> Result<ExitCode, Failure> {
     let writes = plan.writes();
     let opened_to_write = writes.is_some();
     check_word(args, writes)?;
-    let opened = Opened::open(args, opened_to_write)?;
-    let meter = Meter::start();
+    let opened = Opened::open(&on(args), opened_to_write)?;
+    let (meter, disks) = (Meter::start(), disks(args));
     let measured = plan.measure(&opened, args);
-    let usage = meter.stop();
+    let used = (meter.stop(), disks.since());
     opened.close()?;
     let measured = measured?;
     let outcomes = measured.outcomes();
     if args.output_format == Format::Normal {
         report::print(&format!("{}{}", text(&outcomes), measured.text()))?;
     } else {
-        let mut all = json(&about(args, Vec::new(), usage), &outcomes);
+        let mut all = json(&about(args, Vec::new(), used), &outcomes);
         all["brindle replay"] = measured.json();
         report::print_json(&all)?;
     }
@@ -86,13 +101,13 @@ fn replay(args: &Bench) -> Result<ExitCode, Failure> {
 }
 
 /// What a report says beside the jobs.
-fn about(args: &Bench, global: Vec<Given>, usage: Usage) -> Run {
+fn about(args: &Bench, global: Vec<Given>, (usage, disks): (Usage, Vec<Disk>)) -> Run {
     let now = world::seconds_since_1970();
     Run {
         global,
         time: (now * 1000, units::Moment(now).to_string()),
         usage,
-        disks: Vec::new(),
+        disks,
         bins: args.output_format == Format::JsonPlus,
     }
 }

@@ -6,10 +6,11 @@ use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Access, Blocks, Direction, Job, Kinds};
 use brindle_lab::measure::{Steadiness, steadiness};
 use brindle_lab::run::{Live, Outcome, Terms, run};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::target::Opened;
-use super::watch::{Ending, watch};
+use super::watch::{Ending, spinner, watch};
 use crate::cli::Bench;
 use crate::failure::Failure;
 
@@ -27,15 +28,16 @@ pub(super) struct Measured {
 pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Measured, Failure> {
     let ending = Ending::new()?;
     let terms = Terms { chance: chance()?, memory: args.tuning.memory.0 / 2, hollow: false };
+    let bar = spinner();
     if args.precondition {
-        once(opened, &[precondition()], terms, &ending)?;
+        once(opened, &[precondition()], terms, &ending, &bar)?;
     }
     if !args.until_steady {
-        return Ok(Measured { outcomes: once(opened, jobs, terms, &ending)?, rounds: None });
+        return Ok(Measured { outcomes: once(opened, jobs, terms, &ending, &bar)?, rounds: None });
     }
     let mut rounds = Vec::new();
     loop {
-        let outcomes = once(opened, jobs, terms, &ending)?;
+        let outcomes = once(opened, jobs, terms, &ending, &bar)?;
         rounds.push(outcomes.iter().flat_map(|outcome| &outcome.tallies).map(|tally| tally.iops()).sum());
         let failed = outcomes.iter().any(|outcome| outcome.trouble.is_some()) || ending.is_asked();
         let steady = steadiness(&rounds).is_some_and(|steadiness| steadiness.is_reached());
@@ -53,18 +55,25 @@ pub(super) fn chance() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-fn once(opened: &Opened, jobs: &[Job], terms: Terms, ending: &Ending) -> Result<Vec<Outcome>, Failure> {
+/// Runs jobs once; what they do is told by `bar`.
+pub(crate) fn once(
+    opened: &Opened,
+    jobs: &[Job],
+    terms: Terms,
+    ending: &Ending,
+    bar: &ProgressBar,
+) -> Result<Vec<Outcome>, Failure> {
     let io = opened.io();
     let live = Rc::new(Live::default());
     let running = run(io, &opened.targets, jobs, terms, &live);
-    match io.block_on(race(running, watch(io, &live, ending))) {
+    match io.block_on(race(running, watch(io, &live, ending, bar))) {
         Either::First(outcomes) => Ok(outcomes?),
         Either::Second(()) => Ok(Vec::new()),
     }
 }
 
 /// All of the target written twice, as SNIA's PTS prepares a drive.
-fn precondition() -> Job {
+pub(crate) fn precondition() -> Job {
     Job {
         name: "precondition".to_owned(),
         access: Access { kinds: Kinds::One(Direction::Write), random: false, step: 0 },

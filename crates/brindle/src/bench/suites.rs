@@ -49,7 +49,10 @@ pub(super) fn suited(args: &Bench, named: &str) -> Result<Suited, Failure> {
     let mut loads = suite.loads((named, &text), &own, &Here)?;
     tell(&loads.plan);
     for axis in &loads.fixed {
-        eprintln!("brindle: suite {named} varies {axis}: what is measured is the target as it is");
+        eprintln!(
+            "brindle: suite {named} varies {axis}: what is measured is the target as it is; brindle sweep --destroy \
+             varies it"
+        );
     }
     let mut left_out = Vec::new();
     if !args.force && loads.plan.jobs.iter().any(|job| !job.access.changes()) {

@@ -2,6 +2,7 @@
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use brindle_array::Array;
@@ -11,14 +12,14 @@ use brindle_io::{Io, Slice};
 use brindle_lab::run::Device;
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
-use crate::cli::{Bench, Listen, NbdUri};
+use crate::cli::{Listen, NbdUri, Tuning};
 use crate::failure::Failure;
 use crate::host::{Host, Hosted};
 use crate::world::{Opening, World};
 
 /// One volume of any kind. A handle.
 #[derive(Clone)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// An array.
     Array(Array),
     /// A device or file by itself.
@@ -30,8 +31,25 @@ pub(super) enum Target {
 /// Bytes of the pool of a connection.
 const CONNECTION: usize = 1 << 20;
 
+/// What is asked for: one of these.
+pub(crate) struct On<'a> {
+    /// Members of an array.
+    pub(crate) array: &'a [PathBuf],
+    /// Devices by themselves.
+    pub(crate) device: &'a [PathBuf],
+    /// An export.
+    pub(crate) nbd: Option<&'a NbdUri>,
+    pub(crate) tuning: Tuning,
+}
+
+impl On<'_> {
+    pub(crate) fn nothing(tuning: Tuning) -> Self {
+        Self { array: &[], device: &[], nbd: None, tuning }
+    }
+}
+
 /// What is open, and how it is let go.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub(super) targets: Vec<Target>,
     owner: Owner,
 }
@@ -42,11 +60,11 @@ enum Owner {
 }
 
 impl Opened {
-    pub(super) fn open(args: &Bench, changes: bool) -> Result<Self, Failure> {
+    pub(crate) fn open(on: &On<'_>, changes: bool) -> Result<Self, Failure> {
         let access = if changes { DeviceAccess::Write } else { DeviceAccess::Read };
-        let opening = Opening { access, force: false, tuning: args.tuning, ..Opening::LOOK };
-        if !args.array.is_empty() {
-            let host = Host::open(&args.array, opening)?;
+        let opening = Opening { access, force: false, tuning: on.tuning, ..Opening::LOOK };
+        if !on.array.is_empty() {
+            let host = Host::open(on.array, opening)?;
             let hosted = host.only();
             for limit in hosted.found.limits() {
                 eprintln!("brindle: {limit}");
@@ -55,9 +73,9 @@ impl Opened {
             return Ok(Self { targets, owner: Owner::Host(Box::new(host), hosted) });
         }
         let mut world = World::new(opening)?;
-        let targets = match &args.nbd {
+        let targets = match on.nbd {
             Some(uri) => vec![Target::Remote(connect(&world, uri)?)],
-            None => devices(&mut world, args, !changes)?,
+            None => devices(&mut world, on.device, !changes)?,
         };
         Ok(Self { targets, owner: Owner::World(Box::new(world)) })
     }
@@ -70,12 +88,12 @@ impl Opened {
     }
 
     /// Of each target.
-    pub(super) fn limits(&self) -> Vec<Limits> {
+    pub(crate) fn limits(&self) -> Vec<Limits> {
         self.targets.iter().map(Volume::limits).collect()
     }
 
     /// An array marks itself clean.
-    pub(super) fn close(self) -> Result<(), Failure> {
+    pub(crate) fn close(self) -> Result<(), Failure> {
         match &self.owner {
             Owner::Host(host, hosted) => host.world.io.block_on(hosted.stop()),
             Owner::World(world) => {
@@ -86,8 +104,8 @@ impl Opened {
     }
 }
 
-fn devices(world: &mut World, args: &Bench, read_only: bool) -> Result<Vec<Target>, Failure> {
-    let set = world.open_each(&args.device)?;
+fn devices(world: &mut World, names: &[PathBuf], read_only: bool) -> Result<Vec<Target>, Failure> {
+    let set = world.open_each(names)?;
     if let Some(left_out) = set.left_out.first() {
         return Err(Failure::Refused(left_out.why.clone()));
     }

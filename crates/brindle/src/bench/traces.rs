@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::rounds::chance;
 use super::target::Opened;
-use super::watch::{Ending, watch};
+use super::watch::{Ending, spinner, watch};
 use crate::cli::{Bench, TraceFormat, Traces};
 use crate::failure::Failure;
 
@@ -146,7 +146,7 @@ fn once(opened: &Opened, args: &Bench, asked: &Asked, ending: &Ending) -> Result
     let live = Rc::new(Live::default());
     let job = job(asked, traces.trace_depth);
     let replaying = replay(io, &opened.targets[0], job, terms, traces.wrap, due, &live);
-    match io.block_on(race(replaying, watch(io, &live, ending))) {
+    match io.block_on(race(replaying, watch(io, &live, ending, &spinner()))) {
         Either::First(replayed) => Ok(Some(replayed?)),
         Either::Second(()) => Ok(None),
     }

@@ -9,17 +9,17 @@ use brindle_lab::report::Usage;
 const TICKS: f64 = 100.0;
 
 /// Counts since a moment.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     begun: Instant,
     counts: [u64; 5],
 }
 
 impl Meter {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { begun: Instant::now(), counts: counts() }
     }
 
-    pub(super) fn stop(&self) -> Usage {
+    pub(crate) fn stop(&self) -> Usage {
         let now = counts();
         let [user, system, switches, major, minor] =
             core::array::from_fn(|at| now[at].saturating_sub(self.counts[at]));

@@ -16,10 +16,10 @@ use crate::failure::Failure;
 const STEP: Duration = Duration::from_millis(250);
 
 /// Whether somebody has asked for the end: the first signal ends the jobs, a second one the process.
-pub(super) struct Ending(Arc<AtomicBool>);
+pub(crate) struct Ending(Arc<AtomicBool>);
 
 impl Ending {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self, Failure> {
         let asked = Arc::<AtomicBool>::default();
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))
@@ -29,14 +29,13 @@ impl Ending {
         Ok(Self(asked))
     }
 
-    pub(super) fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// Shows what is done until the task ends that it stands beside, and passes the wish to end on.
-pub(super) async fn watch(io: &Io, live: &Rc<Live>, ending: &Ending) {
-    let bar = spinner();
+pub(super) async fn watch(io: &Io, live: &Rc<Live>, ending: &Ending, bar: &ProgressBar) {
     let (mut ios, mut bytes, mut seen) = (0, 0, io.now());
     loop {
         io.sleep(STEP).await;
@@ -54,7 +53,7 @@ pub(super) async fn watch(io: &Io, live: &Rc<Live>, ending: &Ending) {
 }
 
 /// On a terminal only.
-fn spinner() -> ProgressBar {
+pub(super) fn spinner() -> ProgressBar {
     let hidden = !std::io::stderr().is_terminal();
     let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     ProgressBar::with_draw_target(None, target)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::Tuning;
 use crate::units::{Bytes, Span};
 
 /// Flags of `brindle calibrate`.
@@ -103,13 +104,30 @@ pub(crate) enum Balance {
 
 /// Flags of `brindle sweep`.
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("world").required(true).args(["simulate", "destroy"])))]
 pub(crate) struct Sweep {
     /// Predict each point, as `simulate` does
-    #[arg(long)]
+    #[arg(long, requires = "drive")]
     pub(crate) simulate: bool,
     /// The model of every member: a file or a name, as `simulate` takes it
-    #[arg(long, value_name = "FILE|NAME")]
-    pub(crate) drive: String,
+    #[arg(long, value_name = "FILE|NAME", requires = "simulate")]
+    pub(crate) drive: Option<String>,
+    /// Measure each point on these members, and destroy what stands on them: each array is made anew on the first of them, and
+    /// the same load runs on them without an array
+    #[arg(long, value_name = "MEMBER", num_args = 1..)]
+    pub(crate) destroy: Vec<PathBuf>,
+    /// Destroy file systems, partition tables and arrays on these members, too
+    #[arg(long, short = 'f', requires = "destroy")]
+    pub(crate) force: bool,
+    /// How long each point is measured
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = Span::parse, conflicts_with = "simulate")]
+    pub(crate) runtime: Span,
+    /// How long each load runs before it is measured
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = Span::parse, conflicts_with = "simulate")]
+    pub(crate) ramp_time: Span,
+    /// First write all of each member once, in sequence: what was never written is read faster than a drive can
+    #[arg(long, requires = "destroy")]
+    pub(crate) precondition: bool,
     /// Axes from a suite: chunk-table, fileserver, jesd219, latency, mix-matrix, overhead, scaling, throughput, or a TOML file; other
     /// flags take the place of its axes
     #[arg(long, value_name = "NAME|FILE")]
@@ -142,14 +160,16 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) numjobs: Vec<String>,
     /// Whose policies and processor time the arrays have
-    #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
+    #[arg(long = "as", value_name = "WHO", default_value = "brindle", conflicts_with = "destroy")]
     pub(crate) policies: Whose,
     /// How md's RAID 10 chooses the copy that it reads
-    #[arg(long, value_name = "HOW", default_value = "nearest")]
+    #[arg(long, value_name = "HOW", default_value = "nearest", conflicts_with = "destroy")]
     pub(crate) read_balance: Balance,
     /// Processors; of md the worker threads of its parity
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "destroy")]
     pub(crate) cores: u32,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
     /// Folder for points.jsonl (each point as soon as it is finished), sweep.json, sweep.csv and report.html; a sweep that was
     /// interrupted goes on there
     #[arg(long, short = 'o', value_name = "FOLDER", default_value = "sweep")]

@@ -2,7 +2,6 @@
 
 mod calibrate;
 mod measured;
-mod sweep;
 mod told;
 
 use brindle_lab::predict::{self, Policies, Shape, Spec, job};
@@ -15,7 +14,6 @@ use crate::models::model;
 use crate::report;
 use crate::units::Bytes;
 pub(crate) use calibrate::calibrate;
-pub(crate) use sweep::sweep;
 
 pub(crate) fn simulate(args: &Simulate) -> Result<(), Failure> {
     let spec = spec(args)?;
@@ -43,7 +41,7 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
     })
 }
 
-fn policies(whose: Whose, balance: Balance) -> Policies {
+pub(crate) fn policies(whose: Whose, balance: Balance) -> Policies {
     match (whose, balance) {
         (Whose::Brindle, _) => Policies::Brindle,
         (Whose::LinuxMd, Balance::Nearest) => Policies::LinuxMd(predict::Balance::Nearest),
@@ -52,7 +50,12 @@ fn policies(whose: Whose, balance: Balance) -> Policies {
 }
 
 /// An array, or none for one drive by itself.
-fn shape_of(level: &str, layout: Option<&str>, chunk: Bytes, members: u16) -> Result<Option<Shape>, Failure> {
+pub(crate) fn shape_of(
+    level: &str,
+    layout: Option<&str>,
+    chunk: Bytes,
+    members: u16,
+) -> Result<Option<Shape>, Failure> {
     let wrong = |why: &dyn std::fmt::Display| Failure::Usage(why.to_string());
     if level == "none" {
         return match members {

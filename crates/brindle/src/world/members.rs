@@ -40,7 +40,7 @@ pub(crate) struct Named {
 
 impl Named {
     /// The array that its superblock says it belongs to.
-    fn array(&self) -> Option<Uuid> {
+    pub(crate) fn array(&self) -> Option<Uuid> {
         self.candidate.superblock().ok().map(|(superblock, _)| superblock.set_uuid)
     }
 }
@@ -456,7 +456,7 @@ fn is_broken(error: &io::Error) -> bool {
 }
 
 /// The members of an array that is itself named as a member. A file whose name has the sign in it is a file.
-fn parts(name: &Path) -> Option<Vec<PathBuf>> {
+pub(crate) fn parts(name: &Path) -> Option<Vec<PathBuf>> {
     let text = name.to_str()?;
     (text.contains(JOIN) && !name.exists()).then(|| text.split(JOIN).map(PathBuf::from).collect())
 }

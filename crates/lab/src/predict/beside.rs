@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use brindle_layout::Geometry;
+
 use super::moved::Moved;
 use super::{PredictError, Spec, Stage, run_on};
 use crate::job::{Access, Job, Kinds};
@@ -38,10 +40,8 @@ impl Beside {
     /// As [`super::predict`].
     pub fn limit(&self, spec: &Spec) -> Result<Option<f64>, PredictError> {
         let geometry = spec.shape.map(|shape| shape.geometry(&spec.drive)).transpose()?;
-        let Some(moved) = Moved::of(&spec.job, geometry.as_ref()) else { return Ok(None) };
-        let job = saturating(&spec.job, &moved, spec.members());
-        let bytes = self.drives(spec, &job)?;
-        Ok(Some(bytes * moved.asked / moved.bytes().max(1.0)))
+        let counted = Counted::of(&spec.job, geometry.as_ref(), spec.members(), MEMORY);
+        counted.map(|counted| Ok(self.drives(spec, &counted.load)? * counted.asked)).transpose()
     }
 
     fn drives(&self, spec: &Spec, job: &Job) -> Result<f64, PredictError> {
@@ -64,12 +64,31 @@ impl Beside {
     }
 }
 
+/// What counted I/O makes of a load: the fewest operations that it can cost the members.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// These operations, on the members by themselves, with as many in flight as keep all of them busy.
+    pub load: Job,
+    /// Bytes that are asked of the array, for each byte that the members move.
+    pub asked: f64,
+}
+
+impl Counted {
+    /// Of a load on an array, or on one drive by itself; `memory` is how many bytes may be in flight. None for a load that gives
+    /// up blocks.
+    pub fn of(job: &Job, geometry: Option<&Geometry>, members: u16, memory: u64) -> Option<Self> {
+        let moved = Moved::of(job, geometry)?;
+        let load = saturating(job, &moved, members, memory);
+        Some(Self { load, asked: moved.asked / moved.bytes().max(1.0) })
+    }
+}
+
 /// What the members do for a load, with as much in flight as keeps them busy.
-fn saturating(job: &Job, moved: &Moved, members: u16) -> Job {
+fn saturating(job: &Job, moved: &Moved, members: u16, memory: u64) -> Job {
     let kinds = moved.kinds();
     let blocks = [moved.reads.blocks(), moved.writes.blocks(), moved.reads.blocks()];
     let largest = moved.reads.largest().max(moved.writes.largest()).max(1);
-    let wanted = (DEPTH * u64::from(members)).min(MEMORY / largest).max(u64::from(members));
+    let wanted = (DEPTH * u64::from(members)).min(memory / largest).max(u64::from(members));
     Job {
         access: Access { kinds, ..job.access },
         blocks,

@@ -16,7 +16,7 @@ use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::{Geometry, GeometryError, Level};
 use brindle_volume::Volume;
 
-pub use beside::Beside;
+pub use beside::{Beside, Counted};
 pub use rows::{Compared, compare};
 pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
 
@@ -35,6 +35,8 @@ const BYTES: u64 = 4 << 30;
 const LEAST: u64 = 24;
 /// Longer than any prediction: a deadline of the engine counts virtual time, too.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86400);
+/// Steps of the time that is counted, for whoever draws what happened over it.
+const STEPS: u32 = 50;
 
 /// What came of a prediction.
 #[derive(Clone, Debug)]
@@ -67,6 +69,7 @@ fn run_on(spec: &Spec, stage: impl Fn() -> Stage) -> Result<Predicted, PredictEr
     let mut job = spec.job.clone();
     job.number_ios = None;
     (job.time_based, job.ramp_time, job.runtime) = (true, spans.ramp, Some(spans.counted));
+    job.logs.average = Some(spans.counted / STEPS);
     stage().carry(&[job], spec)
 }
 

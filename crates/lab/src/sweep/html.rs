@@ -51,6 +51,8 @@ pub fn html(environment: &Environment, all: &[Finished]) -> String {
          <svg id=\"heat\" width=\"900\" height=\"300\"></svg>\n\
          <h2>Latencies: how many requests took how long</h2>\n<p><label>at <select id=\"at\"></select></label></p>\n\
          <svg id=\"latency\" width=\"900\" height=\"345\" viewBox=\"0 0 900 345\"></svg>\n\
+         <h2>Over time</h2>\n<p><label>at <select id=\"then\"></select></label><label>figure <select id=\"over\"></select></label></p>\n\
+         <svg id=\"time\" width=\"900\" height=\"345\" viewBox=\"0 0 900 345\"></svg>\n\
          <h2>All points</h2>\n<p>To JBOD: relative to the same load on as many drives without an array. To limit: relative to the \
          fewest operations that the load can cost these drives, were they all busy. A point unfolds to its command.</p>\n",
     );
@@ -83,13 +85,13 @@ fn table(page: &mut String, environment: &Environment, all: &[Finished]) {
                     |to: Option<f64>| to.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
                 let _ = writeln!(
                     page,
-                    "<td>{:.1}</td><td>{:.0}</td><td>{:.1}</td><td>{:.1}</td><td>{:.1}</td><td>{:.0} %</td><td>{}</td><td>{}</td></tr>",
+                    "<td>{:.1}</td><td>{:.0}</td><td>{:.1}</td><td>{:.1}</td><td>{:.1}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                     of.mb_s,
                     of.iops,
                     of.mean_us,
                     of.p50_us,
                     of.p99_us,
-                    of.utilisation * 100.0,
+                    of.utilisation.map_or_else(|| "-".to_owned(), |busy| format!("{:.0} %", busy * 100.0)),
                     ratio(of.to_jbod),
                     ratio(of.to_limit)
                 );

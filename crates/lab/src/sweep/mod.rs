@@ -5,7 +5,7 @@ mod html;
 use serde::{Deserialize, Serialize};
 
 use crate::job::PERCENTILES;
-use crate::predict::Predicted;
+use crate::measure::{Bin, Series, Tally};
 
 pub use html::{Environment, escaped, head, html};
 
@@ -73,8 +73,8 @@ pub struct Figures {
     pub p99_us: f64,
     /// Microseconds.
     pub max_us: f64,
-    /// Share of the time in which the busiest member was at work.
-    pub utilisation: f64,
+    /// Share of the time in which the busiest member was at work; none where nobody counts that.
+    pub utilisation: Option<f64>,
     /// Share of the processors' time.
     pub cpu_share: f64,
     /// MiB/s relative to the same load on as many drives by themselves, to which requests go in turn; none for one drive.
@@ -83,7 +83,56 @@ pub struct Figures {
     pub to_limit: Option<f64>,
     /// Per cent of all requests, and the microseconds that so many took at most.
     pub percentiles_us: Vec<(f64, f64)>,
-    /// Of the run, in hexadecimal.
+    /// Over time, by steps of one length.
+    #[serde(default)]
+    pub series: Vec<Step>,
+    /// Of the run, in hexadecimal; empty where no two runs are the same.
+    pub digest: String,
+}
+
+/// What completed within a step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Seconds from the beginning of what is counted to the step's end.
+    pub seconds: f64,
+    /// MiB/s.
+    pub mb_s: f64,
+    /// Requests a second.
+    pub iops: f64,
+    /// Microseconds.
+    pub mean_us: f64,
+    /// Microseconds.
+    pub max_us: f64,
+}
+
+impl Step {
+    /// The whole steps: the last one has not ended.
+    fn all(series: &Series) -> Vec<Self> {
+        let seconds = series.step().as_secs_f64();
+        let whole = series.bins().len().saturating_sub(1);
+        let step = |(number, bin): (usize, &Bin)| Self {
+            seconds: seconds * (number + 1) as f64,
+            mb_s: bin.bytes as f64 / 1_048_576.0 / seconds,
+            iops: bin.ios as f64 / seconds,
+            mean_us: bin.latency as f64 / 1000.0 / bin.ios.max(1) as f64,
+            max_us: bin.worst as f64 / 1000.0,
+        };
+        series.bins()[..whole].iter().enumerate().map(step).collect()
+    }
+}
+
+/// What is known of a run beside its requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Aside {
+    /// See [`Figures`].
+    pub utilisation: Option<f64>,
+    /// See [`Figures`].
+    pub cpu_share: f64,
+    /// Bytes a second of the same load on as many drives by themselves.
+    pub jbod: Option<f64>,
+    /// Bytes a second that counted I/O allows.
+    pub limit: Option<f64>,
+    /// See [`Figures`].
     pub digest: String,
 }
 
@@ -208,9 +257,8 @@ impl Point {
 }
 
 impl Figures {
-    /// Of a prediction; beside it the bytes a second of as many drives by themselves, and those that counted I/O allows.
-    pub fn of(predicted: &Predicted, jbod: Option<f64>, limit: Option<f64>) -> Self {
-        let all = predicted.outcome.mixed();
+    /// Of all requests, and what is known beside them.
+    pub fn of(all: &Tally, beside: Aside) -> Self {
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         let mb_s = all.bandwidth() / 1_048_576.0;
         let ratio = |to: Option<f64>| to.filter(|to| *to > 0.0).map(|to| all.bandwidth() / to);
@@ -221,14 +269,15 @@ impl Figures {
             p50_us: micros(all.total.percentile(50.0)),
             p99_us: micros(all.total.percentile(99.0)),
             max_us: micros(all.total.max()),
-            utilisation: f64::from(predicted.busy.iter().copied().max().unwrap_or(0)) / 1000.0,
-            cpu_share: f64::from(predicted.processor) / 1000.0,
-            to_jbod: ratio(jbod),
-            to_limit: ratio(limit),
+            utilisation: beside.utilisation,
+            cpu_share: beside.cpu_share,
+            to_jbod: ratio(beside.jbod),
+            to_limit: ratio(beside.limit),
             percentiles_us: PERCENTILES
                 .map(|percent| (percent, micros(all.total.percentile(percent))))
                 .to_vec(),
-            digest: format!("{:016x}", predicted.digest),
+            series: Step::all(&all.series),
+            digest: beside.digest,
         }
     }
 }
@@ -244,19 +293,11 @@ pub fn csv(all: &[Finished]) -> String {
             one.point.columns().iter().map(|(_, value)| (*value).to_owned()).collect();
         match &one.figures {
             Some(of) => {
-                let figures = [
-                    of.mb_s,
-                    of.iops,
-                    of.mean_us,
-                    of.p50_us,
-                    of.p99_us,
-                    of.max_us,
-                    of.utilisation,
-                    of.cpu_share,
-                ];
-                cells.extend(figures.map(|figure| format!("{figure:.3}")));
-                let ratio = |to: Option<f64>| to.map_or_else(String::new, |ratio| format!("{ratio:.3}"));
-                cells.extend([ratio(of.to_jbod), ratio(of.to_limit)]);
+                let figures = [of.mb_s, of.iops, of.mean_us, of.p50_us, of.p99_us, of.max_us];
+                let figures = figures.map(Some).into_iter().chain([of.utilisation, Some(of.cpu_share)]);
+                let cell =
+                    |figure: Option<f64>| figure.map_or_else(String::new, |figure| format!("{figure:.3}"));
+                cells.extend(figures.chain([of.to_jbod, of.to_limit]).map(cell));
                 cells.extend([of.digest.clone(), String::new()]);
             }
             None => {

@@ -50,6 +50,10 @@
     element('at').replaceChildren(...steps.map((step) => new Option(step || '(own)', step, false, step === at)));
     element('at').onchange = draw;
     latencyChart(points, x, element('at').value, series, lines);
+    const then = element('then').value;
+    element('then').replaceChildren(...steps.map((step) => new Option(step || '(own)', step, false, step === then)));
+    element('then').onchange = draw;
+    timeChart(points, x, element('then').value, series, lines);
   }
   const find = (points, x, step, series, line) =>
     points.find((one) => one.point[x] === step && (line === '' || one.point[series] === line));
@@ -126,9 +130,34 @@
       chart.append(drawn, shape('text', { x: 690, y: 40 + number * 18, fill: colour }, line));
     });
   }
+  function timeChart(points, x, step, series, lines) {
+    const chart = element('time');
+    chart.replaceChildren();
+    const figure = element('over').value;
+    const shown = lines.map((line) => [line, find(points, x, step, series, line)]).filter(([, one]) => one && one.figures.series.length > 1);
+    const all = shown.flatMap(([, one]) => one.figures.series);
+    if (all.length === 0) return;
+    const longest = Math.max(...all.map((of) => of.seconds));
+    const most = Math.max(...all.map((of) => of[figure]), 1e-9);
+    const at = (seconds) => 70 + (seconds / longest) * 600;
+    const up = (value) => 310 - (value / most) * 280;
+    for (let n = 0; n <= 4; n++) {
+      chart.append(shape('line', { x1: 70, x2: 670, y1: up((most * n) / 4), y2: up((most * n) / 4), stroke: '#ddd' }));
+      chart.append(shape('text', { x: 64, y: up((most * n) / 4) + 4, 'text-anchor': 'end' }, ((most * n) / 4).toPrecision(3)));
+      const seconds = (longest * n) / 4;
+      chart.append(shape('text', { x: at(seconds), y: 330, 'text-anchor': 'middle' }, `${Number(seconds.toPrecision(3))} s`));
+    }
+    shown.forEach(([line, one], number) => {
+      const colour = colours[number % colours.length];
+      const path = one.figures.series.map((of) => `${at(of.seconds)},${up(of[figure])}`);
+      chart.append(shape('polyline', { points: path.join(' '), fill: 'none', stroke: colour, 'stroke-width': 2 }));
+      chart.append(shape('text', { x: 690, y: 40 + number * 18, fill: colour }, line));
+    });
+  }
   if (data.length === 0) return;
   fill('x', axes, varied[0] ?? 'bs');
   fill('series', ['none', ...axes], varied[1] ?? 'none');
   fill('figure', figures, 'mb_s');
+  fill('over', ['iops', 'mb_s', 'mean_us', 'max_us'], 'iops');
   draw();
 })();

@@ -31,6 +31,7 @@ mod reliability;
 mod report;
 mod serve;
 mod several;
+mod sweep;
 mod without;
 mod words;
 

@@ -18,7 +18,7 @@ const EARS: &str = "<script>window.wrong=[];window.onerror=(why)=>{window.wrong.
 const EYES: &str = r"<script>
 const count = (what) => document.querySelectorAll(what).length;
 const lines = (id) => [...document.querySelectorAll(`#${id} polyline`)].map((line) => line.getAttribute('points'));
-const seen = { wrong: window.wrong, lines: lines('lines'), latency: lines('latency'), heat: count('#heat rect') };
+const seen = { wrong: window.wrong, lines: lines('lines'), latency: lines('latency'), time: lines('time'), heat: count('#heat rect') };
 seen.points = [...document.querySelectorAll('#points tr')].slice(1).map((row) => [...row.cells].map((cell) => cell.innerText));
 document.querySelectorAll('details').forEach((one) => { one.open = true; });
 seen.wide = [document.documentElement.scrollWidth, innerWidth];
@@ -77,7 +77,7 @@ fn a_report_is_drawn_within_its_page_and_asks_nobody() {
     );
     assert_eq!(seen["small"], 0, "letters that nobody can read: {seen}");
     // By level over chunk sizes, at one size of requests; then another figure over the same axes.
-    for chart in ["lines", "latency", "other"] {
+    for chart in ["lines", "latency", "time", "other"] {
         let lines = list(&seen[chart]);
         assert_eq!(lines.len(), 2, "{chart}: {seen}");
         for line in lines {

@@ -1,0 +1,147 @@
+//! `brindle sweep`: all points of a suite, simulated or measured, kept as they are finished.
+
+mod kept;
+mod measured;
+mod simulated;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::ExitCode;
+
+use brindle_lab::predict::Shape;
+use brindle_lab::sweep::{Axes, Environment, Finished, Point, csv, html};
+use serde_json::{Value, json};
+
+use crate::bench::named_suite;
+use crate::cli::Sweep;
+use crate::failure::Failure;
+use crate::predict::shape_of;
+use crate::units::Bytes;
+use crate::{progress, report};
+use kept::Kept;
+
+pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
+    let points = axes(args)?.points();
+    let world = match &args.drive {
+        Some(drive) if args.simulate => World::Simulated(drive),
+        _ => World::Measured,
+    };
+    let head = match world {
+        World::Simulated(drive) => simulated::head(args, drive)?,
+        World::Measured => measured::head(args, &points)?,
+    };
+    fs::create_dir_all(&args.output).map_err(|source| Failure::output(args.output.display(), source))?;
+    let kept = Kept::open(&args.output.join("points.jsonl"), head)?;
+    let done: BTreeSet<&Point> = kept.before.iter().map(|one| &one.point).collect();
+    let open: Vec<&Point> = points.iter().filter(|point| !done.contains(point)).collect();
+    let bar = progress::steps("points", open.len() as u64);
+    let new = match world {
+        World::Simulated(drive) => simulated::run(args, drive, &open, &kept, &bar),
+        World::Measured => measured::run(args, &open, &kept, &bar),
+    };
+    bar.finish_and_clear();
+    let new = new?;
+    let of = |point: &Point| kept.before.iter().chain(&new).find(|one| one.point == *point).cloned();
+    let all: Vec<Finished> = points.iter().filter_map(of).collect();
+    let environment = match world {
+        World::Simulated(drive) => Environment {
+            title: format!("Sweep of {drive}"),
+            facts: facts(simulated::facts(args, drive)?),
+            command: simulated::command(args, drive),
+        },
+        World::Measured => Environment {
+            title: format!("Sweep of {} members", args.destroy.len()),
+            facts: facts(measured::facts(args)),
+            command: measured::command(args),
+        },
+    };
+    write(args, &environment, &kept.head, &all)?;
+    let refused = all.iter().filter(|one| one.refused.is_some()).count();
+    let before = all.len() - new.len();
+    report::print(&format!(
+        "{} points, {before} of them from before, {refused} that can't be; see report.html, sweep.csv and sweep.json in {}\n",
+        all.len(),
+        args.output.display()
+    ))?;
+    let left = points.len() - all.len();
+    if left == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Failure::Refused(format!(
+        "interrupted: {left} points are left, and the same command goes on with them"
+    )))
+}
+
+/// Where points are run.
+#[derive(Clone, Copy)]
+enum World<'a> {
+    /// On drives of a model.
+    Simulated(&'a str),
+    /// On members that the user gives up.
+    Measured,
+}
+
+/// The suite's axes, and what flags say instead.
+fn axes(args: &Sweep) -> Result<Axes, Failure> {
+    let base = match &args.suite {
+        None => Axes::default(),
+        Some(named) => named_suite(named)?.1.axes().ok_or_else(|| {
+            let why = "has jobs and no axes: brindle bench --suite measures it";
+            Failure::Usage(format!("{named}: {why}"))
+        })?,
+    };
+    let mut axes = base.under(Axes {
+        about: String::new(),
+        level: args.level.clone(),
+        layout: args.layout.clone(),
+        chunk: args.chunk.clone(),
+        members: args.members.clone(),
+        bs: args.bs.clone(),
+        rw: args.rw.clone(),
+        rwmixread: args.rwmixread.clone(),
+        iodepth: args.iodepth.clone(),
+        numjobs: args.numjobs.clone(),
+    });
+    if axes.members.is_empty() && !args.destroy.is_empty() {
+        axes.members = vec![args.destroy.len().to_string()];
+    }
+    Ok(axes)
+}
+
+/// The array of a point; none is one drive by itself.
+fn shape(point: &Point) -> Result<Option<Shape>, Failure> {
+    let members = point
+        .members
+        .parse()
+        .map_err(|_| Failure::Usage(format!("--members {}: no count", point.members)))?;
+    let chunk = Bytes::parse_kib(&point.chunk).map_err(Failure::Usage)?;
+    let layout = Some(point.layout.as_str()).filter(|layout| !layout.is_empty());
+    shape_of(&point.level, layout, chunk, members)
+}
+
+/// What is true of the run wherever it is: the program first, the machine last.
+fn facts(own: Vec<(String, String)>) -> Vec<(String, String)> {
+    let proc = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    let cpu = proc("/proc/cpuinfo");
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("")
+        .trim_start_matches([':', '\t', ' ']);
+    let fact = |name: &str, value: &str| (name.to_owned(), value.trim().to_owned());
+    let program = fact("program", concat!("brindle ", env!("CARGO_PKG_VERSION")));
+    let machine = [fact("kernel", &proc("/proc/sys/kernel/osrelease")), fact("processor", cpu)];
+    std::iter::once(program).chain(own).chain(machine).collect()
+}
+
+fn write(args: &Sweep, environment: &Environment, head: &Value, all: &[Finished]) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(&json!({"sweep": head, "points": all}));
+    let json = json.map_err(|why| Failure::output("sweep.json", why.into()))?;
+    for (name, text) in
+        [("sweep.json", json), ("sweep.csv", csv(all)), ("report.html", html(environment, all))]
+    {
+        let path = args.output.join(name);
+        fs::write(&path, text).map_err(|source| Failure::output(path.display(), source))?;
+    }
+    Ok(())
+}
