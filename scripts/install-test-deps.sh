@@ -1,7 +1,18 @@
 #!/usr/bin/env bash
-# Installs from Debian what the tests use beyond Rust. Does nothing when all is there; without the right to install
+# Installs from Debian what the tests use beyond Rust, and fio-plot from the Python registry into target/python. Does nothing when all is there; without the right to install
 # it names what is missing and leaves the rest to the tests, each of which says what it skips.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Draws fio's reports, and so ours. In a folder of its own: nothing of the system's Python is changed.
+readonly fio_plot=fio-plot==1.1.21
+python() {
+    [ ! -x target/python/bin/fio-plot ] || return 0
+    echo "installing $fio_plot in target/python"
+    if ! { python3 -m venv target/python && target/python/bin/pip install --quiet "$fio_plot"; }; then
+        echo "missing: $fio_plot (pip can't install it)" >&2
+    fi
+}
 
 # What to look for (a command, or a file pattern) and the package that has it.
 readonly wanted=(
@@ -38,6 +49,7 @@ readonly wanted=(
     "lz4                                  lz4"
     "valgrind                             valgrind"
     "chromium                             chromium"
+    "/usr/lib/python3*/ensurepip/__init__.py python3-venv"
     "cc                                   gcc"
     "aarch64-linux-gnu-gcc                gcc-aarch64-linux-gnu"
     "/usr/aarch64-linux-gnu/lib/crt1.o    libc6-dev-arm64-cross"
@@ -60,6 +72,7 @@ for line in "${wanted[@]}"; do
     present "$what" || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then
+    python
     exit 0
 fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -80,3 +93,4 @@ fi
 echo "installing ${missing[*]}"
 "${root[@]}" apt-get update -qq
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
+python

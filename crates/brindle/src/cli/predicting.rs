@@ -15,7 +15,7 @@ pub(crate) struct Calibrate {
     #[arg(value_name = "DEVICE")]
     pub(crate) device: Option<PathBuf>,
     /// Let the measurement write, although what stands on the drive is lost
-    #[arg(long, short = 'f', requires = "device")]
+    #[arg(long, short = 'f', conflicts_with = "from")]
     pub(crate) force: bool,
     /// How long each load is measured: 10 that read, with --force 30
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = Span::parse)]

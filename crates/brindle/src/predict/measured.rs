@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use brindle_io::device::DeviceAccess;
 use brindle_lab::drive::{Table, probes, tables};
-use brindle_lab::run::{Device, Live, Terms, run};
+use brindle_lab::run::{Device, Live, Outcome, Terms, run};
 use brindle_volume::Volume;
 
 use crate::cli::Calibrate;
@@ -15,6 +15,8 @@ use crate::world::{Opening, World};
 
 /// Most bytes of requests in flight.
 const MEMORY: u64 = 128 << 20;
+/// A load that was given so long and had no answer has none.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// What was measured, and how many bytes the drive has. Without the user's word it is read only.
 pub(super) fn measured(path: &Path, args: &Calibrate) -> Result<(u64, Vec<Table>), Failure> {
@@ -30,11 +32,7 @@ pub(super) fn measured(path: &Path, args: &Calibrate) -> Result<(u64, Vec<Table>
     Ok((size, tables(&named, &outcomes)?))
 }
 
-fn measure(
-    world: &mut World,
-    path: &Path,
-    args: &Calibrate,
-) -> Result<(u64, Vec<brindle_lab::run::Outcome>), Failure> {
+fn measure(world: &mut World, path: &Path, args: &Calibrate) -> Result<(u64, Vec<Outcome>), Failure> {
     let set = world.open_each(&[path.to_owned()])?;
     let member = match (set.left_out.first(), set.members.first()) {
         (Some(left_out), _) => return Err(Failure::Refused(left_out.why.clone())),
@@ -43,9 +41,17 @@ fn measure(
     let device = member.and_then(|id| Device::new(&world.io, id, !args.force));
     let targets: Vec<Device> = device.into_iter().collect();
     let size = targets.iter().map(|target| target.limits().size).sum();
-    let jobs = probes(args.force, Duration::from_millis(args.runtime.0));
     let terms = Terms { chance: 0, memory: MEMORY, hollow: false };
     let live = Rc::new(Live::default());
-    let outcomes = world.io.block_on(run(&world.io, &targets, &jobs, terms, &live))?;
-    Ok((size, outcomes))
+    let mut runtime = Duration::from_millis(args.runtime.0);
+    loop {
+        let jobs = probes(args.force, runtime);
+        let outcomes = world.io.block_on(run(&world.io, &targets, &jobs, terms, &live))?;
+        let idle = |outcome: &Outcome| outcome.trouble.is_none() && outcome.ios() == 0;
+        if runtime > LONGEST || !outcomes.iter().any(idle) {
+            return Ok((size, outcomes));
+        }
+        // Nothing was answered in the time that a load had: that tells nothing.
+        runtime *= 4;
+    }
 }

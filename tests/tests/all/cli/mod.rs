@@ -10,6 +10,7 @@ mod bench;
 mod control;
 mod crash;
 mod devices;
+mod drawn;
 mod emulate;
 mod flags;
 mod full;

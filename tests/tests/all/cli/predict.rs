@@ -43,6 +43,11 @@ fn a_table_becomes_a_model_that_can_be_simulated() {
     assert!(report["mean_absolute_error_percent"].as_f64().unwrap() < 3.0, "{report}");
     assert!(fs::read_to_string(&model).unwrap().contains("name = \"t\""));
     program::brindle(words(ASKED, name(&model))).ok();
+    let forced = flags.iter().copied().chain(["--force"]);
+    assert!(
+        program::brindle(forced).ended(2).err.contains("--force"),
+        "nothing is measured that could be forced"
+    );
     fs::write(&csv, "pattern,bs_kib,mb_s\nrandread,8\n").unwrap();
     program::brindle(flags).refused(1, &["t.csv:2: 2 columns"]);
 }
