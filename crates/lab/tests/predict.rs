@@ -95,8 +95,8 @@ fn beside_an_array_stand_its_drives_alone_and_what_counted_io_allows() {
 
 #[test]
 fn a_long_queue_before_a_modelled_drive_fails_it_not() {
-    // Four operations of 10 ms and more for each write: those that are sent last wait for longer than the engine waits for a member.
-    let words = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "3000")];
+    // Four operations of some milliseconds for each write: what is sent last waits for longer than the engine does for a member.
+    let words = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "6000")];
     let slow = Spec { drive: drive("hdd-7200"), ..spec(Level::Raid5, 4, &words) };
     let predicted = predict(&slow).expect("a prediction");
     let longest = predicted.outcome.mixed().total.max();

@@ -158,7 +158,7 @@ impl Stage {
         let config = OpenConfig {
             read_policy: spec.policies.read_policy(shape.level),
             // Drives that are modelled as they are don't fail, however long the queue before them is.
-            patience: Patience { answer: ENDLESS, flush: ENDLESS, ..Patience::default() },
+            patience: Patience { answer: ENDLESS, flush: ENDLESS, read: ENDLESS },
             idle: Duration::from_secs(3600),
             ..OpenConfig::new(Access::ReadWrite, || 0)
         };
