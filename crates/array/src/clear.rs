@@ -31,9 +31,11 @@ async fn rounds(array: Weak<Running>, bitmap: Weak<Bitmap>, io: Io, pause: Durat
         io.sleep(pause).await;
         let (Some(array), Some(bitmap)) = (array.upgrade(), bitmap.upgrade()) else { return };
         let is_it = array.core.intent.bitmap().is_some_and(|now| Rc::ptr_eq(&now, &bitmap));
-        if array.core.keeper.is_stopping() || !is_it {
+        if !is_it {
             return;
         }
+        // Whoever stops the array waits for the end of this round. A broken one keeps its bits.
+        let Ok(_tending) = array.core.keeper.sync_begins() else { return };
         round(&array.core, &bitmap).await;
     }
 }
@@ -56,7 +58,7 @@ async fn round(core: &Core, bitmap: &Rc<Bitmap>) {
     landed(core, bitmap).await;
 }
 
-/// The array has stopped: all bits are cleared that may be. What goes wrong leaves bits too many, which does no harm.
+/// The array has stopped, and no other round is under way: all bits are cleared that may be. What goes wrong leaves bits too many, which does no harm.
 pub(crate) async fn at_end(core: &Core) {
     if let Some(bitmap) = core.intent.bitmap() {
         bitmap.next_round();

@@ -92,7 +92,7 @@ impl Core {
 
     /// Members are about to get what they should hold already: returns once they may be changed.
     pub(crate) fn upkeep(&self, change: Change) -> impl Future<Output = Result<Upkeep<'_>, VolumeError>> {
-        Upkeep::begin(&self.intent, change)
+        Upkeep::begin(&self.intent, &self.keeper, change)
     }
 
     /// Refuses what no member could do.

@@ -12,7 +12,7 @@ use brindle_volume::VolumeError;
 
 use crate::bitmap::Bitmap;
 use crate::hooks::{Change, Computed, Hooks, MemberChange, OnRecord};
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Tending};
 
 /// What is put on record, and so what is in doubt after a crash: that the array changes, not where, so that all of its
 /// redundancy is in doubt; with a bitmap also where, so that only chunks whose bits are set are; and what hooks put on record.
@@ -205,14 +205,28 @@ impl Drop for Writing<'_> {
 
 /// Members get what they should hold already: a change in progress that needs neither dirty mark nor bits, since no byte of the array
 /// changes, and redundancy that a crash leaves half mended was not true before.
-pub(crate) struct Upkeep<'a>(Option<(&'a dyn Hooks, Change)>);
+/// Whoever stops the array waits for its end.
+pub(crate) struct Upkeep<'a> {
+    hooked: Option<(&'a dyn Hooks, Change)>,
+    _tending: Tending<'a>,
+}
 
 impl<'a> Upkeep<'a> {
     /// Returns once members may be changed.
-    pub(crate) async fn begin(intent: &'a Intent, change: Change) -> Result<Self, VolumeError> {
-        let Some(hooks) = intent.hooks.as_deref() else { return Ok(Self(None)) };
+    ///
+    /// # Errors
+    /// [`VolumeError::Stopping`] if the run has ended; a hook's.
+    pub(crate) async fn begin(
+        intent: &'a Intent,
+        keeper: &'a Keeper,
+        change: Change,
+    ) -> Result<Self, VolumeError> {
+        let tending = keeper.upkeep_begins()?;
+        let Some(hooks) = intent.hooks.as_deref() else {
+            return Ok(Self { hooked: None, _tending: tending });
+        };
         let begun = hooks.begins(&change);
-        let upkeep = Self(Some((hooks, change)));
+        let upkeep = Self { hooked: Some((hooks, change)), _tending: tending };
         begun.await?;
         Ok(upkeep)
     }
@@ -220,7 +234,7 @@ impl<'a> Upkeep<'a> {
 
 impl Drop for Upkeep<'_> {
     fn drop(&mut self) {
-        if let Some((hooks, change)) = &self.0 {
+        if let Some((hooks, change)) = &self.hooked {
             hooks.ends(change);
         }
     }

@@ -75,10 +75,11 @@ impl Array {
     }
 
     /// Ends the run: refuses new requests, waits for the writes under way, flushes the members and marks the array
-    /// clean.
+    /// clean. Nothing is written to a member any more when this returns, also not for a read that is under way still; but for
+    /// what was given up, and may still land.
     ///
     /// # Errors
-    /// The run has ended all the same, and the next one finds the array dirty.
+    /// The run has ended all the same, and the next one finds the array dirty; unless it is stopped anew, with more success.
     /// - [`VolumeError::TooManyLost`] if the array is broken, or breaks while it stops: its superblocks are left as they are.
     /// - [`VolumeError::Member`] if a member that the array can't do without does not make stable what it was given; with
     ///   `TimedOut` if writes to one that were given up may still land, so that its superblock can't be written.
@@ -90,6 +91,7 @@ impl Array {
         if stopped.is_ok() {
             clear::at_end(&self.0.core).await;
         }
+        self.0.core.keeper.end().await;
         self.0.core.ended.set(true);
         self.0.core.members.changed().notify();
         stopped

@@ -56,7 +56,7 @@ impl Array {
     /// # Errors
     /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`], if a member is gone or silent that the array can't do without,
     /// or if it could not be recorded that one has failed; [`VolumeError::Stopping`] if the array was stopped before that
-    /// was; [`VolumeError::Reshaping`].
+    /// was, or has been and something would have to be written; [`VolumeError::Reshaping`].
     pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         self.0.placement.sync_window(pos, len, mode).await
     }

@@ -4,6 +4,7 @@
 mod bitmap;
 mod change;
 mod commit;
+mod ending;
 mod exposed;
 mod flushes;
 mod recovery;
@@ -16,7 +17,7 @@ use core::ops::Range;
 use std::rc::{Rc, Weak};
 
 use brindle_io::sync::Event;
-use brindle_io::{Io, MemberId, OpClass, OpError, Pending};
+use brindle_io::{Io, MemberId, OpClass, Pending};
 use brindle_volume::VolumeError;
 
 use crate::config::OpenConfig;
@@ -26,6 +27,8 @@ use crate::members::{Members, RoleState, Ties};
 pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
+use ending::Ending;
+pub(crate) use ending::Tending;
 use flushes::Flushes;
 use room::Cramped;
 pub(crate) use truth::Truth;
@@ -67,12 +70,12 @@ pub(crate) struct Keeper {
     /// Marked dirty, and open: writes may begin without waiting.
     ready: Cell<bool>,
     closed: Cell<Closed>,
-    stopping: Cell<bool>,
+    ending: Cell<Ending>,
     /// Writes under way, and begun in all.
     writes: Cell<u32>,
     begun: Cell<u64>,
-    /// Windows of a resync under way.
-    syncs: Cell<u32>,
+    /// Upkeep of members under way: windows of a resync, rounds that clear bits, places that are mended.
+    upkeep: Cell<u32>,
     drained: Event,
     /// A member has failed of which the record does not say so yet.
     unrecorded: Cell<bool>,
@@ -82,16 +85,6 @@ pub(crate) struct Keeper {
     events: Events,
     flushes: Rc<Flushes>,
     cramped: Cramped,
-}
-
-/// A window of a resync under way: stopping waits for its end.
-pub(crate) struct Syncing<'a>(&'a Keeper);
-
-impl Drop for Syncing<'_> {
-    fn drop(&mut self) {
-        self.0.syncs.set(self.0.syncs.get() - 1);
-        self.0.drained.notify();
-    }
 }
 
 impl Keeper {
@@ -124,10 +117,10 @@ impl Keeper {
             config,
             ready: Cell::new(false),
             closed: Cell::new(Closed::No),
-            stopping: Cell::new(false),
+            ending: Cell::new(Ending::No),
             writes: Cell::new(0),
             begun: Cell::new(0),
-            syncs: Cell::new(0),
+            upkeep: Cell::new(0),
             drained: Event::new(io),
             unrecorded: Cell::new(false),
             changing: Cell::new(None),
@@ -241,7 +234,7 @@ impl Keeper {
 
     /// Carries out a change of the record with the turn, in a task of its own: once begun it is written to its
     /// end, whatever becomes of who waits. Until then the devices own the record's buffers, and a later change
-    /// must not overtake it. Where nothing is put on record there is nothing to change.
+    /// must not overtake it. Where nothing is put on record there is nothing to change; nor is there when the run has ended.
     fn change<T, W>(&self, work: W) -> impl Future<Output = Result<T, VolumeError>> + use<T, W>
     where
         T: Default + 'static,
@@ -251,6 +244,7 @@ impl Keeper {
         let task = me.map(|me| {
             self.io.spawn(async move {
                 let _turn = me.turns.turn().await;
+                me.refuse_if_over()?;
                 work(&me).await
             })
         });
@@ -450,16 +444,6 @@ impl Keeper {
         }
     }
 
-    /// A window of a resync begins.
-    ///
-    /// # Errors
-    /// If the array is stopping or broken.
-    pub(crate) fn sync_begins(&self) -> Result<Syncing<'_>, VolumeError> {
-        self.refuse_if_closed()?;
-        self.syncs.set(self.syncs.get() + 1);
-        Ok(Syncing(self))
-    }
-
     /// Records how far redundancy is known true, unless the array is dirty: then that happens when it is marked clean.
     pub(crate) async fn save_position(&self) -> Result<(), VolumeError> {
         self.change(async |keeper| {
@@ -478,35 +462,6 @@ impl Keeper {
         self.truth.position()
     }
 
-    /// Refuses new writes, waits for those under way, and marks the array clean.
-    pub(crate) async fn stop(&self) -> Result<(), VolumeError> {
-        self.stopping.set(true);
-        if self.closed.get() == Closed::No {
-            self.closed.set(Closed::Stopping);
-        }
-        self.ready.set(false);
-        let empty = || self.writes.get() == 0 && self.syncs.get() == 0;
-        self.drained.until(|| empty().then_some(())).await;
-        if self.config.is_read_only() {
-            return Ok(());
-        }
-        if self.recorded && self.change(async |keeper| keeper.end_record().await).await? {
-            return Ok(());
-        }
-        let flight = self.flushes.begin();
-        let done = self.send_flushes().await;
-        drop(flight);
-        let others = self.flushes.others_landed().await;
-        if self.is_broken() {
-            return Err(VolumeError::TooManyLost);
-        }
-        let failed = done.failures().iter().find(|failure| failure.error != OpError::Unsupported);
-        failed.map_or(others, |failure| {
-            let role = failure.kind.member().and_then(|id| self.members.role_of(id));
-            Err(VolumeError::Member { role, error: failure.error })
-        })
-    }
-
     /// Fails a member because the operator says so.
     ///
     /// # Errors
@@ -517,12 +472,6 @@ impl Keeper {
         } else {
             Err(VolumeError::TooManyLost)
         }
-    }
-
-    /// The array is stopping.
-    #[inline]
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.get()
     }
 
     /// Sends flushes to all members in use.

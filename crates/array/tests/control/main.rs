@@ -10,6 +10,7 @@ mod create;
 mod cuts;
 mod discards;
 mod dropped;
+mod ending;
 mod events;
 mod flags;
 mod flushes;

@@ -1,0 +1,102 @@
+//! How a run ends: what is waited for, and what is recorded last. After that nothing is written to a member any more, since
+//! whoever stopped the array takes the devices away: another program may assemble them at once.
+
+use brindle_io::OpError;
+use brindle_volume::VolumeError;
+
+use super::{Closed, Keeper};
+
+/// How far the end of a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ending {
+    /// It has not begun.
+    #[default]
+    No,
+    /// No request begins any more; those under way are waited for, and so is upkeep.
+    Begun,
+    /// They have ended, and no upkeep begins any more. The last record is written.
+    Quiet,
+    /// Nothing is put on record any more.
+    Over,
+}
+
+/// Members are being given what no request asks for: stopping waits for its end.
+pub(crate) struct Tending<'a>(&'a Keeper);
+
+impl Drop for Tending<'_> {
+    fn drop(&mut self) {
+        self.0.upkeep.set(self.0.upkeep.get() - 1);
+        self.0.drained.notify();
+    }
+}
+
+impl Keeper {
+    /// A window of a resync begins, or a round that clears bits.
+    ///
+    /// # Errors
+    /// If the array is stopping or broken.
+    pub(crate) fn sync_begins(&self) -> Result<Tending<'_>, VolumeError> {
+        self.refuse_if_closed()?;
+        self.upkeep_begins()
+    }
+
+    /// Members are about to get what they should hold already: for a request that began before the array was stopped, too.
+    ///
+    /// # Errors
+    /// [`VolumeError::Stopping`] once nothing of that is waited for any more.
+    pub(crate) fn upkeep_begins(&self) -> Result<Tending<'_>, VolumeError> {
+        if self.ending.get() >= Ending::Quiet {
+            return Err(VolumeError::Stopping);
+        }
+        self.upkeep.set(self.upkeep.get() + 1);
+        Ok(Tending(self))
+    }
+
+    /// Refuses new writes, waits for those under way, and marks the array clean. [`Keeper::end`] follows. What could not be
+    /// recorded may be when it is called anew: until its end then.
+    pub(crate) async fn stop(&self) -> Result<(), VolumeError> {
+        self.ending.set(self.ending.get().max(Ending::Begun));
+        if self.closed.get() == Closed::No {
+            self.closed.set(Closed::Stopping);
+        }
+        self.ready.set(false);
+        let empty = || self.writes.get() == 0 && self.upkeep.get() == 0;
+        self.drained.until(|| empty().then_some(())).await;
+        self.ending.set(Ending::Quiet);
+        if self.config.is_read_only() {
+            return Ok(());
+        }
+        if self.recorded && self.change(async |keeper| keeper.end_record().await).await? {
+            return Ok(());
+        }
+        let flight = self.flushes.begin();
+        let done = self.send_flushes().await;
+        drop(flight);
+        let others = self.flushes.others_landed().await;
+        if self.is_broken() {
+            return Err(VolumeError::TooManyLost);
+        }
+        let failed = done.failures().iter().find(|failure| failure.error != OpError::Unsupported);
+        failed.map_or(others, |failure| {
+            let role = failure.kind.member().and_then(|id| self.members.role_of(id));
+            Err(VolumeError::Member { role, error: failure.error })
+        })
+    }
+
+    /// The run has ended when this returns: a change of the record that is under way has come to its end, and none begins
+    /// any more. What is on record now is true of what the members hold, also of one that fails from here on.
+    pub(crate) async fn end(&self) {
+        let _turn = self.turns.turn().await;
+        self.ending.set(Ending::Over);
+    }
+
+    pub(super) fn refuse_if_over(&self) -> Result<(), VolumeError> {
+        if self.ending.get() == Ending::Over { Err(VolumeError::Stopping) } else { Ok(()) }
+    }
+
+    /// The array is stopping.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.ending.get() != Ending::No
+    }
+}
