@@ -249,6 +249,9 @@ impl Volume for Array {
         let stripes = match placement.one()? {
             _ if len == 0 => return Ok(()),
             Family::Stripes(stripes) => stripes,
+            Family::Mirror(mirror) if mirror.may_lag(len, fua) => {
+                return Box::pin(self.write_behind(offset, from.as_ref())).await;
+            }
             Family::Mirror(mirror) if is_shared(from.as_ref()) => {
                 let write = async |at, copy: &[Slice]| mirror.write(at, copy, fua).await;
                 return Box::pin(write_copied(core, offset, from.as_ref(), write)).await;
@@ -279,6 +282,9 @@ impl Volume for Array {
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
+        if self.0.core.members.some_lag() {
+            Box::pin(self.caught_up()).await;
+        }
         self.0.core.flush_members().await
     }
 

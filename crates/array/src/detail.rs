@@ -84,6 +84,8 @@ pub struct BitmapDetail {
     pub dirty: u64,
     /// Pages of it written in this run, of 4 KiB and each to all members.
     pub writes: u64,
+    /// Writes that may lag behind on write-mostly members; 0: none.
+    pub write_behind: u32,
 }
 
 /// An array as it is now. Sizes in bytes.
@@ -191,7 +193,8 @@ impl Array {
             process: self.process().map(|process| process.detail()),
             bitmap: core.intent.bitmap().map(|bitmap| {
                 let (chunk, bits, dirty) = bitmap.tell();
-                BitmapDetail { chunk, bits, dirty, writes: bitmap.written() }
+                let (writes, write_behind) = (bitmap.written(), bitmap.write_behind());
+                BitmapDetail { chunk, bits, dirty, writes, write_behind }
             }),
             roles: (0..core.members.len()).map(role).collect(),
             limits: known.limits,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
+use crate::data::mirrored::Mirror;
 use crate::keeper::Install;
 use crate::ledger::BitmapError;
 
@@ -36,6 +37,7 @@ impl Array {
         let array = self.clone();
         Box::new(move |bitmap, under_way| {
             array.0.core.intent.set_bitmap(bitmap.as_ref().map(Rc::clone), under_way);
+            array.0.placement.mirrors().for_each(Mirror::look_at_flags);
             drop(array.clone().cleared_lazily());
         })
     }

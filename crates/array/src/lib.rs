@@ -6,6 +6,7 @@
 mod array;
 pub mod assembly;
 mod bad_blocks;
+mod behind;
 mod bitmap;
 mod clear;
 mod config;

@@ -73,6 +73,8 @@ struct Role {
     slower: Cell<u64>,
     /// Others are read instead, as far as redundancy goes, since it is slower than they are.
     shunned: Cell<bool>,
+    /// Writes that whoever asked was told have ended, and that it has not taken yet.
+    lags: Cell<u32>,
     /// Places that hold nothing that was ever written, and whether the record says something else of them.
     bad: RefCell<BadBlocks>,
     bad_unrecorded: Cell<bool>,
@@ -121,6 +123,7 @@ impl Members {
             flags: Cell::default(),
             slower: Cell::new(0),
             shunned: Cell::new(false),
+            lags: Cell::new(0),
             bad: RefCell::default(),
             bad_unrecorded: Cell::new(false),
         };
@@ -149,7 +152,7 @@ impl Members {
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
         self.lost.set(count(|role| role.state.get() != RoleState::InSync));
-        self.slow.set(count(|role| role.slow.get().is_some() || role.shunned.get()));
+        self.slow.set(count(|role| role.slow.get().is_some() || role.shunned.get() || role.lags.get() > 0));
         self.held.set(count(|role| role.held.get().is_some()));
         self.seconds.set(count(|role| role.second.get().is_some()));
         let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
@@ -322,6 +325,27 @@ impl Members {
     #[inline]
     pub(crate) fn is_slow(&self, role: u16) -> bool {
         self.slow.get() > 0 && self.slow_since(role).is_some()
+    }
+
+    /// A write that the role's device may take later has begun, or has ended.
+    pub(crate) fn lags(&self, role: u16, begins: bool) {
+        let lags = &self.roles[role as usize].lags;
+        let now = if begins { lags.get() + 1 } else { lags.get() - 1 };
+        if lags.replace(now) == 0 || now == 0 {
+            self.recount();
+        }
+    }
+
+    /// Whether some device lags behind.
+    #[inline]
+    pub(crate) fn some_lag(&self) -> bool {
+        self.slow.get() > 0 && self.roles.iter().any(|role| role.lags.get() > 0)
+    }
+
+    /// Whether others are to be read instead of the role's device, or that only by way of the lock of what is read.
+    #[inline]
+    pub(crate) fn is_aside(&self, role: u16) -> bool {
+        self.slow.get() > 0 && (self.slow_since(role).is_some() || self.roles[role as usize].lags.get() > 0)
     }
 
     /// Whether the role's device is read less than others, since they are faster. Nothing is waited for.

@@ -221,6 +221,10 @@ pub(crate) struct Create {
     /// A member that is read only when no other can answer (RAID 1); may be given several times
     #[arg(long, value_name = "MEMBER")]
     pub(crate) write_mostly: Vec<PathBuf>,
+    /// So many writes may be under way to members that are write-mostly when clients are told that they have ended; of RAID 1 with a
+    /// bitmap, which tells what such a member lacks after a crash. Flushes wait for all of them
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "256")]
+    pub(crate) write_behind: Option<u32>,
     /// A member that is given up sooner when it does not answer, and fails at its first read error, where the others have what
     /// it has (RAID 1 and 10); may be given several times
     #[arg(long, value_name = "MEMBER")]

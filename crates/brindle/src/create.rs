@@ -65,6 +65,7 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<(ArrayReport, Plan), Fai
         size: args.size.map(|size| size.0),
         data_offset: args.data_offset.map(|offset| offset.0),
         bitmap: bitmap(args),
+        write_behind: args.write_behind.unwrap_or(0),
         // Zeroes agree with every kind of redundancy.
         assume_clean: args.assume_clean || members.iter().all(|member| member.is_zero),
         uuid,
@@ -187,6 +188,7 @@ fn naming(args: &Create, roles: Vec<Option<NewMember>>, spares: Vec<NewMember>) 
         size: None,
         data_offset: None,
         bitmap: NewBitmap::None,
+        write_behind: 0,
         name,
         homehost,
         roles,

@@ -45,6 +45,7 @@ pub fn spec(level: Level, members: usize, version: Version) -> CreateSpec {
         size: None,
         data_offset: None,
         bitmap: NewBitmap::None,
+        write_behind: 0,
         name: if version.is_v1() { "data".into() } else { String::new() },
         homehost: Some("host".into()),
         roles: (0..members).map(|n| Some(new_member(n, 8 * MIB))).collect(),
@@ -126,6 +127,8 @@ pub struct Shape {
     pub spares: usize,
     /// Bytes to a bit of the write-intent bitmap, if there is one.
     pub bitmap: Option<u64>,
+    /// Writes that may lag behind on the first member, which is write-mostly then; 0: none.
+    pub behind: u32,
 }
 
 impl Shape {
@@ -133,8 +136,8 @@ impl Shape {
     pub fn new(level: Level, members: usize) -> Self {
         let (layout, chunk, rows) = (None, 4096, 16);
         let (version, table, in_sync) = (Version::V1_2, 0, true);
-        let (spares, bitmap) = (0, None);
-        Self { level, layout, members, chunk, rows, version, table, in_sync, spares, bitmap }
+        let (spares, bitmap, behind) = (0, None, 0);
+        Self { level, layout, members, chunk, rows, version, table, in_sync, spares, bitmap, behind }
     }
 
     /// Another layout, by its name.
@@ -165,6 +168,10 @@ impl Shape {
         spec.bitmap = self.bitmap.map_or(NewBitmap::None, |chunk| NewBitmap::Internal { chunk: Some(chunk) });
         let device = |n| new_member(n, self.device_bytes());
         spec.roles = (0..self.members).map(|n| Some(device(n))).collect();
+        spec.write_behind = self.behind;
+        if let (1.., Some(first)) = (self.behind, &mut spec.roles[0]) {
+            first.flags.write_mostly = true;
+        }
         spec.spares = (self.members..self.members + self.spares).map(device).collect();
         spec
     }
@@ -230,6 +237,9 @@ impl core::fmt::Display for Shape {
         }
         if let Some(chunk) = self.bitmap {
             write!(f, ", bitmap with chunks of {chunk}")?;
+        }
+        if self.behind > 0 {
+            write!(f, ", {} writes behind", self.behind)?;
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! The storms that are always run: the same seeds and cuts each time. `make storm` searches further.
 
+use brindle_layout::Level;
 use brindle_testkit::faults::Fault;
 use brindle_testkit::random::Random;
+use brindle_testkit::shape::Shape;
 use brindle_testkit::storm::{self, Calm, Condition, Course, Plan, Strike, Tally};
 
 /// Storms of these seeds, some cuts of each.
@@ -126,6 +128,26 @@ fn power_cuts_while_members_leave_and_come_back() {
     assert!(runs > 100 && returned > 50, "{runs} {returned}");
 }
 
+/// Writes lag on a member that is write-mostly, the first copy of all, while members fail and the power goes at any step.
+#[test]
+fn power_cuts_while_writes_lag_behind() {
+    for seed in 8000..8040 {
+        let mut plan = Plan::new(seed);
+        let (bitmap, behind) = (Some(8192), [1, 3, 256][seed as usize % 3]);
+        let shape = Shape { bitmap, behind, rows: 16, ..Shape::new(Level::Raid1, 2 + seed as usize % 2) };
+        (plan.shape, plan.container) = (shape, false);
+        let mut random = Random::stream(seed, 0x6265_6869);
+        let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
+        for _ in 0..8 {
+            let cut = random.below(steps);
+            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
+            if let Some(failure) = storm.failure {
+                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_storm_is_replayed_by_its_seed_and_its_cut() {
     let trace = |seed, cut| storm::run(seed, Some(cut), &Fault::ALL).trace;
@@ -149,6 +171,7 @@ fn plans_are_of_every_kind() {
     }
     assert!(some(&|plan| plan.model.logical_block == 4096) && some(&|plan| !plan.shape.in_sync));
     assert!(some(&|plan| plan.container), "those of a container");
+    assert!(plans.iter().any(|plan| plan.shape.behind > 0), "with writes that lag behind");
     assert!(some(&|plan| plan.shape.spares == 1) && some(&|plan| plan.shape.spares == 2), "with spares");
     assert!(plans.iter().all(|plan| plan.lanes * plan.requests >= 50), "at least 50 requests");
 }

@@ -31,7 +31,7 @@ const ARRAY: &[&[&str]] = &[
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["clear", "journal", "room", "seats", "sweep", "watch"],
+    &["behind", "clear", "journal", "room", "seats", "sweep", "watch"],
     &["detail", "recovery"],
     &["devices", "grow"],
     &["open", "sharing"],

@@ -242,6 +242,11 @@ impl Bitmap {
         self.state.borrow().image.superblock().daemon_sleep
     }
 
+    /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended; 0: none.
+    pub(crate) fn write_behind(&self) -> u32 {
+        self.state.borrow().image.superblock().write_behind
+    }
+
     /// Bytes to a bit, bits, and how many of them are set.
     pub(crate) fn tell(&self) -> (u64, u64, u64) {
         let image = &self.state.borrow().image;

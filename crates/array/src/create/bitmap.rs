@@ -65,9 +65,11 @@ pub(super) fn writes(
     superblock: &Superblock,
     plan: &BitmapPlan,
     geometry: &Geometry,
+    write_behind: u32,
 ) -> Vec<PlannedWrite> {
     let covered = covered(superblock.component_size, geometry);
-    let head = BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, covered, plan.chunk);
+    let mut head = BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, covered, plan.chunk);
+    head.write_behind = write_behind;
     let place = superblock.bitmap_offset.and_then(|at| superblock.super_offset.checked_add_signed(at));
     let (Some(place), Some(head)) = (place, head.encode()) else { return Vec::new() };
     let mut bytes = vec![0xff; plan.bytes as usize];

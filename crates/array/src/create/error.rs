@@ -135,6 +135,22 @@ pub enum CreateError {
         /// The level.
         level: Level,
     },
+    /// Only RAID 1 has members that may lag, and only a bitmap tells by what.
+    #[error(
+        "write-behind is for raid1 with a write-intent bitmap, and this is {level}: give --bitmap internal, or leave --write-behind out"
+    )]
+    WriteBehind {
+        /// The level.
+        level: Level,
+    },
+    /// md has no more.
+    #[error("--write-behind {count} is too many: at most {most} writes may be under way")]
+    TooManyBehind {
+        /// Writes that were asked for.
+        count: u32,
+        /// Writes that are possible.
+        most: u32,
+    },
     /// RAID 1 has no chunks.
     #[error("raid1 has no chunks; leave --chunk out")]
     ChunkWithoutStripes,

@@ -37,6 +37,9 @@ pub struct NewMember {
     pub flags: DeviceFlags,
 }
 
+/// Most writes that md lets lag behind (`COUNTER_MAX` of its bitmap).
+const MOST_BEHIND: u32 = 16_383;
+
 /// The array that is wanted.
 #[derive(Clone, Debug)]
 pub struct CreateSpec {
@@ -54,6 +57,9 @@ pub struct CreateSpec {
     pub data_offset: Option<u64>,
     /// Write-intent bitmap.
     pub bitmap: NewBitmap,
+    /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended: of RAID 1 with a
+    /// bitmap; 0: none.
+    pub write_behind: u32,
     /// Name, without host.
     pub name: String,
     /// Host to put before the name.
@@ -124,7 +130,7 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
         let placement = sizes.placements.get(device).ok_or(CreateError::NoMembers)?;
         let superblock = superblock(&template, number, role, member, placement);
         if let Some(plan) = &sizes.bitmap {
-            bitmaps.extend(bitmap::writes(device, &superblock, plan, &geometry));
+            bitmaps.extend(bitmap::writes(device, &superblock, plan, &geometry, spec.write_behind));
         }
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         superblock.encode(&mut bytes)?;
@@ -185,6 +191,12 @@ fn check_counts(spec: &CreateSpec) -> Result<(), CreateError> {
     }
     if !spec.level.is_redundant() && !spec.spares.is_empty() {
         return Err(CreateError::SparesWithoutRedundancy { level: spec.level });
+    }
+    if spec.write_behind > 0 && (spec.level != Level::Raid1 || spec.bitmap == NewBitmap::None) {
+        return Err(CreateError::WriteBehind { level: spec.level });
+    }
+    if spec.write_behind > MOST_BEHIND {
+        return Err(CreateError::TooManyBehind { count: spec.write_behind, most: MOST_BEHIND });
     }
     let mostly = spec.roles.iter().flatten().chain(&spec.spares).find(|member| member.flags.write_mostly);
     if let Some(member) = mostly.filter(|_| spec.level != Level::Raid1) {

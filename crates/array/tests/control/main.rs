@@ -1,6 +1,7 @@
 //! The control side of the engine: assembly, creation, state on disk, resync, arrays in arrays.
 
 mod assembly;
+mod behind;
 mod bitmap;
 mod classes;
 mod common;

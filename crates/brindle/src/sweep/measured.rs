@@ -188,6 +188,7 @@ impl Running<'_> {
             metadata: Metadata::V1_2,
             bitmap: None,
             bitmap_chunk: None,
+            write_behind: None,
             size: None,
             data_offset: None,
             // What stands there is nobody's, so that redundancy need not agree with it.

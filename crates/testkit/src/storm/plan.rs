@@ -108,6 +108,10 @@ impl Plan {
         if level.is_redundant() && !container && bitmap.one_in(3) {
             (shape.bitmap, shape.rows) = (Some(*bitmap.pick(&[4096, 8192])), 16);
         }
+        let mut behind = Random::stream(seed, 0x6265_6864);
+        if level == Level::Raid1 && shape.bitmap.is_some() && behind.one_in(2) {
+            shape.behind = *behind.pick(&[1, 3, 256]);
+        }
         let model = drives(&mut random);
         let lanes = 2 + random.below(4);
         let mix = Mix {

@@ -1,5 +1,6 @@
 //! RAID 1 and RAID 10: each byte on several members.
 
+pub(crate) mod behind;
 mod careful;
 mod holes;
 mod pace;
@@ -16,6 +17,7 @@ use std::rc::Rc;
 use brindle_layout::{Extent, Geometry, Level, Mirrored};
 use smallvec::SmallVec;
 
+use behind::Behind;
 use pace::Paces;
 
 use crate::core::Core;
@@ -45,6 +47,8 @@ pub(crate) struct Mirror {
     sent_to: Vec<Cell<u64>>,
     /// How fast the members answer reads.
     paces: Paces,
+    /// Writes to members that are write-mostly and lag.
+    behind: Behind,
     /// Breaks ties between copies.
     turn: Cell<u16>,
 }
@@ -62,6 +66,7 @@ impl Mirror {
             load: (0..members).map(|_| Cell::new(0)).collect(),
             sent_to: (0..members).map(|_| Cell::new(0)).collect(),
             paces: Paces::new(members),
+            behind: Behind::new(&core.io),
             turn: Cell::new(0),
         };
         mirror.look_at_flags();
@@ -86,12 +91,15 @@ impl Mirror {
         self.look_at_flags();
     }
 
-    /// Flags of members have changed. As md does, RAID 1 reads those that are write-mostly only when no other can answer.
+    /// Flags of members have changed, or the bitmap has. As md does, RAID 1 reads those that are write-mostly only when no other can answer.
     pub(crate) fn look_at_flags(&self) {
         let members = &self.core.members;
         let honoured = self.geometry.level() == Level::Raid1;
         let mostly = |role| honoured && members.flags(role).write_mostly;
         (0..members.len()).for_each(|role| self.paces.set_write_mostly(role, mostly(role)));
+        let some = (0..members.len()).any(mostly);
+        let most = self.core.intent.bitmap().filter(|_| some).map_or(0, |bitmap| bitmap.write_behind());
+        self.behind.set_most(most);
         self.paces.compare(|role| members.readable(role, 0).is_some());
     }
 

@@ -36,8 +36,8 @@ impl Mirror {
         }
         let Some(copy) = self.choose(offset, into.len()) else { return Err(VolumeError::TooManyLost) };
         let (role, cost) = (copy.extent.member, into.len() as u64 + OPERATION);
-        if self.core.members.is_slow(role) {
-            // It would keep the memory: there is no other copy, or none that may be read.
+        if self.core.members.is_aside(role) {
+            // It would keep the memory, or has not taken yet what was written: there is no other copy, or none that may be read.
             return Box::pin(self.read_carefully(offset, into, &Suspects::new())).await;
         }
         let load = &self.load[usize::from(role)];

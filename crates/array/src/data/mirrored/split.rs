@@ -112,7 +112,8 @@ impl Mirror {
     /// neighbouring chunks lie side by side, so that each member reads one contiguous range. Far copies need no such
     /// help, since the first of them is spread over all members already. Slow members get no part.
     ///
-    /// `None` if a member that was given up would keep the memory: there is no other copy, or none that may be read.
+    /// `None` if a member that was given up would keep the memory, or one lags behind: there is no other copy, or none that may be
+    /// read.
     fn split(&self, offset: u64, into: &Slice) -> Result<Option<Split<'_>>, VolumeError> {
         let pinned =
             self.core.config.read_policy == ReadPolicy::First || self.is_pinned(offset, into.len() as u64);
@@ -138,7 +139,7 @@ impl Mirror {
                 self.copy_for_part(here, len, preferred, parts)
             };
             let copy = copy.ok_or(VolumeError::TooManyLost)?;
-            if self.core.members.is_slow(copy.extent.member) {
+            if self.core.members.is_aside(copy.extent.member) {
                 return Ok(None);
             }
             split.read(&copy, &into.slice(at..at + len));
