@@ -249,7 +249,7 @@ impl Volume for Array {
         let stripes = match placement.one()? {
             _ if len == 0 => return Ok(()),
             Family::Stripes(stripes) => stripes,
-            Family::Mirror(mirror) if mirror.may_lag(len, fua) => {
+            Family::Mirror(mirror) if mirror.lets_lag() && !fua => {
                 return Box::pin(self.write_behind(offset, from.as_ref())).await;
             }
             Family::Mirror(mirror) if is_shared(from.as_ref()) => {

@@ -1,6 +1,6 @@
 //! Copies of memory that others change meanwhile: what is written more than once, or computed with, has to stay as it is.
 
-use brindle_io::{Io, MAX_BUF, Slice};
+use brindle_io::{Buf, Io, MAX_BUF, Slice};
 
 use crate::scratch::Scratch;
 
@@ -40,22 +40,33 @@ impl Copies {
     /// Copies a list of no more than a step; waits for memory.
     pub(crate) async fn of(&self, list: &[Slice]) -> Slice {
         let len = list.iter().map(Slice::len).sum();
-        let copy = self.scratch.alloc(len).await;
-        let mut bytes = copy.bytes_mut();
-        let mut rest = &mut *bytes;
-        for slice in list {
-            let (place, next) = rest.split_at_mut(slice.len());
-            slice.copy_to(place);
-            rest = next;
-        }
-        drop(bytes);
-        copy.all()
+        fill(&self.scratch.alloc(len).await, list)
+    }
+
+    /// The same if the list is no more than a step, and there is memory.
+    pub(crate) fn try_of(&self, list: &[Slice]) -> Option<Slice> {
+        let len: usize = list.iter().map(Slice::len).sum();
+        let copy = (len as u64 <= STEP).then(|| self.scratch.try_alloc(len))??;
+        Some(fill(&copy, list))
     }
 
     /// See [`Scratch::renew_if_held`].
     pub(crate) fn renew_if_held(&self) {
         self.scratch.renew_if_held();
     }
+}
+
+/// Puts a list into memory of its length.
+fn fill(copy: &Buf, list: &[Slice]) -> Slice {
+    let mut bytes = copy.bytes_mut();
+    let mut rest = &mut *bytes;
+    for slice in list {
+        let (place, next) = rest.split_at_mut(slice.len());
+        slice.copy_to(place);
+        rest = next;
+    }
+    drop(bytes);
+    copy.all()
 }
 
 #[cfg(test)]

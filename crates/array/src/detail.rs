@@ -86,6 +86,10 @@ pub struct BitmapDetail {
     pub writes: u64,
     /// Writes that may lag behind on write-mostly members; 0: none.
     pub write_behind: u32,
+    /// Those that do now: whoever asked was told that they have ended.
+    pub lagging: u32,
+    /// The most that ever did at once in this run.
+    pub most_lagging: u32,
 }
 
 /// An array as it is now. Sizes in bytes.
@@ -194,7 +198,8 @@ impl Array {
             bitmap: core.intent.bitmap().map(|bitmap| {
                 let (chunk, bits, dirty) = bitmap.tell();
                 let (writes, write_behind) = (bitmap.written(), bitmap.write_behind());
-                BitmapDetail { chunk, bits, dirty, writes, write_behind }
+                let (lagging, most_lagging) = self.lagging();
+                BitmapDetail { chunk, bits, dirty, writes, write_behind, lagging, most_lagging }
             }),
             roles: (0..core.members.len()).map(role).collect(),
             limits: known.limits,

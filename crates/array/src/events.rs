@@ -166,6 +166,8 @@ pub enum EventKind {
     BitmapAdded,
     /// The array has no write-intent bitmap any more.
     BitmapRemoved,
+    /// Another number of writes may lag behind on write-mostly members.
+    WriteBehindSet,
     /// A spare has left for another array that lacked a member.
     SpareGiven,
     /// A spare of another array has come, since members are lost.
@@ -203,6 +205,7 @@ impl EventKind {
             Self::BroughtUp => "brought-up",
             Self::BitmapAdded => "bitmap-added",
             Self::BitmapRemoved => "bitmap-removed",
+            Self::WriteBehindSet => "write-behind-set",
             Self::SpareGiven => "spare-given",
             Self::SpareTaken => "spare-taken",
             Self::Exposed => "exposed",
@@ -241,6 +244,7 @@ impl EventKind {
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
             Self::BitmapAdded => "has a write-intent bitmap now",
             Self::BitmapRemoved => "has no write-intent bitmap any more",
+            Self::WriteBehindSet => "lets another number of writes lag behind on write-mostly members",
             Self::SpareGiven => "was a spare, and has left for another array that lacks a member",
             Self::SpareTaken => "was a spare of another array, and takes the place of a member of this one",
             Self::Exposed => {

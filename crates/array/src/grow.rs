@@ -2,26 +2,28 @@
 
 use std::rc::Rc;
 
+use brindle_format::md::defaults::MOST_BEHIND;
+use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::data::mirrored::Mirror;
 use crate::keeper::Install;
-use crate::ledger::BitmapError;
+use crate::ledger::{BitmapError, BitmapSpec};
 
 impl Array {
-    /// Gives the array a write-intent bitmap beside each superblock, with so many bytes to a bit (a power of two; `None`: as
-    /// mdadm chooses). It stands there, and that is on record, when this returns; requests go on meanwhile. All bits are set at
+    /// Gives the array such a write-intent bitmap beside each superblock. It stands there, and that is on record, when this returns; requests go on meanwhile. All bits are set at
     /// first, as with md: they are cleared in time where redundancy is true and nothing is written.
     ///
     /// # Errors
     /// A [`BitmapError`]. But for [`BitmapError::Volume`] nothing has changed. After that a member may have failed; and where
     /// superblocks could not be written, some name the bitmap, which is kept up to date, and the next change of the state tells
     /// the others.
-    pub async fn add_bitmap(&self, chunk: Option<u64>) -> Result<(), BitmapError> {
+    pub async fn add_bitmap(&self, spec: BitmapSpec) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
+        self.check_write_behind(spec.write_behind)?;
         let geometry = self.0.geometry.clone();
-        self.0.core.keeper.add_bitmap(geometry, chunk, self.install()).await
+        self.0.core.keeper.add_bitmap(geometry, spec, self.install()).await
     }
 
     /// Takes the write-intent bitmap away: that is on record when this returns.
@@ -31,6 +33,28 @@ impl Array {
     pub async fn remove_bitmap(&self) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
         self.0.core.keeper.remove_bitmap(self.install()).await
+    }
+
+    /// From now on so many writes may lag behind on write-mostly members (0: none), as the bitmap says when this returns: md's
+    /// `bitmap/backlog`.
+    ///
+    /// # Errors
+    /// A [`BitmapError`]. But for [`BitmapError::Volume`] nothing has changed; after that the bitmap of some members may say so.
+    pub async fn set_write_behind(&self, count: u32) -> Result<(), BitmapError> {
+        self.check_bitmap_may_change()?;
+        self.check_write_behind(count)?;
+        let array = self.clone();
+        let changed = move || array.0.placement.mirrors().for_each(Mirror::look_at_flags);
+        self.0.core.keeper.set_write_behind(count, changed).await
+    }
+
+    fn check_write_behind(&self, count: u32) -> Result<(), BitmapError> {
+        match self.0.geometry.level() {
+            _ if count == 0 => Ok(()),
+            Level::Raid1 if count > MOST_BEHIND => Err(BitmapError::TooManyBehind { count }),
+            Level::Raid1 => Ok(()),
+            level => Err(BitmapError::WriteBehind { level }),
+        }
     }
 
     fn install(&self) -> Install {

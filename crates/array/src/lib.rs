@@ -53,7 +53,7 @@ pub use detail::{BitmapDetail, Detail, DeviceDetail, DeviceState, RoleDetail};
 pub use devices::{Removal, RemoveError};
 pub use events::{Cause, Event, EventKind, Operation};
 pub use keeper::StateChange;
-pub use ledger::{AddError, BitmapError, Failed, Joined, NotTaken};
+pub use ledger::{AddError, BitmapError, BitmapSpec, Failed, Joined, NotTaken};
 pub use members::{Device, RoleState};
 pub use patience::Patience;
 pub use process::{Process, ProcessDetail, ProcessError, ProcessKind, Progress};

@@ -93,6 +93,7 @@ impl Handler for Desk {
             Request::Bitmap { internal, .. } => {
                 late(if *internal { "the bitmap is added" } else { "the bitmap is removed" })
             }
+            Request::WriteBehind { .. } => late("'write-behind' is changed"),
             Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
                 Stops::All => self.stopped(),

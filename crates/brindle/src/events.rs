@@ -182,6 +182,7 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::BroughtUp
         | EventKind::BitmapAdded
         | EventKind::BitmapRemoved
+        | EventKind::WriteBehindSet
         | EventKind::AsFastAgain => tracing::Level::INFO,
         _ => tracing::Level::WARN,
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::background::{Last, Speeds};
 use crate::control::{Answer, DeviceFlag, Word};
+use crate::growth::Growth;
 use crate::host::Hosted;
 use crate::standing::Standing;
 
@@ -210,12 +211,10 @@ impl Exported {
         }
     }
 
-    /// Gives the array that is served a write-intent bitmap, or takes it away; `Err` says why not.
-    pub(crate) async fn set_bitmap(&self, internal: bool, chunk: Option<u64>) -> Result<(), String> {
+    /// Gives the array that is served what it is to have beside its devices; `Err` says why not.
+    pub(crate) async fn grow(&self, growth: Growth) -> Result<(), String> {
         let array = self.hosted.array.clone();
-        let recorded = self.io.spawn(async move {
-            if internal { array.add_bitmap(chunk).await } else { array.remove_bitmap().await }
-        });
+        let recorded = self.io.spawn(async move { growth.give(&array).await });
         match race(recorded, self.io.sleep(BITMAP_PATIENCE)).await {
             Either::First(recorded) => recorded.map_err(|error| error.to_string()),
             Either::Second(()) => {

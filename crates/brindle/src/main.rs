@@ -24,6 +24,7 @@ mod exported;
 mod failure;
 mod findings;
 mod grow;
+mod growth;
 mod host;
 mod locks;
 mod log;

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, LeftOut, Limitation};
+use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::{DeviceFlags, Features, Superblock, display_uuid, split_name};
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
@@ -101,6 +102,28 @@ fn consistency(level: Level, sb: &Superblock) -> &'static str {
     }
 }
 
+/// What a write-intent bitmap says of itself.
+#[derive(Debug, Serialize)]
+struct BitmapReport {
+    chunk: u64,
+    bits: u64,
+    write_behind: u32,
+}
+
+impl BitmapReport {
+    fn of(bitmap: &BitmapSuper) -> Self {
+        Self { chunk: bitmap.chunk, bits: bitmap.bits(), write_behind: bitmap.write_behind }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{} bits of {}", self.bits, Bytes(self.chunk));
+        if self.write_behind > 0 {
+            text.push_str(&format!(", {} writes may lag behind", self.write_behind));
+        }
+        text
+    }
+}
+
 /// An array as its superblocks describe it.
 #[derive(Debug, Serialize)]
 pub(crate) struct ArrayReport {
@@ -116,6 +139,7 @@ pub(crate) struct ArrayReport {
     raid_devices: usize,
     state: Vec<&'static str>,
     consistency_policy: &'static str,
+    bitmap: Option<BitmapReport>,
     events: u64,
     created: u64,
     updated: u64,
@@ -172,6 +196,7 @@ impl ArrayReport {
             raid_devices: assembly.roles.len(),
             state: state_words(assembly),
             consistency_policy: newest.map_or("unknown", |device| consistency(level, &device.superblock)),
+            bitmap: assembly.bitmap.as_ref().map(BitmapReport::of),
             events: assembly.events,
             created: newest.map_or(0, |device| device.superblock.created.seconds),
             updated: newest.map_or(0, |device| device.superblock.updated.seconds),
@@ -207,6 +232,9 @@ impl ArrayReport {
         row("Raid devices", self.raid_devices.to_string());
         row("State", self.state.join(", "));
         row("Consistency", self.consistency_policy.to_owned());
+        if let Some(bitmap) = &self.bitmap {
+            row("Bitmap", bitmap.text());
+        }
         row("Created", Moment(self.created).to_string());
         row("Updated", Moment(self.updated).to_string());
         row("Events", self.events.to_string());

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use brindle_array::Array;
+use brindle_array::{Array, BitmapSpec};
 use brindle_export::nbd;
 use brindle_io::sync::{Either, Event, join_all, race};
 use brindle_io::{Duration, Io};
@@ -21,6 +21,7 @@ use crate::control::{Answer, Ended, Reply, Request, Word};
 use crate::ending::{self, Order};
 use crate::exported::Exported;
 use crate::failure::Failure;
+use crate::growth::Growth;
 use crate::host::Host;
 use crate::snapshot::Snapshot;
 use crate::{log, report};
@@ -136,8 +137,15 @@ impl Service {
                 let speeds = Speeds { max: max_speed, min: min_speed };
                 self.act(action, speeds, array.as_deref()).await
             }
-            Request::Bitmap { internal, chunk, array } => {
-                self.set_bitmap(internal, chunk, array.as_deref()).await
+            Request::Bitmap { internal, chunk, write_behind, array } => {
+                let growth = match internal {
+                    true => Growth::Bitmap(BitmapSpec { chunk, write_behind }),
+                    false => Growth::NoBitmap,
+                };
+                self.grow(growth, array.as_deref()).await
+            }
+            Request::WriteBehind { count, array } => {
+                self.grow(Growth::WriteBehind(count), array.as_deref()).await
             }
             // The desk knows what is stopped, and hands over devices by itself.
             Request::Stop { .. } | Request::Add { .. } | Request::Replace { .. } | Request::Remove { .. } => {
@@ -174,12 +182,12 @@ impl Service {
         }
     }
 
-    async fn set_bitmap(&self, internal: bool, chunk: Option<u64>, array: Option<&str>) -> Answer {
+    async fn grow(&self, growth: Growth, array: Option<&str>) -> Answer {
         let array = match self.one(array) {
             Ok(array) => array,
             Err(answer) => return answer,
         };
-        match array.set_bitmap(internal, chunk).await {
+        match array.grow(growth).await {
             Ok(()) => Answer::Ok(self.report_of(&array)),
             Err(why) => Answer::Error(format!("{}: {why}", array.name())),
         }

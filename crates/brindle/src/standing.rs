@@ -62,8 +62,15 @@ impl Standing {
         report["resync_offset"] = json!(resync_offset(&detail));
         report["exposed"] = json!(detail.exposed);
         report["bitmap"] = json!(detail.bitmap.map(|bitmap| {
-            let brindle_array::BitmapDetail { chunk, bits, dirty, writes, write_behind } = bitmap;
-            json!({ "chunk": chunk, "bits": bits, "dirty": dirty, "writes": writes, "write_behind": write_behind })
+            json!({
+                "chunk": bitmap.chunk,
+                "bits": bitmap.bits,
+                "dirty": bitmap.dirty,
+                "writes": bitmap.writes,
+                "write_behind": bitmap.write_behind,
+                "lagging": bitmap.lagging,
+                "most_lagging": bitmap.most_lagging,
+            })
         }));
         report["sync"] = json!(detail.process.map(sync_report));
         if let Some(label) = &self.label {

@@ -66,6 +66,10 @@ fn array(text: &mut String, array: &Value) {
             "  exposed: if this server is killed while the array is written to, it starts again only with --force\n",
         );
     }
+    if let Some(lagging @ 1..) = array["bitmap"]["lagging"].as_u64() {
+        let most = word(&array["bitmap"], "write_behind");
+        push(text, format_args!("  {lagging} of {most} writes lag behind on write-mostly members\n"));
+    }
     if let Some(percent) = array["sync"]["percent"].as_f64() {
         let paused = if array["sync"]["paused"] == true { ", paused" } else { "" };
         push(text, format_args!("  {} {percent:.1}%{paused}\n", word(&array["sync"], "action")));

@@ -131,11 +131,12 @@ fn power_cuts_while_members_leave_and_come_back() {
 /// Writes lag on a member that is write-mostly, the first copy of all, while members fail and the power goes at any step.
 #[test]
 fn power_cuts_while_writes_lag_behind() {
+    let mut tally = Tally::default();
     for seed in 8000..8040 {
         let mut plan = Plan::new(seed);
         let (bitmap, behind) = (Some(8192), [1, 3, 256][seed as usize % 3]);
         let shape = Shape { bitmap, behind, rows: 16, ..Shape::new(Level::Raid1, 2 + seed as usize % 2) };
-        (plan.shape, plan.container) = (shape, false);
+        (plan.shape, plan.container, plan.slower) = (shape, false, [1, 4, 16, 40][seed as usize / 3 % 4]);
         let mut random = Random::stream(seed, 0x6265_6869);
         let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
         for _ in 0..8 {
@@ -144,8 +145,12 @@ fn power_cuts_while_writes_lag_behind() {
             if let Some(failure) = storm.failure {
                 panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
             }
+            tally.add(&storm.tally);
         }
     }
+    let met = |strike| tally.count(strike, Condition::Lagging);
+    let strikes = [Strike::PowerCut, Strike::Fault(Fault::Dies), Strike::Fault(Fault::FailsFlush)];
+    assert!(strikes.iter().all(|&strike| met(strike) > 3), "{}", tally.table(&strikes));
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn ours(case: &Case) -> Result<Superblock, CreateError> {
         size: None,
         data_offset: None,
         bitmap: NewBitmap::None,
+        write_behind: 0,
         name: String::new(),
         homehost: None,
         roles: vec![Some(member); case.members],

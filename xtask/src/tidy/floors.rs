@@ -42,7 +42,7 @@ const BRINDLE: &[&[&str]] = &[
     &["cli", "failure", "status"],
     &["chance", "cores", "docs", "log", "look", "models", "report", "runtime"],
     &["control", "events", "findings", "world"],
-    &["ask", "background", "host", "snapshot", "standing"],
+    &["ask", "background", "growth", "host", "snapshot", "standing"],
     &["cat", "check", "create", "detail", "ending", "exported", "bench"],
     &["predict", "service"],
     &["action", "advise", "desk", "devices", "examine", "plan", "reliability", "watch"],

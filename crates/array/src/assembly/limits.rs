@@ -145,7 +145,9 @@ pub enum BitmapFault {
         uuid: Uuid,
     },
     /// It has more bits than there is room for, or a value that no kernel takes.
-    #[error("there is no room for its {bits} bits where it stands, or its delay is 0")]
+    #[error(
+        "there is no room for its {bits} bits where it stands, or its delay is 0, or more writes may lag behind than kernels let"
+    )]
     Extent {
         /// Its bits.
         bits: u64,

@@ -14,6 +14,7 @@ mod reshape;
 
 use core::cmp::Reverse;
 
+use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::{DeviceRole, Features, Superblock, Timestamp, Uuid, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
@@ -153,6 +154,8 @@ pub struct Assembly {
     pub devices: Vec<AssembledDevice>,
     /// What keeps the array from being written to, or makes its content less certain.
     pub limits: Vec<Limitation>,
+    /// What its write-intent bitmap says, if it has one that can be kept and that was [looked into](Assembly::look_into_bitmap).
+    pub bitmap: Option<BitmapSuper>,
     /// What the deciding superblock says.
     pub(crate) recorded: Recorded,
     /// Assembled by force.
@@ -498,6 +501,7 @@ impl Draft<'_> {
             roles: self.chosen.roles,
             devices: devices.collect(),
             limits: self.limits,
+            bitmap: None,
             geometry: shape.geometry,
             reshaping: shape.reshaping,
             forced: options.force,

@@ -42,7 +42,7 @@ use chunks::Chunks;
 pub(crate) use chunks::sync_len;
 use counters::Counters;
 use image::Image;
-pub(crate) use new::{Beside, plan};
+pub(crate) use new::{Beside, plan, plan_head};
 pub(crate) use read::Bits;
 
 /// Chunks that are looked at at a time.
@@ -245,6 +245,11 @@ impl Bitmap {
     /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended; 0: none.
     pub(crate) fn write_behind(&self) -> u32 {
         self.state.borrow().image.superblock().write_behind
+    }
+
+    /// Says how many from now on: to be written.
+    pub(crate) fn set_write_behind(&self, count: u32) {
+        self.state.borrow_mut().image.change(|superblock| superblock.write_behind = count);
     }
 
     /// Bytes to a bit, bits, and how many of them are set.

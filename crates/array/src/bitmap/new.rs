@@ -40,19 +40,22 @@ pub(crate) fn plan(
     Some((plan, bitmap_place_beside(superblock, plan.bytes)?))
 }
 
+/// What the superblock of such a bitmap says, of an array of whose superblocks this is one.
+pub(crate) fn plan_head(geometry: &Geometry, superblock: &Superblock, plan: BitmapPlan) -> BitmapSuper {
+    BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, sync_len(geometry), plan.chunk)
+}
+
 impl Bitmap {
     /// A new one of an array, all of whose bits are set, as mdadm makes it. Nothing of it stands anywhere yet. `targets` are the
     /// devices that get it, and the byte of each at which.
     pub(crate) fn planned(
         io: &Io,
         geometry: &Geometry,
-        superblock: &Superblock,
+        head: BitmapSuper,
         plan: BitmapPlan,
         targets: impl Iterator<Item = (MemberId, u64)>,
         patience: Patience,
     ) -> Rc<Self> {
-        let (uuid, events) = (superblock.bitmap_uuid(), superblock.events);
-        let head = BitmapSuper::new(uuid, events, sync_len(geometry), plan.chunk);
         let targets = targets.map(|(id, offset)| Target { id, offset }).collect();
         Bits::unwritten(head, plan.bytes as usize, targets).keep(io, geometry, patience)
     }

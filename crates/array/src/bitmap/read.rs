@@ -6,6 +6,7 @@ use std::rc::Rc;
 use brindle_format::md::bitmap::{
     BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion, bits_needed, bytes_needed,
 };
+use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
@@ -36,10 +37,10 @@ impl Assembly {
     /// Looks whether the array has a write-intent bitmap that can't be kept up to date; if so, the array is read-only.
     /// `devices` are the reactor's numbers of the assembly's devices, in their order.
     pub async fn look_into_bitmap(&mut self, io: &Io, devices: &[MemberId]) {
-        if let Err(limit) = Bits::read(io, self, devices).await
-            && !self.limits.contains(&limit)
-        {
-            self.limits.push(limit);
+        match Bits::read(io, self, devices).await {
+            Ok(bits) => self.bitmap = bits.map(|bits| bits.superblock),
+            Err(limit) if self.limits.contains(&limit) => {}
+            Err(limit) => self.limits.push(limit),
         }
     }
 }
@@ -197,7 +198,7 @@ async fn head(
     }
     let bits = bits_needed(covered, superblock.chunk).unwrap_or(u64::MAX);
     let bytes = bytes_needed(covered, superblock.chunk).unwrap_or(u64::MAX);
-    if bytes > MOST || superblock.daemon_sleep == 0 {
+    if bytes > MOST || superblock.daemon_sleep == 0 || superblock.write_behind > MOST_BEHIND {
         return Err(BitmapFault::Extent { bits });
     }
     Ok(superblock)

@@ -1,5 +1,6 @@
 //! Why an array can't be created.
 
+use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_format::md::{EncodeError, Version, defaults};
 use brindle_layout::{GeometryError, Level};
 
@@ -135,21 +136,22 @@ pub enum CreateError {
         /// The level.
         level: Level,
     },
-    /// Only RAID 1 has members that may lag, and only a bitmap tells by what.
-    #[error(
-        "write-behind is for raid1 with a write-intent bitmap, and this is {level}: give --bitmap internal, or leave --write-behind out"
-    )]
+    /// Only RAID 1 has members that may lag.
+    #[error("write-behind is for raid1, and this is {level}: leave --write-behind out")]
     WriteBehind {
         /// The level.
         level: Level,
     },
+    /// Only a bitmap tells what members lack that lag.
+    #[error(
+        "write-behind needs a write-intent bitmap, and the array would have none: give --bitmap internal, or leave --write-behind out"
+    )]
+    WriteBehindUnmarked,
     /// md has no more.
-    #[error("--write-behind {count} is too many: at most {most} writes may be under way")]
+    #[error("--write-behind {count} is too many: at most {MOST_BEHIND} writes may be under way")]
     TooManyBehind {
         /// Writes that were asked for.
         count: u32,
-        /// Writes that are possible.
-        most: u32,
     },
     /// RAID 1 has no chunks.
     #[error("raid1 has no chunks; leave --chunk out")]

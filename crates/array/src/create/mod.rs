@@ -8,6 +8,7 @@ mod error;
 mod size;
 mod write;
 
+use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_format::md::{
     DEFAULT_MAX_DEV_1, DeviceFlags, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock, Timestamp, Uuid,
     Version,
@@ -36,9 +37,6 @@ pub struct NewMember {
     /// Its flags.
     pub flags: DeviceFlags,
 }
-
-/// Most writes that md lets lag behind (`COUNTER_MAX` of its bitmap).
-const MOST_BEHIND: u32 = 16_383;
 
 /// The array that is wanted.
 #[derive(Clone, Debug)]
@@ -123,6 +121,9 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
     let sizes = Sizes::of(spec)?;
     let geometry = sizes.geometry(spec)?;
     check_missing(spec, &geometry)?;
+    if spec.write_behind > 0 && sizes.bitmap.is_none() {
+        return Err(CreateError::WriteBehindUnmarked);
+    }
     let needs_resync = needs_resync(spec, &geometry);
     let template = template(spec, name, &sizes, &geometry, needs_resync)?;
     let (mut superblocks, mut bitmaps, mut wipes) = (Vec::new(), Vec::new(), Vec::new());
@@ -192,11 +193,11 @@ fn check_counts(spec: &CreateSpec) -> Result<(), CreateError> {
     if !spec.level.is_redundant() && !spec.spares.is_empty() {
         return Err(CreateError::SparesWithoutRedundancy { level: spec.level });
     }
-    if spec.write_behind > 0 && (spec.level != Level::Raid1 || spec.bitmap == NewBitmap::None) {
+    if spec.write_behind > 0 && spec.level != Level::Raid1 {
         return Err(CreateError::WriteBehind { level: spec.level });
     }
     if spec.write_behind > MOST_BEHIND {
-        return Err(CreateError::TooManyBehind { count: spec.write_behind, most: MOST_BEHIND });
+        return Err(CreateError::TooManyBehind { count: spec.write_behind });
     }
     let mostly = spec.roles.iter().flatten().chain(&spec.spares).find(|member| member.flags.write_mostly);
     if let Some(member) = mostly.filter(|_| spec.level != Level::Raid1) {

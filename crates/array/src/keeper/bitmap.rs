@@ -10,7 +10,7 @@ use super::change::Changing;
 use super::{Keeper, StateChange};
 use crate::bitmap::Bitmap;
 use crate::events::{EventKind, Note, Operation};
-use crate::ledger::BitmapError;
+use crate::ledger::{BitmapError, BitmapSpec};
 
 /// From now on changes are put on record in this bitmap, or in none; so many are under way.
 pub(crate) type Install = Box<dyn Fn(Option<Rc<Bitmap>>, u32)>;
@@ -24,13 +24,13 @@ impl Keeper {
     pub(crate) async fn add_bitmap(
         &self,
         geometry: Geometry,
-        chunk: Option<u64>,
+        spec: BitmapSpec,
         install: Install,
     ) -> Result<(), BitmapError> {
         let added = self.change(async move |keeper| {
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
             keeper.settle_others().await?;
-            let bitmap = match keeper.ledger.make_bitmap(&geometry, chunk) {
+            let bitmap = match keeper.ledger.make_bitmap(&geometry, spec) {
                 Ok(bitmap) => bitmap,
                 Err(why) => return Ok(Some(why)),
             };
@@ -76,6 +76,31 @@ impl Keeper {
         removed.await?.map_or(Ok(()), Err)
     }
 
+    /// So many writes may lag behind on write-mostly members when this returns, and all of those say so: `changed` is told once that
+    /// is so.
+    ///
+    /// # Errors
+    /// A [`BitmapError`]. After that of a member some members may say so already, and the next record of this run tells the others.
+    pub(crate) async fn set_write_behind(
+        &self,
+        count: u32,
+        changed: impl Fn() + 'static,
+    ) -> Result<(), BitmapError> {
+        let set = self.change(async move |keeper| {
+            let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
+            keeper.settle_others().await?;
+            let Some(bitmap) = keeper.ledger.bitmap() else { return Ok(Some(BitmapError::Absent)) };
+            if bitmap.write_behind() != count {
+                bitmap.set_write_behind(count);
+                keeper.spread(&bitmap).await?;
+                keeper.note(Note::array(EventKind::WriteBehindSet));
+            }
+            changed();
+            Ok(None)
+        });
+        set.await?.map_or(Ok(()), Err)
+    }
+
     /// What else is to be recorded is, and nothing that was given up may still land on a member. Whoever calls has the turn.
     async fn settle_others(&self) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
@@ -84,10 +109,10 @@ impl Keeper {
         if self.unrecorded.get() || !self.ledger.is_settled() { self.commit().await } else { Ok(()) }
     }
 
-    /// Writes all of a new bitmap to all members. Who refuses it is out of use, and on record as that. Whoever calls has the
-    /// turn.
+    /// Writes all of a new bitmap to all members, or what is to be written of another. Who refuses it is out of use, and on record
+    /// as that. Whoever calls has the turn.
     async fn spread(&self, bitmap: &Rc<Bitmap>) -> Result<(), VolumeError> {
-        while !bitmap.is_whole() {
+        loop {
             let refused = bitmap.fly().await;
             self.lose_devices(&refused, Operation::Superblock)?;
             let still = refused.iter().find_map(|&(id, error)| Some((self.role_in_use(id)?, error)));
@@ -95,10 +120,12 @@ impl Keeper {
                 return Err(VolumeError::of_member(role, error));
             }
             if self.unrecorded.get() || !self.ledger.is_settled() {
+                // Nothing was taken by all while somebody's loss was not on record.
                 self.commit().await?;
+            } else if refused.is_empty() && bitmap.is_whole() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// How messages name a member that is being given only what the bitmap says that it missed.

@@ -1,10 +1,21 @@
 //! Why an array is not given a write-intent bitmap, or its own not taken away.
 
 use brindle_format::md::EncodeError;
+use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
 use crate::assembly::Limitation;
+
+/// How a write-intent bitmap is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BitmapSpec {
+    /// Bytes to a bit, a power of two; `None`: as mdadm chooses.
+    pub chunk: Option<u64>,
+    /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended: of RAID 1, at most
+    /// [`MOST_BEHIND`]; 0: none.
+    pub write_behind: u32,
+}
 
 /// Why the bitmap of an array stays as it is. But for the last nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +34,18 @@ pub enum BitmapError {
     NoRedundancy {
         /// The level.
         level: Level,
+    },
+    /// Only RAID 1 has members that may lag.
+    #[error("write-behind is for raid1, and this is {level}: leave --write-behind out")]
+    WriteBehind {
+        /// The level.
+        level: Level,
+    },
+    /// md has no more.
+    #[error("--write-behind {count} is too many: at most {MOST_BEHIND} writes may be under way")]
+    TooManyBehind {
+        /// Writes that were asked for.
+        count: u32,
     },
     /// The array uses what this release can't honour while writing.
     #[error("the array can't be written to: {}", limits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]

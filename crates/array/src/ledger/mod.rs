@@ -22,7 +22,7 @@ use crate::events::Cause;
 use crate::members::Device;
 
 pub use add::{AddError, Former, Joined, NewDevice, NotTaken};
-pub use bitmap::BitmapError;
+pub use bitmap::{BitmapError, BitmapSpec};
 pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
 
@@ -267,14 +267,14 @@ pub trait Ledger {
         false
     }
 
-    /// Makes a write-intent bitmap for an array of this geometry, with so many bytes to a bit (`None`: as mdadm chooses), that
+    /// Makes a write-intent bitmap for an array of this geometry, as is asked, that
     /// has room on all devices. Nothing is written yet, and no record [names](Ledger::name_bitmap) it; but it is told from now on
     /// which devices come and are lost.
     ///
     /// # Errors
     /// A [`BitmapError`]: then nothing has changed.
-    fn make_bitmap(&self, geometry: &Geometry, chunk: Option<u64>) -> Result<Rc<Bitmap>, BitmapError> {
-        let _ = (geometry, chunk);
+    fn make_bitmap(&self, geometry: &Geometry, spec: BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
+        let _ = (geometry, spec);
         Err(BitmapError::Unrecorded)
     }
 
@@ -282,6 +282,11 @@ pub trait Ledger {
     /// else that it has none. Gives the bitmap, if there is one.
     fn name_bitmap(&self, named: bool) -> Option<Rc<Bitmap>> {
         let _ = named;
+        None
+    }
+
+    /// The array's write-intent bitmap, if it has one.
+    fn bitmap(&self) -> Option<Rc<Bitmap>> {
         None
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use brindle_array::hooks::{Change, Computed, Hooks, MakeHooks, OnRecord};
-use brindle_array::{Array, BitmapError, EventKind, Joined, OpenConfig, Recovery, SyncMode};
+use brindle_array::{Array, BitmapError, BitmapSpec, EventKind, Joined, OpenConfig, Recovery, SyncMode};
 use brindle_format::md::{Endian, Uuid, Version};
 use brindle_io::Duration;
 use brindle_io::sim::{BadRange, Model, Sim, When};
@@ -41,8 +41,12 @@ fn open(world: &World<Sim>, config: OpenConfig) -> Array {
     world.try_open(world.assembly().unwrap(), config).unwrap()
 }
 
+fn with(chunk: Option<u64>) -> BitmapSpec {
+    BitmapSpec { chunk, write_behind: 0 }
+}
+
 fn add(world: &World<Sim>, array: &Array) -> Result<(), BitmapError> {
-    world.io.block_on(array.add_bitmap(Some(CHUNK)))
+    world.io.block_on(array.add_bitmap(with(Some(CHUNK))))
 }
 
 fn remove(world: &World<Sim>, array: &Array) -> Result<(), BitmapError> {
@@ -142,10 +146,10 @@ async fn grows(world: &World<Sim>, array: &Array) -> Result<(), BitmapError> {
         })
     });
     let writers: Vec<_> = writers.collect();
-    array.add_bitmap(Some(CHUNK)).await?;
+    array.add_bitmap(with(Some(CHUNK))).await?;
     world.io.sleep(Duration::from_micros(300)).await;
     array.remove_bitmap().await?;
-    array.add_bitmap(Some(2 * CHUNK)).await?;
+    array.add_bitmap(with(Some(2 * CHUNK))).await?;
     brindle_io::sync::join_all(writers).await;
     Ok(())
 }
@@ -305,7 +309,7 @@ fn a_member_that_does_not_take_the_bitmap_is_failed_and_the_others_have_it() {
 /// What is refused, with all members as they were.
 fn refused(world: &World<Sim>, array: &Array, chunk: Option<u64>) -> String {
     let before: Vec<_> = (0..world.ids.len()).map(|member| world.image(member)).collect();
-    let error = world.io.block_on(array.add_bitmap(chunk)).unwrap_err();
+    let error = world.io.block_on(array.add_bitmap(with(chunk))).unwrap_err();
     assert!(before == (0..world.ids.len()).map(|member| world.image(member)).collect::<Vec<_>>());
     assert!(array.detail().bitmap.is_none());
     error.to_string()

@@ -117,7 +117,7 @@ pub(crate) struct Replace {
 /// Flags of `brindle grow`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "brindle grow [OPTIONS] --bitmap <KIND> ARRAY\n       brindle grow [OPTIONS] --bitmap <KIND> --array MEMBER..."
+    override_usage = "brindle grow [OPTIONS] --bitmap <KIND> ARRAY\n       brindle grow [OPTIONS] --write-behind[=<COUNT>] ARRAY\n       brindle grow [OPTIONS] --bitmap <KIND> --array MEMBER..."
 )]
 pub(crate) struct Grow {
     #[command(flatten)]
@@ -126,10 +126,14 @@ pub(crate) struct Grow {
     pub(crate) stopped: Stopped,
     /// The write-intent bitmap that the array is to have from now on
     #[arg(long, short = 'b', value_name = "KIND")]
-    pub(crate) bitmap: Bitmap,
+    pub(crate) bitmap: Option<Bitmap>,
     /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
     pub(crate) bitmap_chunk: Option<Bytes>,
+    /// So many writes may be under way to members that are write-mostly when clients are told that they have ended, of RAID 1: of the
+    /// bitmap that it is given, or has; 0 for none [default: 256 without a number]
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true, default_missing_value = "256")]
+    pub(crate) write_behind: Option<u32>,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -93,6 +93,17 @@ pub(crate) enum Request {
         /// Bytes to a bit, a power of two; as mdadm chooses if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chunk: Option<u64>,
+        /// Writes that may lag behind on write-mostly members.
+        #[serde(default)]
+        write_behind: u32,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
+    /// Have so many writes lag behind on write-mostly members.
+    WriteBehind {
+        /// How many may.
+        count: u32,
         /// As above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,

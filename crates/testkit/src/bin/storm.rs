@@ -1,7 +1,7 @@
 //! Searches for storms that break a promise: new seeds on all cores, for as long as it is told.
 //!
 //! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
-//! replays it, and its exit status is 1.
+//! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -30,6 +30,8 @@ struct Options {
     complete: bool,
     /// Kinds of faults.
     kinds: Vec<Fault>,
+    /// Only seeds whose plan is told with this text.
+    only: String,
 }
 
 fn main() -> ExitCode {
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(wrong) => {
             eprintln!(
-                "{wrong}\nstorm [--seed N] [--cut N] [--minutes N | --seconds N] [--threads N] [--seeds N] [--faults a,b|none] [--keep-going] [--complete]"
+                "{wrong}\nstorm [--seed N] [--cut N] [--minutes N | --seconds N] [--threads N] [--seeds N] [--faults a,b|none] [--only TEXT] [--keep-going] [--complete]"
             );
             return ExitCode::from(2);
         }
@@ -63,6 +65,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         keep_going: false,
         complete: false,
         kinds: Fault::ALL.to_vec(),
+        only: String::new(),
     };
     while let Some(flag) = args.next() {
         let mut number = || {
@@ -77,6 +80,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--seeds" => options.seeds = number()?,
             "--keep-going" => options.keep_going = true,
             "--complete" => options.complete = true,
+            "--only" => options.only = args.next().unwrap_or_default(),
             "--cut" => options.cut = Some(cut(&args.next().unwrap_or_default())?),
             "--faults" => options.kinds = kinds(&args.next().unwrap_or_default())?,
             _ => return Err(format!("{flag}: no such flag")),
@@ -166,6 +170,9 @@ fn search(options: &Options) -> ExitCode {
 
 /// All storms of a seed; tells whether one failed.
 fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn Fn() -> bool) -> bool {
+    if !Plan::new(seed).to_string().contains(&options.only) {
+        return false;
+    }
     let mut own = Found::default();
     match Calm::of(seed) {
         Err(failure) => tell(seed, None, 1, &failure, options, &mut own),

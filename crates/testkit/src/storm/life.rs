@@ -175,6 +175,7 @@ impl Stage<'_> {
     /// Lives to the end.
     pub(super) fn live(&self, fate: &Fate) -> Lived {
         let io = Io::new(Box::new(self.sim.clone()));
+        self.sim.afflict(self.drives[0], |faults| faults.slowness = faults.slowness.max(self.plan.slower));
         let board = Rc::new(Board { after_cut: fate.number > 1, ..Board::default() });
         let end = fate.cut.unwrap_or(ENDLESS_STEPS);
         let watching = Rc::clone(&board);

@@ -34,6 +34,8 @@ pub struct Plan {
     pub container: bool,
     /// Each role has a second device, which may fail as the first may.
     pub seats: bool,
+    /// How many times as long the first drive takes as the others.
+    pub slower: u32,
     /// Time between two rounds that clear bits of the bitmap, if there is one.
     pub daemon_sleep: Duration,
 }
@@ -87,6 +89,7 @@ impl Plan {
             short_transfers: 0,
             container: false,
             seats: false,
+            slower: 1,
             daemon_sleep: Duration::from_micros(200),
         }
     }
@@ -109,8 +112,11 @@ impl Plan {
             (shape.bitmap, shape.rows) = (Some(*bitmap.pick(&[4096, 8192])), 16);
         }
         let mut behind = Random::stream(seed, 0x6265_6864);
-        if level == Level::Raid1 && shape.bitmap.is_some() && behind.one_in(2) {
+        let mut slower = 1;
+        if level == Level::Raid1 && !container && behind.one_in(2) {
+            (shape.bitmap, shape.rows) = (Some(shape.bitmap.unwrap_or(8192)), 16);
             shape.behind = *behind.pick(&[1, 3, 256]);
+            slower = *behind.pick(&[1, 4, 16]);
         }
         let model = drives(&mut random);
         let lanes = 2 + random.below(4);
@@ -134,6 +140,7 @@ impl Plan {
             short_transfers: *random.pick(&[0, 0, 0, 20]),
             container,
             daemon_sleep: Duration::from_micros(*bitmap.pick(&[100, 400, 3000])),
+            slower,
             seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
         .with_some_spares()

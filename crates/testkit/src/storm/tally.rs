@@ -22,6 +22,8 @@ pub enum Condition {
     Recovery,
     /// A member was lost.
     Degraded,
+    /// Writes lagged behind on a member that is write-mostly.
+    Lagging,
     /// It was recovering from a power cut.
     AfterCut,
     /// None of these.
@@ -30,13 +32,14 @@ pub enum Condition {
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Dirtying,
         Self::Cleaning,
         Self::Failing,
         Self::Resync,
         Self::Recovery,
         Self::Degraded,
+        Self::Lagging,
         Self::AfterCut,
         Self::Healthy,
     ];
@@ -47,6 +50,7 @@ impl Condition {
         let lost = roles.into_iter().any(|role| array.state(role) != brindle_array::RoleState::InSync);
         let change = array.state_change();
         let recovers = array.process().is_some_and(|process| process.kind() == ProcessKind::Recovery);
+        let lags = array.lagging().0 > 0;
         let mut all: Vec<Self> = [
             (change == Some(StateChange::Dirty), Self::Dirtying),
             (change == Some(StateChange::Clean), Self::Cleaning),
@@ -54,6 +58,7 @@ impl Condition {
             (resyncing, Self::Resync),
             (recovers, Self::Recovery),
             (lost, Self::Degraded),
+            (lags, Self::Lagging),
             (after_cut, Self::AfterCut),
         ]
         .into_iter()
@@ -75,6 +80,7 @@ impl fmt::Display for Condition {
             Self::Resync => "resync",
             Self::Recovery => "recovery",
             Self::Degraded => "degraded",
+            Self::Lagging => "lagging",
             Self::AfterCut => "after cut",
             Self::Healthy => "healthy",
         })
@@ -156,7 +162,7 @@ mod tests {
         one.add(&two);
         assert_eq!(one.count(Strike::PowerCut, Condition::Resync), 2);
         let missed = one.never_met(&strikes);
-        assert_eq!(missed.len(), 14);
+        assert_eq!(missed.len(), 16);
         assert!(!missed.contains(&(Strike::PowerCut, Condition::Degraded)));
         let table = one.table(&strikes);
         assert_eq!(table.lines().count(), 3);

@@ -6,6 +6,7 @@ mod advise;
 mod again;
 mod anything;
 mod bad_places;
+mod behind;
 mod bench;
 mod control;
 mod crash;

@@ -3,6 +3,7 @@
 //! them what Brindle says.
 
 mod again;
+mod behind;
 mod continued;
 mod fields;
 mod grown;

@@ -3,13 +3,19 @@
 //!
 //! - The write goes on in a task of its own, from a copy. It holds its range, its bits and the dirty mark until all members have
 //!   taken it: a crash leaves bits set, and whoever writes there next, mends or compares waits.
+//! - Each counts from its beginning. One that comes while there are too many, or no memory is left for copies, does not lag, as
+//!   with md: it ends when all members have it.
 //! - Nothing is read from such a member while it lags anywhere, but by way of the range's lock: there it has caught up.
 //! - A flush waits for all that lag, and a write that is to be stable does not lag (md waits for neither): what was flushed is on
-//!   every member, should one be lost with the machine. No new write lags meanwhile, so that a flush comes to its end.
-//! - A member that does not take what it lagged with fails, also for want of room: it was promised.
-//! - Where copies are not known to agree, no write lags: the first of them answers there.
+//!   every member, should one be lost with the machine. Meanwhile nothing more begins to lag, so that a flush comes to its end.
+//! - A member that does not take what it lagged with fails, also for want of room: it was promised. Where the array can't do
+//!   without it, it is not read there any more.
+//! - Where copies are not known to agree, no write lags: the first of them answers there. Nor does one while writes that were
+//!   given up may still land on a member, since that would be failed for them.
 
 use core::cell::Cell;
+use core::ops::Range;
+use std::rc::Rc;
 
 use brindle_io::sync::Event;
 use brindle_io::{Io, Slice};
@@ -20,15 +26,16 @@ use crate::data::lock::Hold;
 use crate::door::Done;
 use crate::members::Members;
 
-/// Bytes of copies that may be under way: of an array, whatever the number of writes.
-const MOST_BYTES: u64 = 4 << 20;
-
 /// What lags in an array.
 pub(super) struct Behind {
     /// Writes that may; 0 if none.
     most: Cell<u32>,
-    writes: Cell<u32>,
-    bytes: Cell<u64>,
+    /// Those that have leave to, whether they do already or not.
+    leaves: Cell<u32>,
+    /// Those that do: whoever asked has been told.
+    lagging: Cell<u32>,
+    /// The most that ever did at once.
+    most_lagging: Cell<u32>,
     /// Who waits until nothing does.
     waiting: Cell<u32>,
     changed: Event,
@@ -40,22 +47,25 @@ pub(crate) struct Told {
     changed: Event,
 }
 
-/// A write that may lag, until it has ended.
+/// Leave of a write to lag: it counts until this is dropped.
+pub(crate) struct Leave(Rc<Behind>);
+
+/// A write that lags, until it has ended.
 struct Lagging<'a> {
     mirror: &'a Mirror,
     roles: u64,
-    bytes: u64,
 }
 
 impl Behind {
-    pub(super) fn new(io: &Io) -> Self {
-        Self {
+    pub(super) fn new(io: &Io) -> Rc<Self> {
+        Rc::new(Self {
             most: Cell::new(0),
-            writes: Cell::new(0),
-            bytes: Cell::new(0),
+            leaves: Cell::new(0),
+            lagging: Cell::new(0),
+            most_lagging: Cell::new(0),
             waiting: Cell::new(0),
             changed: Event::new(io),
-        }
+        })
     }
 
     pub(super) fn set_most(&self, most: u32) {
@@ -79,22 +89,26 @@ impl Told {
     }
 }
 
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.leaves.set(self.0.leaves.get() - 1);
+    }
+}
+
 impl<'a> Lagging<'a> {
-    /// Members of these roles lag with so many bytes.
-    fn begin(mirror: &'a Mirror, roles: u64, bytes: u64) -> Self {
-        let behind = &mirror.behind;
-        behind.writes.set(behind.writes.get() + 1);
-        behind.bytes.set(behind.bytes.get() + bytes);
+    fn begin(mirror: &'a Mirror, roles: u64) -> Self {
+        let Behind { lagging, most_lagging, .. } = &*mirror.behind;
+        lagging.set(lagging.get() + 1);
+        most_lagging.set(most_lagging.get().max(lagging.get()));
         each(roles, |role| mirror.core.members.lags(role, true));
-        Self { mirror, roles, bytes }
+        Self { mirror, roles }
     }
 }
 
 impl Drop for Lagging<'_> {
     fn drop(&mut self) {
         let behind = &self.mirror.behind;
-        behind.writes.set(behind.writes.get() - 1);
-        behind.bytes.set(behind.bytes.get() - self.bytes);
+        behind.lagging.set(behind.lagging.get() - 1);
         each(self.roles, |role| self.mirror.core.members.lags(role, false));
         behind.changed.notify();
     }
@@ -106,17 +120,26 @@ fn each(roles: u64, then: impl Fn(u16)) {
 }
 
 impl Mirror {
-    /// Whether a write of so many bytes, which need not be stable when it ends, may lag on some members.
+    /// Whether some writes may lag on some members.
     #[inline]
-    pub(crate) fn may_lag(&self, len: u64, fua: bool) -> bool {
-        self.behind.most.get() > 0 && !fua && self.has_room_to_lag(len)
+    pub(crate) fn lets_lag(&self) -> bool {
+        self.behind.most.get() > 0
     }
 
-    #[cold]
-    fn has_room_to_lag(&self, len: u64) -> bool {
+    /// Writes that lag, and the most that ever did at once.
+    pub(crate) fn lagging(&self) -> (u32, u32) {
+        (self.behind.lagging.get(), self.behind.most_lagging.get())
+    }
+
+    /// Leave for one more write to lag.
+    pub(crate) fn leave_to_lag(&self) -> Option<Leave> {
         let behind = &self.behind;
-        let few = behind.writes.get() < behind.most.get() && behind.bytes.get() + len <= MOST_BYTES;
-        few && behind.waiting.get() == 0 && len > 0
+        let few = behind.leaves.get() < behind.most.get();
+        if !few || behind.waiting.get() > 0 || self.core.members.first_held().is_some() {
+            return None;
+        }
+        behind.leaves.set(behind.leaves.get() + 1);
+        Some(Leave(Rc::clone(behind)))
     }
 
     /// Writes a copy of its own to all members. `told` is told when those that are not write-mostly have taken it, if that will do,
@@ -127,16 +150,16 @@ impl Mirror {
         copy: &Slice,
         told: &Told,
     ) -> Result<(), VolumeError> {
-        let end = offset + copy.len() as u64;
-        let _writing = self.core.begin(offset, end - offset).await?;
-        let _held = self.locks.acquire(offset..end, Hold::Exclusive).await;
-        let (mut first, mut rest, mut lagging) = (self.ask(), self.ask(), 0);
+        let range = offset..offset + copy.len() as u64;
+        let _writing = self.core.begin(offset, copy.len() as u64).await?;
+        let _held = self.locks.acquire(range.clone(), Hold::Exclusive).await;
+        let (mut first, mut rest, mut roles) = (self.ask(), self.ask(), 0);
         for number in 0..self.map.copies() {
             let extent = self.map.locate(offset, number);
             let Some(device) = self.core.members.writable(extent.member) else { continue };
             if self.paces.is_write_mostly(extent.member) && extent.member < 64 {
                 rest.write(device, extent.offset, copy, false);
-                lagging |= 1 << extent.member;
+                roles |= 1 << extent.member;
             } else {
                 first.write(device, extent.offset, copy, false);
             }
@@ -148,39 +171,44 @@ impl Mirror {
         if first.is_empty() {
             return Err(VolumeError::TooManyLost);
         }
-        let may_lag = !rest.is_empty() && !self.is_pinned(offset, end - offset);
+        let may_lag = !rest.is_empty() && !self.is_pinned(offset, copy.len() as u64);
         let first = first.submit();
         let rest = (!rest.is_empty()).then(|| rest.submit());
         let first = first.await;
         match rest {
-            Some(rest)
-                if may_lag
-                    && first.is_ok()
-                    && self.core.settle_range(&first, false, offset..end).await.is_ok() =>
-            {
-                let _lagging = Lagging::begin(self, lagging, end - offset);
+            Some(rest) if may_lag && self.may_be_told(&first, &range).await => {
+                let _lagging = Lagging::begin(self, roles);
                 told.tell(Ok(()));
-                self.fail_those_that_lagged(&rest.await).await;
+                self.fail_those_that_lagged(&rest.await, &range).await;
             }
             Some(rest) => {
                 let all = Done::of_all([first, rest.await]);
-                self.core.settle_range(&all, false, offset..end).await?;
+                self.core.settle_range(&all, false, range.clone()).await?;
             }
-            None => self.core.settle_range(&first, false, offset..end).await?,
+            None => self.core.settle_range(&first, false, range.clone()).await?,
         }
-        if end > self.core.keeper.synced_to() {
-            self.core.keeper.made_true(offset..end, false);
+        if range.end > self.core.keeper.synced_to() {
+            self.core.keeper.made_true(range, false);
         }
         Ok(())
     }
 
+    /// Whether a success may be acknowledged to whoever asked for a write which those have taken that are not write-mostly.
+    async fn may_be_told(&self, first: &Done, range: &Range<u64>) -> bool {
+        first.is_ok()
+            && self.core.settle_range(first, false, range.clone()).await.is_ok()
+            && self.behind.waiting.get() == 0
+    }
+
     /// Those that did not take what they lagged with are out of use; that is on record when this returns.
-    async fn fail_those_that_lagged(&self, done: &Done) {
+    async fn fail_those_that_lagged(&self, done: &Done, range: &Range<u64>) {
         let members: &Members = &self.core.members;
         for refused in done.refused().iter().filter(|refused| refused.is_of(members)) {
-            if let Ok(recording) = self.core.begin_failing(refused.role, refused.into(), false) {
+            match self.core.begin_failing(refused.role, refused.into(), false) {
                 // A failure to record closes the array, and is told to whoever writes or flushes next.
-                let _recorded = recording.await;
+                Ok(recording) => drop(recording.await),
+                // What it has there is older than what was acknowledged. All else of it can be served.
+                Err(_) => members.add_bad(refused.role, range.clone()),
             }
         }
         let _recorded = self.core.keeper.failures_recorded().await;
@@ -189,12 +217,9 @@ impl Mirror {
     /// Waits until no member lags behind.
     pub(crate) async fn caught_up(&self) {
         let behind = &self.behind;
-        if behind.writes.get() == 0 {
-            return;
-        }
         behind.waiting.set(behind.waiting.get() + 1);
         let _waiting = Waiting(behind);
-        behind.changed.until(|| (behind.writes.get() == 0).then_some(())).await;
+        behind.changed.until(|| (behind.lagging.get() == 0).then_some(())).await;
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Mirror {
     /// How fast the members answer reads.
     paces: Paces,
     /// Writes to members that are write-mostly and lag.
-    behind: Behind,
+    behind: Rc<Behind>,
     /// Breaks ties between copies.
     turn: Cell<u16>,
 }

@@ -7,8 +7,8 @@ use brindle_layout::Geometry;
 
 use super::{Kept, Superblocks};
 use crate::assembly::{AssembledDevice, Recorded};
-use crate::bitmap::{Beside, Bitmap, plan};
-use crate::ledger::BitmapError;
+use crate::bitmap::{Beside, Bitmap, plan, plan_head};
+use crate::ledger::{BitmapError, BitmapSpec};
 
 /// A device that the update has not reached which gave the array a bitmap, or took it away, is given what that said when it is
 /// brought up. So is a spare that such an update reached alone: those whom the members say nothing of count for nothing, however
@@ -29,7 +29,7 @@ pub(super) fn level_bitmap(mut device: AssembledDevice, events: u64, recorded: &
 
 impl Superblocks {
     /// The array's bitmap, whether superblocks name it yet or not.
-    pub(super) fn bitmap(&self) -> Option<Rc<Bitmap>> {
+    pub(super) fn kept_bitmap(&self) -> Option<Rc<Bitmap>> {
         self.bitmap.borrow().clone()
     }
 
@@ -43,8 +43,9 @@ impl Superblocks {
     pub(super) fn lay_out_bitmap(
         &self,
         geometry: &Geometry,
-        chunk: Option<u64>,
+        spec: BitmapSpec,
     ) -> Result<Rc<Bitmap>, BitmapError> {
+        let BitmapSpec { chunk, write_behind } = spec;
         if self.bitmap.borrow().is_some() {
             return Err(BitmapError::Present);
         }
@@ -61,7 +62,9 @@ impl Superblocks {
         let place = |device: &Kept| device.superblock.super_offset.checked_add_signed(offset);
         let members = alive.iter().filter(|device| device.role().is_some());
         let targets = members.filter_map(|device| Some((device.id, place(device)?)));
-        let bitmap = Bitmap::planned(&self.io, geometry, &least.superblock, plan, targets, self.patience);
+        let mut head = plan_head(geometry, &least.superblock, plan);
+        head.write_behind = write_behind;
+        let bitmap = Bitmap::planned(&self.io, geometry, head, plan, targets, self.patience);
         let cramped = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
         if let Some(device) = alive.iter().find(cramped) {
             return Err(room(device));

@@ -48,7 +48,7 @@ impl Superblocks {
         if own.recovery_offset.is_some() && !guided || own.features.contains(Features::REPLACEMENT) {
             return Err(NotTaken::Unfinished);
         }
-        let bitmap = self.bitmap().ok_or(NotTaken::NoBitmap)?;
+        let bitmap = self.kept_bitmap().ok_or(NotTaken::NoBitmap)?;
         self.same_shape(own)?;
         let last = self.filled.borrow().get(&role).copied();
         let filled = last.is_some_and(|(by, since)| by != own.device_uuid && own.events < since);

@@ -45,8 +45,8 @@ use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 use brindle_layout::Geometry;
 
 use super::{
-    AddError, Bears, BitmapError, Description, Failed, Joined, KnownDevice, Ledger, NewDevice, Recording,
-    State,
+    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, NewDevice,
+    Recording, State,
 };
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::bitmap::Bitmap;
@@ -287,7 +287,7 @@ impl Ledger for Superblocks {
         let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return };
         device.alive = false;
         device.failure = Some(failed);
-        if let Some(bitmap) = self.bitmap() {
+        if let Some(bitmap) = self.kept_bitmap() {
             bitmap.lose(id);
         }
         // Spares and others that fill no role are left out of what is written, no more.
@@ -378,16 +378,20 @@ impl Ledger for Superblocks {
         seated && role(member) == role(second)
     }
 
-    fn make_bitmap(&self, geometry: &Geometry, chunk: Option<u64>) -> Result<Rc<Bitmap>, BitmapError> {
-        self.lay_out_bitmap(geometry, chunk)
+    fn make_bitmap(&self, geometry: &Geometry, spec: BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
+        self.lay_out_bitmap(geometry, spec)
     }
 
     fn name_bitmap(&self, named: bool) -> Option<Rc<Bitmap>> {
-        let bitmap = self.bitmap();
+        let bitmap = self.kept_bitmap();
         if bitmap.is_some() {
             self.say_bitmap(named);
         }
         bitmap
+    }
+
+    fn bitmap(&self) -> Option<Rc<Bitmap>> {
+        self.kept_bitmap()
     }
 
     fn forget_bitmap(&self) {
@@ -412,7 +416,7 @@ impl Ledger for Superblocks {
 
     fn is_lent(&self) -> bool {
         let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
-        let bitmaps = [self.bitmap(), self.gone.borrow().clone()];
+        let bitmaps = [self.kept_bitmap(), self.gone.borrow().clone()];
         self.devices.borrow().iter().any(lent) || bitmaps.iter().flatten().any(|bitmap| bitmap.is_lent())
     }
 
