@@ -46,7 +46,13 @@ impl Known {
             let devices = detail.devices.iter().filter(|device| device.state == state);
             devices.filter_map(|device| Some(drives.iter().position(|id| *id == device.id)? as u16)).collect()
         };
-        let recovered = array.events_since(0).iter().any(|event| event.kind == EventKind::RecoveryEnded);
+        let ended = array.events_since(0).iter().any(|event| event.kind == EventKind::RecoveryEnded);
+        // What replaces a member goes on in its place when that fails, without a recovery that ends.
+        let is =
+            |role, state| detail.devices.iter().any(|device| device.role == role && device.state == state);
+        let mut failed = detail.devices.iter().filter(|device| device.state == DeviceState::Failed);
+        let recovered =
+            ended || failed.any(|device| device.role.is_some() && is(device.role, DeviceState::InSync));
         Self { in_sync: are(DeviceState::InSync), failed: are(DeviceState::Failed), recovered }
     }
 }
