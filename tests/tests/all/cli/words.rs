@@ -17,7 +17,7 @@ fn fields(object: &Value, expected: &str) {
 }
 
 const ARRAY: &str = "uuid name homehost metadata level layout chunk size component_size raid_devices state \
-                     consistency_policy events created updated resync_offset reshape missing limits devices";
+                     consistency_policy events created updated resync_offset reshape missing limits devices bitmap";
 const DEVICE: &str = "path number role state events size data_offset super_offset uuid flags";
 
 #[test]
@@ -66,7 +66,7 @@ fn a_server_reports_the_fields_of_the_document() {
         "name pid nbd array arrays left_out connections requests bytes_read bytes_written errors events last_action \
          stale_for spare_group",
     );
-    fields(&status["array"], &format!("{ARRAY} bitmap sync exposed"));
+    fields(&status["array"], &format!("{ARRAY} sync exposed"));
     fields(&status["array"]["devices"][0], "role path state failure bad_blocks flags slower read_errors io");
     let io = "reads writes flushes other bytes_read bytes_written errors corrected slow given_up late in_flight oldest \
               read_latency write_latency";
