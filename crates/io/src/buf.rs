@@ -175,12 +175,20 @@ impl Buf {
     /// While any operation uses the buffer or another guard lives.
     #[inline]
     pub fn bytes_mut(&self) -> BytesMut<'_> {
+        self.try_bytes_mut().unwrap_or_else(|| {
+            self.refuse("the buffer is in use: change it after the operation has completed")
+        })
+    }
+
+    /// The same, or `None` while an operation or a guard uses the buffer, and where others change it.
+    #[inline]
+    pub fn try_bytes_mut(&self) -> Option<BytesMut<'_>> {
         let header = self.header();
         if header.writer.get() || header.device_writers.get() > 0 || header.readers.get() > 0 {
-            self.refuse("the buffer is in use: change it after the operation has completed");
+            return None;
         }
         header.writer.set(true);
-        BytesMut { buf: self, start: 0, len: self.len() }
+        Some(BytesMut { buf: self, start: 0, len: self.len() })
     }
 
     #[cold]
@@ -367,7 +375,17 @@ impl Slice {
     /// shared](Slice::is_shared).
     #[inline]
     pub fn bytes_mut(&self) -> BytesMut<'_> {
-        let mut bytes = self.buf.bytes_mut();
+        self.part_of(self.buf.bytes_mut())
+    }
+
+    /// See [`Buf::try_bytes_mut`], of the whole buffer that the slice is of.
+    #[inline]
+    pub fn try_bytes_mut(&self) -> Option<BytesMut<'_>> {
+        self.buf.try_bytes_mut().map(|bytes| self.part_of(bytes))
+    }
+
+    #[inline]
+    fn part_of<'a>(&self, mut bytes: BytesMut<'a>) -> BytesMut<'a> {
         bytes.start = self.start();
         bytes.len = self.len();
         bytes

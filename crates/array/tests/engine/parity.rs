@@ -109,6 +109,29 @@ fn a_large_degraded_read_reads_each_survivor_once() {
     }
 }
 
+/// Whole rows are computed in the request's own memory, unless others use that too; the ends of a read by way of scratch.
+#[test]
+fn a_large_degraded_read_gives_the_same_in_parts_of_one_buffer_that_are_read_together() {
+    let world = Running::of(&world::shape(Level::Raid6, SYMMETRIC, CHUNK as u64, 6, SIZE), roomy());
+    let content = world::pattern(5, 3 << 20);
+    world.run(async |w| w.write(0, &content).await).unwrap();
+    for lost in [vec![1], vec![0, 2], vec![3, 4]] {
+        let degraded = world.without(&lost);
+        for (start, cut, end) in
+            [(4096, 1 << 20, 2 << 20), (0, 512 << 10, 1 << 20), (CHUNK, CHUNK + 512, 3 << 20)]
+        {
+            degraded.run(async |w| {
+                let buf = w.pool.alloc(end - start).await;
+                let parts = vec![buf.slice(0..cut - start), buf.slice(cut - start..end - start)];
+                w.array.read(start as u64, parts).await.unwrap();
+                assert!(*buf.bytes() == content[start..end], "{start}..{end} without {lost:?}");
+            });
+            let read = degraded.run(async |w| w.read(start as u64, end - start).await).unwrap();
+            assert!(read == content[start..end], "{start}..{end} at once without {lost:?}");
+        }
+    }
+}
+
 /// Arrays without superblocks: what is asked is who waits for whose memory.
 #[test]
 fn degraded_arrays_in_a_degraded_array_share_the_outer_ones_memory() {

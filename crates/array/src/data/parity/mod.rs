@@ -4,6 +4,7 @@
 //! the scratch memory that a step needs at once, and never waits for a lock while it holds some.
 
 mod apart;
+mod around;
 mod bad;
 mod batch;
 mod commit;

@@ -121,7 +121,11 @@ impl Parity {
                 return self.read_carefully(offset, into).await;
             }
         }
-        for run in hit.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..self.map.chunk())) {
+        let all = |row: u64| self.is_all_of(row, offset, len);
+        let joins = |a: &(u64, Range<u64>), b: &(u64, Range<u64>)| {
+            a.0 + 1 == b.0 && a.1 == b.1 && a.1 == (0..self.map.chunk()) && all(a.0) == all(b.0)
+        };
+        for run in hit.chunk_by(joins) {
             let rows = run[0].0..run[run.len() - 1].0 + 1;
             for window in self.windows(rows, run[0].1.clone(), 0, self.budget()) {
                 if !self.read_window(&window, offset, into).await? {
@@ -130,6 +134,12 @@ impl Parity {
             }
         }
         Ok(())
+    }
+
+    /// All data of a row lies in a range of the array.
+    fn is_all_of(&self, row: u64, offset: u64, len: u64) -> bool {
+        let (start, data) = (row * self.map.row_data_bytes(), self.map.row_data_bytes());
+        offset <= start && start + data <= offset + len
     }
 
     /// Rebuilds a window and copies what is wanted of it; `false` if that failed for some of it.
@@ -147,6 +157,16 @@ impl Parity {
         };
         self.spend_for(&self.slow_members(false));
         let slow = self.slow_members(true);
+        let last = window.rows.end - 1;
+        let all = self.is_all_of(first, offset, len) && self.is_all_of(last, offset, len);
+        if all && window.cols == (0..self.map.chunk()) {
+            let row = self.map.row_data_bytes();
+            let at = (first * row - offset) as usize;
+            let own = into.slice(at..at + ((last + 1 - first) * row) as usize);
+            if self.read_around(window.rows.clone(), &own, &slow).await? {
+                return Ok(true);
+            }
+        }
         let planes = match self.load(window, 0, role_wanted, &slow).await {
             Ok(planes) => planes,
             // What can't be rebuilt need not be what is wanted: the window is as wide as both ends ask for.
