@@ -1,12 +1,15 @@
 //! Recovery onto spares by itself: an array that lacks members, and has spares, begins to rebuild them, and goes on where an
 //! earlier run stopped.
 
+use core::pin::pin;
 use std::rc::{Rc, Weak};
+
+use brindle_io::sync::{Either, race};
 
 use crate::array::{Array, Running};
 use crate::config::Recovery;
 use crate::members::{Device, Members, RoleState};
-use crate::process::ProcessError;
+use crate::process::{Process, ProcessError, ProcessKind};
 
 /// Roles and the devices that are to be rebuilt in them.
 type Due = Vec<(u16, Device)>;
@@ -24,9 +27,21 @@ impl Array {
 
     /// What there is to rebuild, and can be: nothing while another process is under way, or redundancy is in doubt.
     pub(crate) fn recovery_due(&self) -> Due {
+        if self.process().is_some() { Due::new() } else { self.rebuildable() }
+    }
+
+    /// Beside what a recovery rebuilds there is more that could be rebuilt in the same pass. One that is paused stays so.
+    fn is_more_due(&self, now: &Due) -> bool {
+        let goes = |process: &Process| process.kind() == ProcessKind::Recovery && !process.detail().paused;
+        let is_new = |(role, _): &(u16, Device)| now.iter().all(|(known, _)| known != role);
+        self.process().as_ref().is_some_and(goes) && self.rebuildable().iter().any(is_new)
+    }
+
+    /// What could be rebuilt if nothing else went over the array.
+    fn rebuildable(&self) -> Due {
         let core = &self.0.core;
         let (members, keeper) = (&core.members, &core.keeper);
-        let waits = self.process().is_some() || self.needs_resync() || keeper.is_stopping();
+        let waits = self.needs_resync() || keeper.is_stopping();
         if waits || keeper.is_broken() || members.all_in_sync() {
             return Due::new();
         }
@@ -81,8 +96,23 @@ async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
         let Some((array, next)) = next.await else { return };
         let ended = match next.1 {
             Some(role) => array.copy_replacement(role, |_| ()).await,
-            None => array.recover_all(&next.0, |_| ()).await,
+            None => rebuild(&array, &next.0).await,
         };
         tried = if matches!(ended, Err(ProcessError::Busy(_))) { tried } else { next };
+    }
+}
+
+/// Rebuilds until the end, or until more is to be rebuilt: the next pass is for all of it, and goes on where this one stopped.
+async fn rebuild(array: &Array, due: &Due) -> Result<(), ProcessError> {
+    let mut recovery = pin!(array.recover_all(due, |_| ()));
+    let more = array.0.core.members.changed().until(|| array.is_more_due(due).then_some(()));
+    match race(recovery.as_mut(), more).await {
+        Either::First(ended) => ended,
+        Either::Second(()) => {
+            if let Some(process) = array.process() {
+                process.stop();
+            }
+            recovery.await
+        }
     }
 }

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use brindle_io::{Duration, Instant, OpClass, OpError, Task};
 use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
+use smallvec::SmallVec;
 
 use crate::array::{Array, Recovered, Running};
 use crate::bitmap::sync_len;
@@ -210,6 +211,13 @@ impl Array {
         }
     }
 
+    /// Those of the roles that are rebuilt which do not hold all before `end` already: one that an earlier pass has begun
+    /// with is ahead of the others.
+    fn lacking(&self, roles: &[u16], end: u64) -> SmallVec<[u16; 2]> {
+        let holds = |role| matches!(self.state(role), RoleState::Recovering(upto) if upto >= end);
+        roles.iter().copied().filter(|&role| !holds(role)).collect()
+    }
+
     /// Rebuilds `len` bytes at `pos` of the data areas of roles that are recovering; reports places that can't be.
     pub(crate) async fn recover_window(
         &self,
@@ -258,7 +266,11 @@ async fn recover_to_end(
     let Progress { position: from, total, .. } = sweep.process.progress();
     for &(role, _) in roles {
         keeper.recovery_begins(role).await?;
-        keeper.note_member(role, EventKind::RecoveryBegun, None, Some(from..total));
+        let own = match core.members.state(role) {
+            RoleState::Recovering(upto) => upto..total,
+            _ => from..total,
+        };
+        keeper.note_member(role, EventKind::RecoveryBegun, None, Some(own));
     }
     let mut saved = Saved { position: from, at: core.io.now() };
     let ended = loop {
@@ -393,7 +405,10 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
         let syncing = array.0.core.keeper.sync_begins()?;
         let report = match &work {
             Work::Sync(mode) => array.sync_window(pos, len, *mode).await,
-            Work::Recover(roles) => array.recover_window(roles, pos, len).await,
+            Work::Recover(roles) => {
+                let lacking = array.lacking(roles, pos + len);
+                array.recover_window(&lacking, pos, len).await
+            }
             Work::Replace(role) => array.recover_window(&[*role], pos, len).await,
         };
         let silent = matches!(report, Err(VolumeError::Member { error: OpError::TimedOut, .. }));

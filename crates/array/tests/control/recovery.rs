@@ -29,7 +29,11 @@ const METADATA: [(Version, usize); 5] = [
 
 /// An array with spares, and what it holds.
 fn with_spares(shape: &Shape, spares: usize) -> (World<Sim>, Array, Vec<u8>) {
-    let world = World::in_sim(&Shape { rows: 64, spares, ..shape.clone() }, Model::nvme(), 7);
+    of_rows(64, shape, spares)
+}
+
+fn of_rows(rows: u64, shape: &Shape, spares: usize) -> (World<Sim>, Array, Vec<u8>) {
+    let world = World::in_sim(&Shape { rows, spares, ..shape.clone() }, Model::nvme(), 7);
     let array = world.open();
     let content = pattern(5, array.limits().size as usize);
     world.write(&array, 0, &content).unwrap();
@@ -322,6 +326,48 @@ fn two_members_are_rebuilt_with_one_look_at_the_others() {
         array.fail(2).await.unwrap();
     });
     assert!(world.read(&array, 0, content.len()).unwrap() == content);
+}
+
+/// What the first spare holds by then is not written to it again.
+#[test]
+fn a_spare_that_comes_while_another_is_rebuilt_is_rebuilt_with_it() {
+    for (level, members) in [(Level::Raid1, 3), (Level::Raid6, 5)] {
+        let (world, array, content) = of_rows(512, &Shape::new(level, members), 1);
+        world.stop(&array);
+        drop(array);
+        let mut world = world.restart(8);
+        let array = world.try_open(world.assembly().unwrap(), automatic()).unwrap();
+        let (new, first, total) = (another(&world), world.ids[members], array.geometry().member_size());
+        let reached = || match array.state(0) {
+            RoleState::Recovering(upto) => upto,
+            _ => 0,
+        };
+        let survivor = world.ids[2];
+        let (upto, before) = world.io.block_on(async {
+            array.fail(0).await.unwrap();
+            array.fail(1).await.unwrap();
+            while reached() < total / 3 {
+                world.io.sleep(Duration::from_micros(10)).await;
+            }
+            let before = world.io.counters(survivor).bytes_read;
+            array.add(new, "new", Uuid::from_u128(9), false).await.unwrap();
+            (reached(), before)
+        });
+        world.ids.push(new);
+        assert!(upto < total, "{level}: it comes too late");
+        made_whole(&world, &array);
+        // A few windows were under way, and superblocks are written.
+        let some = total / 5;
+        let read = world.io.counters(survivor).bytes_read - before;
+        assert!(read <= total + some, "{level}: {read} of {total} read in one pass");
+        for spare in [first, new] {
+            let written = world.io.counters(spare).bytes_written;
+            assert!(written <= total + some, "{level}: {written} of {total} written to each once");
+        }
+        world.io.block_on(array.fail(2)).unwrap();
+        assert!(world.read(&array, 0, content.len()).unwrap() == content, "{level}");
+        world.stop(&array);
+    }
 }
 
 #[test]
