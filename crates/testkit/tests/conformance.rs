@@ -1,5 +1,6 @@
 //! Every volume there is keeps the contract of volumes (`brindle_volume::Volume`): arrays of each level, whole and without
-//! members, arrays of arrays, and the volume in RAM. The other end of a connection is judged in `crates/export`.
+//! members, arrays of arrays, and the volume in RAM. The other end of a connection is judged in `crates/export`, members by
+//! themselves and volumes whose requests take modelled time in `crates/lab`.
 
 use brindle_array::{Access, Array, Device, OpenConfig, SyncMode, SyncReport, nest};
 use brindle_io::sim::{Model, Sim};

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use std::rc::Rc;
 
 use brindle_io::{Duration, Instant, Io, Slice};
-use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, bytes};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, bytes};
 
 use super::costs::{Cost, Costs};
 
@@ -62,6 +62,13 @@ impl<V: Volume> Costly<V> {
     pub(super) fn new(volume: V, processors: Processors, costs: Costs) -> Self {
         Self { volume, processors, costs: Rc::new(costs) }
     }
+
+    /// What the volume refuses costs nothing.
+    async fn work(&self, offset: u64, len: u64, cost: impl FnOnce(&Costs) -> Cost) {
+        if self.volume.limits().check(offset, len).is_ok() {
+            self.processors.work(cost(&self.costs)).await;
+        }
+    }
 }
 
 impl<V: Volume> Volume for Costly<V> {
@@ -70,12 +77,14 @@ impl<V: Volume> Volume for Costly<V> {
     }
 
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
-        self.processors.work(self.costs.read(offset, bytes(into.as_ref()))).await;
+        let len = bytes(into.as_ref());
+        self.work(offset, len, |costs| costs.read(offset, len)).await;
         self.volume.read(offset, into).await
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
-        self.processors.work(self.costs.write(offset, bytes(from.as_ref()))).await;
+        let len = bytes(from.as_ref());
+        self.work(offset, len, |costs| costs.write(offset, len)).await;
         self.volume.write(offset, from, fua).await
     }
 
@@ -89,5 +98,41 @@ impl<V: Volume> Volume for Costly<V> {
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
         self.volume.write_zeroes(offset, len, options).await
+    }
+
+    async fn allocation(
+        &self,
+        offset: u64,
+        len: u64,
+        found: &mut Vec<Allocation>,
+    ) -> Result<(), VolumeError> {
+        self.volume.allocation(offset, len, found).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brindle_io::Io;
+    use brindle_io::sim::{Model, Sim};
+    use brindle_testkit::conformance::conforms;
+
+    use brindle_layout::{Geometry, Layout, Level};
+
+    use super::*;
+    use crate::predict::spec::Policies;
+    use crate::run::Device;
+
+    #[test]
+    fn a_volume_whose_requests_cost_time_conforms_as_the_one_beneath() {
+        let sim = Sim::new(21);
+        let member = sim.add_blank_drive(Model::nvme(), 256 << 10);
+        let io = Io::new(Box::new(sim));
+        let pool = io.pool(8 << 20);
+        let device = Device::new(&io, member, false).unwrap();
+        let geometry = Geometry::new(Level::Linear, Layout::None, 0, &[256 << 10]).unwrap();
+        let costs = Costs::new(Policies::Brindle, &geometry);
+        let volume = Costly::new(device, Processors::new(&io, 2), costs);
+        io.block_on(conforms("costly", &io, &pool, &volume));
+        io.shutdown();
     }
 }

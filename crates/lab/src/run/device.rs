@@ -1,7 +1,10 @@
 //! A member by itself as a volume: a raw device or file, and what an array is compared with.
 
-use brindle_io::{Group, Io, MemberId, Slice};
+use brindle_io::{Group, Io, MemberId, Pool, Slice};
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
+
+/// Bytes of zeroes that are sent at a time to a member that makes none by itself.
+const ZEROES: u64 = 64 << 10;
 
 /// A member by itself. A handle.
 #[derive(Clone)]
@@ -9,6 +12,10 @@ pub struct Device {
     io: Io,
     member: MemberId,
     limits: Limits,
+    /// It makes zeroes by itself.
+    makes_zeroes: bool,
+    /// For those that it does not make.
+    pool: Pool,
 }
 
 impl Device {
@@ -24,13 +31,27 @@ impl Device {
             read_only,
             discard: info.discard,
         };
-        Some(Self { io: io.clone(), member, limits })
+        let pool = io.pool(ZEROES as usize);
+        Some(Self { io: io.clone(), member, limits, makes_zeroes: info.write_zeroes, pool })
     }
 
     async fn send(&self, add: impl FnOnce(&mut Group)) -> Result<(), VolumeError> {
         let mut group = self.io.group();
         add(&mut group);
         group.submit().await.ok().map_err(VolumeError::of_some_member)
+    }
+
+    async fn send_zeroes(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let zeroes = self.pool.alloc(ZEROES as usize).await;
+        zeroes.bytes_mut().fill(0);
+        for at in (0..len).step_by(ZEROES as usize) {
+            let part = zeroes.slice(0..ZEROES.min(len - at) as usize);
+            self.send(|group| {
+                group.write(self.member, offset + at, &part, false);
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     fn check_change(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
@@ -94,10 +115,16 @@ impl Volume for Device {
         if len == 0 {
             return Ok(());
         }
-        self.send(|group| {
-            group.write_zeroes(self.member, offset, len, !options.keep_allocated);
-        })
-        .await?;
+        if self.makes_zeroes {
+            self.send(|group| {
+                group.write_zeroes(self.member, offset, len, !options.keep_allocated);
+            })
+            .await?;
+        } else if options.fast_only {
+            return Err(VolumeError::Unsupported);
+        } else {
+            self.send_zeroes(offset, len).await?;
+        }
         if options.fua { self.flush().await } else { Ok(()) }
     }
 }
