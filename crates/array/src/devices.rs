@@ -50,7 +50,10 @@ impl Array {
     /// become of the device.
     ///
     /// # Errors
-    /// An [`AddError`] that names the device and the cause.
+    /// Each names the device and the cause. Nothing has been written after [`AddError::Known`], [`AddError::NoRedundancy`],
+    /// [`AddError::Blocks`], [`AddError::Foreign`] (without `force`), [`AddError::Small`], [`AddError::Full`],
+    /// [`AddError::Unrecorded`], [`AddError::Encode`]. [`AddError::Device`] if it does not take what is written to it;
+    /// [`AddError::Volume`] where the array can't be written to, stops, or could not put it on record.
     pub async fn add(&self, id: MemberId, label: &str, uuid: Uuid, force: bool) -> Result<Joined, AddError> {
         let known = self.0.core.keeper.ledger().describe();
         if known.devices.iter().any(|device| device.id == id) {
@@ -140,8 +143,8 @@ impl Array {
     /// what is on them.
     ///
     /// # Errors
-    /// A [`RemoveError`]; of [`Removal::Failed`] and [`Removal::Detached`], which may find none, only where it could not be
-    /// recorded.
+    /// [`RemoveError::InUse`] and [`RemoveError::Unknown`] of [`Removal::Device`] only, since the others may find none;
+    /// [`RemoveError::Volume`] where the array can't be written to, stops, or could not put it on record.
     pub async fn remove(&self, which: Removal) -> Result<Vec<MemberId>, RemoveError> {
         self.check_devices_may_change()?;
         let devices = self.detail().devices;

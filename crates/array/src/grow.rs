@@ -16,7 +16,9 @@ impl Array {
     /// first, as with md: they are cleared in time where redundancy is true and nothing is written.
     ///
     /// # Errors
-    /// A [`BitmapError`]. But for [`BitmapError::Volume`] nothing has changed. After that a member may have failed; and where
+    /// [`BitmapError::Present`], [`BitmapError::NoRedundancy`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyBehind`],
+    /// [`BitmapError::ReadOnly`], [`BitmapError::Room`], [`BitmapError::Unrecorded`] and [`BitmapError::Encode`]: nothing has
+    /// changed. After [`BitmapError::Volume`] a member may have failed; and where
     /// superblocks could not be written, some name the bitmap, which is kept up to date, and the next change of the state tells
     /// the others.
     pub async fn add_bitmap(&self, spec: BitmapSpec) -> Result<(), BitmapError> {
@@ -29,7 +31,8 @@ impl Array {
     /// Takes the write-intent bitmap away: that is on record when this returns.
     ///
     /// # Errors
-    /// A [`BitmapError`]: the array has its bitmap still.
+    /// [`BitmapError::Absent`], [`BitmapError::Guides`] (a member is being recovered by it), [`BitmapError::NoRedundancy`],
+    /// [`BitmapError::ReadOnly`], [`BitmapError::Unrecorded`], [`BitmapError::Volume`]: the array has its bitmap still.
     pub async fn remove_bitmap(&self) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
         self.0.core.keeper.remove_bitmap(self.install()).await
@@ -39,7 +42,8 @@ impl Array {
     /// `bitmap/backlog`.
     ///
     /// # Errors
-    /// A [`BitmapError`]. But for [`BitmapError::Volume`] nothing has changed; after that the bitmap of some members may say so.
+    /// [`BitmapError::Absent`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyBehind`], [`BitmapError::NoRedundancy`],
+    /// [`BitmapError::ReadOnly`], [`BitmapError::Unrecorded`]: nothing has changed. After [`BitmapError::Volume`] the bitmap of some members may say so.
     pub async fn set_write_behind(&self, count: u32) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
         self.check_write_behind(count)?;

@@ -56,7 +56,8 @@ impl Array {
     /// of both. Returns when the other has it on record.
     ///
     /// # Errors
-    /// A [`HandOverError`].
+    /// [`HandOverError::Remove`], as of [`Array::remove`]: the spare is this array's still. [`HandOverError::Add`], as of
+    /// [`Array::add`]: the other has not taken it, and it is this one's again, if that could be put on record.
     pub async fn hand_over(&self, spare: MemberId, to: &Self, uuid: Uuid) -> Result<(), HandOverError> {
         let label = self.0.core.keeper.ledger().label(spare).unwrap_or_else(|| spare.to_string());
         if !self.spares_to_give().contains(&spare) {

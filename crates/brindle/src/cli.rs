@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// of one name are called by their UUIDs. Nothing is served if one of them can't be assembled.
     ///
     /// A server that is killed while clients write leaves redundancy in doubt, as a power cut does: the next one resyncs the array.
-    /// Where members of RAID 4, 5 or 6 are missing or not rebuilt yet, nothing tells what the lost blocks of half-written rows
+    /// Where members of RAID 4, 5 or 6 are missing or not rebuilt yet, nothing tells what the lost blocks of half-written stripes
     /// held: such an array is exposed. It starts again only with --force, and what it then gives of rows that were being written
     /// may be wrong. The log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
     Serve(Serve),

@@ -26,7 +26,7 @@ use crate::task::{ROOT, Scheduler, TaskId};
 use crate::time::{Duration, Instant};
 
 type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
-type Job = Box<dyn FnOnce(&Io) + Send>;
+type RemoteJob = Box<dyn FnOnce(&Io) + Send>;
 
 #[derive(Default)]
 struct Tasks {
@@ -47,7 +47,7 @@ pub(crate) struct Inner {
 #[derive(Default)]
 struct Jobs {
     waiting: AtomicBool,
-    queue: Mutex<VecDeque<Job>>,
+    queue: Mutex<VecDeque<RemoteJob>>,
 }
 
 /// One executor with its reactor, op table and buffers. A handle: cloning gives the same executor. Stays on its thread.

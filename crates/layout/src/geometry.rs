@@ -77,7 +77,7 @@ impl Geometry {
     /// nothing to RAID 1; for linear it is what sizes are rounded down to, and may be 0.
     ///
     /// # Errors
-    /// A [`GeometryError`] for whatever md would not run, or would run only to lose data.
+    /// Each kind of [`GeometryError`], for whatever md would not run, or would run only to lose data.
     pub fn new(level: Level, layout: Layout, chunk: u64, sizes: &[u64]) -> Result<Geometry, GeometryError> {
         let Placement { map, members, size, member_size } = build::place(level, layout, chunk, sizes)?;
         Ok(Geometry { level, layout, chunk, members, size, member_size, map })

@@ -1,12 +1,12 @@
 //! The public face: checks lengths once, then calls a pass of the chosen instruction set.
 
-use crate::pass::Job;
+use crate::pass::Operands;
 use crate::solve;
 use crate::{MAX_SLOTS, gf};
 
 /// One pass, compiled for one instruction set. Unsafe to call: the CPU must have it, and the job
 /// must be as its fields say.
-pub(crate) type Run = unsafe fn(&Job<'_>);
+pub(crate) type Run = unsafe fn(&Operands<'_>);
 
 /// The passes of a kernel.
 pub(crate) struct Passes {
@@ -80,8 +80,8 @@ impl core::fmt::Debug for Kernel {
     }
 }
 
-/// No parity, no output: the fields of a [`Job`] that a pass does not look at.
-const UNUSED: Job<'static> = Job {
+/// No parity, no output: the fields of a [`Operands`] that a pass does not look at.
+const UNUSED: Operands<'static> = Operands {
     slots: &[],
     parity: [core::ptr::null(); 3],
     out: [core::ptr::null_mut(); 3],
@@ -266,7 +266,7 @@ impl Kernel {
         // SAFETY: the CPU has the instructions, for no other kernel is ever handed out. All blocks
         // have `len` bytes (slots: or none), checked above; outputs are borrowed mutably, so they
         // overlap nothing. There is a parity, or `matrix` had panicked.
-        unsafe { run(&Job { slots, parity, out: pointers(out), matrix, len }) }
+        unsafe { run(&Operands { slots, parity, out: pointers(out), matrix, len }) }
     }
 
     /// Whether all bytes are zero: the XOR of all members of a consistent row is.
@@ -285,7 +285,7 @@ impl Kernel {
         // SAFETY: the CPU has the instructions, for no other kernel is ever handed out. All blocks
         // have `len` bytes (slots: or none), checked above; outputs are borrowed mutably, so they
         // overlap nothing.
-        unsafe { run(&Job { slots, out: pointers(out), len, ..UNUSED }) }
+        unsafe { run(&Operands { slots, out: pointers(out), len, ..UNUSED }) }
     }
 
     #[track_caller]
@@ -295,6 +295,6 @@ impl Kernel {
         check_slots(sources, len);
         let matrix = [[0; 3], [gf::power(slot), 0, 0], [0; 3]];
         // SAFETY: as in `generate`; and the outputs were written before, being slices.
-        unsafe { run(&Job { slots: sources, out: pointers(out), matrix, len, ..UNUSED }) }
+        unsafe { run(&Operands { slots: sources, out: pointers(out), matrix, len, ..UNUSED }) }
     }
 }

@@ -3,7 +3,7 @@
 use core::arch::aarch64::*;
 
 use crate::gf;
-use crate::pass::{self, Job, Pass};
+use crate::pass::{self, Operands, Pass};
 use crate::simd::Simd;
 
 /// Proof that the CPU has NEON.
@@ -65,7 +65,7 @@ impl Simd for Neon {
 /// # Safety
 /// The CPU has NEON; otherwise as [`pass::run`].
 #[target_feature(enable = "neon")]
-pub(crate) unsafe fn run<P: Pass>(job: &Job<'_>) {
+pub(crate) unsafe fn run<P: Pass>(job: &Operands<'_>) {
     // SAFETY: the caller's promise, of which the token is the proof, is passed on.
     unsafe { pass::run::<Neon, P>(Neon(()), job) }
 }

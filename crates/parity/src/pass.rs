@@ -1,5 +1,5 @@
 //! The loops, once for all instruction sets: each [`Pass`] is one way over the blocks of a
-//! [`Job`], reading every source once and keeping all sums in registers.
+//! [`Operands`], reading every source once and keeping all sums in registers.
 
 use crate::simd::{Byte, Simd, Word};
 
@@ -15,7 +15,7 @@ const FEW: usize = 4;
 const LINE: usize = 64;
 
 /// The blocks of one call. Which fields count is up to the pass.
-pub(crate) struct Job<'a> {
+pub(crate) struct Operands<'a> {
     /// Sources. Each has `len` bytes or none; none stands for zeroes.
     pub(crate) slots: &'a [&'a [u8]],
     /// P, Q and R as they were when all data was there.
@@ -30,7 +30,7 @@ pub(crate) struct Job<'a> {
 
 /// One way over all blocks.
 pub(crate) trait Pass {
-    /// How many of `Job::out` are written.
+    /// How many of `Operands::out` are written.
     const OUTPUTS: usize;
     /// Whether whole vectors go around the caches.
     const STREAM: bool = false;
@@ -39,18 +39,21 @@ pub(crate) trait Pass {
     /// returns where it stopped.
     ///
     /// # Safety
-    /// The pointers and slices of `job` that the pass uses are as `Job` says. If `STREAM`, all
+    /// The pointers and slices of `job` that the pass uses are as `Operands` says. If `STREAM`, all
     /// outputs at `from` are aligned to `S::BYTES`.
-    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(simd: S, job: &Job<'_>, from: usize)
-    -> usize;
+    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
+        simd: S,
+        job: &Operands<'_>,
+        from: usize,
+    ) -> usize;
 }
 
 /// Runs a pass over all of the job: groups of vectors, vectors, words, bytes.
 ///
 /// # Safety
-/// The pointers and slices of `job` that the pass uses are as `Job` says.
+/// The pointers and slices of `job` that the pass uses are as `Operands` says.
 #[inline(always)]
-pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Job<'_>) {
+pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Operands<'_>) {
     // SAFETY: the caller's promise about `job` is that of `span`; `lines` only where the outputs were
     // found to be aligned.
     unsafe {
@@ -59,7 +62,7 @@ pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Job<'_>) {
             && let Some(head) = aligned_from::<S>(&job.out[..P::OUTPUTS], job.len)
         {
             if head > 0 {
-                rest::<P>(&Job { len: head, ..*job }, 0);
+                rest::<P>(&Operands { len: head, ..*job }, 0);
             }
             at = lines::<S, P, true>(simd, job, head);
             simd.fence();
@@ -81,7 +84,7 @@ pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Job<'_>) {
 /// # Safety
 /// As [`Pass::span`].
 #[inline(never)]
-unsafe fn rest<P: Pass>(job: &Job<'_>, from: usize) {
+unsafe fn rest<P: Pass>(job: &Operands<'_>, from: usize) {
     // SAFETY: the caller's promise is passed on.
     unsafe {
         let at = P::span::<Word, 1, false>(Word, job, from);
@@ -95,7 +98,7 @@ unsafe fn rest<P: Pass>(job: &Job<'_>, from: usize) {
 /// # Safety
 /// As [`Pass::span`].
 #[inline(always)]
-unsafe fn groups<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize {
+unsafe fn groups<S: Simd, P: Pass>(simd: S, job: &Operands<'_>, from: usize) -> usize {
     // SAFETY: the caller's promise is passed on.
     unsafe {
         match S::UNROLL {
@@ -111,7 +114,7 @@ unsafe fn groups<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize
 /// # Safety
 /// As [`Pass::span`].
 #[inline(always)]
-unsafe fn pairs<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize {
+unsafe fn pairs<S: Simd, P: Pass>(simd: S, job: &Operands<'_>, from: usize) -> usize {
     // SAFETY: the caller's promise is passed on.
     unsafe {
         match 2 * LINE / S::BYTES {
@@ -128,7 +131,7 @@ unsafe fn pairs<S: Simd, P: Pass>(simd: S, job: &Job<'_>, from: usize) -> usize 
 /// # Safety
 /// As [`Pass::span`]; if `STREAM`, all outputs at `from` are aligned to a vector.
 #[inline(always)]
-unsafe fn lines<S: Simd, P: Pass, const STREAM: bool>(simd: S, job: &Job<'_>, from: usize) -> usize {
+unsafe fn lines<S: Simd, P: Pass, const STREAM: bool>(simd: S, job: &Operands<'_>, from: usize) -> usize {
     // SAFETY: the caller's promise is passed on.
     unsafe {
         match LINE / S::BYTES {
@@ -263,7 +266,7 @@ const fn count(wanted: &[bool]) -> usize {
 }
 
 /// Writes the sums of all slots that are asked for: P alone, Q alone, P and Q, or all three. The
-/// outputs stand in `Job::out` in this order, without gaps.
+/// outputs stand in `Operands::out` in this order, without gaps.
 pub(crate) struct Generate<const P: bool, const Q: bool, const R: bool, const AROUND: bool>;
 
 impl<const P: bool, const Q: bool, const R: bool, const AROUND: bool> Pass for Generate<P, Q, R, AROUND> {
@@ -273,7 +276,7 @@ impl<const P: bool, const Q: bool, const R: bool, const AROUND: bool> Pass for G
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
         simd: S,
-        job: &Job<'_>,
+        job: &Operands<'_>,
         from: usize,
     ) -> usize {
         steps!(job, from, at, {
@@ -305,7 +308,7 @@ impl<const P: bool, const Q: bool> Pass for Update<P, Q> {
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
         simd: S,
-        job: &Job<'_>,
+        job: &Operands<'_>,
         from: usize,
     ) -> usize {
         let factor = simd.factor(job.matrix[1][0]);
@@ -338,7 +341,7 @@ impl Pass for RecoverQ {
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
         simd: S,
-        job: &Job<'_>,
+        job: &Operands<'_>,
         from: usize,
     ) -> usize {
         let factor = simd.factor(job.matrix[0][1]);
@@ -364,7 +367,7 @@ impl Pass for RecoverPq {
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
         simd: S,
-        job: &Job<'_>,
+        job: &Operands<'_>,
         from: usize,
     ) -> usize {
         let factor_p = simd.factor(job.matrix[0][0]);
@@ -395,7 +398,7 @@ impl<const LOST: usize> Pass for RecoverPqr<LOST> {
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
         simd: S,
-        job: &Job<'_>,
+        job: &Operands<'_>,
         from: usize,
     ) -> usize {
         let factors = job.matrix.map(|row| row.map(|constant| simd.factor(constant)));

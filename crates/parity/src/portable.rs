@@ -2,7 +2,7 @@
 //! whatever vectors its target is sure to have (SSE2 on x86-64). Words of eight bytes would be half
 //! as fast there: two in a vector seem too few for LLVM to bother.
 
-use crate::pass::{self, Job, Pass};
+use crate::pass::{self, Operands, Pass};
 use crate::simd::{Simd, Word};
 
 /// Eight words in a row.
@@ -60,7 +60,7 @@ impl Simd for Words {
 
 /// # Safety
 /// As [`pass::run`].
-pub(crate) unsafe fn run<P: Pass>(job: &Job<'_>) {
+pub(crate) unsafe fn run<P: Pass>(job: &Operands<'_>) {
     // SAFETY: the caller's promise is passed on.
     unsafe { pass::run::<Words, P>(Words, job) }
 }

@@ -272,7 +272,7 @@ pub enum ReshapeError {
     },
     /// Bytes may have been moved over others of which nothing says that they had been moved before.
     #[error(
-        "so that bytes near the border may be in mdadm's backup only, or further than is recorded: let 'mdadm --assemble --backup-file=FILE' go on with it, or use --force to read what is there"
+        "so that bytes near the reshape position may be in mdadm's backup only, or further than is recorded: let 'mdadm --assemble --backup-file=FILE' go on with it, or use --force to read what is there"
     )]
     InDoubt,
 }

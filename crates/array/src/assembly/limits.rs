@@ -80,12 +80,12 @@ pub enum Limitation {
     },
     /// Bytes are being moved from one geometry to another; both are read.
     #[error(
-        "the array is being reshaped (feature reshape) and the border stands at byte {position}: this release reads either side of it but can't move it; let mdadm finish the reshape{}", doubtful(*in_doubt)
+        "the array is being reshaped (feature reshape), and its reshape position is byte {position}: this release reads either side of it but can't move it; let mdadm finish the reshape{}", doubtful(*in_doubt)
     )]
     Reshape {
         /// Byte of the array.
         position: u64,
-        /// Forced: bytes near the border may be wrong.
+        /// Forced: bytes near the reshape position may be wrong.
         in_doubt: bool,
     },
     /// Feature bits that this release does not know.
@@ -224,7 +224,7 @@ pub(super) fn of_journal(
 
 fn doubtful(in_doubt: bool) -> &'static str {
     if in_doubt {
-        ". Bytes near the border may be wrong: what belongs there may be in mdadm's backup, or nowhere"
+        ". Bytes near the reshape position may be wrong: what belongs there may be in mdadm's backup, or nowhere"
     } else {
         ""
     }
@@ -261,6 +261,6 @@ mod tests {
         one(Limitation::Stale { labels: labels(&["sda", "sdb"]) }, "sda, sdb are out of date and used");
         let reshape = |in_doubt| Limitation::Reshape { position: 4096, in_doubt }.to_string();
         assert!(reshape(false).ends_with("let mdadm finish the reshape"));
-        assert!(reshape(true).contains("reshape. Bytes near the border may be wrong: "));
+        assert!(reshape(true).contains("reshape. Bytes near the reshape position may be wrong: "));
     }
 }

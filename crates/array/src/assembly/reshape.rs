@@ -1,4 +1,4 @@
-//! An array in the middle of a reshape: two geometries, one on either side of a border.
+//! An array in the middle of a reshape: two geometries, one on either side of the reshape position.
 //!
 //! md's rules (`super_1_validate` in the kernel's `md.c`, `run` and `make_request` of its `raid5.c` and `raid10.c`):
 //! the superblock's own level, layout and chunk are those of the old geometry, and the position that it records is the
@@ -12,9 +12,9 @@ use super::error::{AssemblyError, ReshapeError};
 /// A reshape under way.
 #[derive(Clone, Debug)]
 pub struct Reshaping {
-    /// Byte of the array at which the border stands.
+    /// The reshape position: byte of the array.
     pub position: u64,
-    /// The border moves towards the array's start: bytes from it on have moved. Else bytes before it have.
+    /// It moves towards the array's start: bytes from it on have moved. Else bytes before it have.
     pub backwards: bool,
     /// Where the bytes that have moved live.
     pub geometry: Geometry,
@@ -40,7 +40,7 @@ impl Reshaping {
         }))
     }
 
-    /// Whether the bytes near the border are known to be on the members: nothing was moved over bytes that the last
+    /// Whether the bytes near the reshape position are known to be on the members: nothing was moved over bytes that the last
     /// recorded position says are still in the old place. `shifts` are the bytes by which the members' data move.
     pub(super) fn is_safe(&self, old: &Geometry, shifts: &[i64]) -> bool {
         let chunk = i128::from(old.chunk().max(self.geometry.chunk()));

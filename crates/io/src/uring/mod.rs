@@ -132,7 +132,7 @@ impl Uring {
     /// include the IPv4 ones. Connections are closed if the other end does not answer for two minutes.
     ///
     /// # Errors
-    /// [`ListenError`]
+    /// [`ListenError::AddressInUse`]; [`ListenError::Address`] with what else the kernel says.
     pub fn listen_tcp(&self, address: SocketAddr) -> Result<SocketId, ListenError> {
         let fd = listen::tcp(address)?;
         Ok(self.0.borrow_mut().sockets.add_listener(fd, None))

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use crate::gf;
-use crate::pass::{self, Job, Pass};
+use crate::pass::{self, Operands, Pass};
 use crate::simd::Simd;
 
 /// Proof that the CPU has AVX2.
@@ -84,7 +84,7 @@ impl Simd for Avx2 {
 /// # Safety
 /// The CPU has AVX2; otherwise as [`pass::run`].
 #[target_feature(enable = "avx2")]
-pub(crate) unsafe fn run<P: Pass>(job: &Job<'_>) {
+pub(crate) unsafe fn run<P: Pass>(job: &Operands<'_>) {
     // SAFETY: the caller's promise, of which the token is the proof, is passed on.
     unsafe { pass::run::<Avx2, P>(Avx2(()), job) }
 }

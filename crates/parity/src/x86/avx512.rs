@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use crate::gf;
-use crate::pass::{self, Job, Pass};
+use crate::pass::{self, Operands, Pass};
 use crate::simd::Simd;
 
 /// Proof that the CPU has AVX-512 F, BW and VL.
@@ -87,7 +87,7 @@ impl Simd for Avx512 {
 /// # Safety
 /// The CPU has AVX-512 F, BW and VL; otherwise as [`pass::run`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(crate) unsafe fn run<P: Pass>(job: &Job<'_>) {
+pub(crate) unsafe fn run<P: Pass>(job: &Operands<'_>) {
     // SAFETY: the caller's promise, of which the token is the proof, is passed on.
     unsafe { pass::run::<Avx512, P>(Avx512(()), job) }
 }

@@ -5,7 +5,7 @@
 use core::arch::x86_64::*;
 
 use crate::gf;
-use crate::pass::{self, Job, Pass};
+use crate::pass::{self, Operands, Pass};
 use crate::simd::Simd;
 
 /// Proof that the CPU has GFNI and AVX-512 F, BW and VL.
@@ -78,7 +78,7 @@ impl Simd for Gfni {
 /// # Safety
 /// The CPU has GFNI and AVX-512 F, BW and VL; otherwise as [`pass::run`].
 #[target_feature(enable = "gfni,avx512f,avx512bw,avx512vl")]
-pub(crate) unsafe fn run<P: Pass>(job: &Job<'_>) {
+pub(crate) unsafe fn run<P: Pass>(job: &Operands<'_>) {
     // SAFETY: the caller's promise, of which the token is the proof, is passed on.
     unsafe { pass::run::<Gfni, P>(Gfni(()), job) }
 }

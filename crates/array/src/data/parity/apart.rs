@@ -15,7 +15,7 @@ use brindle_volume::VolumeError;
 
 use super::Parity;
 use super::plan::{Band, Bands, Health, Way};
-use super::row_write::{Blocks, Job, Tried, parity_blocks, with_new};
+use super::row_write::{Blocks, RowWrite, Tried, parity_blocks, with_new};
 use super::solve::{SmallSlots, generate, slots};
 use super::window::{self, Planes, RowWindow};
 use crate::door::Done;
@@ -43,7 +43,7 @@ impl Parity {
     /// Writes bands as computed, some of whose parity was made anew: that first.
     pub(super) async fn write_apart(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         cols: &Range<u64>,
         health: &Health,
         bands: &Bands,
@@ -98,7 +98,13 @@ impl Parity {
 
     /// Has parity agree with what is there in columns of a row all of whose lost blocks were to be written, after some of
     /// that found no room. Else nobody knows any more what parity stands for there.
-    pub(super) async fn agree_or_doubt(&self, job: &Job<'_>, cols: &Range<u64>, sent: Sent, outcome: &Done) {
+    pub(super) async fn agree_or_doubt(
+        &self,
+        job: &RowWrite<'_>,
+        cols: &Range<u64>,
+        sent: Sent,
+        outcome: &Done,
+    ) {
         if !parity_blocks(&job.row).any(|(_, role)| self.core.members.writable(role).is_some()) {
             return;
         }
@@ -112,7 +118,7 @@ impl Parity {
     }
 
     /// See [`Parity::agree_or_doubt`]; `None` if it did not come about.
-    async fn agree(&self, job: &Job<'_>, window: &RowWindow, sent: Sent) -> Option<()> {
+    async fn agree(&self, job: &RowWrite<'_>, window: &RowWindow, sent: Sent) -> Option<()> {
         // Two planes more: for P and Q as they are to be.
         let planes = self.planes(window, 2).await;
         let health = self.health(job.number, &job.row, &window.cols, job.unreadable).ok()?;
@@ -160,7 +166,7 @@ impl Parity {
     /// Computes the lost block and parity that agree with the data that is there, from planes that hold it.
     fn compute_agreement(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         window: &RowWindow,
         health: &Health,
         sent: Sent,
@@ -192,7 +198,7 @@ impl Parity {
     /// Gives a lost block the sectors that it had where a parity is not the new one.
     fn take_old(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         health: &Health,
         index: u16,
         blocks: &window::Blocks<'_>,

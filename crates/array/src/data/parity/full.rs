@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::apart::Both;
 use super::bad::Bad;
 use super::plan::Pieces;
-use super::row_write::{Job, clip, cut_part};
+use super::row_write::{RowWrite, clip, cut_part};
 use super::solve::{SmallSlots, generate};
 use super::window::RowWindow;
 use super::{Parity, data_roles, parity_roles};
@@ -127,7 +127,8 @@ impl Parity {
         let unreadable = Bad::default();
         for number in window.rows.clone() {
             let pieces = full_pieces(map, window, number - first, from);
-            let job = Job { number, row: map.row(number), pieces: &pieces, fua, unreadable: &unreadable };
+            let job =
+                RowWrite { number, row: map.row(number), pieces: &pieces, fua, unreadable: &unreadable };
             let mut start = window.cols.start;
             while start < window.cols.end {
                 let end = self.true_run(number, &(start..window.cols.end));

@@ -25,7 +25,7 @@ use crate::door::{Done, MemberOps, Refused};
 const ATTEMPTS: usize = 8;
 
 /// The work on some columns of a row.
-pub(super) struct Job<'a> {
+pub(super) struct RowWrite<'a> {
     pub(super) number: u64,
     pub(super) row: Row,
     pub(super) pieces: &'a [Piece],
@@ -98,7 +98,7 @@ impl Parity {
         let hi = pieces.iter().map(|piece| piece.hi).max().unwrap_or(0);
         let (row, unreadable) = (self.map.row(number), Bad::default());
         let width = self.budget() / u64::from(self.width() + 2);
-        let job = Job { number, row, pieces, fua, unreadable: &unreadable };
+        let job = RowWrite { number, row, pieces, fua, unreadable: &unreadable };
         if hi - lo <= width {
             return self.write_columns(&job, lo..hi).await;
         }
@@ -110,22 +110,22 @@ impl Parity {
     }
 
     /// Writes the parts of the pieces that lie within the columns.
-    async fn write_within(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
+    async fn write_within(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let pieces: Pieces = job.pieces.iter().filter_map(|piece| clip(piece, &cols)).collect();
         if pieces.is_empty() {
             return Ok(());
         }
-        self.write_columns(&Job { pieces: &pieces, ..*job }, cols).await
+        self.write_columns(&RowWrite { pieces: &pieces, ..*job }, cols).await
     }
 
     /// Whether the columns have to be written piecemeal: blocks are lost, and parity stands for some columns of theirs
     /// and not for others.
-    fn is_mixed(&self, job: &Job<'_>, health: &Health, cols: &Range<u64>) -> bool {
+    fn is_mixed(&self, job: &RowWrite<'_>, health: &Health, cols: &Range<u64>) -> bool {
         !health.lost.is_empty() && self.true_run(job.number, cols) < cols.end
     }
 
     /// Writes columns that are [mixed](Parity::is_mixed) run by run.
-    async fn write_runs(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
+    async fn write_runs(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut from = cols.start;
         while from < cols.end {
             let to = self.true_run(job.number, &(from..cols.end));
@@ -136,7 +136,7 @@ impl Parity {
     }
 
     /// Writes the pieces, all of which lie within the columns.
-    async fn write_columns(&self, job: &Job<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
+    async fn write_columns(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut last = VolumeError::TooManyLost;
         let mut mended = Bad::default();
         for _ in 0..ATTEMPTS {
@@ -173,7 +173,12 @@ impl Parity {
 
     /// Writes columns in which blocks can't be read, nor made readable (parity is not known true, or the medium is worn):
     /// device block by device block, and in those that can't be read as if their members were lost.
-    async fn write_beside(&self, job: &Job<'_>, cols: Range<u64>, failed: &Done) -> Result<(), VolumeError> {
+    async fn write_beside(
+        &self,
+        job: &RowWrite<'_>,
+        cols: Range<u64>,
+        failed: &Done,
+    ) -> Result<(), VolumeError> {
         let block = u64::from(self.core.limits.block);
         if cols.end - cols.start > block {
             for from in cols.step_by(block as usize) {
@@ -185,11 +190,16 @@ impl Parity {
         if !unreadable.add_all(failed) {
             return failed.named();
         }
-        self.write_columns(&Job { unreadable: &unreadable, ..*job }, cols).await
+        self.write_columns(&RowWrite { unreadable: &unreadable, ..*job }, cols).await
     }
 
     /// Makes readable what the members in `failed` would not give, or takes them out of use.
-    async fn mend_reads(&self, job: &Job<'_>, cols: &Range<u64>, failed: &Done) -> Result<(), VolumeError> {
+    async fn mend_reads(
+        &self,
+        job: &RowWrite<'_>,
+        cols: &Range<u64>,
+        failed: &Done,
+    ) -> Result<(), VolumeError> {
         for &Refused { role, error, .. } in failed.refused().iter().filter(|r| r.is_of(&self.core.members)) {
             if error == OpError::TimedOut {
                 self.core.answered(role).await?;
@@ -207,7 +217,7 @@ impl Parity {
     /// Reads, computes and writes as planned.
     async fn write_bands(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         cols: &Range<u64>,
         health: Health,
         bands: Bands,
@@ -266,7 +276,7 @@ impl Parity {
     #[inline]
     pub(super) fn write_made(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         health: &Health,
         bands: &[Band],
         blocks: &Blocks,
@@ -282,7 +292,7 @@ impl Parity {
     }
 
     /// After the writes: notes what parity is known to stand for now, and checks that what was written can be promised.
-    pub(super) fn settle_bands(&self, job: &Job<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
+    pub(super) fn settle_bands(&self, job: &RowWrite<'_>, bands: &Bands) -> Result<Tried, VolumeError> {
         for band in bands {
             let window = RowWindow::of_row(job.number, band.lo..band.hi);
             if band.way == Way::Reconstruct {
@@ -294,7 +304,7 @@ impl Parity {
         Ok(Tried::Done)
     }
 
-    fn read_old(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> MemberOps<'_> {
+    fn read_old(&self, job: &RowWrite<'_>, health: &Health, bands: &Bands, blocks: &Blocks) -> MemberOps<'_> {
         let mut group = self.ask();
         let start = self.map.row_offset(job.number);
         for index in 0..job.row.data_members() {
@@ -317,7 +327,7 @@ impl Parity {
         group
     }
 
-    pub(super) fn write_data(&self, job: &Job<'_>, group: &mut MemberOps<'_>) {
+    pub(super) fn write_data(&self, job: &RowWrite<'_>, group: &mut MemberOps<'_>) {
         let start = self.map.row_offset(job.number);
         for piece in job.pieces {
             if let Some(device) = self.core.members.writable(job.row.data_member(piece.index)) {
@@ -326,7 +336,7 @@ impl Parity {
         }
     }
 
-    pub(super) fn compute(&self, job: &Job<'_>, health: &Health, bands: &Bands, blocks: &Blocks) {
+    pub(super) fn compute(&self, job: &RowWrite<'_>, health: &Health, bands: &Bands, blocks: &Blocks) {
         let mut bytes = blocks.buf.bytes_mut();
         let (parity, data) = bytes.split_at_mut(2 * blocks.width as usize);
         let (p, q) = parity.split_at_mut(blocks.width as usize);
@@ -352,7 +362,7 @@ impl Parity {
     /// Adds to parity what changes.
     fn modify<'a>(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         band: &Band,
         old: impl Fn(u16) -> Option<&'a [u8]>,
         mut p: Option<&mut [u8]>,
@@ -374,7 +384,7 @@ impl Parity {
     /// Reads the whole row, rebuilds what is lost, and writes the pieces with parity made anew.
     async fn write_rebuilt(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         cols: &Range<u64>,
         health: &Health,
         bands: &Bands,
@@ -408,7 +418,7 @@ impl Parity {
 
     pub(super) fn compute_rebuilt(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         lo: u64,
         health: &Health,
         bands: &Bands,
@@ -442,7 +452,7 @@ impl Health {
 
 /// Hands the row's new content in a band to `work`, as terms of parity: pieces where there are, else old blocks.
 pub(super) fn with_new<'a>(
-    job: &Job<'_>,
+    job: &RowWrite<'_>,
     band: &Band,
     old: impl Fn(u16) -> Option<&'a [u8]>,
     work: impl FnOnce(&[&[u8]]),

@@ -13,7 +13,7 @@ use brindle_io::{OpError, Slice};
 use brindle_volume::VolumeError;
 
 use super::plan::{Band, Bands, Health, Way};
-use super::row_write::{Blocks, Job, Tried, parity_blocks};
+use super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
 use super::window::{Planes, RowWindow};
 use super::{Parity, parity_roles};
 use crate::door::{Done, Refused};
@@ -44,7 +44,7 @@ impl Parity {
     /// Always: that there was no room.
     pub(super) async fn undo_bands(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         health: &Health,
         bands: &Bands,
         blocks: &Blocks,
@@ -57,7 +57,7 @@ impl Parity {
     /// Gives those of the bands whose old data and parity were read what they held; where that fails, they are in doubt.
     pub(super) async fn undo_modified(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         health: &Health,
         bands: &Bands,
         blocks: &Blocks,
@@ -90,7 +90,7 @@ impl Parity {
     /// Always: that there was no room.
     pub(super) async fn undo_rebuilt(
         &self,
-        job: &Job<'_>,
+        job: &RowWrite<'_>,
         cols: &Range<u64>,
         health: &Health,
         bands: &Bands,
@@ -98,7 +98,7 @@ impl Parity {
         outcome: &Done,
     ) -> Result<Tried, VolumeError> {
         // Without new data, parity comes out as it was.
-        self.compute_rebuilt(&Job { pieces: &[], ..*job }, cols.start, health, bands, planes);
+        self.compute_rebuilt(&RowWrite { pieces: &[], ..*job }, cols.start, health, bands, planes);
         let start = self.map.row_offset(job.number);
         let mut before = Vec::new();
         let mut add = |role, lo: u64, hi: u64| {
@@ -149,7 +149,7 @@ impl Parity {
 
     /// Nobody knows any more what parity stands for in these bands, unless there is none, or it alone was to be written:
     /// then it has of each sector the old or the new content, and so has what it stands for.
-    fn doubt_bands(&self, job: &Job<'_>, bands: &[Band], outcome: &Done) {
+    fn doubt_bands(&self, job: &RowWrite<'_>, bands: &[Band], outcome: &Done) {
         let cramped: Vec<(u16, Cause)> =
             outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
         for band in bands {

@@ -9,7 +9,7 @@ use brindle_volume::Volume;
 
 use super::Transmission;
 use super::send::{Answer, Body, PIECE};
-use super::slot::Job;
+use super::slot::Admitted;
 use crate::nbd::proto::{Command, Errno, Request, command_code};
 use crate::session::{End, Inbox};
 
@@ -58,7 +58,7 @@ impl<V: Volume + 'static> Transmission<V> {
             self.link.giving.ends();
             filled?;
         }
-        self.dispatch(Job { cookie: request.cookie, command, ticket });
+        self.dispatch(Admitted { cookie: request.cookie, command, ticket });
         Ok(())
     }
 

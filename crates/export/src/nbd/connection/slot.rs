@@ -13,7 +13,7 @@ use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, Extent, merge_extent
 use crate::session::{Counters, Ticket};
 
 /// What is to be done; the ticket has the memory for it.
-pub(super) struct Job {
+pub(super) struct Admitted {
     pub(super) cookie: u64,
     pub(super) command: Command,
     pub(super) ticket: Ticket,
@@ -21,7 +21,7 @@ pub(super) struct Job {
 
 /// Where a slot's task finds its next job.
 pub(super) struct Slot {
-    job: Cell<Option<Job>>,
+    job: Cell<Option<Admitted>>,
     pub(super) wake: Event,
 }
 
@@ -34,7 +34,7 @@ struct Scratch {
 
 impl<V: Volume + 'static> Transmission<V> {
     /// Gives a job to an idle slot, or to a new one: there are never more than tickets.
-    pub(super) fn dispatch(self: &Rc<Self>, job: Job) {
+    pub(super) fn dispatch(self: &Rc<Self>, job: Admitted) {
         let idle = self.idle.borrow_mut().pop();
         if let Some(slot) = idle {
             slot.job.set(Some(job));
@@ -48,7 +48,7 @@ impl<V: Volume + 'static> Transmission<V> {
     }
 
     /// Does what is asked; counts it.
-    async fn carry_out(&self, job: &mut Job, scratch: &mut Scratch) -> Body {
+    async fn carry_out(&self, job: &mut Admitted, scratch: &mut Scratch) -> Body {
         let result = self.asked(job, scratch).await;
         let moved =
             if matches!(result, Ok(Body::Data { .. }) | Ok(Body::Done)) { moved(job) } else { (0, 0) };
@@ -63,7 +63,7 @@ impl<V: Volume + 'static> Transmission<V> {
         result.unwrap_or_else(Body::Failed)
     }
 
-    async fn asked(&self, job: &mut Job, scratch: &mut Scratch) -> Result<Body, Errno> {
+    async fn asked(&self, job: &mut Admitted, scratch: &mut Scratch) -> Result<Body, Errno> {
         let volume = &self.export.volume;
         let memory = || job.ticket.memory().clone();
         match job.command {
@@ -166,7 +166,7 @@ async fn run<V: Volume + 'static>(transmission: Rc<Transmission<V>>, slot: Rc<Sl
 }
 
 /// Bytes that a request which succeeded has read and written.
-fn moved(job: &Job) -> (u64, u64) {
+fn moved(job: &Admitted) -> (u64, u64) {
     match job.command {
         Command::Read { len, .. } => (u64::from(len), 0),
         Command::Write { len, .. } => (0, u64::from(len)),
