@@ -4,13 +4,16 @@
 //! a mirror has the same room and is faster), groups of a stripe are equal, and no data is kept more than three times, but for
 //! mirrors of up to four drives.
 
-use brindle_layout::Raid10Layout;
+use brindle_layout::{MAX_RAID6_MEMBERS, Raid10Layout};
 
 use crate::configuration::{Configuration, Part, Scheme};
 use crate::disk::{Disk, Set};
 
 /// Data drives of a group with parity, at least.
 const DATA: u32 = 2;
+/// Drives of a group with two or more of parity, at most: of RAID 6 the layout says, of RAID-Z `zpool` (`is_grouping`,
+/// `cmd/zpool/zpool_vdev.c`).
+const WIDEST: u32 = MAX_RAID6_MEMBERS as u32;
 /// Drives that a mirror has at most.
 const COPIES: u32 = 4;
 
@@ -42,20 +45,29 @@ fn singles(drives: u32, disk: Disk, price: Option<f64>, as_the_least: bool) -> V
     add(drives >= 2, one(Scheme::Stripe));
     add((2..=COPIES).contains(&drives), one(Scheme::Mirror));
     add(drives > DATA, one(Scheme::DedicatedParity));
-    [1, 2].iter().for_each(|parity| add(drives >= DATA + parity, one(Scheme::Parity(*parity))));
-    parts.extend([1, 2].iter().flat_map(|parity| stripes(Scheme::Parity(*parity), *parity, drives, disk)));
-    [1, 2, 3]
-        .iter()
-        .for_each(|parity| parts.extend((drives >= DATA + parity).then(|| one(Scheme::RaidZ(*parity)))));
+    let (md, zfs) = ([1, 2].map(Scheme::Parity), [1, 2, 3].map(Scheme::RaidZ));
+    let groups = |schemes: &[Scheme]| -> Vec<Part> {
+        schemes.iter().flat_map(|scheme| stripes(*scheme, drives, disk)).collect()
+    };
+    let wholes = |schemes: &[Scheme]| -> Vec<Part> {
+        schemes.iter().filter(|scheme| sensible(**scheme, drives)).map(|scheme| one(*scheme)).collect()
+    };
+    parts.extend(wholes(&md).into_iter().chain(groups(&md)).chain(wholes(&zfs)));
     parts.extend(copies(drives).map(|layout| one(Scheme::Raid10(layout))));
-    parts.extend([1, 2, 3].iter().flat_map(|parity| stripes(Scheme::RaidZ(*parity), *parity, drives, disk)));
+    parts.extend(groups(&zfs));
     let configuration = |part| Configuration { parts: vec![part], price, as_the_least };
     parts.into_iter().map(configuration).collect()
 }
 
+/// Whether a group with parity can have so many drives, and has use for it.
+fn sensible(scheme: Scheme, width: u32) -> bool {
+    let widest = if scheme == Scheme::Parity(1) { u32::MAX } else { WIDEST };
+    (DATA + scheme.tolerance(width)..=widest).contains(&width)
+}
+
 /// Stripes of equal groups.
-fn stripes(scheme: Scheme, parity: u32, drives: u32, disk: Disk) -> impl Iterator<Item = Part> {
-    let fits = move |groups: &u32| drives.is_multiple_of(*groups) && drives / groups >= DATA + parity;
+fn stripes(scheme: Scheme, drives: u32, disk: Disk) -> impl Iterator<Item = Part> {
+    let fits = move |groups: &u32| drives.is_multiple_of(*groups) && sensible(scheme, drives / groups);
     (2..=drives / 2).filter(fits).map(move |groups| Part { scheme, width: drives / groups, groups, disk })
 }
 
@@ -93,7 +105,7 @@ fn options(set: &Set, of_md: bool) -> Vec<Part> {
     let parity = |parity: u32| if of_md { Scheme::Parity(parity) } else { Scheme::RaidZ(parity) };
     let most = if of_md { 2 } else { 3 };
     let mut parts: Vec<Part> =
-        (1..=most).filter(|of| set.count >= DATA + of).map(|of| one(parity(of))).collect();
+        (1..=most).map(parity).filter(|scheme| sensible(*scheme, set.count)).map(one).collect();
     if (2..=3).contains(&set.count) {
         parts.push(one(Scheme::Mirror));
     } else if set.count.is_multiple_of(2) && of_md {
@@ -135,6 +147,17 @@ mod tests {
     }
 
     #[test]
+    fn no_group_is_wider_than_its_kind_can_be() {
+        let listed = |drives, level: &str| named(&[set(drives)]).iter().any(|one| one.starts_with(level));
+        for level in ["raid6 ", "raidz ", "raidz2 ", "raidz3 "] {
+            assert!(listed(255, level) && !listed(256, level), "{level}");
+        }
+        assert!(listed(384, "raid5 383+1") && listed(384, "raid60 2x(190+2)"));
+        let wide = named(&[set(300), set(4)]);
+        assert!(!wide.iter().any(|one| one.contains("298+2") || one.contains("raidz+")), "{wide:?}");
+    }
+
+    #[test]
     fn unlike_sets_are_joined() {
         let large = Disk { size: 4_000_000_000_000, ..disk() };
         let sets = [set(4), Set { count: 2, disk: large }];
@@ -152,7 +175,7 @@ mod tests {
 
     #[test]
     fn md_runs_all_that_it_is_said_to() {
-        for drives in 2..40 {
+        for drives in (2..40).chain([254, 255, 256, 383, 384]) {
             for one in configurations(&[set(drives)]).iter().filter(|one| one.is_of_md()) {
                 let part = one.parts[0];
                 let (level, layout) = match part.scheme {
