@@ -114,8 +114,8 @@ impl Case {
         if self.failures.scale < 1.0 || self.failures.mean() < 24.0 {
             return wrong("failures", "drives would fail in less than a day".to_owned());
         }
-        if self.repairs.mean() <= 0.0 {
-            return wrong("repairs", "a rebuild has to take some time".to_owned());
+        if self.repairs.mean() < 1.0 / 3600.0 {
+            return wrong("repairs", "a rebuild takes a second (0.00028 hours) at least".to_owned());
         }
         if !(0.0..=0.1).contains(&self.defects) {
             return wrong("defects", format!("{} an hour; say 0 to 0.1", self.defects));
@@ -151,6 +151,10 @@ impl Case {
             {
                 "each set that loses data holds one of the drives or more, and there is one set or more"
                     .to_owned()
+            }
+            _ if self.group.capacity == 0 => {
+                let why = "drives of no bytes hold nothing to lose".to_owned();
+                return Err(Unsound { field: "size", why });
             }
             _ => return Ok(()),
         };

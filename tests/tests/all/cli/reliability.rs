@@ -69,6 +69,7 @@ fn what_makes_no_sense_is_refused_by_the_name_of_its_flag() {
         ("--drives 4 --bears 4", "--bears"),
         ("--drives 1000 --level 5", "--drives"),
         ("--drives 4 --level 5 --groups 0", "--groups"),
+        ("--drives 4 --level 5 --size 0", "--size"),
         ("--drives 4 --level 5 --histories 3", "--histories"),
         ("--drives 4 --level 5 --until-relative-error 0", "--until-relative-error"),
         ("--drives 4 --level 5 --confidence 1", "--confidence"),
