@@ -2,11 +2,15 @@
 
 use super::array::Facts;
 use super::finding::Finding;
+use super::odds::{Odds, percent};
 use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
 
 /// Requests that a SATA drive takes at a time, less the one that the kernel keeps.
 const DEPTH: u64 = 31;
+/// Requests that the kernel keeps waiting for a disk, where sysfs does not say, and most that are simulated.
+const USUAL: u32 = 256;
+const MOST: u64 = 1024;
 
 pub(super) fn judge(
     drives: &[Drive],
@@ -16,6 +20,7 @@ pub(super) fn judge(
 ) -> Vec<Finding> {
     let mut seen: Vec<&str> = Vec::new();
     let mut findings = Vec::new();
+    let odds = Odds::of(facts, drives);
     for drive in drives {
         let Some(disk) = drive.disk.as_deref() else {
             let why = "it is no block device of this machine: scheduler, queue depth, write cache and TRIM are its disk's";
@@ -23,12 +28,12 @@ pub(super) fn judge(
             continue;
         };
         if seen.contains(&disk) {
-            findings.push(twice(disk).of_member(&drive.path));
+            findings.push(twice(disk, odds.as_ref()).of_member(&drive.path));
             continue;
         }
         seen.push(disk);
         let of = [
-            scheduler(drive, disk),
+            scheduler(drive, disk, simulator),
             depth(drive, disk, simulator),
             cache(drive, disk, simulator),
             trim(drive, disk, facts, md),
@@ -38,13 +43,25 @@ pub(super) fn judge(
     findings
 }
 
-fn twice(disk: &str) -> Finding {
+/// Both are out when the disk fails. Of an array that bears one failure that is a loss.
+fn twice(disk: &str, odds: Option<&Odds>) -> Finding {
+    let expected = odds.filter(|odds| odds.bears() == 1).and_then(|odds| {
+        let (apart, disk) = (odds.loss()?, odds.class.annual_rate().value);
+        let together = 1.0 - (1.0 - apart) * (1.0 - disk).powi(5);
+        Some(format!(
+            "{} instead of {} or more that data is lost in five years (drives of class {})",
+            percent(apart),
+            percent(together),
+            odds.class.name
+        ))
+    });
+    let not = "not predicted: histories are of drives of which each holds one member";
     Finding::change(
         "drive",
         format!("{disk} holds another member too"),
         "both are lost with it, and each waits for the other",
         format!("brindle replace ARRAY MEMBER --with DEVICE   # on another disk than {disk}"),
-        "not predicted: drives are modelled one to a member",
+        expected.unwrap_or_else(|| not.to_owned()),
     )
 }
 
@@ -52,9 +69,10 @@ fn rotates(drive: &Drive) -> Option<bool> {
     drive.number("queue/rotational").map(|rotates| rotates == 1)
 }
 
-fn scheduler(drive: &Drive, disk: &str) -> Finding {
+fn scheduler(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
     const TOPIC: &str = "scheduler";
-    const EXPECTED: &str = "not predicted: the simulator's drives are asked without a scheduler";
+    const SAME: &str = "no more requests in the simulator, whose drives see no processes and no processor time of a scheduler: that \
+                        time is what is saved";
     let text = drive.text("queue/scheduler");
     let active = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1).or(Some(text)));
     let (Some(active), Some(rotates)) = (active, rotates(drive)) else {
@@ -64,16 +82,25 @@ fn scheduler(drive: &Drive, disk: &str) -> Finding {
     match (active, rotates) {
         ("none", true) => {
             let why = "a disk gains from having its requests ordered, and from deadlines for reads";
-            Finding::change(TOPIC, active, why, set("mq-deadline"), EXPECTED)
+            let finding = Finding::change(TOPIC, active, why, set("mq-deadline"), NO_MODEL);
+            let number = |attribute: &str| Some(drive.number(attribute)?.clamp(1, MOST) as u32);
+            let own = number("device/queue_depth").unwrap_or(DEPTH as u32);
+            let all = own + number("queue/nr_requests").unwrap_or(USUAL);
+            let what = format!(
+                "random 4K reads of one drive with {all} waiting, at most: a scheduler comes near to that order"
+            );
+            compared(finding, simulator, &what, |simulator| {
+                Ok([simulator.choosing(own, all)?, simulator.choosing(all, all)?])
+            })
         }
         ("none" | "mq-deadline", _) => Finding::fine(TOPIC, active, "that suits the drive"),
         (_, false) => {
             let why = "a drive without heads is faster without ordering, and fairness is the array's";
-            Finding::change(TOPIC, active, why, set("none"), EXPECTED)
+            Finding::change(TOPIC, active, why, set("none"), SAME)
         }
         _ => {
             let why = "it orders by process, and all requests of an array come from one";
-            Finding::change(TOPIC, active, why, set("mq-deadline"), EXPECTED)
+            Finding::change(TOPIC, active, why, set("mq-deadline"), SAME)
         }
     }
 }

@@ -1,14 +1,14 @@
 //! How members, partitions and file systems lie.
 
 use brindle_format::alignment::{Kind, Partition, Striping};
+use brindle_lab::predict::PredictError;
 
 use super::array::{Content, Facts};
-use super::finding::Finding;
+use super::finding::{Finding, Prediction};
 use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
 use crate::units::Bytes;
 
-const NOT_PREDICTED: &str = "not predicted: the simulator has no file systems";
 /// What partitioning programs align to: a multiple of whatever a drive may want.
 const MIB: u64 = 1 << 20;
 
@@ -26,8 +26,8 @@ pub(super) fn judge(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator
     for ((part, striping), number) in content.parts.iter().zip(1..) {
         let device = device(md, content.partitioned.then_some(number));
         match striping {
-            Some(striping) => findings.push(striped(facts, *striping, &device)),
-            None if !content.partitioned => findings.push(unnamed(facts, content, &device)),
+            Some(striping) => findings.push(striped(facts, *striping, &device, simulator)),
+            None if !content.partitioned => findings.push(unnamed(facts, content, &device, simulator)),
             None => {
                 let found =
                     format!("none that is told of stripes, in partition {number} at byte {}", part.start);
@@ -69,24 +69,53 @@ fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&Sim
         ),
         NO_MODEL,
     );
-    // What suffers: a row of parity that is written whole, else what is of the size of a chunk and lies across two.
-    let (rw, what) = if facts.has_parity() {
-        ("write", "writes of the size of a row, one after the other")
+    compared(finding, simulator, suffers(facts), |simulator| {
+        let at = |at: u64| beginning(facts, simulator, row, at % row, format!("a partition at byte {at}"));
+        Ok([at(part.start)?, at(start)?])
+    })
+}
+
+/// What suffers where things don't begin with rows.
+fn suffers(facts: &Facts) -> &'static str {
+    if facts.has_parity() {
+        "writes of the size of a row, one after the other"
     } else {
-        ("randread", "random reads of the size of a chunk")
+        "random reads of the size of a chunk"
+    }
+}
+
+/// A row of parity that is written whole, else what is of the size of a chunk, from a byte in it on.
+fn beginning(
+    facts: &Facts,
+    simulator: &Simulator,
+    row: u64,
+    at: u64,
+    with: String,
+) -> Result<Prediction, PredictError> {
+    let rw = if facts.has_parity() { "write" } else { "randread" };
+    let (row, offset) = (row.to_string(), at.to_string());
+    simulator.array(with, load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")])?)
+}
+
+/// What it gives that large files begin with rows, where a file system was told of them, and not in the middle of one.
+fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&Simulator>) -> Finding {
+    let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
+        return finding;
     };
-    let beginning = |simulator: &Simulator, at: u64| {
-        let (row, offset) = (row.to_string(), (at % row).to_string());
-        let job = load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")])?;
-        simulator.array(format!("a partition at byte {at}"), job)
-    };
-    compared(finding, simulator, what, |simulator| {
-        Ok([beginning(simulator, part.start)?, beginning(simulator, start)?])
+    // In whole blocks of a file system.
+    let middle = (row / 2).next_multiple_of(4096) % row;
+    let whole = if facts.has_parity() { "rows" } else { "chunks" };
+    compared(finding, simulator, suffers(facts), |simulator| {
+        let at = |at: u64, with: &str| beginning(facts, simulator, row, at, with.to_owned());
+        Ok([
+            at(middle, &format!("files that begin amid {whole}, as they may now"))?,
+            at(0, &format!("files that begin with {whole}"))?,
+        ])
     })
 }
 
 /// No file system that is told of stripes: what to make one with.
-fn unnamed(facts: &Facts, content: &Content, device: &str) -> Finding {
+fn unnamed(facts: &Facts, content: &Content, device: &str, simulator: Option<&Simulator>) -> Finding {
     let found = if content.named.is_empty() {
         "none that is known".to_owned()
     } else {
@@ -95,12 +124,15 @@ fn unnamed(facts: &Facts, content: &Content, device: &str) -> Finding {
     let advice = "ext4 and XFS are told of the array when they are made";
     let finding = Finding::unknown("file system", found, advice);
     match wanted(facts) {
-        Some((unit, width)) => finding.with_command(format!(
-            "mkfs.ext4 -E stride={},stripe-width={} {device}   # or mkfs.xfs -d su={unit},sw={} {device}",
-            unit / 4096,
-            width / 4096,
-            width / unit
-        )),
+        Some((unit, width)) => {
+            let command = format!(
+                "mkfs.ext4 -E stride={},stripe-width={} {device}   # or mkfs.xfs -d su={unit},sw={} {device}",
+                unit / 4096,
+                width / 4096,
+                width / unit
+            );
+            along_rows(finding.with_command(command), facts, simulator)
+        }
         None => finding,
     }
 }
@@ -110,7 +142,7 @@ fn wanted(facts: &Facts) -> Option<(u64, u64)> {
     Some((facts.chunk()?, facts.row()?))
 }
 
-fn striped(facts: &Facts, told: Striping, device: &str) -> Finding {
+fn striped(facts: &Facts, told: Striping, device: &str, simulator: Option<&Simulator>) -> Finding {
     let name = match told.kind {
         Kind::Ext => "ext4",
         Kind::Xfs => "XFS",
@@ -144,17 +176,11 @@ fn striped(facts: &Facts, told: Striping, device: &str) -> Finding {
         Kind::Xfs => format!("mount -o sunit={},swidth={} {device} MOUNTPOINT", unit / 512, width / 512),
     };
     let advice = format!("this array's chunk and row make it {}", words(unit, width));
-    Finding::change(
-        "file system",
-        found,
-        advice,
-        command,
-        format!("{NOT_PREDICTED}; new files lie along rows then"),
-    )
+    along_rows(Finding::change("file system", found, advice, command, NO_MODEL), facts, simulator)
 }
 
 /// Where the array's data begins on each member.
-pub(super) fn members(facts: &Facts, drives: &[Drive]) -> Vec<Finding> {
+pub(super) fn members(facts: &Facts, drives: &[Drive], simulator: Option<&Simulator>) -> Vec<Finding> {
     let member = |(member, drive): (&super::array::Member, &Drive)| {
         let start = drive.start();
         let at = start.unwrap_or(0) + member.data_offset;
@@ -174,7 +200,7 @@ pub(super) fn members(facts: &Facts, drives: &[Drive]) -> Vec<Finding> {
                 format!("that is a multiple of {}", Bytes(if at.is_multiple_of(MIB) { MIB } else { block })),
             )
         } else {
-            Finding::change(
+            let finding = Finding::change(
                 "alignment",
                 found,
                 format!(
@@ -182,8 +208,11 @@ pub(super) fn members(facts: &Facts, drives: &[Drive]) -> Vec<Finding> {
                     Bytes(block)
                 ),
                 "parted DISK mkpart primary 1MiB 100%   # anew, member by member: fail, partition, add, wait",
-                "not predicted: models of drives begin at their first block",
-            )
+                NO_MODEL,
+            );
+            let what =
+                "random writes of a block of one drive, each a read and a write where it reaches into two";
+            compared(finding, simulator, what, |simulator| simulator.astride(block))
         };
         finding.of_member(&member.path)
     };

@@ -5,6 +5,7 @@ mod chunk;
 mod drives;
 mod files;
 mod finding;
+mod odds;
 mod simulated;
 mod sysfs;
 mod tuning;
@@ -30,9 +31,10 @@ pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
     let drives = sysfs.drives(&facts);
     let simulator = Simulator::new(args, &facts, &drives)?;
     let simulator = simulator.as_ref();
-    let mut findings = vec![tuning::state(&facts), chunk::judge(args, &facts, md.as_ref(), simulator)?];
+    let mut findings =
+        vec![tuning::state(&facts, &drives), chunk::judge(args, &facts, md.as_ref(), simulator)?];
     findings.extend(files::judge(&facts, md.as_ref(), simulator));
-    findings.extend(files::members(&facts, &drives));
+    findings.extend(files::members(&facts, &drives, simulator));
     findings.extend(tuning::judge(&facts, md.as_ref(), &drives, simulator));
     findings.extend(drives::judge(&drives, &facts, md.as_ref(), simulator));
     if args.json {
@@ -44,6 +46,11 @@ pub(crate) fn advise(args: &Advise) -> Result<(), Failure> {
 /// The members of an array that the kernel runs, or those that were named.
 fn members(sysfs: &Sysfs, named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let [one] = named else { return Ok(named.to_vec()) };
+    let is_md = one.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"md"));
+    if is_md && !one.exists() && sysfs.members_of(one).is_none() {
+        let why = "the kernel runs no array of that name (/proc/mdstat lists those that it runs): name the array's members";
+        return Err(Failure::Refused(format!("{}: {why}", one.display())));
+    }
     match sysfs.members_of(one) {
         None => Ok(named.to_vec()),
         Some(members) if members.is_empty() => {

@@ -62,6 +62,30 @@ impl Simulator {
         self.run(&self.model.without_write_cache(), None, with, job)
     }
 
+    /// One drive of whose blocks each write reaches into two, which are read first and then written; and what it does where each is
+    /// one of its blocks.
+    pub(super) fn astride(&self, block: u64) -> Result<[Prediction; 2], PredictError> {
+        let of = |rw: &str, bytes: u64, with: &str| {
+            let job = load(&[("rw", rw), ("bs", &bytes.to_string())])?;
+            self.drive_without_cache(with.to_owned(), job)
+        };
+        let (reads, writes) = (of("randread", 2 * block, "")?, of("randwrite", 2 * block, "")?);
+        let iops = 1.0 / (1.0 / reads.iops + 1.0 / writes.iops);
+        let now = Prediction {
+            with: "blocks read and written".to_owned(),
+            chunk: None,
+            iops,
+            mb_s: iops * block as f64 / 1_048_576.0,
+        };
+        Ok([now, of("randwrite", block, "blocks written")?])
+    }
+
+    /// A disk whose head chooses among so many of its requests, with so many in flight.
+    pub(super) fn choosing(&self, among: u32, flight: u32) -> Result<Prediction, PredictError> {
+        let job = load(&[("rw", "randread"), ("bs", "4k"), ("iodepth", &flight.to_string())])?;
+        self.run(&self.model.with_queue(among), None, format!("the nearest of {among}"), job)
+    }
+
     fn run(
         &self,
         model: &Model,

@@ -1,10 +1,8 @@
 //! What can be set of a running array.
 
-use brindle_layout::{Layout, Level};
-use brindle_planner::reliability::{Case, Class, Effort, Group, HOURS_PER_YEAR, Weibull, estimate};
-
 use super::array::{Bitmap, Facts};
 use super::finding::Finding;
+use super::odds::{Odds, percent};
 use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
 use crate::units::Bytes;
@@ -19,11 +17,13 @@ const LARGE: u64 = 100 << 30;
 const SMALL_BIT: u64 = 4 << 20;
 /// Bytes of a request of the kernel that reads ahead.
 const READ: u64 = 128 << 10;
+/// Bytes that the kernel reads ahead of a device of which it was told nothing.
+const USUAL: u64 = 128 << 10;
 const NO_MD: &str =
     "the kernel runs no array on these members, or sysfs does not tell: name the array, as in /dev/md0";
 
 /// Whether it is whole.
-pub(super) fn state(facts: &Facts) -> Finding {
+pub(super) fn state(facts: &Facts, drives: &[Drive]) -> Finding {
     if facts.missing > 0 {
         let found = format!("{} of {} members are missing", facts.missing, facts.raid_devices);
         return Finding::change(
@@ -31,7 +31,9 @@ pub(super) fn state(facts: &Facts) -> Finding {
             found,
             "redundancy comes first: give it drives to rebuild on",
             "mdadm /dev/mdN --add DEVICE   # or brindle add --array MEMBER... -- DEVICE",
-            "what `brindle reliability` tells of a whole array",
+            whole_again(facts, drives).unwrap_or_else(|| {
+                "not predicted: no closed form, and no history, of such a group".to_owned()
+            }),
         );
     }
     match facts.in_doubt {
@@ -44,6 +46,19 @@ pub(super) fn state(facts: &Facts) -> Finding {
     }
 }
 
+/// What it is to have all members again: the probability of a loss in a month.
+fn whole_again(facts: &Facts, drives: &[Drive]) -> Option<String> {
+    const DAYS: f64 = 30.0;
+    let whole = Odds::of(facts, drives)?.in_days(DAYS);
+    let (then, now) = (whole.loss()?, whole.clone().lacking(facts.missing)?.loss()?);
+    Some(format!(
+        "{} instead of {} that data is lost in {DAYS} days (drives of class {})",
+        percent(then),
+        percent(now),
+        whole.class.name
+    ))
+}
+
 pub(super) fn judge(
     facts: &Facts,
     md: Option<&Md>,
@@ -52,7 +67,7 @@ pub(super) fn judge(
 ) -> Vec<Finding> {
     let mut findings = vec![read_ahead(facts, md, simulator)];
     if facts.has_parity() {
-        findings.push(stripe_cache(facts, md));
+        findings.push(stripe_cache(facts, md, simulator));
     }
     if facts.level.is_redundant() {
         findings.push(bitmap(facts, md, simulator));
@@ -63,24 +78,32 @@ pub(super) fn judge(
 
 /// Two rows: while one is sent to whoever reads, the next is fetched from all members.
 fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
-    let Some((md, kib)) = md.and_then(|md| Some((md, md.number("queue/read_ahead_kb")?))) else {
-        return Finding::unknown("read-ahead", "not known", NO_MD);
-    };
-    let found = Bytes(kib << 10).to_string();
+    let known = md.and_then(|md| Some((md, md.number("queue/read_ahead_kb")? << 10)));
+    let found = known.map_or_else(|| "not known".to_owned(), |(_, bytes)| Bytes(bytes).to_string());
     let Some(row) = facts.row() else {
         return Finding::fine("read-ahead", found, "the level has no rows to fetch whole");
     };
     let wanted = 2 * row;
-    if kib << 10 >= wanted {
-        return Finding::fine("read-ahead", found, format!("that is two rows ({}) or more", Bytes(wanted)));
-    }
-    let finding = Finding::change(
-        "read-ahead",
-        found,
-        format!("two rows are {}: less leaves members idle in sequential reads", Bytes(wanted)),
-        format!("blockdev --setra {} /dev/{}", wanted / 512, md.name),
-        NO_MODEL,
-    );
+    let (finding, now) = match known {
+        Some((_, bytes)) if bytes >= wanted => {
+            return Finding::fine(
+                "read-ahead",
+                found,
+                format!("that is two rows ({}) or more", Bytes(wanted)),
+            );
+        }
+        Some((md, bytes)) => {
+            let why = format!("two rows are {}: less leaves members idle in sequential reads", Bytes(wanted));
+            let command = format!("blockdev --setra {} /dev/{}", wanted / 512, md.name);
+            (Finding::change("read-ahead", found, why, command, NO_MODEL), bytes)
+        }
+        None => {
+            let why = format!("{NO_MD}; two rows are {}, other devices have {}", Bytes(wanted), Bytes(USUAL));
+            let command =
+                format!("blockdev --setra {} DEVICE   # /dev/mdN, or /dev/nbdN of a client", wanted / 512);
+            (Finding::unknown("read-ahead", found, why).with_command(command), USUAL)
+        }
+    };
     // A reader without requests of its own in flight has as many as are read ahead.
     let ahead = |simulator: &Simulator, bytes: u64| {
         let depth = (bytes / READ).max(1).to_string();
@@ -88,24 +111,26 @@ fn read_ahead(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> 
         simulator.array(format!("read-ahead {}", Bytes(bytes)), job)
     };
     compared(finding, simulator, "sequential reads, one after the other", |simulator| {
-        Ok([ahead(simulator, kib << 10)?, ahead(simulator, wanted)?])
+        Ok([ahead(simulator, now)?, ahead(simulator, wanted)?])
     })
 }
 
-fn stripe_cache(facts: &Facts, md: Option<&Md>) -> Finding {
-    let entries = md.and_then(|md| Some((md, md.number("md/stripe_cache_size")?)));
-    let (Some((md, entries)), Some(chunk)) = (entries, facts.chunk()) else {
-        return Finding::unknown("stripe cache", "not known", NO_MD);
-    };
+/// Rows that come together in it are written whole, so many at a time as it holds.
+fn stripe_cache(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
     // An entry is a page of each member.
-    let pages = (chunk / 4096).max(1);
+    let pages = (facts.chunk().unwrap_or(0) / 4096).max(1);
+    let entries = md.and_then(|md| Some((md, md.number("md/stripe_cache_size")?)));
+    let Some((md, entries)) = entries else {
+        let why = format!("{NO_MD}; brindle serve has none, and needs none to write whole rows");
+        return Finding::unknown("stripe cache", "not known", why);
+    };
     let memory = |entries: u64| Bytes(entries * 4096 * facts.raid_devices as u64);
     let found = format!("{entries} entries, {} of memory", memory(entries));
     let wanted = (ROWS * pages).next_power_of_two().clamp(CACHE.0, CACHE.1);
     if entries >= wanted {
         return Finding::fine("stripe cache", found, format!("that holds {} rows", entries / pages));
     }
-    Finding::change(
+    let finding = Finding::change(
         "stripe cache",
         found,
         format!(
@@ -115,8 +140,15 @@ fn stripe_cache(facts: &Facts, md: Option<&Md>) -> Finding {
             memory(wanted)
         ),
         format!("echo {wanted} > /sys/block/{}/md/stripe_cache_size", md.name),
-        "not predicted: the simulator runs Brindle's engine, which has no stripe cache",
-    )
+        NO_MODEL,
+    );
+    let rows = |simulator: &Simulator, entries: u64| {
+        let (row, rows) = (facts.row().unwrap_or(4096).to_string(), (entries / pages).max(1).to_string());
+        let job = load(&[("rw", "write"), ("bs", &row), ("iodepth", &rows)])?;
+        simulator.array(format!("{entries} entries"), job)
+    };
+    let what = "sequential writes of as many whole rows at a time as it holds, one at least";
+    compared(finding, simulator, what, |simulator| Ok([rows(simulator, entries)?, rows(simulator, wanted)?]))
 }
 
 fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Finding {
@@ -203,41 +235,14 @@ fn scrub(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
     findings
 }
 
-/// What a check a month gives: the probability of a loss in five years with and without, as `brindle reliability` has it.
+/// What a check a month gives: the probability of a loss in five years with and without.
 fn checks_give(facts: &Facts, drives: &[Drive]) -> Option<String> {
-    let count = u32::try_from(facts.raid_devices).ok()?;
-    let (drives_of, bears, groups) = match (facts.level, facts.shape) {
-        (Level::Raid1, _) => (count, count - 1, 1),
-        (Level::Raid4 | Level::Raid5, _) => (count, 1, 1),
-        (Level::Raid6, _) => (count, 2, 1),
-        (Level::Raid10, Layout::Raid10(layout))
-            if (layout.near, layout.far) == (2, 1) && count.is_multiple_of(2) =>
-        {
-            (2, 1, count / 2)
-        }
-        _ => return None,
-    };
-    let flash = drives.iter().any(|drive| drive.kind().is_some_and(|kind| kind != "hdd-7200"));
-    let class = Class::named(if flash { "ssd-2022" } else { "hdd-2025" })?;
-    let lost = |scrub: Option<&str>| {
-        let case = Case {
-            group: Group::new(drives_of, bears, facts.component),
-            groups,
-            failures: class.failures(),
-            repairs: "2/12+6".parse().ok()?,
-            delay: Weibull::constant(0.0),
-            defects: class.defects,
-            scrub: scrub.and_then(|scrub| scrub.parse().ok()),
-            wrong_pull: 0.0,
-            batch: None,
-            hours: 5.0 * HOURS_PER_YEAR,
-        };
-        let effort = Effort { histories: 10_000, ..Effort::default() };
-        estimate(&case, &effort, &|_, _| ()).ok().map(|found| found.loss.value * 100.0)
-    };
-    let (with, without) = (lost(Some("3/730+6"))?, lost(None)?);
+    let odds = Odds::of(facts, drives)?;
+    let (with, without) = (odds.loss()?, odds.clone().unscrubbed().loss()?);
     Some(format!(
-        "{with:.2} % instead of {without:.2} % that data is lost in five years (drives of class {})",
-        class.name
+        "{} instead of {} that data is lost in five years (drives of class {})",
+        percent(with),
+        percent(without),
+        odds.class.name
     ))
 }

@@ -43,6 +43,15 @@ impl Drive {
         }
         Self { stations: stations.into(), ..self.clone() }
     }
+
+    /// The same drive, whose head chooses among so many of what waits; what has no head stays as it is.
+    pub fn with_queue(&self, queue: u32) -> Self {
+        let mut stations = (*self.stations).clone();
+        if let Some(platter) = &mut stations.platter {
+            platter.queue = queue.max(1);
+        }
+        Self { stations: stations.into(), ..self.clone() }
+    }
 }
 
 /// What was chosen by looking at an array's figures, and not only at a single drive's: nothing else was. Frozen; why each is

@@ -8,9 +8,9 @@ use std::path::Path;
 use brindle_tests::files::{self, MIB};
 use brindle_tests::program::brindle;
 use brindle_tests::tools::{self, or_skip};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Set, name};
+use super::{Set, name, run};
 
 #[track_caller]
 fn finding<'a>(report: &'a Value, topic: &str) -> &'a Value {
@@ -33,6 +33,9 @@ fn with_file_system(mkfs: &str, flags: &[&str]) -> Option<Set> {
     Some(set)
 }
 
+/// What a file system does that does not know of rows.
+const AMID: &str = "files that begin amid rows, as they may now";
+
 #[test]
 fn a_file_system_that_was_told_nothing_gets_the_command_that_tells_it() {
     let Some(set) = with_file_system("mkfs.ext4", &["-q", "-F", "-b", "4096"]) else { return };
@@ -41,7 +44,9 @@ fn a_file_system_that_was_told_nothing_gets_the_command_that_tells_it() {
         let found = finding(&report, "file system");
         assert_eq!(found["verdict"], "change", "{found}");
         assert_eq!(found["command"], "tune2fs -E stride=16,stripe_width=48 /dev/nbd0");
-        assert!(found["expected"].as_str().unwrap().contains("not predicted"));
+        assert!(found["expected"].as_str().unwrap().contains("name a model with --drive"));
+        let report = set.run("advise --json --drive hdd-7200").json();
+        better(&report, "file system", [AMID, "files that begin with rows"], 5.0);
     });
 }
 
@@ -59,6 +64,8 @@ fn xfs_tells_what_it_was_told() {
     let found = finding(&report, "file system");
     assert_eq!(found["verdict"], "change");
     assert_eq!(found["command"], "mount -o sunit=128,swidth=384 /dev/nbd0 MOUNTPOINT");
+    let report = set.run("advise --json --drive hdd-7200").json();
+    better(&report, "file system", [AMID, "files that begin with rows"], 5.0);
     let Some(set) = with_file_system("mkfs.xfs", &["-q", "-f", "-d", "su=65536,sw=3"]) else { return };
     assert_eq!(finding(&set.run("advise --json").json(), "file system")["verdict"], "fine");
 }
@@ -121,6 +128,38 @@ fn a_partition_that_lies_across_rows_is_told_what_that_costs() {
     set.run("advise --drive nosuch").refused(1, &["nosuch", "no model of this name"]);
 }
 
+#[test]
+fn an_array_that_is_not_there_is_told_so() {
+    let wanted = ["/dev/md404: the kernel runs no array of that name", "/proc/mdstat", "members"];
+    brindle(["advise", "/dev/md404"]).refused(1, &wanted);
+    brindle(["advise", "/tmp/nothing"]).refused(1, &["/tmp/nothing: no such file"]);
+}
+
+/// Both probabilities that data is lost, of what is expected.
+#[track_caller]
+fn percents(found: &Value) -> (f64, f64) {
+    let text = found["expected"].as_str().unwrap();
+    assert!(text.contains("that data is lost"), "{text}");
+    let share = |part: &str| part.rsplit(' ').next()?.parse::<f64>().ok();
+    let shares: Vec<f64> = text.split(" %").filter_map(share).collect();
+    (shares[0], shares[1])
+}
+
+#[test]
+fn a_change_of_what_is_not_speed_tells_the_odds() {
+    let set = Set::sparse(4, 8 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean").ok();
+    // Of three of four drives any defect is a loss, and any failure.
+    let report = run("advise --json", &set.members[..3]).json();
+    let (whole, lacking) = percents(finding(&report, "state"));
+    assert!((3.0..8.0).contains(&lacking) && whole < lacking / 100.0, "{report:#}");
+    // Without a table of drives nothing is known of how fast it is read ahead, but what to set is.
+    let report = set.run("advise --json --drive hdd-7200").json();
+    let ahead = finding(&report, "read-ahead");
+    assert!(ahead["command"].as_str().unwrap().starts_with("blockdev --setra 768 DEVICE"), "{ahead}");
+    better(&report, "read-ahead", ["read-ahead 128 KiB", "read-ahead 384 KiB"], 1.5);
+}
+
 fn put(root: &Path, file: &str, text: &str) {
     let path = root.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -157,8 +196,16 @@ fn machine(set: &Set) -> std::path::PathBuf {
     root
 }
 
-#[test]
-fn a_running_array_is_explained_from_sysfs() {
+/// Findings of a member.
+fn of(report: &Value, member: &str) -> Value {
+    let all = report["findings"].as_array().unwrap().iter();
+    let own = all
+        .filter(|found| found["member"].as_str().is_some_and(|path| path.ends_with(&format!("/{member}"))));
+    json!({"findings": own.collect::<Vec<_>>()})
+}
+
+/// An array whose members are called as that machine's disks.
+fn of_disks() -> Set {
     let mut set = Set::sparse(4, 8 * MIB);
     set.create("-l 5 -c 512K -N a --assume-clean").ok();
     for (member, disk) in set.members.iter_mut().zip(["vda", "vdb", "vdc", "vdd"]) {
@@ -166,7 +213,38 @@ fn a_running_array_is_explained_from_sysfs() {
         fs::rename(&*member, &named).unwrap();
         *member = named;
     }
+    set
+}
+
+#[test]
+fn partitions_of_one_disk_are_told_what_that_costs() {
+    let set = of_disks();
     let root = machine(&set);
+    let disk = root.join("devices/sdz");
+    fs::create_dir_all(&disk).unwrap();
+    fs::rename(root.join("class/block/vdb/queue"), disk.join("queue")).unwrap();
+    for (part, start) in [("vdb", "2048"), ("vdc", "40959")] {
+        fs::rename(root.join("class/block").join(part), disk.join(part)).unwrap();
+        std::os::unix::fs::symlink(disk.join(part), root.join("class/block").join(part)).unwrap();
+        put(&root, &format!("devices/sdz/{part}/partition"), "1");
+        put(&root, &format!("devices/sdz/{part}/start"), start);
+    }
+    let report = set.run(&format!("advise --json --drive hdd-7200 --sysfs {}", root.display())).json();
+    // The second begins at an odd sector: each write is a read of what it reaches into, too.
+    assert_eq!(finding(&of(&report, "vdb"), "alignment")["verdict"], "fine");
+    better(&of(&report, "vdc"), "alignment", ["blocks read and written", "blocks written"], 1.8);
+    let found = finding(&report, "drive");
+    assert!(found["found"].as_str().unwrap().contains("sdz holds another member too"), "{found}");
+    let (apart, together) = percents(found);
+    // The disk itself is a loss then: 0.98 % of drives of that class fail in a year.
+    assert!(together - apart > 4.0 && together - apart < 5.0, "{found}");
+}
+
+#[test]
+fn a_running_array_is_explained_from_sysfs() {
+    let set = of_disks();
+    let root = machine(&set);
+    put(&root, "class/block/vdd/queue/scheduler", "mq-deadline kyber bfq [none]");
     let report = set.run(&format!("advise --json --sysfs {}", root.display())).json();
     assert_eq!(report["device"], "/dev/md0");
     let change = |topic: &str, command: &str| {
@@ -183,6 +261,10 @@ fn a_running_array_is_explained_from_sysfs() {
     better(&report, "read-ahead", ["read-ahead 128 KiB", "read-ahead 3 MiB"], 2.0);
     better(&report, "queue depth", ["queue depth 1", "queue depth 31"], 2.0);
     better(&report, "write cache", ["write through", "write back"], 10.0);
+    better(&report, "stripe cache", ["256 entries", "2048 entries"], 0.9);
+    // 32 that the drive has, and 256 that the kernel keeps waiting.
+    better(&of(&report, "vdd"), "scheduler", ["the nearest of 32", "the nearest of 288"], 1.3);
+    assert!(finding(&report, "scheduler")["expected"].as_str().unwrap().contains("no processes"));
     let scrub = finding(&report, "scrub");
     assert_eq!(scrub["verdict"], "unknown");
     assert!(scrub["expected"].as_str().unwrap().contains("% that data is lost in five years"), "{scrub}");
