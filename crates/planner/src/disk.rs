@@ -1,5 +1,8 @@
 //! Drives as a plan takes them: how large, how fast, how dear.
 
+use crate::queued::Queued;
+use crate::speed::Load;
+
 /// A drive. Sizes are bytes, rates bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Disk {
@@ -13,6 +16,11 @@ pub struct Disk {
     pub read_rate: Option<f64>,
     /// Bytes a second written one after the other, if that is known.
     pub write_rate: Option<f64>,
+    /// Bytes a second at which all of it is read, or written, from end to end, if that is known: of a disk less than at its
+    /// beginning, where the tracks are long.
+    pub whole_rate: Option<f64>,
+    /// What it does of the load with so much in flight, where a model says.
+    pub queued: Option<Queued>,
     /// What one costs, in whatever money.
     pub price: Option<f64>,
 }
@@ -30,7 +38,7 @@ pub struct Set {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{what} {value} makes no sense: it must be from {least} to {most}")]
 pub struct DiskError {
-    /// Which.
+    /// Which, by the name of the flag.
     pub what: &'static str,
     /// As given.
     pub value: f64,
@@ -44,8 +52,8 @@ pub struct DiskError {
 pub(crate) const MOST_DRIVES: u32 = 384;
 
 impl Disk {
-    /// Whether all figures are such as a drive can have: at least a MB and at most an EB; from 0.1 to a billion requests a
-    /// second; from a KB to a TB a second; a price from nothing to a billion.
+    /// Whether all figures are such as a drive can have: at least a MB and at most 10 PB, so that the bytes of all drives can be
+    /// counted; from 0.1 to a billion requests a second; from a KB to a TB a second; a price from nothing to a billion.
     ///
     /// # Errors
     /// The first that is not.
@@ -54,14 +62,14 @@ impl Disk {
             let fine = value.is_finite() && (low..=high).contains(&value);
             fine.then_some(()).ok_or(DiskError { what, value, least, most })
         };
-        range("a drive's size in bytes of", self.size as f64, (1e6, 1e18), ("1 MB", "1 EB"))?;
-        for (what, iops) in [("read IOPS of", self.read_iops), ("write IOPS of", self.write_iops)] {
-            range(what, iops, (0.1, 1e9), ("0.1", "a billion"))?;
+        range("size", self.size as f64, (1e6, 1e16), ("1 MB", "10 PB"))?;
+        for iops in [self.read_iops, self.write_iops] {
+            range("iops", iops, (0.1, 1e9), ("0.1", "a billion"))?;
         }
-        for rate in [self.read_rate, self.write_rate].into_iter().flatten() {
-            range("a bandwidth in bytes a second of", rate, (1e3, 1e12), ("1 KB", "1 TB"))?;
+        for rate in [self.read_rate, self.write_rate, self.whole_rate].into_iter().flatten() {
+            range("mb-s", rate / 1e6, (1e-3, 1e6), ("0.001", "a million"))?;
         }
-        self.price.map_or(Ok(()), |price| range("a price of", price, (0.0, 1e9), ("0", "a billion")))
+        self.price.map_or(Ok(()), |price| range("price", price, (0.0, 1e9), ("0", "a billion")))
     }
 
     /// What an array can count on that treats both alike: the smaller and slower of each.
@@ -73,19 +81,26 @@ impl Disk {
             write_iops: self.write_iops.min(other.write_iops),
             read_rate: both(self.read_rate, other.read_rate),
             write_rate: both(self.write_rate, other.write_rate),
+            whole_rate: both(self.whole_rate, other.whole_rate),
+            queued: self.queued.zip(other.queued).map(|(own, other)| own.least(other)),
             price: None,
         }
     }
 
-    /// Requests of another size than 4 KiB take as much longer as their further bytes do, where the rate is known.
-    pub(crate) fn at(self, read: u64, write: u64) -> Self {
+    /// With so many requests of the load in flight on it. Without a model their number changes nothing, and those of another size
+    /// than 4 KiB take as much longer as their further bytes do, where the rate is known.
+    pub(crate) fn under(self, load: &Load, depth: u32) -> Self {
+        if let Some(queued) = &self.queued {
+            let (read_iops, write_iops) = queued.at(depth);
+            return Self { read_iops, write_iops, ..self };
+        }
         let slower = |iops: f64, rate: Option<f64>, bytes: u64| match rate {
             Some(rate) => 1.0 / (1.0 / iops + bytes.saturating_sub(4096) as f64 / rate),
             None => iops,
         };
         Self {
-            read_iops: slower(self.read_iops, self.read_rate, read),
-            write_iops: slower(self.write_iops, self.write_rate, write),
+            read_iops: slower(self.read_iops, self.read_rate, load.read_size),
+            write_iops: slower(self.write_iops, self.write_rate, load.write_size),
             ..self
         }
     }

@@ -33,6 +33,8 @@ pub struct Figures {
     pub allocated: Option<u64>,
     /// Requests and bytes a second.
     pub speed: Speed,
+    /// The same by formulas, where somebody has put what a simulator says in their place.
+    pub formulas: Option<Speed>,
     /// How many drives may be lost, whichever they are.
     pub tolerance: u32,
     /// See [`crate::Losses`].
@@ -63,6 +65,7 @@ pub fn figures(configuration: &Configuration, terms: &Terms) -> Figures {
         net: configuration.net(),
         allocated: terms.allocation.room(configuration),
         speed: speed(configuration, terms.load.as_ref()),
+        formulas: None,
         tolerance: configuration.tolerance(),
         double: losses.double,
         triple: losses.triple,
@@ -81,8 +84,7 @@ fn rebuild(configuration: &Configuration, busy: f64) -> Option<f64> {
     if configuration.tolerance() == 0 {
         return None;
     }
-    let of =
-        |disk: crate::Disk| Some(disk.size as f64 / disk.read_rate?.min(disk.write_rate?) / (1.0 - busy));
+    let of = |disk: crate::Disk| Some(disk.size as f64 / disk.whole_rate? / (1.0 - busy));
     let each = configuration.parts.iter().map(|part| of(part.disk));
     each.collect::<Option<Vec<f64>>>().map(|all| all.into_iter().fold(0.0, f64::max))
 }
@@ -109,8 +111,8 @@ mod tests {
     use crate::testing::{disk, set};
 
     #[test]
-    fn a_rebuild_takes_as_long_as_the_slower_side_and_the_load_let_it() {
-        let disk = Disk { read_rate: Some(2e8), write_rate: Some(1e8), price: Some(50.0), ..disk() };
+    fn a_rebuild_takes_as_long_as_all_of_a_drive_and_the_load_let_it() {
+        let disk = Disk { whole_rate: Some(1e8), price: Some(50.0), ..disk() };
         let all = configurations(&[Set { count: 4, disk }]);
         let of = |level: &str, busy: f64| {
             let one = all.iter().find(|one| one.level() == level).expect(level);

@@ -13,7 +13,7 @@ pub struct Fraction {
 
 /// A text is no share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no share from 0 to 1: write for example 1/3, 0.2, 20% or 1e-4")]
+#[error("'{0}' is no share from 0 to 1: write for example 1/3, 0.2, 20% or 1e-4, 1e-15 at least")]
 pub struct FractionError(String);
 
 impl Fraction {

@@ -57,7 +57,7 @@ fn count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|count| plain && (2..=MOST_DRIVES).contains(count))
 }
 
-/// A drive's bytes: decimals are allowed; KB to PB count thousands, as drives are sold, K to P and KiB to PiB 1024s.
+/// A drive's bytes: decimals are allowed; KB to EB count thousands, as drives are sold, K to E and KiB to EiB 1024s.
 ///
 /// # Errors
 /// [`ParseError::Size`].
@@ -73,10 +73,11 @@ pub fn size(text: &str) -> Result<u64, ParseError> {
             (None, None) => (unit, 1024.0),
         },
     };
-    let power = ["", "k", "m", "g", "t", "p"].iter().position(|known| *known == letter).ok_or_else(wrong)?;
+    let power =
+        ["", "k", "m", "g", "t", "p", "e"].iter().position(|known| *known == letter).ok_or_else(wrong)?;
     let number = plain(digits).ok_or_else(wrong)?;
     let bytes = (number * f64::powi(base, power as i32)).round();
-    if (0.0..=1e18).contains(&bytes) { Ok(bytes as u64) } else { Err(wrong()) }
+    if (0.0..=1e19).contains(&bytes) { Ok(bytes as u64) } else { Err(wrong()) }
 }
 
 /// A number more than 0, without exponents and signs.
@@ -131,8 +132,8 @@ mod tests {
         assert_eq!(size("1.92tb"), Ok(1_920_000_000_000));
         assert_eq!((size("2TiB"), size("2T")), (Ok(2 << 40), Ok(2 << 40)));
         assert_eq!(size("500GB"), Ok(500_000_000_000));
-        assert_eq!(size("4096"), Ok(4096));
-        for wrong in ["", "TB", "-1TB", "1e3GB", "2XB", "2TBB", "2000PB", "NaN", "inf", "1..2TB", "2 TB x"] {
+        assert_eq!((size("4096"), size("1EB")), (Ok(4096), Ok(1_000_000_000_000_000_000)));
+        for wrong in ["", "TB", "-1TB", "1e3GB", "2XB", "2TBB", "20EB", "NaN", "inf", "1..2TB", "2 TB x"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
     }

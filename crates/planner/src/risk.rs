@@ -17,8 +17,7 @@ pub fn cases(configuration: &Configuration, template: &Case, busy: f64) -> Optio
 
 fn case(part: &Part, template: &Case, busy: f64) -> Option<Case> {
     let (group, groups) = group(part)?;
-    let rate =
-        part.disk.read_rate.zip(part.disk.write_rate).map_or(USUAL_RATE, |(read, write)| read.min(write));
+    let rate = part.disk.whole_rate.unwrap_or(USUAL_RATE);
     let hours = part.disk.size as f64 / rate / (1.0 - busy) / 3600.0;
     let repairs = Weibull { location: hours, shape: 2.0, scale: 12.0 };
     Some(Case { group, groups, repairs, ..template.clone() })

@@ -2,6 +2,10 @@
 
 use crate::configuration::{Configuration, Part, Scheme};
 use crate::disk::Disk;
+use crate::queued::mean;
+
+/// Bytes of a chunk: what `brindle create` takes.
+const CHUNK: f64 = 524_288.0;
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,25 +72,27 @@ fn writes(part: &Part, disk: Disk) -> f64 {
         Scheme::Stripe => width / write,
         Scheme::Mirror | Scheme::RaidZ(_) => 1.0 / write,
         Scheme::Raid10(layout) => width / f64::from(layout.copies()) / write,
-        Scheme::DedicatedParity => dedicated(width, read, write),
+        Scheme::DedicatedParity => {
+            let (parity, others) = dedicated(width, disk);
+            parity.min(others)
+        }
         Scheme::Parity(parity) => {
-            // Old data and old parity, or the rest of the row: whichever is less.
             let parity = f64::from(parity);
-            let old = (1.0 + parity).min(width - 1.0 - parity);
-            width / (old * read + (1.0 + parity) * write)
+            width / (old_blocks(width, parity) * read + (1.0 + parity) * write)
         }
     };
     f64::from(part.groups) * of_group
 }
 
-/// RAID 4: the one drive with parity takes part in each write, the others in turn.
-fn dedicated(width: f64, read: f64, write: f64) -> f64 {
+/// RAID 4: the one drive with parity takes part in each write, the others in turn. What it allows, and what they do.
+fn dedicated(width: f64, disk: Disk) -> (f64, f64) {
+    let (read, write) = (1.0 / disk.read_iops, 1.0 / disk.write_iops);
     let others = width - 1.0;
     // The rest of the row is read where that is no more than old data and parity.
     if others - 1.0 <= 2.0 {
-        (1.0 / write).min(others / ((others - 1.0) * read + write))
+        (1.0 / write, others / ((others - 1.0) * read + write))
     } else {
-        (1.0 / (read + write)).min(others / (read + write))
+        (1.0 / (read + write), others / (read + write))
     }
 }
 
@@ -124,21 +130,70 @@ fn load_iops(part: &Part, load: &Load) -> Option<f64> {
     };
     if !load.random {
         let rate = |rate: Option<f64>, size: u64| rate.map(|rate| rate / size.max(1) as f64);
-        let reads = if load.reads > 0.0 { rate(read_rate(part), load.read_size)? } else { 0.0 };
-        let writes = if load.reads < 1.0 { rate(write_rate(part), load.write_size)? } else { 0.0 };
+        let (reads, writes) = alongside(part, load);
+        let reads = if load.reads > 0.0 { rate(read_rate(part), load.read_size)?.min(reads) } else { 0.0 };
+        let writes =
+            if load.reads < 1.0 { rate(write_rate(part), load.write_size)?.min(writes) } else { 0.0 };
         return Some(mixed(reads, writes));
     }
-    let disk = part.disk.at(load.read_size, load.write_size);
-    Some(mixed(reads(part, disk), writes(part, disk)) * busy(part, load.depth))
-}
-
-/// Share of the drives that so many requests in flight keep busy, each at a drive that is drawn.
-fn busy(part: &Part, depth: u32) -> f64 {
     let stations = match part.scheme {
         Scheme::RaidZ(_) => part.groups,
         _ => part.drives(),
     };
-    1.0 - (1.0 - 1.0 / f64::from(stations)).powf(f64::from(depth.max(1)))
+    if part.scheme == Scheme::DedicatedParity {
+        // Reads pass by the drive with parity, before which all writes wait.
+        let width = f64::from(part.width);
+        let parity = dedicated(width, part.disk.under(load, load.depth)).0 / (1.0 - load.reads);
+        let others = mean(in_flight(part, load), stations, |depth| {
+            let disk = part.disk.under(load, depth);
+            mixed(reads(part, disk), dedicated(width, disk).1)
+        });
+        return Some(parity.min(others));
+    }
+    Some(mean(in_flight(part, load), stations, |depth| {
+        let disk = part.disk.under(load, depth);
+        mixed(reads(part, disk), writes(part, disk))
+    }))
+}
+
+/// Reads and writes a second of a load that goes forward, as far as what is in flight reaches: it lies in neighbouring chunks, on so
+/// many drives, which share it. Without a model nothing limits them, nor where a vdev of RAID-Z has all of a block.
+fn alongside(part: &Part, load: &Load) -> (f64, f64) {
+    if part.disk.queued.is_none() || matches!(part.scheme, Scheme::RaidZ(_)) {
+        return (f64::INFINITY, f64::INFINITY);
+    }
+    let depth = f64::from(load.depth.max(1));
+    let reached = |size: u64| {
+        let size = size as f64;
+        (((depth - 1.0) * size) / CHUNK + (size / CHUNK).max(1.0)).min(data_drives(part))
+    };
+    let of = |size: u64, rate: &dyn Fn(Disk) -> f64| {
+        let drives = reached(size);
+        drives * rate(part.disk.under(load, (depth / drives) as u32))
+    };
+    (of(load.read_size, &|disk| disk.read_iops), of(load.write_size, &|disk| disk.write_iops))
+}
+
+/// Operations in flight on drives, on average, for the requests that are: a write is on all drives that have its copies; where
+/// there is parity on those that give old blocks, and then on those that take new ones, and so takes twice as long as a read.
+fn in_flight(part: &Part, load: &Load) -> f64 {
+    let (reads, writes) = (load.reads, 1.0 - load.reads);
+    let each = match part.scheme {
+        Scheme::Stripe | Scheme::RaidZ(_) => 1.0,
+        Scheme::Mirror => reads + writes * f64::from(part.width),
+        Scheme::Raid10(layout) => reads + writes * f64::from(layout.copies()),
+        Scheme::DedicatedParity | Scheme::Parity(_) => {
+            let parity = f64::from(part.scheme.tolerance(part.width));
+            let operations = old_blocks(f64::from(part.width), parity) + 1.0 + parity;
+            (reads + writes * operations) / (reads + writes * 2.0)
+        }
+    };
+    f64::from(load.depth.max(1)) * each
+}
+
+/// What a write to a part of a row reads: old data and old parity, or the rest of the row, whichever is less.
+fn old_blocks(width: f64, parity: f64) -> f64 {
+    (1.0 + parity).min(width - 1.0 - parity)
 }
 
 #[cfg(test)]
@@ -192,10 +247,59 @@ mod tests {
         let load = Load { reads: 0.5, random: true, read_size: 4096, write_size: 4096, depth: 1000 };
         let iops = |load: &Load| of(&[set(4)], "raid10", "2x(1+1)", Some(load)).load_iops.expect("random");
         assert!((iops(&load) - 1.0 / (0.5 / 800.0 + 0.5 / 400.0)).abs() < 0.1);
-        // One request in flight keeps one drive of four busy.
-        assert!((iops(&Load { depth: 1, ..load }) * 4.0 - iops(&load)).abs() < 0.1);
+        // One read in flight keeps one drive of four busy, one write two.
+        let reads = Load { reads: 1.0, ..load };
+        assert!((iops(&Load { depth: 1, ..reads }) * 4.0 - iops(&reads)).abs() < 0.1);
+        let writes = Load { reads: 0.0, ..load };
+        assert!((iops(&Load { depth: 1, ..writes }) - 400.0 * (1.0 - 0.75 * 0.75)).abs() < 0.1);
         let stream = Load { random: false, ..load };
         assert_eq!(of(&[set(4)], "raid10", "2x(1+1)", Some(&stream)).load_iops, None);
+    }
+
+    /// A disk that does three times as much with 32 in flight as with one.
+    fn disks(count: u32, load: &Load, level: &str, config: &str) -> f64 {
+        let rates = [80.0, 80.0, 100.0, 140.0, 190.0, 240.0, 240.0, 240.0];
+        let queued = Some(crate::Queued::new(rates, rates));
+        let rate = Some(2e8);
+        let disk =
+            Disk { queued, read_iops: 240.0, write_iops: 240.0, read_rate: rate, write_rate: rate, ..disk() };
+        of(&[Set { count, disk }], level, config, Some(load)).load_iops.expect("known")
+    }
+
+    #[test]
+    fn disks_do_what_their_share_of_the_requests_lets_them() {
+        let load = Load { reads: 1.0, random: true, read_size: 4096, write_size: 4096, depth: 8 };
+        let iops = |load: &Load, level, config| disks(8, load, level, config);
+        // One in flight is at one drive, and waits for its head.
+        assert!((iops(&Load { depth: 1, ..load }, "raid0", "8") - 80.0).abs() < 1e-9);
+        // With eight for each drive each does 140, not the 240 that it would do with 32: some have more to choose from, some less.
+        let (some, plenty) = (Load { depth: 64, ..load }, Load { depth: 4096, ..load });
+        let found = iops(&some, "raid0", "8");
+        assert!((8.0 * 125.0..8.0 * 145.0).contains(&found), "{found}");
+        assert!((iops(&plenty, "raid0", "8") - 8.0 * 240.0).abs() < 1.0);
+        // A write to RAID 10 is two operations: twice as many wait at each drive, and twice as many are to be done.
+        let writes = Load { reads: 0.0, ..some };
+        let twice = Load { depth: 128, ..some };
+        assert!((iops(&writes, "raid10", "4x(1+1)") * 2.0 - iops(&twice, "raid10", "4x(1+1)")).abs() < 1e-6);
+        // One to RAID 5 reads two blocks and then writes two: half of its four operations wait at a time.
+        let four = Load { depth: 128, reads: 1.0, ..some };
+        assert!((iops(&writes, "raid5", "7+1") * 4.0 - iops(&four, "raid5", "7+1")).abs() < 1e-6);
+        // Reads pass by the one drive with parity, which allows 120 writes with all of them before it.
+        let found = iops(&Load { reads: 0.7, ..some }, "raid4", "7+1");
+        assert!((found - 120.0 / 0.3).abs() < 1.0, "{found}");
+        // A vdev answers as one drive, which has all requests to choose from.
+        assert!((iops(&load, "raidz2", "6+2") - 140.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_stream_is_on_as_many_drives_as_it_reaches() {
+        let load = Load { reads: 1.0, random: false, read_size: 65536, write_size: 65536, depth: 1 };
+        let iops = |depth, read_size| disks(4, &Load { depth, read_size, ..load }, "raid0", "4");
+        assert!((iops(1, 65536) - 80.0).abs() < 1e-9, "one request is at one drive");
+        assert!((iops(1, 1 << 20) - 2.0 * 80.0).abs() < 1e-9, "a request over two chunks is at two");
+        assert!(iops(9, 65536) > 2.0 * 80.0 && iops(9, 65536) < 2.0 * 140.0);
+        // At the end the drives' bandwidth is all there is.
+        assert!((iops(1024, 8 << 20) - 8e8 / f64::from(8 << 20)).abs() < 1e-6);
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub fn all_columns(all: &[&Figures], recommended: Option<usize>) -> String {
     let mut text = String::from(
         "disks,level,config,net_tb,random_iops,loss_on_double_failure,allocated_tb,random_read_iops,workload_iops,\
          seq_read_mb_s,seq_write_mb_s,tolerates,loss_on_triple_failure,loss_on_third_failure,rebuild_hours,price,price_per_tb,\
-         loss_probability,loss_probability_low,loss_probability_high,bytes_lost_per_year,nomdl,recommended\n",
+         loss_probability,loss_probability_low,loss_probability_high,bytes_lost_per_year,nomdl,recommended,\
+         formula_random_iops,formula_random_read_iops,formula_workload_iops,formula_seq_read_mb_s,formula_seq_write_mb_s\n",
     );
     for (place, one) in all.iter().enumerate() {
         let plain = published(&[*one]);
@@ -68,6 +69,11 @@ pub fn all_columns(all: &[&Figures], recommended: Option<usize>) -> String {
             tiny(one.risk.map(|risk| risk.bytes_per_year.value)),
             tiny(one.risk.map(|risk| risk.nomdl.value)),
             u32::from(recommended == Some(place)).to_string(),
+            figure(one.formulas.map(|speed| speed.write_iops), 1.0, 0),
+            figure(one.formulas.map(|speed| speed.read_iops), 1.0, 0),
+            figure(one.formulas.and_then(|speed| speed.load_iops), 1.0, 0),
+            figure(one.formulas.and_then(|speed| speed.read_rate), 1e6, 0),
+            figure(one.formulas.and_then(|speed| speed.write_rate), 1e6, 0),
         ];
         let _ = writeln!(text, "{first},{}", cells.join(","));
     }
@@ -83,8 +89,11 @@ fn or_nothing(value: Option<&impl core::fmt::Display>) -> String {
     value.map_or_else(String::new, ToString::to_string)
 }
 
-/// A number with so many decimals at most.
+/// A number with so many decimals at most, but for what is too small for them.
 fn short(value: f64, places: usize) -> String {
+    if value > 0.0 && value < 0.5 / 10_f64.powi(places as i32) {
+        return tiny(Some(value));
+    }
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -135,5 +144,7 @@ mod tests {
             (short(6.0, 3), short(1.92, 3), short(200.0, 0), short(0.1234, 3)),
             ("6".into(), "1.92".into(), "200".into(), "0.123".into())
         );
+        // Drives of a MB hold little, and not nothing.
+        assert_eq!((short(3e-6, 3), short(0.0, 3)), ("3.00e-6".into(), "0".into()));
     }
 }

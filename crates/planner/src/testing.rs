@@ -10,6 +10,8 @@ pub(crate) fn disk() -> Disk {
         write_iops: 200.0,
         read_rate: None,
         write_rate: None,
+        whole_rate: None,
+        queued: None,
         price: None,
     }
 }

@@ -55,6 +55,8 @@ fn drives(data: &[u8]) {
                     write_iops: iops,
                     read_rate: rate,
                     write_rate: rate,
+                    whole_rate: rate,
+                    queued: None,
                     price: None,
                 },
             }

@@ -28,8 +28,8 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "WHAT", help_heading = "What is listed")]
     pub(crate) sort: Option<Order>,
     /// Most configurations to list
-    #[arg(long, value_name = "COUNT", default_value_t = 200, help_heading = "What is listed")]
-    pub(crate) limit: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..), help_heading = "What is listed")]
+    pub(crate) limit: u32,
     /// How to report [default: table]
     #[arg(long, value_name = "FORMAT", help_heading = "What is listed")]
     pub(crate) format: Option<PlanFormat>,

@@ -1,9 +1,11 @@
 //! From flags to drives.
 
 use brindle_lab::drive::{self, Drive};
+use brindle_lab::job::{Access, Direction, Job, Kinds};
 use brindle_lab::predict::{alone, job};
-use brindle_planner::{Disk, ParseError, Set, number, second_set};
+use brindle_planner::{DEPTHS, Disk, DiskError, ParseError, Queued, Set, number, second_set};
 
+use super::load::{Asked, as_loaded};
 use crate::cli::{Drives, Pair, parse_pair};
 use crate::failure::Failure;
 use crate::models::model;
@@ -25,7 +27,7 @@ pub(super) struct Kind {
 }
 
 /// All kinds: the first, and what stands beside it.
-pub(super) fn kinds(args: &Drives) -> Result<Vec<Kind>, Failure> {
+pub(super) fn kinds(args: &Drives, asked: Option<&Asked>) -> Result<Vec<Kind>, Failure> {
     let said = Said {
         size: args.size,
         iops: args.iops,
@@ -33,7 +35,7 @@ pub(super) fn kinds(args: &Drives) -> Result<Vec<Kind>, Failure> {
         drive: args.drive.clone(),
         price: args.price,
     };
-    let first = Kind { counts: args.drives.0.clone(), known: known(&said, "--drives")? };
+    let first = Kind { counts: args.drives.0.clone(), known: known(&said, asked, None)? };
     let Some(text) = &args.and else { return Ok(vec![first]) };
     let wrong = |why: ParseError| Failure::Usage(format!("--and {text}: {why}"));
     let (count, size, items) = second_set(text).map_err(wrong)?;
@@ -47,7 +49,7 @@ pub(super) fn kinds(args: &Drives) -> Result<Vec<Kind>, Failure> {
             _ => (other.drive, other.iops, other.mb_s) = (Some(value.to_owned()), None, None),
         }
     }
-    let second = Kind { counts: vec![count], known: known(&other, "--and")? };
+    let second = Kind { counts: vec![count], known: known(&other, asked, Some(text))? };
     Ok(vec![first, second])
 }
 
@@ -73,13 +75,38 @@ struct Said {
     price: Option<f64>,
 }
 
-fn known(said: &Said, flag: &str) -> Result<Known, Failure> {
-    let found = match &said.drive {
+/// `and` is the text of a second set, which is named where a figure makes no sense.
+fn known(said: &Said, asked: Option<&Asked>, and: Option<&str>) -> Result<Known, Failure> {
+    let wrong = |why: DiskError| match and {
+        Some(text) => Failure::Usage(format!("--and {text}: {why}")),
+        None => Failure::Usage(format!("--{why}")),
+    };
+    let mut found = match &said.drive {
         Some(named) => of_model(named, said)?,
         None => of_figures(said)?,
     };
-    found.disk.check().map_err(|why| Failure::Usage(format!("{flag}: {why}")))?;
+    found.disk.check().map_err(wrong)?;
+    // Figures that were given stand, whatever a model says beside them.
+    let by_model = found.named.is_none() || said.iops.is_none();
+    if let (Some(model), Some(asked), true) = (&found.model, asked, by_model) {
+        found.disk.queued = Some(queued(model, asked)?);
+    }
     Ok(found)
+}
+
+/// What the model does of a load by itself, with more and more in flight.
+fn queued(model: &Drive, asked: &Asked) -> Result<Queued, Failure> {
+    let model = as_loaded(model, &asked.job);
+    let rates = |direction: Direction| -> Result<[f64; DEPTHS.len()], Failure> {
+        let mut rates = [0.0; DEPTHS.len()];
+        for (rate, depth) in rates.iter_mut().zip(DEPTHS) {
+            let access = Access { kinds: Kinds::One(direction), ..asked.job.access };
+            let job = Job { access, iodepth: depth, numjobs: 1, one_at_a_time: false, ..asked.job.clone() };
+            *rate = alone(&model, job)?.outcome.mixed().iops();
+        }
+        Ok(rates)
+    };
+    Ok(Queued::new(rates(Direction::Read)?, rates(Direction::Write)?))
 }
 
 fn of_figures(said: &Said) -> Result<Known, Failure> {
@@ -92,6 +119,8 @@ fn of_figures(said: &Said) -> Result<Known, Failure> {
         write_iops: iops.writes,
         read_rate: said.mb_s.map(|rate| rate.reads * 1e6),
         write_rate: said.mb_s.map(|rate| rate.writes * 1e6),
+        whole_rate: said.mb_s.map(|rate| rate.reads.min(rate.writes) * 1e6),
+        queued: None,
         price: said.price,
     };
     let text = said.mb_s.filter(|_| disk.check().is_ok()).map(|rate| as_model(&disk, rate));
@@ -139,13 +168,30 @@ fn of_model(named: &str, said: &Said) -> Result<Known, Failure> {
         Some(rate) => Pair { reads: rate.reads * 1e6, writes: rate.writes * 1e6 },
         None => Pair { reads: stream("read")?, writes: stream("write")? },
     };
+    let whole = match said.mb_s {
+        Some(_) => rate.reads.min(rate.writes),
+        None => whole(&model, "read")?.min(whole(&model, "write")?),
+    };
     let disk = Disk {
         size: model.size,
         read_iops: iops.reads,
         write_iops: iops.writes,
         read_rate: Some(rate.reads),
         write_rate: Some(rate.writes),
+        whole_rate: Some(whole),
+        queued: None,
         price: said.price,
     };
     Ok(Known { disk, model: Some(model), named: Some(named.to_owned()) })
+}
+
+/// Bytes a second over all of a drive, from what it does at places that are spread over it: a disk is slower at its end.
+fn whole(model: &Drive, rw: &str) -> Result<f64, Failure> {
+    const PLACES: [&str; 5] = ["10%", "30%", "50%", "70%", "90%"];
+    let mut seconds = 0.0;
+    for place in PLACES {
+        let asked = job(&[("rw", rw), ("bs", "1m"), ("iodepth", "8"), ("offset", place)])?;
+        seconds += 1.0 / alone(model, asked)?.outcome.mixed().bandwidth();
+    }
+    Ok(PLACES.len() as f64 / seconds)
 }

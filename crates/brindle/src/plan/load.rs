@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use brindle_lab::drive::Drive;
 use brindle_lab::job::{Access, Blocks, Direction, Job, Kinds, parse};
 use brindle_planner::Load;
 
@@ -46,6 +47,11 @@ pub(super) fn asked(path: &Path) -> Result<Asked, Failure> {
     };
     let job = as_one(&plan.jobs, &load);
     Ok(Asked { file, load, job })
+}
+
+/// A drive as a load meets it: places that are drawn soon fill a disk's cache.
+pub(super) fn as_loaded(model: &Drive, job: &Job) -> Drive {
+    if job.access.random { model.without_write_cache() } else { model.clone() }
 }
 
 fn in_flight(job: &Job) -> u32 {

@@ -13,11 +13,11 @@ mod words;
 use std::fs;
 
 use brindle_planner::{
-    Allocation, Configuration, Figures, Goal, Need, Speed, Terms, compare, configurations, conflicts,
-    figures, is_of_the_table, recommend,
+    Allocation, Configuration, Figures, Goal, Need, Terms, compare, configurations, conflicts, figures,
+    is_of_the_table, recommend,
 };
 
-use crate::cli::{Columns, Plan, PlanFormat};
+use crate::cli::{Columns, Order, Plan, PlanFormat};
 use crate::failure::Failure;
 use crate::report as tell;
 use crate::units::Bytes;
@@ -33,8 +33,6 @@ const USUAL_CHUNK: u64 = 512 << 10;
 struct Row {
     configuration: Configuration,
     figures: Figures,
-    /// What the formulas say, where the figures are the simulator's.
-    formulas: Option<Speed>,
 }
 
 /// The one to take.
@@ -65,8 +63,12 @@ struct Answer<'a> {
 }
 
 pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
-    let kinds = drives::kinds(&args.drives)?;
     let asked = args.terms.workload.as_deref().map(load::asked).transpose()?;
+    let kinds = drives::kinds(&args.drives, asked.as_ref())?;
+    if args.sort == Some(Order::Workload) && asked.is_none() {
+        let why = "say what will be asked of the array with --workload JOBFILE";
+        return Err(Failure::Usage(format!("--sort workload: {why}")));
+    }
     let allocation = Allocation::new(args.terms.ashift, args.terms.volblocksize);
     let terms = Terms {
         allocation: allocation.map_err(|why| Failure::Usage(why.to_string()))?,
@@ -88,7 +90,7 @@ pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
     }
     let taken = take(args, &kinds, asked.as_ref(), &rows, goal)?;
     let fitting = rows.len();
-    let rows = listed(rows, args.limit, taken.as_ref());
+    let rows = listed(rows, args.limit as usize, taken.as_ref());
     let taken = taken.map(|taken| Taken { place: taken.place.min(rows.len().saturating_sub(1)), ..taken });
     let answer = Answer {
         args,
@@ -118,7 +120,7 @@ fn rows(args: &Plan, kinds: &[Kind], terms: &Terms) -> Result<Vec<Row>, Failure>
         });
         rows.extend(wanted.map(|configuration| {
             let figures = figures(&configuration, terms);
-            Row { configuration, figures, formulas: None }
+            Row { configuration, figures }
         }));
     }
     Ok(rows)
@@ -196,7 +198,6 @@ fn take(
 
 /// As many as are to be listed; the recommended one is among them, in place of the last if need be.
 fn listed(mut rows: Vec<Row>, limit: usize, taken: Option<&Taken>) -> Vec<Row> {
-    let limit = limit.max(1);
     if rows.len() > limit {
         if let Some(taken) = taken.filter(|taken| taken.place >= limit) {
             rows.swap(limit - 1, taken.place);

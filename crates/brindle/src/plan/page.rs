@@ -46,8 +46,7 @@ pub(super) fn html(answer: &Answer<'_>) -> String {
 }
 
 fn table(page: &mut String, answer: &Answer<'_>) {
-    let rows: Vec<Vec<String>> =
-        answer.rows.iter().map(|row| cells(&row.figures, row.formulas.as_ref())).collect();
+    let rows: Vec<Vec<String>> = answer.rows.iter().map(|row| cells(&row.figures)).collect();
     let wanted = wanted(&rows);
     page.push_str("<table id=\"plan\"><thead><tr>");
     for ((above, below), _) in HEADS.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {

@@ -77,8 +77,8 @@ fn row_json(answer: &Answer<'_>, place: usize, row: &Row) -> Value {
         })),
         "creatable": of.is_of_md,
         "recommended": answer.taken.as_ref().is_some_and(|taken| taken.place == place),
-        "formulas": row.formulas.as_ref().map(speed_json),
-        "difference_percent": row.formulas.as_ref().map(|formulas| differences(&of.speed, formulas)),
+        "formulas": of.formulas.as_ref().map(speed_json),
+        "difference_percent": of.formulas.as_ref().map(|formulas| differences(&of.speed, formulas)),
     });
     if let (Value::Object(all), Value::Object(speed)) = (&mut value, speed_json(&of.speed)) {
         all.extend(speed);
@@ -134,8 +134,7 @@ fn taken_json(answer: &Answer<'_>, taken: &Taken) -> Value {
 pub(super) fn text(answer: &Answer<'_>) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", kinds_text(answer.kinds));
-    let cells: Vec<Vec<String>> =
-        answer.rows.iter().map(|row| cells(&row.figures, row.formulas.as_ref())).collect();
+    let cells: Vec<Vec<String>> = answer.rows.iter().map(|row| cells(&row.figures)).collect();
     let wanted = wanted(&cells);
     text.push_str(&line("", &HEADS.map(|(above, _)| above.to_owned()), &cells, &wanted));
     text.push_str(&line("", &HEADS.map(|(_, below)| below.to_owned()), &cells, &wanted));
@@ -205,7 +204,7 @@ fn kind_text(kind: &Kind) -> String {
 }
 
 /// Two lines of heads.
-pub(super) const HEADS: [(&str, &str); 19] = [
+pub(super) const HEADS: [(&str, &str); 20] = [
     ("", "disks"),
     ("", "level"),
     ("", "config"),
@@ -220,6 +219,7 @@ pub(super) const HEADS: [(&str, &str); 19] = [
     ("tole-", "rates"),
     ("loss on", "double"),
     ("loss on", "triple"),
+    ("loss on", "third"),
     ("rebuild", "hours"),
     ("price", "all"),
     ("price", "per TB"),
@@ -228,7 +228,7 @@ pub(super) const HEADS: [(&str, &str); 19] = [
 ];
 
 /// What stands in the columns; empty where nothing is known.
-pub(super) fn cells(of: &Figures, formulas: Option<&Speed>) -> Vec<String> {
+pub(super) fn cells(of: &Figures) -> Vec<String> {
     let figure = |value: Option<f64>, unit: f64| value.map_or_else(String::new, |value| short(value / unit));
     let whole = |value: Option<f64>, unit: f64| {
         value.map_or_else(String::new, |value| format!("{:.0}", value / unit))
@@ -246,10 +246,11 @@ pub(super) fn cells(of: &Figures, formulas: Option<&Speed>) -> Vec<String> {
         whole(speed.load_iops, 1.0),
         whole(speed.read_rate, 1e6),
         whole(speed.write_rate, 1e6),
-        formulas.map_or_else(String::new, |formulas| apart(speed, formulas)),
+        of.formulas.as_ref().map_or_else(String::new, |formulas| apart(speed, formulas)),
         of.tolerance.to_string(),
         share(of.double),
         share(of.triple),
+        share(of.third),
         figure(of.rebuild, 3600.0),
         figure(of.price, 1.0),
         figure(of.price_per_tb(), 1.0),
@@ -300,8 +301,11 @@ fn terabytes(bytes: u64) -> String {
     format!("{} TB", short(bytes as f64 / 1e12))
 }
 
-/// Two decimals at most.
+/// Two decimals at most, but for what is so small that they tell nothing.
 fn short(value: f64) -> String {
+    if value > 0.0 && value < 0.1 {
+        return format!("{value:.2e}");
+    }
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -8,7 +8,7 @@ use brindle_layout::{Layout, Level};
 use brindle_planner::{Part, Scheme, Speed};
 
 use super::drives::Kind;
-use super::load::Asked;
+use super::load::{Asked, as_loaded};
 use super::{Row, USUAL_CHUNK};
 use crate::cores;
 use crate::failure::Failure;
@@ -55,11 +55,15 @@ pub(super) fn fill(
     })?;
     bar.finish_and_clear();
     for (place, speed) in open.iter().zip(found) {
-        let row = &mut rows[*place];
-        row.formulas = Some(row.figures.speed);
-        row.figures.speed = speed;
+        let figures = &mut rows[*place].figures;
+        figures.formulas = Some(figures.speed);
+        figures.speed = speed;
     }
-    let mut notes = Vec::new();
+    let mut notes = vec![format!(
+        "formulas differ by: what the engine does in the simulator, in per cent of what formulas say, less 100, of random reads, \
+         random writes, {}sequential reads and writes",
+        if asked.is_some() { "the load, " } else { "" }
+    )];
     if open.len() < rows.len() {
         notes.push("figures of RAID-Z are those of formulas: the engine has no RAID-Z".to_owned());
     }
@@ -103,7 +107,7 @@ pub(super) fn shared(job: &Job, groups: u32) -> Job {
 
 /// One group of a part under a load.
 pub(super) fn one(part: &Part, model: &Drive, chunk: u64, job: Job) -> Result<Tally, Failure> {
-    let drive = if job.access.random { model.without_write_cache() } else { model.clone() };
+    let drive = as_loaded(model, &job);
     let spec = Spec { drive, shape: Some(shape(part, chunk)), policies: Policies::Brindle, cores: 1, job };
     Ok(predict(&spec)?.outcome.mixed())
 }

@@ -49,7 +49,7 @@ pub(super) fn levels(args: &Plan) -> Result<Levels, Failure> {
 pub(super) fn conflict(conflict: &Conflict, needs: &[Need]) -> String {
     let named: Vec<String> = conflict.needs.iter().map(|place| needs[*place].to_string()).collect();
     match (named.as_slice(), conflict.closest.as_slice()) {
-        ([alone], [closest]) => format!("{alone} is more than any of them does: {closest}"),
+        ([alone], [closest]) => format!("none meets {alone}; closest is: {closest}"),
         (_, closest) => {
             let each: Vec<String> = named
                 .iter()

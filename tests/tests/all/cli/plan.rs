@@ -39,9 +39,9 @@ fn a_published_table_comes_out_exactly() {
         .ok()
         .text();
     let row = all.lines().find(|line| line.contains("raid6")).expect("RAID 6");
-    assert_eq!(row, "4,raid6,2+2,4,200,0,,800,,400,200,2,1,1,5.56,,,,,,,,0");
+    assert_eq!(row, "4,raid6,2+2,4,200,0,,800,,400,200,2,1,1,5.56,,,,,,,,0,,,,,");
     assert!(
-        all.starts_with(HEAD.trim_end()) && all.lines().all(|line| line.matches(',').count() == 22),
+        all.starts_with(HEAD.trim_end()) && all.lines().all(|line| line.matches(',').count() == 27),
         "{all}"
     );
 }
@@ -103,7 +103,7 @@ fn needs_leave_out_what_does_not_meet_them_and_say_who_excludes_whom() {
     let said =
         ["--min-capacity 6TB and --tolerates 2 exclude each other", "raid6 2+2", "holds 4 TB", "tolerates 1"];
     refused(&format!("{both} --min-write-iops 100"), &said);
-    refused("--min-capacity 16TB", &["--min-capacity 16TB is more than", "raid0 4", "8 TB"]);
+    refused("--min-capacity 16TB", &["none meets --min-capacity 16TB", "raid0 4", "8 TB"]);
     // With years it is the probability in that time.
     let report = plan(&format!("{four} --years 5 --max-loss 1e-3 --json")).json();
     let all = report["configurations"].as_array().expect("a list");
@@ -112,7 +112,7 @@ fn needs_leave_out_what_does_not_meet_them_and_say_who_excludes_whom() {
     assert!(!all.is_empty() && all.iter().all(|one| loss(one) <= 1e-3), "{report}");
     assert!(report["fitting"].as_u64() < report["total"].as_u64());
     refused("--years 5 --max-loss 1e-12", &["--max-loss 1e-12", "loses data with probability"]);
-    refused("--price 100 --budget 300", &["--budget 300", "costs 400.00"]);
+    refused("--price 100 --budget 300", &["none meets --budget 300", "costs 400.00"]);
     let many = plan("--drives 2-60 --size 2TB --iops 200 --limit 10 --json").json();
     assert_eq!(many["listed"], 10);
     let text = plan("--drives 2-60 --size 2TB --iops 200 --limit 10").ok().text();
@@ -130,15 +130,24 @@ fn what_makes_no_sense_is_refused_by_its_flag() {
     for count in ["0", "1", "-4", "4x", "500", "6-4"] {
         wrong(&format!("--drives={count} --size 2TB --iops 200"), &["--drives", count]);
     }
-    for size in ["0", "2XB", "-1TB", "9999999TB", "NaN"] {
-        wrong(&format!("--drives 4 --size={size} --iops 200"), &["size"]);
+    // What would not fit into 64 bits of all drives is among them.
+    for size in ["0", "2XB", "-1TB", "900PB", "20PB", "1e3TB", "NaN", "999KB"] {
+        wrong(&format!("--drives 24 --size={size} --iops 200"), &["--size"]);
+        wrong(&format!("{fine} --and 2x{size}"), &["--and 2x"]);
     }
-    for iops in ["0", "-200", "inf", "200/", "1e99", "99999999999"] {
-        wrong(&format!("--drives 4 --size 2TB --iops={iops}"), &["iops".to_uppercase().as_str(), ""]);
+    for iops in ["0", "-200", "inf", "200/", "1e99", "99999999999", "0.01", "200/0.01"] {
+        wrong(&format!("--drives 4 --size 2TB --iops={iops}"), &["--iops"]);
     }
+    for rate in ["0", "-1", "NaN", "1e400", "9999999", "0.0001"] {
+        wrong(&format!("{fine} --mb-s={rate}"), &["--mb-s"]);
+    }
+    for price in ["-1", "NaN", "1e400", "2000000000"] {
+        wrong(&format!("{fine} --price={price}"), &["--price"]);
+    }
+    wrong(&format!("{fine} --limit 0"), &["--limit"]);
+    wrong(&format!("{fine} --sort workload"), &["--sort workload", "--workload"]);
     wrong("--drives 4 --size 2TB", &["--iops"]);
     wrong("--drives 4 --iops 200", &["--size"]);
-    wrong(&format!("{fine} --price=-1"), &["--price"]);
     wrong(&format!("{fine} --max-loss 4/3"), &["--max-loss", "1/3"]);
     wrong(&format!("{fine} --ashift 20"), &["--ashift 20"]);
     wrong(&format!("{fine} --volblocksize 5K"), &["--volblocksize"]);
@@ -178,7 +187,18 @@ fn the_simulator_stands_in_for_formulas_and_chooses_the_chunk() {
     let (own, formula) = (own.as_f64().unwrap(), formula.as_f64().unwrap());
     assert!(((own / formula - 1.0) * 100.0 - apart).abs() < 1e-6 && apart.abs() < 60.0, "{pairs}");
     assert!(one(&report, "raidz", "3+1")["formulas"].is_null(), "there is no RAID-Z to simulate");
-    assert!(report["notes"][0].as_str().is_some_and(|note| note.contains("RAID-Z")), "{report}");
+    let notes = report["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("RAID-Z")), "{report}");
+    // As CSV both stand beside each other.
+    let csv = plan(&format!("{flags} --simulate --format csv --columns all")).ended(0).text();
+    let (head, rows) = csv.split_once('\n').unwrap();
+    let row = rows.lines().find(|row| row.contains("2x(1+1)")).unwrap();
+    let cell = |name: &str| {
+        let place = head.split(',').position(|column| column == name).unwrap();
+        row.split(',').nth(place).unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!(cell("random_iops"), own.round(), "{csv}");
+    assert_eq!(cell("formula_random_iops"), formula.round(), "{csv}");
     let taken = &report["recommended"];
     assert_eq!(taken["level"], "raid10");
     let tried = taken["chunks_tried"].as_array().expect("chunks were tried");
@@ -193,6 +213,27 @@ fn the_simulator_stands_in_for_formulas_and_chooses_the_chunk() {
     fs::write(&far, "[a]\nrw=sideways\n").unwrap();
     plan(&format!("--drives 4 --drive sata-ssd --workload {}", name(&far)))
         .refused(2, &["wrong.fio:2", "sideways"]);
+}
+
+#[test]
+fn formulas_of_loads_come_near_the_simulator_on_disks_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = dir.path().join("machines.fio");
+    let load =
+        |depth: u32| format!("[a]\nrw=randrw\nrwmixread=70\nbssplit=4k/60:16k/25:64k/15\niodepth={depth}\n");
+    for (drive, depth) in [("hdd-7200", 8), ("hdd-7200", 64), ("nvme", 8), ("nvme", 256)] {
+        fs::write(&job, load(depth)).unwrap();
+        let flags = format!("--drives 8 --drive {drive} --levels raid0,raid5,raid6,raid10 --simulate");
+        let report = plan(&format!("{flags} --chunk 1M --workload {} --json", name(&job))).json();
+        for one in report["configurations"].as_array().unwrap() {
+            let apart = one["difference_percent"]["workload_iops"].as_f64().unwrap();
+            assert!(apart.abs() < 25.0, "{drive}, {depth} in flight: {apart} % of {one}");
+        }
+    }
+    // A disk is slower at its end: from 250 to 125 MB/s over 8 TB are 44,361 s.
+    let report = plan("--drives 4 --drive hdd-7200 --levels raid5 --json").json();
+    let rebuild = one(&report, "raid5", "3+1")["rebuild_seconds"].as_f64().unwrap();
+    assert!((43_000.0..46_500.0).contains(&rebuild), "{rebuild}");
 }
 
 #[test]
