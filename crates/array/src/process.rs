@@ -1,7 +1,9 @@
 //! Background work over a whole array, and what others see of it and can do to it. An array has one process at a time,
 //! as md has one `sync_action`.
 
-use core::cell::Cell;
+mod marks;
+
+use core::cell::{Cell, RefCell};
 use core::num::NonZeroU64;
 use std::fmt;
 use std::rc::Rc;
@@ -9,6 +11,8 @@ use std::rc::Rc;
 use brindle_io::sync::{Event, race};
 use brindle_io::{Duration, Instant, Io};
 use brindle_volume::VolumeError;
+
+use marks::Marks;
 
 /// What a process does, in md's words for `sync_action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,18 @@ pub struct ProcessDetail {
     /// Bytes a second below which it does not go for the sake of clients, where it can; `None`: it leaves more than half of the
     /// time to them.
     pub floor: Option<NonZeroU64>,
+    /// Bytes a second that it went over in the last ten seconds or, where one window took longer, in that; `None` as long as that is
+    /// not known, and while it is paused.
+    pub speed: Option<u64>,
+}
+
+impl ProcessDetail {
+    /// How long it will take until it ends, if it goes on at its speed; `None` where that is not known.
+    pub fn left(&self) -> Option<Duration> {
+        let left = self.progress.total.saturating_sub(self.progress.position);
+        let speed = self.speed.filter(|&speed| speed > 0)?;
+        Some(Duration::from_secs(left.div_ceil(speed)))
+    }
 }
 
 /// A process of an array. A handle: cloning gives the same process, and it lives on when that has ended.
@@ -88,6 +104,7 @@ struct State {
     total: u64,
     began: Instant,
     position: Cell<u64>,
+    marks: RefCell<Marks>,
     mismatch_sectors: Cell<u64>,
     paused: Cell<bool>,
     stopped: Cell<bool>,
@@ -111,6 +128,7 @@ impl Process {
             total,
             began: io.now(),
             position: Cell::new(from),
+            marks: RefCell::new(Marks::new(io.now(), from)),
             mismatch_sectors: Cell::new(0),
             paused: Cell::new(false),
             stopped: Cell::new(false),
@@ -141,7 +159,19 @@ impl Process {
     /// How it is now.
     pub fn detail(&self) -> ProcessDetail {
         let (paused, pace, floor) = (self.0.paused.get(), self.0.pace.get(), self.0.floor.get());
-        ProcessDetail { kind: self.0.kind, progress: self.progress(), paused, pace, floor }
+        let (kind, progress, speed) = (self.0.kind, self.progress(), self.speed());
+        ProcessDetail { kind, progress, paused, pace, floor, speed }
+    }
+
+    /// The first windows at a pace end long before it says, since it rests after them.
+    fn speed(&self) -> Option<u64> {
+        let speed = self.0.marks.borrow().speed(self.0.io.now()).filter(|_| !self.0.paused.get())?;
+        Some(self.0.pace.get().map_or(speed, |pace| speed.min(pace.get())))
+    }
+
+    /// What was before tells nothing of its speed from now on.
+    fn forget_speed(&self) {
+        *self.0.marks.borrow_mut() = Marks::new(self.0.io.now(), self.0.position.get());
     }
 
     /// Begins no further window. Those under way come to their end.
@@ -151,7 +181,9 @@ impl Process {
 
     /// Goes on after [`Process::pause`].
     pub fn resume(&self) {
-        self.0.paused.set(false);
+        if self.0.paused.replace(false) {
+            self.forget_speed();
+        }
         self.tell();
     }
 
@@ -159,6 +191,7 @@ impl Process {
     pub fn set_pace(&self, pace: Option<NonZeroU64>) {
         self.0.pace.set(pace);
         self.0.due.set(self.0.io.now());
+        self.forget_speed();
         self.tell();
     }
 
@@ -166,6 +199,7 @@ impl Process {
     pub fn set_floor(&self, floor: Option<NonZeroU64>) {
         self.0.floor.set(floor);
         self.0.due.set(self.0.io.now());
+        self.forget_speed();
         self.tell();
     }
 
@@ -197,6 +231,7 @@ impl Process {
 
     pub(crate) fn reached(&self, position: u64, mismatch_sectors: u64) {
         self.0.position.set(position);
+        self.0.marks.borrow_mut().reached(self.0.io.now(), position);
         self.0.mismatch_sectors.set(mismatch_sectors);
     }
 

@@ -1,16 +1,19 @@
 //! `brindle action` and `brindle wait`: what goes over a running array, as md's `sync_action` is asked for.
 
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+use indicatif::ProgressBar;
 
 use crate::ask::{Target, ask};
 use crate::cli::{Action, Wait};
 use crate::control::{Request, Word};
 use crate::failure::Failure;
 use crate::findings;
+use crate::going::Going;
 use crate::{MISMATCH, UNREADABLE, progress, report, runtime};
 
 /// How often `wait` asks.
@@ -51,11 +54,47 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
     if args.json { report::print_json(&answer) } else { report::print(&crate::status::text(&answer)) }
 }
 
+/// Who waits is told how far it is: on a terminal by a bar, elsewhere by a line now and then.
+struct Waiting {
+    bar: Option<ProgressBar>,
+    every: Duration,
+    told: Instant,
+}
+
+impl Waiting {
+    fn new(every: Duration) -> Self {
+        Self { bar: None, every, told: Instant::now() }
+    }
+
+    fn tell(&mut self, name: &str, going: &Going<'_>) {
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| progress::told(going.total));
+            // One thing may follow another.
+            bar.set_length(going.total);
+            bar.set_prefix(going.action().to_owned());
+            bar.set_message(going.pace());
+            bar.set_position(going.position);
+        } else if self.told.elapsed() >= self.every {
+            self.told = Instant::now();
+            // Whoever does not listen misses nothing that matters.
+            let _ = writeln!(std::io::stderr(), "brindle: {name}: {}", going.text());
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// `brindle wait`: its exit status is that of `check` or `repair`, if that or a recovery is what has ended.
 pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     let folder = runtime::folder(&args.runtime)?;
     let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
-    let mut bar = None;
+    let mut waiting = Waiting::new(Duration::from_millis(args.interval.0));
     let told = loop {
         let told = ask(&folder, &server, &Request::Status { array: array.clone() })?;
         let reports = report::of_arrays(&told);
@@ -64,16 +103,11 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
                 "'{server}' serves several arrays: name the one to wait for"
             )));
         };
-        let sync = &report["array"]["sync"];
-        let (Some(position), Some(total)) = (sync["position"].as_u64(), sync["total"].as_u64()) else {
-            break report.clone();
-        };
-        bar.get_or_insert_with(|| progress::bar("waiting", total)).set_position(position);
+        let Some(going) = Going::of(&report["array"]["sync"]) else { break report.clone() };
+        waiting.tell(report["name"].as_str().unwrap_or(&server), &going);
         std::thread::sleep(LOOK);
     };
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    drop(waiting);
     let last = &told["last_action"];
     if args.json {
         report::print_json(&told)?;

@@ -127,7 +127,8 @@ pub(crate) enum Command {
     Action(Action),
     /// Wait until nothing goes over a running array any more
     ///
-    /// Exits as `check` and `repair` do, if that is what ended.
+    /// Tells how far it is, how fast it goes and how long it will take, as the server has it. Exits as `check` and `repair` do, if
+    /// that is what ended.
     Wait(Wait),
     /// Watch running arrays: members, rates, latencies, and what goes over them
     ///

@@ -23,6 +23,7 @@ mod examine;
 mod exported;
 mod failure;
 mod findings;
+mod going;
 mod grow;
 mod growth;
 mod host;

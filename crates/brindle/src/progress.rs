@@ -10,6 +10,11 @@ pub(crate) fn bar(what: &'static str, total: u64) -> ProgressBar {
     styled(what, total, style)
 }
 
+/// A bar on standard error that counts bytes which another program goes over, and tells its speed.
+pub(crate) fn told(total: u64) -> ProgressBar {
+    styled("", total, "{prefix} [{bar:40}] {percent:>3}%  {bytes}/{total_bytes}{msg}")
+}
+
 /// A bar on standard error that counts steps, with the time that is left.
 pub(crate) fn steps(what: &'static str, total: u64) -> ProgressBar {
     styled(what, total, "{msg} [{bar:40}] {percent:>3}%  {pos}/{len}  {eta} left")

@@ -188,6 +188,8 @@ fn sync_report(process: ProcessDetail) -> Value {
         "paused": process.paused,
         "pace": process.pace,
         "floor": process.floor,
+        "speed": process.speed,
+        "seconds_left": process.left().map(|left| left.as_secs()),
     })
 }
 

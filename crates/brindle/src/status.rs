@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::going::Going;
 use crate::units::{Bytes, Moment};
 
 /// Of what has happened, the last.
@@ -70,9 +71,8 @@ fn array(text: &mut String, array: &Value) {
         let most = word(&array["bitmap"], "write_behind");
         push(text, format_args!("  {lagging} of {most} writes lag behind on write-mostly members\n"));
     }
-    if let Some(percent) = array["sync"]["percent"].as_f64() {
-        let paused = if array["sync"]["paused"] == true { ", paused" } else { "" };
-        push(text, format_args!("  {} {percent:.1}%{paused}\n", word(&array["sync"], "action")));
+    if let Some(going) = Going::of(&array["sync"]) {
+        push(text, format_args!("  {}\n", going.text()));
     }
     for device in items(&array["devices"]) {
         let (role, state, path) = (word(device, "role"), word(device, "state"), word(device, "path"));

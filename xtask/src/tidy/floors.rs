@@ -39,9 +39,10 @@ const ARRAY: &[&[&str]] = &[
 
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "control::message", "locks", "progress", "units", "within"],
-    &["cli", "failure", "status"],
+    &["cli", "failure", "going"],
     &["chance", "cores", "docs", "log", "look", "models", "report", "runtime"],
     &["control", "events", "findings", "world"],
+    &["status"],
     &["ask", "background", "growth", "host", "snapshot", "standing"],
     &["cat", "check", "create", "detail", "ending", "exported", "bench"],
     &["predict", "service"],

@@ -110,6 +110,33 @@ fn a_process_keeps_to_its_pace() {
 }
 
 #[test]
+fn a_process_tells_how_fast_it_goes_and_when_it_will_end() {
+    let (world, array) = in_doubt();
+    world.io.block_on(async {
+        let (resync, process) = spawned(&world, &array);
+        assert_eq!((process.detail().speed, process.detail().left()), (None, None), "nothing is known yet");
+        process.set_pace(NonZeroU64::new(MIB));
+        world.io.sleep(Duration::from_secs(1)).await;
+        // The first window, of 4 MiB, has ended.
+        assert_eq!((process.detail().progress.position, process.detail().speed), (4 * MIB, Some(MIB)));
+        assert_eq!(process.detail().left(), Some(Duration::from_secs(36)));
+        process.pause();
+        assert_eq!((process.detail().speed, process.detail().left()), (None, None));
+        world.io.sleep(Duration::from_secs(1000)).await;
+        process.resume();
+        world.io.sleep(Duration::from_secs(21)).await;
+        let (detail, begun) = (process.detail(), world.io.now());
+        let speed = detail.speed.expect("what was halted does not count");
+        assert!((MIB * 9 / 10..=MIB).contains(&speed), "{speed}");
+        let left = detail.left().expect("a speed").as_secs_f64();
+        resync.await.unwrap();
+        let took = world.io.now().since(begun).as_secs_f64();
+        assert!((took - 5.0..took + 5.0).contains(&left), "{left} s told, {took} s taken");
+    });
+    world.stop(&array);
+}
+
+#[test]
 fn a_process_that_is_stopped_keeps_what_it_has_done() {
     let (world, array) = in_doubt();
     world.io.block_on(async {

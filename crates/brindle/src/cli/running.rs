@@ -217,6 +217,9 @@ pub(crate) struct Action {
 pub(crate) struct Wait {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
+    /// Where standard error is no terminal, a line there tells so often how far it is
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = Span::parse)]
+    pub(crate) interval: Span,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::going::{Going, bytes_per_second};
 use crate::units::Bytes;
 
 /// Characters of the bar that tells how far something is.
@@ -113,7 +114,7 @@ fn served(lines: &mut Vec<String>, report: Pair<'_>) {
 
 /// What goes over an array, and its members.
 fn of_array(lines: &mut Vec<String>, array: Pair<'_>) {
-    lines.extend(work(array.part(|array| &array["sync"])));
+    lines.extend(work(&array.now["sync"]));
     lines.push(format!(
         "  {:>4}  {:<10} {:>8} {:>12} {:>14} {:>8} {:>12} {:>14} {:>6}  {}",
         "role", "state", "reads/s", "read", "latency", "writes/s", "written", "latency", "errors", "member"
@@ -137,27 +138,13 @@ fn of_array(lines: &mut Vec<String>, array: Pair<'_>) {
     }
 }
 
-/// What goes over an array: how far it is, how fast, and when it will end at that speed.
-fn work(sync: Pair<'_>) -> Option<String> {
-    let (position, total) = (sync.now["position"].as_u64()?, sync.now["total"].as_u64()?);
-    let share = position.min(total) as f64 / total.max(1) as f64;
-    let full = (share * BAR as f64) as usize;
+/// What goes over an array: how far it is, how fast, and when it will end.
+fn work(sync: &Value) -> Option<String> {
+    let going = Going::of(sync)?;
+    let full = (going.share() * BAR as f64) as usize;
     let bar: String = (0..BAR).map(|at| if at < full { '=' } else { '.' }).collect();
-    let rate = sync.rate("position").filter(|_| same_work(sync));
-    let left = match rate {
-        _ if sync.now["paused"] == true => ", paused".to_owned(),
-        Some(rate) if rate > 0.0 => {
-            let seconds = total.saturating_sub(position) as f64 / rate;
-            format!(", {}, {} left", bytes_per_second(rate), span(seconds as u64))
-        }
-        _ => String::new(),
-    };
-    Some(format!("  {} [{bar}] {:.1}%{left}", word(&sync.now["action"]), share * 100.0))
-}
-
-/// The earlier report is of the same thing.
-fn same_work(sync: Pair<'_>) -> bool {
-    sync.since.is_some_and(|(before, _)| before["action"] == sync.now["action"])
+    let (action, percent) = (going.action().escape_debug(), going.share() * 100.0);
+    Some(format!("  {action} [{bar}] {percent:.1}%{}", going.pace()))
 }
 
 /// What is out of the ordinary with a member.
@@ -182,18 +169,6 @@ fn about(array: &Value) -> String {
     )
 }
 
-fn bytes_per_second(rate: f64) -> String {
-    let bytes = rate as u64;
-    match bytes {
-        0..1024 => format!("{bytes} B/s"),
-        _ => {
-            let order = (bytes.ilog2() / 10).min(4);
-            let unit = ["KiB", "MiB", "GiB", "TiB"][order as usize - 1];
-            format!("{:.1} {unit}/s", bytes as f64 / (1u64 << (10 * order)) as f64)
-        }
-    }
-}
-
 /// Microseconds, short.
 fn micros(micros: u64) -> String {
     match micros {
@@ -201,10 +176,6 @@ fn micros(micros: u64) -> String {
         1024..1_048_576 => format!("{}ms", micros >> 10),
         _ => format!("{}s", micros >> 20),
     }
-}
-
-fn span(seconds: u64) -> String {
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 fn items(list: &Value) -> &[Value] {
@@ -248,7 +219,10 @@ mod tests {
     }
 
     fn sync(position: u64) -> Value {
-        json!({"action": "recover", "position": position, "total": 1u64 << 30, "paused": false})
+        json!({
+            "action": "recover", "position": position, "total": 1u64 << 30, "paused": false, "speed": 128 << 20,
+            "seconds_left": 4,
+        })
     }
 
     #[test]
@@ -275,12 +249,6 @@ mod tests {
         let lines = frame(None, &snapshot(10, 1, &paused));
         assert_eq!(lines[1], "  2 clients: - requests/s, - read, - written, 0 errors");
         assert_eq!(lines[2], "  recover [=======.......................] 25.0%, paused");
-        let other = json!({"action": "check", "position": 0, "total": 10, "paused": false});
-        let lines = frame(Some(&snapshot(10, 1, &other)), &snapshot(11, 1, &sync(256 << 20)));
-        assert_eq!(
-            lines[2], "  recover [=======.......................] 25.0%",
-            "a check has ended, a recovery begun"
-        );
         // A server that was started anew counts from nothing.
         let lines = frame(Some(&snapshot(10, 3, &Value::Null)), &snapshot(11, 1, &Value::Null));
         assert!(lines[1].starts_with("  2 clients: - requests/s"), "{lines:?}");

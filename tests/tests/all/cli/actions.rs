@@ -1,5 +1,8 @@
 //! A check, a repair, and what is known to be wrong, of an array that is served.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use super::*;
 
 #[test]
@@ -108,6 +111,38 @@ fn what_goes_over_an_array_is_slowed_down_halted_and_ended() {
         ask("action", &[word]).refused(1, &["nothing goes over the array"]);
     }
     ask("action", &["speed"]).refused(2, &["--max-speed"]);
+    server.stop();
+}
+
+#[test]
+fn speed_and_time_left_are_told_by_all_as_the_server_has_them() {
+    let set = Set::sparse(2, 64 * MIB);
+    set.create("-l 1 -N a --assume-clean").ok();
+    let server = set.serve("");
+    server.ask("action", &["check", "--max-speed", "1K"]).ok();
+    let sync = loop {
+        let sync = server.status()["array"]["sync"].clone();
+        if sync["speed"].is_number() {
+            break sync;
+        }
+    };
+    // A window is done at once, and the next is due an hour later.
+    let left = sync["total"].as_u64().unwrap() - sync["position"].as_u64().unwrap();
+    assert_eq!((&sync["speed"], &sync["seconds_left"]), (&1024.into(), &(left / 1024).into()), "{sync}");
+    let words = format!("check {:.1}%, 1.0 KiB/s, ", sync["percent"].as_f64().unwrap());
+    let status = server.ask("status", &[]).ok().text();
+    assert!(status.contains(&words) && status.contains(" left\n"), "{words} is not in\n{status}");
+    let watch = server.ask("watch", &["--once", "--interval", "10ms"]).ok().text();
+    assert!(watch.contains("%, 1.0 KiB/s, ") && watch.contains(" left\n"), "{watch}");
+    // Without a terminal it says a line now and then.
+    let mut wait = Command::new(program::path());
+    wait.args(["wait", "--interval", "1ms", "--runtime-dir", name(&set.runtime()), "a"]);
+    let mut wait = wait.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(wait.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with(&format!("brindle: a: {words}")) && line.ends_with(" left\n"), "{line}");
+    server.ask("action", &["idle"]).ok();
+    assert_eq!(wait.wait().unwrap().code(), Some(1), "it was stopped before its end");
     server.stop();
 }
 
