@@ -5,7 +5,7 @@ use brindle_io::{MemberId, Place};
 use brindle_layout::{Layout, Level};
 
 use crate::array::Array;
-use crate::assembly::{DeviceUse, LeftOut, Limitation};
+use crate::assembly::{BitmapFile, DeviceUse, LeftOut, Limitation};
 use crate::ledger::{Failed, KnownDevice};
 use crate::members::RoleState;
 use crate::process::ProcessDetail;
@@ -74,8 +74,12 @@ pub struct RoleDetail {
 }
 
 /// A write-intent bitmap as it is now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BitmapDetail {
+    /// The file that has it; `None`: it stands beside each superblock.
+    pub file: Option<BitmapFile>,
+    /// That file is out of use: bits are kept in memory only, and a crash leaves all of the array in doubt.
+    pub failed: bool,
     /// Bytes to a bit.
     pub chunk: u64,
     /// Bits.
@@ -199,7 +203,8 @@ impl Array {
                 let (chunk, bits, dirty) = bitmap.tell();
                 let (writes, write_behind) = (bitmap.written(), bitmap.write_behind());
                 let (lagging, most_lagging) = self.lagging();
-                BitmapDetail { chunk, bits, dirty, writes, write_behind, lagging, most_lagging }
+                let (file, failed) = (bitmap.file().cloned(), bitmap.has_failed());
+                BitmapDetail { file, failed, chunk, bits, dirty, writes, write_behind, lagging, most_lagging }
             }),
             roles: (0..core.members.len()).map(role).collect(),
             limits: known.limits,

@@ -166,6 +166,10 @@ pub enum EventKind {
     BitmapAdded,
     /// The array has no write-intent bitmap any more.
     BitmapRemoved,
+    /// The array's write-intent bitmap stands elsewhere from now on.
+    BitmapMoved,
+    /// The file of the write-intent bitmap is out of use: the array goes on without one that survives a crash.
+    BitmapFailed,
     /// Another number of writes may lag behind on write-mostly members.
     WriteBehindSet,
     /// A spare has left for another array that lacked a member.
@@ -205,6 +209,8 @@ impl EventKind {
             Self::BroughtUp => "brought-up",
             Self::BitmapAdded => "bitmap-added",
             Self::BitmapRemoved => "bitmap-removed",
+            Self::BitmapMoved => "bitmap-moved",
+            Self::BitmapFailed => "bitmap-failed",
             Self::WriteBehindSet => "write-behind-set",
             Self::SpareGiven => "spare-given",
             Self::SpareTaken => "spare-taken",
@@ -244,6 +250,10 @@ impl EventKind {
             Self::BroughtUp => "was one event behind after a crash and was given the present state",
             Self::BitmapAdded => "has a write-intent bitmap now",
             Self::BitmapRemoved => "has no write-intent bitmap any more",
+            Self::BitmapMoved => "has its write-intent bitmap elsewhere now",
+            Self::BitmapFailed => {
+                "had the write-intent bitmap, and is not used any more: after a crash all of the array is resynced"
+            }
             Self::WriteBehindSet => "lets another number of writes lag behind on write-mostly members",
             Self::SpareGiven => "was a spare, and has left for another array that lacks a member",
             Self::SpareTaken => "was a spare of another array, and takes the place of a member of this one",

@@ -7,25 +7,41 @@ use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
+use crate::bitmap::plan_file;
 use crate::data::mirrored::Mirror;
 use crate::keeper::Install;
 use crate::ledger::{BitmapError, BitmapSpec};
 
 impl Array {
-    /// Gives the array such a write-intent bitmap beside each superblock. It stands there, and that is on record, when this returns; requests go on meanwhile. All bits are set at
-    /// first, as with md: they are cleared in time where redundancy is true and nothing is written.
+    /// Gives the array such a write-intent bitmap, beside each superblock or in a file, in the place of the one that it has, if it has one.
+    /// It stands there, and that is on record, when this returns; requests go on meanwhile. All bits are set at first, as with md: they
+    /// are cleared in time where redundancy is true and nothing is written. Of one that moves, bits are clear that were clear before.
+    ///
+    /// A bitmap with chunks of another size that stands where the present one does takes its place once that is gone: a crash between
+    /// finds none.
     ///
     /// # Errors
     /// [`BitmapError::Present`], [`BitmapError::NoRedundancy`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyBehind`],
-    /// [`BitmapError::ReadOnly`], [`BitmapError::Room`], [`BitmapError::Unrecorded`] and [`BitmapError::Encode`]: nothing has
-    /// changed. After [`BitmapError::Volume`] a member may have failed; and where
-    /// superblocks could not be written, some name the bitmap, which is kept up to date, and the next change of the state tells
-    /// the others.
-    pub async fn add_bitmap(&self, spec: BitmapSpec) -> Result<(), BitmapError> {
+    /// [`BitmapError::ReadOnly`], [`BitmapError::Room`], [`BitmapError::Guides`], [`BitmapError::SameFile`],
+    /// [`BitmapError::FileChunk`], [`BitmapError::Unrecorded`], [`BitmapError::Encode`]: nothing has changed.
+    /// [`BitmapError::File`] may have changed the file. After [`BitmapError::Volume`] a member may have failed; and where
+    /// superblocks could not be written, some name the new bitmap, all of whose bits are set, and the next change of the state
+    /// tells them otherwise. Where both were to stand in one place the array may have none.
+    pub async fn set_bitmap(&self, spec: BitmapSpec) -> Result<(), BitmapError> {
         self.check_bitmap_may_change()?;
-        self.check_write_behind(spec.write_behind)?;
+        self.check_write_behind(spec.write_behind.unwrap_or(0))?;
         let geometry = self.0.geometry.clone();
-        self.0.core.keeper.add_bitmap(geometry, spec, self.install()).await
+        self.0.core.keeper.give_bitmap(geometry, spec, self.install()).await
+    }
+
+    /// Bytes that a file needs for the array's bitmap with such chunks (`None`: mdadm's choice); `label` names it in errors.
+    ///
+    /// # Errors
+    /// A [`BitmapError`]: [`Array::set_bitmap`] would refuse it.
+    pub fn bitmap_file_bytes(&self, chunk: Option<u64>, label: &str) -> Result<u64, BitmapError> {
+        self.check_bitmap_may_change()?;
+        let plan = plan_file(&self.0.geometry, chunk);
+        plan.map(|plan| plan.bytes).ok_or_else(|| BitmapError::FileChunk { label: label.to_owned(), chunk })
     }
 
     /// Takes the write-intent bitmap away: that is on record when this returns.

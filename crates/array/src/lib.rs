@@ -46,6 +46,7 @@ mod yielding;
 
 pub use array::{Array, Recovered};
 /// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.
+pub use assembly::BitmapFile;
 pub use brindle_volume::Volume;
 pub use config::{Access, OnFull, OpenConfig, ReadPolicy, Recovery};
 pub use data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};

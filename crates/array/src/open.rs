@@ -43,6 +43,7 @@ impl Array {
     /// - [`OpenError::Read`], [`OpenError::Changed`], [`OpenError::Misaligned`]: of a device.
     /// - [`OpenError::BadBlocks`]: a member's log of bad blocks can't be read.
     /// - [`OpenError::Journal`]: as of [`Assembly::look_into_journal`].
+    /// - [`OpenError::Bitmap`]: of the file that was given for the bitmap. It is not looked at where nothing is to be written.
     /// - [`OpenError::Encode`]: a superblock could not be written as it is to be.
     pub async fn open(
         io: &Io,
@@ -132,6 +133,10 @@ impl Array {
 
 /// What the members hold of the array's bitmap, if it has one.
 async fn bits(io: &Io, assembly: &Assembly, devices: &[MemberId]) -> Result<Option<Bits>, OpenError> {
+    if let Some(file) = &assembly.bitmap_file {
+        let unusable = |why| OpenError::Bitmap { label: file.label.clone(), why };
+        return Bits::read_file(io, assembly, file).await.map(Some).map_err(unusable);
+    }
     Bits::read(io, assembly, devices).await.map_err(|limit| OpenError::ReadOnly { limits: vec![limit] })
 }
 

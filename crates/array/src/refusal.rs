@@ -3,7 +3,7 @@
 use brindle_format::md::EncodeError;
 use brindle_io::OpError;
 
-use crate::assembly::Limitation;
+use crate::assembly::{BitmapFault, Limitation};
 
 /// Why an assembled array can't be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +64,16 @@ pub enum OpenError {
     Journal {
         /// The journal device.
         label: String,
+    },
+    /// The file that was given with the members can't be the array's write-intent bitmap.
+    #[error(
+        "{label} can't be the array's write-intent bitmap, since {why}; give the right file, or none: without one all of an array that was not stopped cleanly is resynced"
+    )]
+    Bitmap {
+        /// The file.
+        label: String,
+        /// Why.
+        why: BitmapFault,
     },
     /// A superblock could not be written back.
     #[error("{label}: {why}")]

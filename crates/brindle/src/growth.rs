@@ -7,7 +7,7 @@ use crate::control::Request;
 use crate::failure::Failure;
 
 /// What an array is to have from now on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Growth {
     /// A bitmap beside each superblock.
     Bitmap(BitmapSpec),
@@ -22,7 +22,7 @@ impl Growth {
         let wrong = |why: &str| Err(Failure::Usage(why.to_owned()));
         match (args.bitmap, args.write_behind) {
             (Some(Bitmap::Internal), count) => {
-                Ok(Self::Bitmap(BitmapSpec { chunk, write_behind: count.unwrap_or(0) }))
+                Ok(Self::Bitmap(BitmapSpec { file: None, chunk, write_behind: count }))
             }
             (_, _) if chunk.is_some() => {
                 wrong("--bitmap-chunk says how a bitmap is to be: only with --bitmap internal")
@@ -39,31 +39,31 @@ impl Growth {
     }
 
     /// Returns when the array has it.
-    pub(crate) async fn give(self, array: &Array) -> Result<(), BitmapError> {
+    pub(crate) async fn give(&self, array: &Array) -> Result<(), BitmapError> {
         match self {
-            Self::Bitmap(spec) => array.add_bitmap(spec).await,
+            Self::Bitmap(spec) => array.set_bitmap(spec.clone()).await,
             Self::NoBitmap => array.remove_bitmap().await,
-            Self::WriteBehind(count) => array.set_write_behind(count).await,
+            Self::WriteBehind(count) => array.set_write_behind(*count).await,
         }
     }
 
-    pub(crate) fn request(self, array: Option<String>) -> Request {
+    pub(crate) fn request(&self, array: Option<String>) -> Request {
         match self {
-            Self::Bitmap(BitmapSpec { chunk, write_behind }) => {
-                Request::Bitmap { internal: true, chunk, write_behind, array }
+            Self::Bitmap(BitmapSpec { chunk, write_behind, .. }) => {
+                Request::Bitmap { internal: true, chunk: *chunk, write_behind: *write_behind, array }
             }
-            Self::NoBitmap => Request::Bitmap { internal: false, chunk: None, write_behind: 0, array },
-            Self::WriteBehind(count) => Request::WriteBehind { count, array },
+            Self::NoBitmap => Request::Bitmap { internal: false, chunk: None, write_behind: None, array },
+            Self::WriteBehind(count) => Request::WriteBehind { count: *count, array },
         }
     }
 
     /// What it is told as, of an array that is named so.
-    pub(crate) fn told(self, array: &str) -> String {
+    pub(crate) fn told(&self, array: &str) -> String {
         match self {
-            Self::Bitmap(BitmapSpec { write_behind: 0, .. }) => {
+            Self::Bitmap(BitmapSpec { write_behind: None | Some(0), .. }) => {
                 format!("{array} has a write-intent bitmap now\n")
             }
-            Self::Bitmap(BitmapSpec { write_behind, .. }) => {
+            Self::Bitmap(BitmapSpec { write_behind: Some(write_behind), .. }) => {
                 format!("{array} has a write-intent bitmap now, and lets {write_behind} writes lag behind\n")
             }
             Self::NoBitmap => format!("{array} has no write-intent bitmap any more\n"),

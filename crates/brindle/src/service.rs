@@ -139,7 +139,7 @@ impl Service {
             }
             Request::Bitmap { internal, chunk, write_behind, array } => {
                 let growth = match internal {
-                    true => Growth::Bitmap(BitmapSpec { chunk, write_behind }),
+                    true => Growth::Bitmap(BitmapSpec { file: None, chunk, write_behind }),
                     false => Growth::NoBitmap,
                 };
                 self.grow(growth, array.as_deref()).await

@@ -155,6 +155,33 @@ pub enum BitmapFault {
     /// The array's level has nothing to resync.
     #[error("the array's level has no redundancy")]
     NoRedundancy,
+    /// A file is shorter than its bitmap.
+    #[error("it has {have} bytes, and its bits end at byte {need}: it was cut short")]
+    Short {
+        /// Bytes of the file.
+        have: u64,
+        /// Bytes of superblock and bits.
+        need: u64,
+    },
+    /// A file has seen more of the array than its members have.
+    #[error(
+        "it is at event {events}, and the array at {of}: members that are newer are not here, or these are older copies of them"
+    )]
+    Newer {
+        /// Its event count.
+        events: u64,
+        /// The array's.
+        of: u64,
+    },
+    /// A file was given for an array that has its bitmap elsewhere.
+    #[error("the array has one beside its superblocks already")]
+    Beside,
+    /// The array's writes are put on record by something else.
+    #[error("the array has {policy}, beside which md knows no bitmap")]
+    Policy {
+        /// What.
+        policy: &'static str,
+    },
 }
 
 fn kept(version: BitmapVersion) -> &'static str {

@@ -6,6 +6,7 @@
 //! have missed writes and are left out; the deciding superblock's table says which devices are active.
 
 mod apart;
+mod bitmap_file;
 mod candidate;
 mod choose;
 mod error;
@@ -18,6 +19,7 @@ use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::{DeviceRole, Features, Superblock, Timestamp, Uuid, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
+pub use bitmap_file::BitmapFile;
 pub(crate) use candidate::read_bad_log;
 pub use candidate::{Candidate, Claim, Found};
 pub(crate) use error::Roles;
@@ -156,6 +158,8 @@ pub struct Assembly {
     pub limits: Vec<Limitation>,
     /// What its write-intent bitmap says, if it has one that can be kept and that was [looked into](Assembly::look_into_bitmap).
     pub bitmap: Option<BitmapSuper>,
+    /// The file that has its write-intent bitmap, if one was given: no superblock names it.
+    pub bitmap_file: Option<BitmapFile>,
     /// What the deciding superblock says.
     pub(crate) recorded: Recorded,
     /// Assembled by force.
@@ -502,6 +506,7 @@ impl Draft<'_> {
             devices: devices.collect(),
             limits: self.limits,
             bitmap: None,
+            bitmap_file: None,
             geometry: shape.geometry,
             reshaping: shape.reshaping,
             forced: options.force,

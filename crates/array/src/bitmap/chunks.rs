@@ -50,6 +50,13 @@ impl Chunks {
         if range.is_empty() { first..first } else { first..((end - 1) >> self.shift) + 1 }
     }
 
+    /// Those that lie whole in a range, as a resync counts.
+    pub(super) fn within(&self, range: &Range<u64>) -> Range<u64> {
+        let first = range.start.div_ceil(1 << self.shift);
+        let end = if range.end >= self.covered { self.count() } else { range.end >> self.shift };
+        first..end.max(first)
+    }
+
     /// The chunk that a place is in, as a resync counts.
     pub(super) fn at(&self, place: u64) -> u64 {
         place >> self.shift
@@ -86,5 +93,20 @@ mod tests {
         let wide = Chunks::new(&of(Level::Raid10, 4, 64 << 10), 1 << 20);
         assert_eq!((wide.count(), wide.of_bytes(&(1 << 20..(1 << 20) + 512))), (2, 1..2));
         assert!(wide.of_bytes(&(7..7)).is_empty());
+    }
+
+    #[test]
+    fn a_chunk_lies_in_a_range_that_has_all_of_it() {
+        let geometry =
+            Geometry::new(Level::Raid1, Layout::default_for(Level::Raid1), 0, &[1000 << 10; 2]).unwrap();
+        let chunks = Chunks::new(&geometry, 64 << 10);
+        assert_eq!(
+            (chunks.count(), chunks.within(&(0..1000 << 10))),
+            (16, 0..16),
+            "the last is a part of one"
+        );
+        assert_eq!(chunks.within(&(1..192 << 10)), 1..3);
+        assert!(chunks.within(&(1..100 << 10)).is_empty());
+        assert_eq!(chunks.within(&(960 << 10..999 << 10)), 15..15);
     }
 }

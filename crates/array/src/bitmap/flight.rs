@@ -11,7 +11,7 @@ use super::{Bitmap, Target};
 pub(super) const TOGETHER: usize = 16;
 
 /// Devices that did not take what they were given, and why.
-type Refusals = Vec<(MemberId, OpError)>;
+pub(super) type Refusals = Vec<(MemberId, OpError)>;
 
 /// The right to write pages; lasts as long as this does.
 struct Flying<'a>(&'a Bitmap);
@@ -48,6 +48,10 @@ impl Bitmap {
         if let Some(id) = self.first_lent() {
             return vec![(id, OpError::TimedOut)];
         }
+        let short = self.cut_short().await;
+        if !short.is_empty() {
+            return self.refused(short);
+        }
         let mut pages = self.state.borrow_mut().image.take_dirty();
         // Until all of it is there, no superblock must call it fresh.
         let last = if self.whole.get() { 0 } else { pages.iter().filter(|&&page| page == 0).count() };
@@ -57,7 +61,7 @@ impl Bitmap {
             let refused = self.put(batch, skip).await;
             if !refused.is_empty() {
                 self.state.borrow_mut().image.put_back(&pages);
-                return refused;
+                return self.refused(refused);
             }
         }
         if skip.is_empty() && !self.absent.get() {

@@ -19,11 +19,22 @@
 //! 7. Pages are written one flight after the other, each to all members: what a bit's page holds is known. Nothing more is
 //!    written to a member in use on which a page that was given up may still land.
 //!
+//! A bitmap in a file is the same, but that the file is all that has it, and no member does: what is said above of all members is said
+//! of the file. No superblock names it. So:
+//!
+//! 8. A file that can't be written to, has no room, is cut short or does not answer in time fails, and the array goes on without it
+//!    (md's `md_bitmap_file_kick`). From then on the bits are kept in memory only; that counts once it is on record that they are: the
+//!    superblocks' count is ahead of any that the file may have, so that the file is stale (3). Until then no bit becomes stable, and no
+//!    change is sent that needs one. md does not wait for that.
+//! 9. A bitmap that moves stands in its new place with all bits set, on record, before it stands for anything; until then the old one is
+//!    kept as it was. Then bits are cleared that the old one had clear ([`Bitmap::takes_over`]).
+//!
 //! Members that differ after a crash differ only in bits that may be set or not: their bits are joined, and all are given
 //! what came of it before anything else changes ([`read`](self::read)).
 
 mod chunks;
 mod counters;
+mod file;
 mod flight;
 mod image;
 mod new;
@@ -35,20 +46,21 @@ use core::ops::Range;
 
 use brindle_format::md::Superblock;
 use brindle_io::sync::Event;
-use brindle_io::{Io, MemberId, Pool, Slice};
+use brindle_io::{Io, MemberId, OpError, Pool, Slice};
 
+use crate::assembly::BitmapFile;
 use crate::patience::Patience;
 use chunks::Chunks;
 pub(crate) use chunks::sync_len;
 use counters::Counters;
 use image::Image;
-pub(crate) use new::{Beside, plan, plan_head};
+pub(crate) use new::{Beside, plan, plan_file, plan_head};
 pub(crate) use read::Bits;
 
 /// Chunks that are looked at at a time.
 const LOOKED_AT: u64 = 1 << 16;
 
-/// A member that has the bitmap.
+/// A device that has the bitmap.
 #[derive(Clone, Copy)]
 struct Target {
     id: MemberId,
@@ -70,6 +82,10 @@ pub struct Bitmap {
     chunks: Chunks,
     state: RefCell<State>,
     targets: RefCell<Vec<Target>>,
+    /// The file that has it, if no member does.
+    file: Option<BitmapFile>,
+    /// What the file said last that it refused something with.
+    refusal: Cell<Option<OpError>>,
     /// A flight is under way.
     flying: Cell<bool>,
     landed: Event,
@@ -199,7 +215,7 @@ impl Bitmap {
     /// A device becomes a member, or is to be rebuilt as one: the next record gives it all of the bitmap, from byte `offset` of
     /// it on. Its superblocks must not say so before that.
     pub(crate) fn give(&self, device: MemberId, offset: u64) {
-        if !self.is_target(device) {
+        if self.file.is_none() && !self.is_target(device) {
             self.targets.borrow_mut().push(Target { id: device, offset });
             self.state.borrow_mut().image.write_anew();
         }

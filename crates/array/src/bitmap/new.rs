@@ -4,13 +4,16 @@ use std::rc::Rc;
 
 use brindle_format::md::Superblock;
 use brindle_format::md::bitmap::BitmapSuper;
-use brindle_format::md::defaults::{BitmapPlan, bitmap_place_beside, bitmap_plan, bitmap_room_beside};
+use brindle_format::md::defaults::{
+    BitmapPlan, bitmap_file_plan, bitmap_place_beside, bitmap_plan, bitmap_room_beside,
+};
 use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
 
 use super::chunks::sync_len;
-use super::read::Bits;
+use super::read::{Bits, MOST};
 use super::{Bitmap, Target};
+use crate::assembly::BitmapFile;
 use crate::patience::Patience;
 
 /// The room for a bitmap beside the superblocks of an array's devices, the same for all: md knows one place only.
@@ -40,6 +43,11 @@ pub(crate) fn plan(
     Some((plan, bitmap_place_beside(superblock, plan.bytes)?))
 }
 
+/// A bitmap over an array in a file; `None` if there is none with such a chunk, or none so large is kept.
+pub(crate) fn plan_file(geometry: &Geometry, chunk: Option<u64>) -> Option<BitmapPlan> {
+    bitmap_file_plan(sync_len(geometry), chunk).filter(|plan| plan.bytes <= MOST)
+}
+
 /// What the superblock of such a bitmap says, of an array of whose superblocks this is one.
 pub(crate) fn plan_head(geometry: &Geometry, superblock: &Superblock, plan: BitmapPlan) -> BitmapSuper {
     BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, sync_len(geometry), plan.chunk)
@@ -47,17 +55,18 @@ pub(crate) fn plan_head(geometry: &Geometry, superblock: &Superblock, plan: Bitm
 
 impl Bitmap {
     /// A new one of an array, all of whose bits are set, as mdadm makes it. Nothing of it stands anywhere yet. `targets` are the
-    /// devices that get it, and the byte of each at which.
+    /// devices that get it, and the byte of each at which; or the file that does.
     pub(crate) fn planned(
         io: &Io,
         geometry: &Geometry,
         head: BitmapSuper,
         plan: BitmapPlan,
         targets: impl Iterator<Item = (MemberId, u64)>,
+        file: Option<BitmapFile>,
         patience: Patience,
     ) -> Rc<Self> {
         let targets = targets.map(|(id, offset)| Target { id, offset }).collect();
-        Bits::unwritten(head, plan.bytes as usize, targets).keep(io, geometry, patience)
+        Bits::unwritten(head, plan.bytes as usize, targets, file).keep(io, geometry, patience)
     }
 
     /// All of it stands on all members, and who was lost meanwhile is on record as lost.

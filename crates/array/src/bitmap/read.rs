@@ -3,6 +3,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use brindle_format::md::Uuid;
 use brindle_format::md::bitmap::{
     BITMAP_SUPER_BYTES, BitmapState, BitmapSuper, BitmapVersion, bits_needed, bytes_needed,
 };
@@ -17,11 +18,11 @@ use super::flight::TOGETHER;
 use super::image::{Image, PAGE};
 use super::room::is_free;
 use super::{Bitmap, State, Target};
-use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
+use crate::assembly::{AssembledDevice, Assembly, BitmapFault, BitmapFile, DeviceUse, Limitation};
 use crate::patience::Patience;
 
 /// Bytes of the largest bitmap that is kept: 32 million chunks. It is in memory twice.
-const MOST: u64 = 4 << 20;
+pub(super) const MOST: u64 = 4 << 20;
 
 /// The bitmap of an array as its members have it: their bits joined; or all set where it is stale, as md does
 /// (`md_bitmap_read_sb`).
@@ -31,9 +32,60 @@ pub(crate) struct Bits {
     /// All members have the same.
     everywhere: bool,
     targets: Vec<Target>,
+    /// The file that has it, if no member does.
+    file: Option<BitmapFile>,
 }
 
 impl Assembly {
+    /// Takes the bitmap in a file for that of the array, of which `head` are the first bytes, as many as a superblock has, and which has
+    /// `len` bytes. Nothing of the file is changed, now or until the array is.
+    ///
+    /// # Errors
+    /// Why it can't be the array's: then nothing has changed.
+    pub fn accept_bitmap(&mut self, file: BitmapFile, head: &[u8], len: u64) -> Result<(), BitmapFault> {
+        self.bitmap = Some(self.check_file(head, len)?);
+        self.bitmap_file = Some(file);
+        Ok(())
+    }
+
+    /// Whether the bitmap in its file is stale: it missed changes of the array, so that all of its bits count as set.
+    pub fn is_bitmap_file_stale(&self) -> bool {
+        self.bitmap_file.is_some() && self.bitmap.as_ref().is_some_and(|own| self.is_stale(own))
+    }
+
+    /// A bitmap in a file missed something, or says so, or is of another size.
+    fn is_stale(&self, own: &BitmapSuper) -> bool {
+        // Of whoever could not write a bit it is not known which.
+        let says = BitmapState(own.state.0 & (BitmapState::STALE.0 | BitmapState::WRITE_ERROR.0));
+        says.0 != 0 || own.events < self.events || own.sync_bytes != sync_len(&self.geometry)
+    }
+
+    fn check_file(&self, head: &[u8], len: u64) -> Result<BitmapSuper, BitmapFault> {
+        let policy = self.limits.iter().find_map(|limit| match limit {
+            Limitation::Ppl => Some("a partial parity log"),
+            Limitation::Journal | Limitation::JournalMissing => Some("a journal"),
+            _ => None,
+        });
+        let covered = sync_len(&self.geometry);
+        match policy {
+            Some(policy) => return Err(BitmapFault::Policy { policy }),
+            None if covered == 0 => return Err(BitmapFault::NoRedundancy),
+            None if self.recorded.bitmap_offset.is_some() => return Err(BitmapFault::Beside),
+            None => {}
+        }
+        let uuid = self.devices.first().map_or(self.uuid, |device| device.superblock.bitmap_uuid());
+        let own = check_head(head, uuid, covered)?;
+        let need = bytes_needed(covered, own.chunk).unwrap_or(u64::MAX);
+        // A cut may have come between the bitmap's superblock and the others.
+        if own.events > self.events.saturating_add(1) {
+            return Err(BitmapFault::Newer { events: own.events, of: self.events });
+        }
+        if len < need {
+            return Err(BitmapFault::Short { have: len, need });
+        }
+        Ok(own)
+    }
+
     /// Looks whether the array has a write-intent bitmap that can't be kept up to date; if so, the array is read-only.
     /// `devices` are the reactor's numbers of the assembly's devices, in their order.
     pub async fn look_into_bitmap(&mut self, io: &Io, devices: &[MemberId]) {
@@ -53,8 +105,42 @@ struct Copy {
 
 impl Bits {
     /// Of a bitmap that stands nowhere yet: all bits are set.
-    pub(super) fn unwritten(superblock: BitmapSuper, len: usize, targets: Vec<Target>) -> Self {
-        Self { superblock, bytes: vec![0xff; len], everywhere: false, targets }
+    pub(super) fn unwritten(
+        superblock: BitmapSuper,
+        len: usize,
+        targets: Vec<Target>,
+        file: Option<BitmapFile>,
+    ) -> Self {
+        Self { superblock, bytes: vec![0xff; len], everywhere: false, targets, file }
+    }
+
+    /// Reads the bitmap that an assembled array has in a file.
+    ///
+    /// # Errors
+    /// Why it can't be kept up to date.
+    pub(crate) async fn read_file(
+        io: &Io,
+        assembly: &Assembly,
+        file: &BitmapFile,
+    ) -> Result<Self, BitmapFault> {
+        let id = file.id.ok_or(OpError::Gone)?;
+        let info = io.member_info(id).ok_or(OpError::Gone)?;
+        let (pool, mut head) = (io.pool(PAGE), Vec::new());
+        piece(io, &pool, id, 0, info.size.min(PAGE as u64) as usize, &mut head).await?;
+        let mut superblock = assembly.check_file(&head, info.size)?;
+        let covered = sync_len(&assembly.geometry);
+        let target = Target { id, offset: 0 };
+        let need = bytes_needed(covered, superblock.chunk).unwrap_or(u64::MAX);
+        let need = need.next_multiple_of(info.logical_block.into());
+        if need > info.size {
+            return Err(BitmapFault::Short { have: info.size, need });
+        }
+        let (len, fresh) = (need as usize, !assembly.is_stale(&superblock));
+        let copy = Copy { target, superblock: superblock.clone() };
+        let bytes = if fresh { whole(io, &pool, &copy, len).await? } else { vec![0xff; len] };
+        superblock.renew(assembly, fresh);
+        let everywhere = fresh;
+        Ok(Self { superblock, bytes, everywhere, targets: vec![target], file: Some(file.clone()) })
     }
 
     /// Reads the bitmap of an assembled array; `None` if it has none.
@@ -125,18 +211,13 @@ impl Bits {
             }
         }
         differ |= joined.is_none() || copies.iter().filter(fresh).count() < copies.len();
-        superblock.state = BitmapState(superblock.state.0 & !BitmapState::STALE.0);
-        if joined.is_none() {
-            superblock.events_cleared = assembly.events;
-        }
-        // A cut may have come before superblocks of the bitmap's count: it is the present one that bits are cleared at.
-        superblock.events = assembly.events;
-        superblock.sync_bytes = covered;
+        superblock.renew(assembly, joined.is_some());
         Ok(Some(Self {
             superblock,
             bytes: joined.unwrap_or_else(|| vec![0xff; len]),
             everywhere: !differ,
             targets: targets.into_iter().map(|(_, target)| target).collect(),
+            file: None,
         }))
     }
 
@@ -154,6 +235,8 @@ impl Bits {
             chunks,
             state: RefCell::new(State { counters, image }),
             targets: RefCell::new(self.targets),
+            file: self.file,
+            refusal: Cell::new(None),
             flying: Cell::new(false),
             landed: Event::new(io),
             whole: Cell::new(self.everywhere),
@@ -162,6 +245,24 @@ impl Bits {
             written: Cell::new(0),
             retired: Cell::new(false),
         })
+    }
+}
+
+/// What a bitmap says when a run of its array begins.
+trait Renewed {
+    fn renew(&mut self, assembly: &Assembly, fresh: bool);
+}
+
+impl Renewed for BitmapSuper {
+    /// `fresh`: its bits were read; else all are set.
+    fn renew(&mut self, assembly: &Assembly, fresh: bool) {
+        self.state = BitmapState(self.state.0 & !BitmapState::STALE.0);
+        if !fresh {
+            self.events_cleared = assembly.events;
+        }
+        // A cut may have come before superblocks of the bitmap's count: it is the present one that bits are cleared at.
+        self.events = assembly.events;
+        self.sync_bytes = sync_len(&assembly.geometry);
     }
 }
 
@@ -189,11 +290,16 @@ async fn head(
 ) -> Result<BitmapSuper, BitmapFault> {
     let mut bytes = Vec::new();
     piece(io, pool, target.id, target.offset, PAGE, &mut bytes).await?;
-    let superblock = BitmapSuper::parse(&bytes)?;
+    check_head(&bytes, device.superblock.bitmap_uuid(), covered)
+}
+
+/// The superblock of a bitmap, if it is one of this array's that can be kept.
+fn check_head(bytes: &[u8], uuid: Uuid, covered: u64) -> Result<BitmapSuper, BitmapFault> {
+    let superblock = BitmapSuper::parse(bytes)?;
     if superblock.version != BitmapVersion::LittleEndian {
         return Err(BitmapFault::Version { version: superblock.version });
     }
-    if superblock.uuid != device.superblock.bitmap_uuid() {
+    if superblock.uuid != uuid {
         return Err(BitmapFault::Foreign { uuid: superblock.uuid });
     }
     let bits = bits_needed(covered, superblock.chunk).unwrap_or(u64::MAX);

@@ -23,6 +23,11 @@ pub enum NewBitmap {
         /// Bytes to a bit, a power of two; `None` for what mdadm chooses.
         chunk: Option<u64>,
     },
+    /// One in a file, from its first byte on: [`Plan::bitmap_file`](super::Plan::bitmap_file) is what it is to hold.
+    File {
+        /// As above.
+        chunk: Option<u64>,
+    },
 }
 
 /// Chunk and size of the bitmap of a new array, of whose members `component` bytes are used.
@@ -37,6 +42,10 @@ pub(super) fn planned(
         NewBitmap::Usual if component < BITMAP_FROM => return Ok(None),
         NewBitmap::Usual => return Ok(defaults::default_bitmap(spec.version, component, covered)),
         NewBitmap::Internal { chunk } => chunk,
+        NewBitmap::File { chunk } => {
+            let plan = defaults::bitmap_file_plan(covered, chunk);
+            return plan.map(Some).ok_or(CreateError::BitmapChunk { chunk });
+        }
     };
     let plan = match chunk {
         None => defaults::default_bitmap(spec.version, component, covered),
@@ -67,14 +76,32 @@ pub(super) fn writes(
     geometry: &Geometry,
     write_behind: u32,
 ) -> Vec<PlannedWrite> {
-    let covered = covered(superblock.component_size, geometry);
-    let mut head = BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, covered, plan.chunk);
-    head.write_behind = write_behind;
+    let head = head(superblock, plan, geometry, write_behind);
     let place = superblock.bitmap_offset.and_then(|at| superblock.super_offset.checked_add_signed(at));
-    let (Some(place), Some(head)) = (place, head.encode()) else { return Vec::new() };
-    let mut bytes = vec![0xff; plan.bytes as usize];
-    bytes[..BITMAP_SUPER_BYTES].copy_from_slice(&head);
+    let (Some(place), Some(bytes)) = (place, content(&head, plan)) else { return Vec::new() };
     let offsets = (place..).step_by(PAGE);
     let pages = offsets.zip(bytes.chunks(PAGE));
     pages.map(|(offset, bytes)| PlannedWrite { device, offset, bytes: bytes.to_vec() }).collect()
+}
+
+/// What a file holds that has the bitmap of an array of which this is a superblock.
+pub(super) fn file(
+    superblock: &Superblock,
+    plan: &BitmapPlan,
+    geometry: &Geometry,
+    write_behind: u32,
+) -> Option<Vec<u8>> {
+    content(&head(superblock, plan, geometry, write_behind), plan)
+}
+
+fn head(superblock: &Superblock, plan: &BitmapPlan, geometry: &Geometry, write_behind: u32) -> BitmapSuper {
+    let covered = covered(superblock.component_size, geometry);
+    let head = BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, covered, plan.chunk);
+    BitmapSuper { write_behind, ..head }
+}
+
+fn content(head: &BitmapSuper, plan: &BitmapPlan) -> Option<Vec<u8>> {
+    let mut bytes = vec![0xff; plan.bytes as usize];
+    bytes[..BITMAP_SUPER_BYTES].copy_from_slice(&head.encode()?);
+    Some(bytes)
 }

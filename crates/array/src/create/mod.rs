@@ -100,6 +100,8 @@ pub struct Plan {
     pub wipes: Vec<PlannedWrite>,
     /// The write-intent bitmap on each device, in pages: to be written before the superblocks, which say that it is there.
     pub bitmaps: Vec<PlannedWrite>,
+    /// All that the file holds which has the bitmap, if one is to: to be on stable storage before the superblocks, too.
+    pub bitmap_file: Option<Vec<u8>>,
     /// The new superblocks.
     pub superblocks: Vec<PlannedWrite>,
 }
@@ -127,11 +129,18 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
     let needs_resync = needs_resync(spec, &geometry);
     let template = template(spec, name, &sizes, &geometry, needs_resync)?;
     let (mut superblocks, mut bitmaps, mut wipes) = (Vec::new(), Vec::new(), Vec::new());
+    let (in_file, mut bitmap_file) = (matches!(spec.bitmap, NewBitmap::File { .. }), None);
     for (device, (number, role, member)) in devices(spec).enumerate() {
         let placement = sizes.placements.get(device).ok_or(CreateError::NoMembers)?;
         let superblock = superblock(&template, number, role, member, placement);
-        if let Some(plan) = &sizes.bitmap {
-            bitmaps.extend(bitmap::writes(device, &superblock, plan, &geometry, spec.write_behind));
+        match &sizes.bitmap {
+            Some(plan) if in_file => {
+                bitmap_file = bitmap::file(&superblock, plan, &geometry, spec.write_behind);
+            }
+            Some(plan) => {
+                bitmaps.extend(bitmap::writes(device, &superblock, plan, &geometry, spec.write_behind));
+            }
+            None => {}
         }
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         superblock.encode(&mut bytes)?;
@@ -146,6 +155,7 @@ pub fn plan(spec: &CreateSpec) -> Result<Plan, CreateError> {
         needs_resync,
         wipes,
         bitmaps,
+        bitmap_file,
         superblocks,
     })
 }

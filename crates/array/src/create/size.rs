@@ -21,7 +21,7 @@ pub(super) struct Sizes {
     pub(super) component: u64,
     /// By given device.
     pub(super) placements: Vec<Placement>,
-    /// The write-intent bitmap, if there is to be one.
+    /// The write-intent bitmap, if there is to be one: on each device, or in a file.
     pub(super) bitmap: Option<BitmapPlan>,
 }
 
@@ -40,7 +40,8 @@ impl Sizes {
         if spec.bitmap != NewBitmap::None {
             sizes.bitmap = sizes.bitmap(spec)?;
         }
-        let consistency = bitmap::consistency(sizes.bitmap);
+        let in_file = matches!(spec.bitmap, NewBitmap::File { .. });
+        let consistency = bitmap::consistency(sizes.bitmap.filter(|_| !in_file));
         let place = |member: &&NewMember| {
             defaults::place(spec.version, member.info.size, data_offset, component, consistency).ok_or_else(
                 || CreateError::Small(TooSmall::of(spec, member, data_offset, component.max(chunk))),

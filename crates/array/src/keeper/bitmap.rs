@@ -1,52 +1,112 @@
-//! A write-intent bitmap comes to a running array, or goes: in what order that is on record. The rules stand at the head of
+//! A write-intent bitmap comes to a running array, moves, or goes: in what order that is on record. The rules stand at the head of
 //! [`crate::bitmap`].
 
 use std::rc::Rc;
 
+use brindle_io::MemberId;
 use brindle_layout::Geometry;
 use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
 use crate::bitmap::Bitmap;
-use crate::events::{EventKind, Note, Operation};
-use crate::ledger::{BitmapError, BitmapSpec};
+use crate::events::{Cause, EventKind, Note, Operation};
+use crate::ledger::{BitmapError, BitmapSpec, Named};
 
 /// From now on changes are put on record in this bitmap, or in none; so many are under way.
 pub(crate) type Install = Box<dyn Fn(Option<Rc<Bitmap>>, u32)>;
 
 impl Keeper {
-    /// The array has a write-intent bitmap when this returns, and that is on record. It is `install`ed once it stands on all
-    /// members, before a record names it.
+    /// The array has such a write-intent bitmap when this returns, in the place of the one that it had, and that is on record. It is
+    /// `install`ed then.
     ///
     /// # Errors
-    /// A [`BitmapError`]. Where the array could not record it, the next record of this run may.
-    pub(crate) async fn add_bitmap(
+    /// A [`BitmapError`]: then the array has the bitmap that it had, or none where that stood in the same place. Where the array could
+    /// not record it, superblocks may name the new one, whose bits are all set, until the next record.
+    pub(crate) async fn give_bitmap(
         &self,
         geometry: Geometry,
         spec: BitmapSpec,
         install: Install,
     ) -> Result<(), BitmapError> {
-        let added = self.change(async move |keeper| {
+        let given = self.change(async move |keeper| {
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
             keeper.settle_others().await?;
-            let bitmap = match keeper.ledger.make_bitmap(&geometry, spec) {
-                Ok(bitmap) => bitmap,
-                Err(why) => return Ok(Some(why)),
-            };
-            if let Err(why) = keeper.spread(&bitmap).await {
-                keeper.ledger.forget_bitmap();
-                bitmap.retire().await;
-                return Err(why);
+            let mut given = keeper.make_way(&geometry, &spec, &install).await;
+            if given.is_ok() {
+                given = keeper.put_in_place(&geometry, &spec, &install).await;
             }
-            // Whoever begins to write from here on is on record in it.
-            install(Some(bitmap), keeper.writes.get());
-            keeper.ledger.name_bitmap(true);
-            keeper.commit().await?;
-            keeper.note(Note::array(EventKind::BitmapAdded));
-            Ok(None)
+            Ok(given.err())
         });
-        added.await?.map_or(Ok(()), Err)
+        given.await?.map_or(Ok(()), Err)
+    }
+
+    /// Two bitmaps can't stand in one place: where the array's own does, it goes first.
+    async fn make_way(
+        &self,
+        geometry: &Geometry,
+        spec: &BitmapSpec,
+        install: &Install,
+    ) -> Result<(), BitmapError> {
+        let Some(old) = self.ledger.bitmap() else { return Ok(()) };
+        let ids = (spec.file.as_ref().map(|file| file.id), old.file().map(|file| file.id));
+        if ids.0 != ids.1 {
+            return Ok(());
+        }
+        let file = old.file().map(|file| file.label.clone());
+        match (file, spec.chunk) {
+            (file, None) => Err(BitmapError::Present { file }),
+            (file, Some(chunk)) if chunk == old.tell().0 => Err(BitmapError::Present { file }),
+            (Some(label), _) => Err(BitmapError::SameFile { label }),
+            (None, _) => {
+                // Before anything is given up for it.
+                self.ledger.make_bitmap(geometry, spec)?;
+                self.ledger.settle_bitmap();
+                self.take_away(&old, install).await
+            }
+        }
+    }
+
+    async fn put_in_place(
+        &self,
+        geometry: &Geometry,
+        spec: &BitmapSpec,
+        install: &Install,
+    ) -> Result<(), BitmapError> {
+        let bitmap = self.ledger.make_bitmap(geometry, spec)?;
+        if let Err(why) = self.put_on_record(&bitmap).await {
+            self.ledger.name_bitmap(Named::Present);
+            self.ledger.settle_bitmap();
+            bitmap.retire().await;
+            return Err(why);
+        }
+        let old = self.ledger.bitmap();
+        self.ledger.settle_bitmap();
+        let kind = if old.is_some() { EventKind::BitmapMoved } else { EventKind::BitmapAdded };
+        if let Some(old) = &old {
+            bitmap.takes_over(old);
+        }
+        let label = bitmap.file().map(|file| file.label.clone());
+        // Whoever begins to write from here on is on record in it.
+        install(Some(bitmap), self.writes.get());
+        if let Some(old) = old {
+            old.retire().await;
+        }
+        self.note(Note { label, ..Note::array(kind) });
+        Ok(())
+    }
+
+    /// All of a bitmap stands where it is to stand, and is what the superblocks name, or do not.
+    async fn put_on_record(&self, bitmap: &Rc<Bitmap>) -> Result<(), BitmapError> {
+        self.spread(bitmap).await?;
+        self.ledger.name_bitmap(Named::Next);
+        self.commit().await?;
+        if !bitmap.has_failed() {
+            return Ok(());
+        }
+        self.ledger.name_bitmap(Named::Present);
+        self.commit().await?;
+        Err(unusable(bitmap))
     }
 
     /// The array has no write-intent bitmap when this returns, and that is on record: until then it is kept up to date.
@@ -57,23 +117,40 @@ impl Keeper {
         let removed = self.change(async move |keeper| {
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
             keeper.settle_others().await?;
-            if let Some(label) = keeper.guided() {
-                return Ok(Some(BitmapError::Guides { label }));
+            match keeper.ledger.bitmap() {
+                Some(bitmap) => Ok(keeper.take_away(&bitmap, &install).await.err()),
+                None => Ok(Some(BitmapError::Absent)),
             }
-            let Some(bitmap) = keeper.ledger.name_bitmap(false) else {
-                return Ok(Some(BitmapError::Absent));
-            };
-            if let Err(why) = keeper.commit().await {
-                keeper.ledger.name_bitmap(true);
-                return Err(why);
-            }
-            install(None, keeper.writes.get());
-            keeper.ledger.forget_bitmap();
-            bitmap.retire().await;
-            keeper.note(Note::array(EventKind::BitmapRemoved));
-            Ok(None)
         });
         removed.await?.map_or(Ok(()), Err)
+    }
+
+    /// The array does without its bitmap.
+    async fn take_away(&self, bitmap: &Rc<Bitmap>, install: &Install) -> Result<(), BitmapError> {
+        if let Some(label) = self.guided() {
+            return Err(BitmapError::Guides { label });
+        }
+        self.ledger.name_bitmap(Named::Next);
+        if let Err(why) = self.commit().await {
+            self.ledger.name_bitmap(Named::Present);
+            return Err(why.into());
+        }
+        install(None, self.writes.get());
+        self.ledger.settle_bitmap();
+        bitmap.retire().await;
+        self.note(Note::array(EventKind::BitmapRemoved));
+        Ok(())
+    }
+
+    /// The file that has the bitmap is out of use: the array goes on without, once that is on record.
+    pub(super) fn bitmap_file_failed(&self, id: MemberId, why: Cause) {
+        let kept = self.ledger.bitmap().filter(|bitmap| bitmap.is_file(id));
+        let label = kept.as_ref().and_then(|bitmap| bitmap.file()).map(|file| file.label.clone());
+        self.lose_device(id, why);
+        self.unrecorded.set(self.recorded);
+        if label.is_some() {
+            self.note(Note { label, cause: Some(why), ..Note::array(EventKind::BitmapFailed) });
+        }
     }
 
     /// So many writes may lag behind on write-mostly members when this returns, and all of those say so: `changed` is told once that
@@ -92,7 +169,9 @@ impl Keeper {
             let Some(bitmap) = keeper.ledger.bitmap() else { return Ok(Some(BitmapError::Absent)) };
             if bitmap.write_behind() != count {
                 bitmap.set_write_behind(count);
-                keeper.spread(&bitmap).await?;
+                if let Err(why) = keeper.spread(&bitmap).await {
+                    return Ok(Some(why));
+                }
                 keeper.note(Note::array(EventKind::WriteBehindSet));
             }
             changed();
@@ -109,19 +188,25 @@ impl Keeper {
         if self.unrecorded.get() || !self.ledger.is_settled() { self.commit().await } else { Ok(()) }
     }
 
-    /// Writes all of a new bitmap to all members, or what is to be written of another. Who refuses it is out of use, and on record
-    /// as that. Whoever calls has the turn.
-    async fn spread(&self, bitmap: &Rc<Bitmap>) -> Result<(), VolumeError> {
+    /// Writes all of a new bitmap to all members or to its file, or what is to be written of another. Who refuses it is out of use, and on
+    /// record as that. Whoever calls has the turn.
+    async fn spread(&self, bitmap: &Rc<Bitmap>) -> Result<(), BitmapError> {
+        let is_kept = self.ledger.bitmap().is_some_and(|kept| Rc::ptr_eq(&kept, bitmap));
         loop {
             let refused = bitmap.fly().await;
+            if !is_kept && refused.iter().any(|(id, _)| bitmap.is_file(*id)) {
+                return Err(unusable(bitmap));
+            }
             self.lose_devices(&refused, Operation::Superblock)?;
             let still = refused.iter().find_map(|&(id, error)| Some((self.role_in_use(id)?, error)));
             if let Some((role, error)) = still {
-                return Err(VolumeError::of_member(role, error));
+                return Err(VolumeError::of_member(role, error).into());
             }
             if self.unrecorded.get() || !self.ledger.is_settled() {
                 // Nothing was taken by all while somebody's loss was not on record.
                 self.commit().await?;
+            } else if !is_kept && bitmap.has_failed() {
+                return Err(unusable(bitmap));
             } else if refused.is_empty() && bitmap.is_whole() {
                 return Ok(());
             }
@@ -135,4 +220,10 @@ impl Keeper {
         let guided = devices.find(|&id| self.ledger.is_guided(id))?;
         Some(self.ledger.label(guided).unwrap_or_else(|| guided.to_string()))
     }
+}
+
+/// A file has no bitmap, since it refused one.
+fn unusable(bitmap: &Bitmap) -> BitmapError {
+    let label = bitmap.file().map(|file| file.label.clone()).unwrap_or_default();
+    BitmapError::File { label, error: bitmap.refusal() }
 }

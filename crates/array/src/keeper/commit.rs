@@ -123,6 +123,7 @@ impl Keeper {
                 Some(_) => {}
                 None => match self.members.seconded_by(id) {
                     Some(role) => self.second_failed(role, why),
+                    None if self.ledger.is_bitmap_file(id) => self.bitmap_file_failed(id, why),
                     // A spare.
                     None => self.lose_device(id, why),
                 },

@@ -2,32 +2,66 @@
 
 use brindle_format::md::EncodeError;
 use brindle_format::md::defaults::MOST_BEHIND;
+use brindle_io::OpError;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
-use crate::assembly::Limitation;
+use crate::assembly::{BitmapFile, Limitation};
 
 /// How a write-intent bitmap is to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BitmapSpec {
+    /// The file in which it is to stand, from its first byte on; `None`: beside each superblock.
+    pub file: Option<BitmapFile>,
     /// Bytes to a bit, a power of two; `None`: as mdadm chooses.
     pub chunk: Option<u64>,
     /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended: of RAID 1, at most
-    /// [`MOST_BEHIND`]; 0: none.
-    pub write_behind: u32,
+    /// [`MOST_BEHIND`]; 0: none; `None`: as many as the bitmap says in whose place this one comes.
+    pub write_behind: Option<u32>,
 }
 
 /// Why the bitmap of an array stays as it is. But for the last nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BitmapError {
-    /// There is one.
+    /// It has its bitmap there already, with chunks of that size.
     #[error(
-        "the array has a write-intent bitmap already; to give it another, remove this one first, with --bitmap none"
+        "the array has a write-intent bitmap already{}; --bitmap-chunk gives it another chunk, --bitmap none takes it away",
+        file.as_ref().map_or_else(|| " beside each superblock".to_owned(), |file| format!(", in {file}"))
     )]
-    Present,
+    Present {
+        /// The file that has it, if one does.
+        file: Option<String>,
+    },
+    /// A file has one bitmap.
+    #[error(
+        "{label} has the array's write-intent bitmap, and can't have another beside it: name another file, or take this one away first, with --bitmap none"
+    )]
+    SameFile {
+        /// The file.
+        label: String,
+    },
+    /// There are no such chunks.
+    #[error(
+        "{label} can't have a write-intent bitmap{}: a chunk is a power of two from 512 bytes to 2 GiB, and a bitmap has at most 4 MiB; give another --bitmap-chunk",
+        chunk.map_or(String::new(), |chunk| format!(" with {chunk} bytes to a bit"))
+    )]
+    FileChunk {
+        /// The file.
+        label: String,
+        /// Bytes to a bit, if they were given.
+        chunk: Option<u64>,
+    },
+    /// The file is no place for it.
+    #[error("{label} can't have a write-intent bitmap: {error}; name another file")]
+    File {
+        /// The file.
+        label: String,
+        /// Why.
+        error: OpError,
+    },
     /// There is none.
-    #[error("the array has no write-intent bitmap; --bitmap internal gives it one")]
+    #[error("the array has no write-intent bitmap; --bitmap internal or a file gives it one")]
     Absent,
     /// There is nothing that a bitmap could tell.
     #[error("{level} has no redundancy, so a write-intent bitmap is of no use")]

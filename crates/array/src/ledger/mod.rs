@@ -115,6 +115,15 @@ pub type Recording<'a> = Pin<Box<dyn Future<Output = Refusals> + 'a>>;
 /// Who is to be told of a device that was lost, and why.
 pub type OnLoss = Rc<dyn Fn(MemberId, Cause)>;
 
+/// Which write-intent bitmap a record is to name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// The one that the array has.
+    Present,
+    /// The one that was [made](Ledger::make_bitmap), which stands where it is to stand; none, if none was.
+    Next,
+}
+
 /// Keeps what must be known of an array when it is opened again. Nothing of it is asked by requests on their way.
 ///
 /// The keeper promises:
@@ -267,31 +276,36 @@ pub trait Ledger {
         false
     }
 
-    /// Makes a write-intent bitmap for an array of this geometry, as is asked, that
-    /// has room on all devices. Nothing is written yet, and no record [names](Ledger::name_bitmap) it; but it is told from now on
-    /// which devices come and are lost.
+    /// Makes a write-intent bitmap for an array of this geometry, as is asked, that has room on all devices, or in a file. Nothing is
+    /// written yet, and no record [names](Ledger::name_bitmap) it; but it is told from now on which devices come and are lost. The array
+    /// keeps the one that it has, if it has one.
     ///
     /// # Errors
     /// A [`BitmapError`]: then nothing has changed.
-    fn make_bitmap(&self, geometry: &Geometry, spec: BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
+    fn make_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
         let _ = (geometry, spec);
         Err(BitmapError::Unrecorded)
     }
 
-    /// The next record says that the array has the bitmap that was [made](Ledger::make_bitmap), which stands on all members; or
-    /// else that it has none. Gives the bitmap, if there is one.
-    fn name_bitmap(&self, named: bool) -> Option<Rc<Bitmap>> {
-        let _ = named;
-        None
+    /// The next record says that the array has this bitmap, and its event count follows; that of the other stands still.
+    fn name_bitmap(&self, which: Named) {
+        let _ = which;
     }
+
+    /// What was [named](Ledger::name_bitmap) last is the array's bitmap, and that is on record: the other, if there is one, is told of
+    /// nothing any more.
+    fn settle_bitmap(&self) {}
 
     /// The array's write-intent bitmap, if it has one.
     fn bitmap(&self) -> Option<Rc<Bitmap>> {
         None
     }
 
-    /// The array has no bitmap, and that is on record: it is told of nothing any more.
-    fn forget_bitmap(&self) {}
+    /// A device is the file of a bitmap that the array has, or is to have: if it is [lost](Ledger::lose), the next record makes it stale.
+    fn is_bitmap_file(&self, device: MemberId) -> bool {
+        let _ = device;
+        false
+    }
 
     /// Devices in use that lack what others have on record, since the power went in between.
     fn laggards(&self) -> Vec<MemberId> {

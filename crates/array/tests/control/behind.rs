@@ -217,8 +217,8 @@ fn how_many_may_lag_is_set_while_it_runs_and_stands_in_each_bitmap() {
     assert_eq!((on_record(&world, 3), writes(&world, &array, 4)), (vec![0; 3], 0));
     world.io.block_on(array.remove_bitmap()).unwrap();
     assert_eq!(world.io.block_on(array.set_write_behind(2)), Err(BitmapError::Absent));
-    let spec = BitmapSpec { chunk: Some(CHUNK), write_behind: MOST_BEHIND };
-    world.io.block_on(array.add_bitmap(spec)).unwrap();
+    let spec = BitmapSpec { chunk: Some(CHUNK), write_behind: Some(MOST_BEHIND), file: None };
+    world.io.block_on(array.set_bitmap(spec)).unwrap();
     assert_eq!((on_record(&world, 3), writes(&world, &array, 8)), (vec![MOST_BEHIND; 3], 8));
     world.stop(&array);
     drop(array);

@@ -42,11 +42,11 @@ fn open(world: &World<Sim>, config: OpenConfig) -> Array {
 }
 
 fn with(chunk: Option<u64>) -> BitmapSpec {
-    BitmapSpec { chunk, write_behind: 0 }
+    BitmapSpec { chunk, write_behind: Some(0), file: None }
 }
 
 fn add(world: &World<Sim>, array: &Array) -> Result<(), BitmapError> {
-    world.io.block_on(array.add_bitmap(with(Some(CHUNK))))
+    world.io.block_on(array.set_bitmap(with(Some(CHUNK))))
 }
 
 fn remove(world: &World<Sim>, array: &Array) -> Result<(), BitmapError> {
@@ -78,7 +78,7 @@ fn a_bitmap_comes_whole_is_kept_and_goes_again() {
                 assert_eq!((head.chunk, set.len() as u64), (CHUNK, head.bits()), "{what}");
                 assert_eq!(head.uuid, world.superblock(member).bitmap_uuid(), "{what}");
             }
-            assert_eq!(add(&world, &array), Err(BitmapError::Present), "{what}");
+            assert_eq!(add(&world, &array), Err(BitmapError::Present { file: None }), "{what}");
             let told: Vec<_> = array.events_since(0).into_iter().map(|event| event.kind).collect();
             assert_eq!(told, [EventKind::BitmapAdded], "{what}");
             idle(&world, Duration::from_millis(10));
@@ -146,10 +146,10 @@ async fn grows(world: &World<Sim>, array: &Array) -> Result<(), BitmapError> {
         })
     });
     let writers: Vec<_> = writers.collect();
-    array.add_bitmap(with(Some(CHUNK))).await?;
+    array.set_bitmap(with(Some(CHUNK))).await?;
     world.io.sleep(Duration::from_micros(300)).await;
     array.remove_bitmap().await?;
-    array.add_bitmap(with(Some(2 * CHUNK))).await?;
+    array.set_bitmap(with(Some(2 * CHUNK))).await?;
     brindle_io::sync::join_all(writers).await;
     Ok(())
 }
@@ -309,7 +309,7 @@ fn a_member_that_does_not_take_the_bitmap_is_failed_and_the_others_have_it() {
 /// What is refused, with all members as they were.
 fn refused(world: &World<Sim>, array: &Array, chunk: Option<u64>) -> String {
     let before: Vec<_> = (0..world.ids.len()).map(|member| world.image(member)).collect();
-    let error = world.io.block_on(array.add_bitmap(with(chunk))).unwrap_err();
+    let error = world.io.block_on(array.set_bitmap(with(chunk))).unwrap_err();
     assert!(before == (0..world.ids.len()).map(|member| world.image(member)).collect::<Vec<_>>());
     assert!(array.detail().bitmap.is_none());
     error.to_string()

@@ -13,6 +13,7 @@ mod discards;
 mod dropped;
 mod ending;
 mod events;
+mod filed;
 mod flags;
 mod flushes;
 mod forced;

@@ -93,9 +93,9 @@ pub(crate) enum Request {
         /// Bytes to a bit, a power of two; as mdadm chooses if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chunk: Option<u64>,
-        /// Writes that may lag behind on write-mostly members.
-        #[serde(default)]
-        write_behind: u32,
+        /// Writes that may lag behind on write-mostly members; as many as before if it is not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        write_behind: Option<u32>,
         /// As above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,

@@ -25,6 +25,9 @@ pub const BITMAP_DAEMON_SLEEP: u32 = 5;
 /// Smallest bitmap chunk that mdadm picks by itself.
 pub const BITMAP_CHUNK: u64 = 64 * MIB;
 
+/// Chunks of a bitmap in a file that mdadm makes by itself, at most.
+const BITMAP_FILE_CHUNKS: u64 = 1 << 20;
+
 /// Bytes behind a 0.90 superblock, which a bitmap may take.
 const BITMAP_ROOM_0_90: u64 = 60 * KIB;
 
@@ -255,7 +258,7 @@ fn back(bytes: u64) -> Option<i64> {
     i64::try_from(bytes).ok()?.checked_neg()
 }
 
-/// Chunk and size of a new internal bitmap.
+/// Chunk and size of a new bitmap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BitmapPlan {
     /// Bytes of data that one bit stands for.
@@ -298,6 +301,17 @@ pub fn bitmap_plan(sync_bytes: u64, room: u64, chunk: Option<u64>) -> Option<Bit
         Some(_) => return None,
     };
     // The kernel keeps the chunk in 32 bits.
+    u32::try_from(chunk).ok()?;
+    let bytes = super::bitmap::bytes_needed(sync_bytes, chunk)?.checked_next_multiple_of(4 * KIB)?;
+    Some(BitmapPlan { chunk, bytes })
+}
+
+/// Plans a bitmap in a file over `sync_bytes`, as [`bitmap_plan`] does: mdadm takes the smallest chunk from 4 KiB on with which there
+/// are no more than 2^20 (`CreateBitmap` in `bitmap.c`). `None` if the chunk is no power of two, below 512 bytes, or does not fit its
+/// field.
+pub fn bitmap_file_plan(sync_bytes: u64, chunk: Option<u64>) -> Option<BitmapPlan> {
+    let usual = || sync_bytes.div_ceil(BITMAP_FILE_CHUNKS).max(4 * KIB).checked_next_power_of_two();
+    let chunk = chunk.or_else(usual).filter(|chunk| chunk.is_power_of_two() && *chunk >= crate::SECTOR)?;
     u32::try_from(chunk).ok()?;
     let bytes = super::bitmap::bytes_needed(sync_bytes, chunk)?.checked_next_multiple_of(4 * KIB)?;
     Some(BitmapPlan { chunk, bytes })

@@ -2,13 +2,16 @@
 
 use std::rc::Rc;
 
-use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES};
+use brindle_format::md::bitmap::BitmapSuper;
+use brindle_format::md::defaults::BitmapPlan;
+use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
+use brindle_io::OpError;
 use brindle_layout::Geometry;
 
 use super::{Kept, Superblocks};
-use crate::assembly::{AssembledDevice, Recorded};
-use crate::bitmap::{Beside, Bitmap, plan, plan_head};
-use crate::ledger::{BitmapError, BitmapSpec};
+use crate::assembly::{AssembledDevice, BitmapFile, Recorded};
+use crate::bitmap::{Beside, Bitmap, plan, plan_file, plan_head};
+use crate::ledger::{BitmapError, BitmapSpec, Named};
 
 /// A device that the update has not reached which gave the array a bitmap, or took it away, is given what that said when it is
 /// brought up. So is a spare that such an update reached alone: those whom the members say nothing of count for nothing, however
@@ -28,50 +31,113 @@ pub(super) fn level_bitmap(mut device: AssembledDevice, events: u64, recorded: &
 }
 
 impl Superblocks {
-    /// The array's bitmap, whether superblocks name it yet or not.
+    /// The bitmap that the array has.
     pub(super) fn kept_bitmap(&self) -> Option<Rc<Bitmap>> {
         self.bitmap.borrow().clone()
     }
 
-    /// Where the bitmap stands on a device, or is to stand, if there is one and room for it.
+    /// The one that superblocks of the present count name, or do not: its count follows theirs. The other may not seem to have seen what
+    /// they say, since nobody may count on it: a file that has gone is stale from that update on.
+    pub(super) fn named_bitmap(&self) -> Option<Rc<Bitmap>> {
+        match self.named.get() {
+            Named::Present => self.kept_bitmap(),
+            Named::Next => self.next.borrow().clone(),
+        }
+    }
+
+    /// The one that the array has, and the one that is to take its place.
+    pub(super) fn bitmaps(&self) -> impl Iterator<Item = Rc<Bitmap>> + use<> {
+        self.kept_bitmap().into_iter().chain(self.next.borrow().clone())
+    }
+
+    /// The bitmap that stands beside each superblock, or is to. There is never more than one.
+    pub(super) fn bitmap_beside(&self) -> Option<Rc<Bitmap>> {
+        self.bitmaps().find(|bitmap| bitmap.file().is_none())
+    }
+
+    /// Where that stands on a device, or is to stand, if there is room for it.
     pub(super) fn bitmap_place(&self, bitmap: &Bitmap, device: &Kept) -> Option<u64> {
-        let offset = device.bitmap_offset.or(self.coming.get())?;
+        let offset = device.bitmap_offset.or(self.aside.get())?;
         bitmap.place_at(device.id, &device.superblock, offset)
     }
 
-    /// Plans a bitmap that has room on all devices, spares too.
+    /// Plans a bitmap that is to take the place of what there is.
     pub(super) fn lay_out_bitmap(
         &self,
         geometry: &Geometry,
-        spec: BitmapSpec,
+        spec: &BitmapSpec,
     ) -> Result<Rc<Bitmap>, BitmapError> {
-        let BitmapSpec { chunk, write_behind } = spec;
-        if self.bitmap.borrow().is_some() {
-            return Err(BitmapError::Present);
-        }
+        let kept = self.kept_bitmap();
+        let behind = kept.as_ref().map_or(0, |kept| kept.write_behind());
+        let head = |like: &Superblock, plan: BitmapPlan| {
+            let mut head = plan_head(geometry, like, plan);
+            head.write_behind = spec.write_behind.unwrap_or(behind);
+            // Its bits tell as much as those of the other do.
+            head.events_cleared = kept.as_ref().map_or(head.events_cleared, |kept| kept.events_cleared());
+            head
+        };
         let devices = self.devices.borrow();
         let alive: Vec<&Kept> = devices.iter().filter(|device| device.alive).collect();
+        let (bitmap, offset) = match &spec.file {
+            Some(file) => (self.lay_out_in(file, &alive, geometry, spec.chunk, head)?, None),
+            None => {
+                let (bitmap, offset) = self.lay_out_beside(&alive, geometry, spec.chunk, head)?;
+                (bitmap, Some(offset))
+            }
+        };
+        self.aside.set(offset);
+        self.next.replace(Some(Rc::clone(&bitmap)));
+        Ok(bitmap)
+    }
+
+    fn lay_out_in(
+        &self,
+        file: &BitmapFile,
+        devices: &[&Kept],
+        geometry: &Geometry,
+        chunk: Option<u64>,
+        head: impl Fn(&Superblock, BitmapPlan) -> BitmapSuper,
+    ) -> Result<Rc<Bitmap>, BitmapError> {
+        let label = || file.label.clone();
+        let unusable = |error| BitmapError::File { label: label(), error };
+        let id = file.id.ok_or_else(|| unusable(OpError::Gone))?;
+        let bytes = self.io.member_info(id).ok_or_else(|| unusable(OpError::Gone))?.size;
+        let plan =
+            plan_file(geometry, chunk).ok_or_else(|| BitmapError::FileChunk { label: label(), chunk })?;
+        if plan.bytes > bytes {
+            return Err(unusable(OpError::NoSpace));
+        }
+        let like = devices.first().ok_or(BitmapError::Unrecorded)?;
+        let (head, target) = (head(&like.superblock, plan), core::iter::once((id, 0)));
+        Ok(Bitmap::planned(&self.io, geometry, head, plan, target, Some(file.clone()), self.patience))
+    }
+
+    /// One that has room on all devices, spares too; and how far from each superblock.
+    fn lay_out_beside(
+        &self,
+        devices: &[&Kept],
+        geometry: &Geometry,
+        chunk: Option<u64>,
+        head: impl Fn(&Superblock, BitmapPlan) -> BitmapSuper,
+    ) -> Result<(Rc<Bitmap>, i64), BitmapError> {
         let beside =
-            Beside::of(alive.iter().map(|device| &device.superblock)).ok_or(BitmapError::Unrecorded)?;
-        let least = alive[beside.least];
+            Beside::of(devices.iter().map(|device| &device.superblock)).ok_or(BitmapError::Unrecorded)?;
+        let least = devices[beside.least];
         let room =
             |device: &Kept| BitmapError::Room { label: device.label.clone(), chunk, room: beside.room };
         let (plan, offset) =
             plan(geometry, beside.room, chunk, &least.superblock).ok_or_else(|| room(least))?;
-        self.check_named(&alive, offset)?;
+        self.check_named(devices, offset)?;
         let place = |device: &Kept| device.superblock.super_offset.checked_add_signed(offset);
-        let members = alive.iter().filter(|device| device.role().is_some());
+        let members = devices.iter().filter(|device| device.role().is_some());
         let targets = members.filter_map(|device| Some((device.id, place(device)?)));
-        let mut head = plan_head(geometry, &least.superblock, plan);
-        head.write_behind = write_behind;
-        let bitmap = Bitmap::planned(&self.io, geometry, head, plan, targets, self.patience);
+        let head = head(&least.superblock, plan);
+        let bitmap = Bitmap::planned(&self.io, geometry, head, plan, targets, None, self.patience);
         let cramped = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
-        if let Some(device) = alive.iter().find(cramped) {
-            return Err(room(device));
+        match devices.iter().find(cramped) {
+            Some(device) => Err(room(device)),
+            None => Ok((bitmap, offset)),
         }
-        self.coming.set(Some(offset));
-        self.bitmap.replace(Some(Rc::clone(&bitmap)));
-        Ok(bitmap)
     }
 
     /// Whether superblocks can say where the bitmap stands.
@@ -86,18 +152,30 @@ impl Superblocks {
         Ok(())
     }
 
-    /// The next update names the bitmap, or none. What names none may name it again as long as it is not forgotten.
-    pub(super) fn say_bitmap(&self, named: bool) {
-        let mut devices = self.devices.borrow_mut();
-        let mut alive = devices.iter_mut().filter(|device| device.alive);
-        if named {
-            let offset = self.coming.take();
-            alive.for_each(|device| device.bitmap_offset = device.bitmap_offset.or(offset));
+    /// The next update names the bitmap that the array has, or the next one. Where one of them stands beside superblocks, that is said or
+    /// put aside.
+    pub(super) fn say_bitmap(&self, which: Named) {
+        if self.named.replace(which) == which {
             return;
         }
-        if let Some(offset) = alive.find_map(|device| device.bitmap_offset) {
-            self.coming.set(Some(offset));
+        let mut devices = self.devices.borrow_mut();
+        let said = devices.iter().find_map(|device| device.bitmap_offset.filter(|_| device.alive));
+        let offset = self.aside.replace(said);
+        for device in devices.iter_mut() {
+            device.bitmap_offset = offset.filter(|_| device.alive);
         }
-        devices.iter_mut().for_each(|device| device.bitmap_offset = None);
+    }
+
+    /// What was named last is what the array has; the other has gone.
+    pub(super) fn turn_to_named(&self) {
+        let (kept, next) = (self.bitmap.take(), self.next.take());
+        let (kept, gone) = match self.named.replace(Named::Present) {
+            Named::Present => (kept, next),
+            Named::Next => (next, kept),
+        };
+        self.aside.set(None);
+        self.bitmap.replace(kept);
+        // What may yet land in a file meets no superblock there.
+        self.gone.replace(gone.filter(|gone| gone.file().is_none()));
     }
 }

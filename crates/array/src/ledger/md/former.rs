@@ -66,9 +66,9 @@ impl Superblocks {
         let has_room = own.data_offset.saturating_add(own.component_size) <= new.bytes;
         let mut own = own.clone();
         own.bitmap_offset = self.bitmap_offset();
-        let place = bitmap.place(new.id, &own);
-        place.filter(|_| has_room && own.data_offset.is_multiple_of(block)).ok_or(NotTaken::Room)?;
-        Ok(role)
+        let has_place = self.bitmap_beside().is_none_or(|bitmap| bitmap.place(new.id, &own).is_some());
+        let fits = has_place && has_room && own.data_offset.is_multiple_of(block);
+        if fits { Ok(role) } else { Err(NotTaken::Room) }
     }
 
     fn same_shape(&self, own: &Superblock) -> Result<(), NotTaken> {

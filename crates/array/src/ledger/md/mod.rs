@@ -26,6 +26,8 @@
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
 //!    living member names it. A laggard is given what the others say of it, and so is each spare (`bitmap`).
+//! 9. One in a file is named by no superblock, and stale for whoever finds its count behind theirs. So one that has failed is left behind
+//!    before anything relies on that: by one event, since the file may have the present count.
 
 mod bad_log;
 mod bitmap;
@@ -45,8 +47,8 @@ use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 use brindle_layout::Geometry;
 
 use super::{
-    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, NewDevice,
-    Recording, State,
+    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Named,
+    NewDevice, Recording, State,
 };
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::bitmap::Bitmap;
@@ -147,10 +149,16 @@ pub(crate) struct Superblocks {
     devices: RefCell<Vec<Kept>>,
     /// The write-intent bitmap, whose event count follows that of the superblocks.
     bitmap: RefCell<Option<Rc<Bitmap>>>,
-    /// Where it is to stand beside each superblock, while no update has named it.
-    coming: Cell<Option<i64>>,
+    /// One that is to take its place.
+    next: RefCell<Option<Rc<Bitmap>>>,
+    /// Where the one that is to stand beside each superblock does, while no update names it.
+    aside: Cell<Option<i64>>,
+    /// Which of the two the next update names.
+    named: Cell<Named>,
     /// One that has gone: pages of it that were given up may still land.
     gone: RefCell<Option<Rc<Bitmap>>>,
+    /// The highest count that a bitmap's file may have which has failed.
+    file_left_behind: Cell<Option<u64>>,
     events: Cell<u64>,
     /// What superblocks of the present count say.
     recorded: RefCell<Recorded>,
@@ -197,8 +205,11 @@ impl Superblocks {
                     .collect(),
             ),
             bitmap: RefCell::new(bitmap),
-            coming: Cell::new(None),
+            next: RefCell::default(),
+            aside: Cell::new(None),
+            named: Cell::new(Named::Present),
             gone: RefCell::default(),
+            file_left_behind: Cell::new(None),
             events: Cell::new(assembly.events),
             roles: RefCell::new(assembly.recorded.roles.clone()),
             left_behind: Cell::new(behind),
@@ -279,17 +290,21 @@ impl Ledger for Superblocks {
 
     fn is_settled(&self) -> bool {
         let settled = self.devices.borrow().iter().all(Kept::is_settled);
+        let settled = settled && self.file_left_behind.get().is_none_or(|count| self.events.get() > count);
         settled && !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
     }
 
     fn lose(&self, id: MemberId, failed: Failed) {
+        for bitmap in self.bitmaps() {
+            bitmap.lose(id);
+            if bitmap.is_file(id) {
+                self.file_left_behind.set(Some(self.events.get()));
+            }
+        }
         let mut devices = self.devices.borrow_mut();
         let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return };
         device.alive = false;
         device.failure = Some(failed);
-        if let Some(bitmap) = self.kept_bitmap() {
-            bitmap.lose(id);
-        }
         // Spares and others that fill no role are left out of what is written, no more.
         if device.role().is_none() {
             return;
@@ -378,25 +393,24 @@ impl Ledger for Superblocks {
         seated && role(member) == role(second)
     }
 
-    fn make_bitmap(&self, geometry: &Geometry, spec: BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
+    fn make_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
         self.lay_out_bitmap(geometry, spec)
     }
 
-    fn name_bitmap(&self, named: bool) -> Option<Rc<Bitmap>> {
-        let bitmap = self.kept_bitmap();
-        if bitmap.is_some() {
-            self.say_bitmap(named);
-        }
-        bitmap
+    fn name_bitmap(&self, which: Named) {
+        self.say_bitmap(which);
+    }
+
+    fn settle_bitmap(&self) {
+        self.turn_to_named();
     }
 
     fn bitmap(&self) -> Option<Rc<Bitmap>> {
         self.kept_bitmap()
     }
 
-    fn forget_bitmap(&self) {
-        self.coming.set(None);
-        self.gone.replace(self.bitmap.take());
+    fn is_bitmap_file(&self, device: MemberId) -> bool {
+        self.bitmaps().any(|bitmap| bitmap.is_file(device) && !bitmap.has_failed())
     }
 
     /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
@@ -416,8 +430,8 @@ impl Ledger for Superblocks {
 
     fn is_lent(&self) -> bool {
         let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
-        let bitmaps = [self.kept_bitmap(), self.gone.borrow().clone()];
-        self.devices.borrow().iter().any(lent) || bitmaps.iter().flatten().any(|bitmap| bitmap.is_lent())
+        let mut bitmaps = self.bitmaps().chain(self.gone.borrow().clone());
+        self.devices.borrow().iter().any(lent) || bitmaps.any(|bitmap| bitmap.is_lent())
     }
 
     fn label(&self, id: MemberId) -> Option<String> {

@@ -38,12 +38,12 @@ impl Superblocks {
 
     /// Whether a device has room for the bitmap, if there is one.
     fn may_have_bitmap(&self, device: &Kept) -> bool {
-        self.kept_bitmap().is_none_or(|bitmap| self.bitmap_place(&bitmap, device).is_some())
+        self.bitmap_beside().is_none_or(|bitmap| self.bitmap_place(&bitmap, device).is_some())
     }
 
     /// A device is to have the bitmap, if there is one, before its superblock says what it has become.
     pub(super) fn give_bitmap(&self, device: &Kept) {
-        if let Some(bitmap) = self.kept_bitmap()
+        if let Some(bitmap) = self.bitmap_beside()
             && let Some(place) = self.bitmap_place(&bitmap, device)
         {
             bitmap.give(device.id, place);
@@ -99,7 +99,7 @@ impl Superblocks {
     pub(super) fn superblock_of_new(&self, id: MemberId, bytes: u64) -> Option<Superblock> {
         let devices = self.devices.borrow();
         let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;
-        let bitmap = self.kept_bitmap().map(|bitmap| bitmap.bytes());
+        let bitmap = self.bitmap_beside().map(|bitmap| bitmap.bytes());
         let consistency = bitmap.map_or(Consistency::Resync, |bytes| Consistency::Bitmap { bytes });
         let placement =
             defaults::place(like.version, bytes, like.data_offset, like.component_size, consistency)?;
@@ -117,7 +117,7 @@ impl Superblocks {
         new.events = like.events;
         new.logical_block_size = like.logical_block_size;
         placement.apply(&mut new);
-        if let Some(bitmap) = self.kept_bitmap() {
+        if let Some(bitmap) = self.bitmap_beside() {
             // Where all have it: md knows one place only (`super_1_sync`).
             new.bitmap_offset = like.bitmap_offset;
             make_room(&mut new, bitmap.bytes());

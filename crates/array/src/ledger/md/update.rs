@@ -54,8 +54,8 @@ impl Superblocks {
         }
         let mut failed = self.lay_out().await;
         failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
-        if let Some(bitmap) = self.kept_bitmap().filter(|_| failed.is_empty() && self.is_settled()) {
-            bitmap.settled();
+        if failed.is_empty() && self.is_settled() {
+            self.bitmaps().for_each(|bitmap| bitmap.settled());
         }
         failed
     }
@@ -173,7 +173,7 @@ impl Superblocks {
         debug_assert!(self.sound(), "{}", self.identity.uuid);
         let mut failed = self.shorter(&which).await;
         let mut out: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
-        if let Some(bitmap) = self.kept_bitmap() {
+        if let Some(bitmap) = self.named_bitmap() {
             // First: a bitmap that is behind the superblocks counts for nothing, and whoever gets a role has it then.
             failed.extend(bitmap.record(self.events.get(), &out).await);
             out = failed.iter().map(|(id, _)| *id).collect();

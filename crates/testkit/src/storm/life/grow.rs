@@ -20,21 +20,20 @@ impl Run<'_> {
         if self.fate.reads_only || random.one_in(2) {
             return;
         }
-        let spec = BitmapSpec { chunk: Some(chunk), write_behind: plan.shape.behind };
+        let spec = BitmapSpec { chunk: Some(chunk), write_behind: Some(plan.shape.behind), file: None };
+        let plan_behind = plan.shape.behind;
         let (array, io, board) = (array.clone(), self.io.clone(), Rc::clone(&self.board));
         drop(self.io.spawn(async move {
             for _ in 0..ROUNDS {
                 io.sleep(Duration::from_micros(random.below(1500))).await;
                 // It may be broken or stopping, or a member need the bitmap: the array judges.
-                let fewer = spec.write_behind > 0 && random.one_in(2);
+                let fewer = plan_behind > 0 && random.one_in(2);
                 let _changed = match array.detail().bitmap {
-                    Some(_) if fewer => {
-                        array.set_write_behind(*random.pick(&[0, 1, spec.write_behind])).await
-                    }
+                    Some(_) if fewer => array.set_write_behind(*random.pick(&[0, 1, plan_behind])).await,
                     Some(_) => array.remove_bitmap().await,
                     None => {
                         board.grown.set(true);
-                        array.add_bitmap(spec).await
+                        array.set_bitmap(spec.clone()).await
                     }
                 };
             }
