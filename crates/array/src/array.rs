@@ -1,6 +1,6 @@
 //! The array: a volume over its members.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
 use crate::members::{Device, Members, RoleState, Ties};
 use crate::placement::{Family, Placement, Split, write_copied};
-use crate::process::{Process, ProcessError};
+use crate::process::{Process, ProcessError, Speeds};
 use crate::reshape::Border;
 
 /// A running array. A handle: cloning gives the same array.
@@ -37,6 +37,8 @@ pub(crate) struct Running {
     pub(crate) geometry: Geometry,
     /// The process that is under way.
     pub(crate) process: RefCell<Option<Process>>,
+    /// Those of processes that begin.
+    pub(crate) speeds: Cell<Speeds>,
     /// The last recovery that ended.
     pub(crate) recovered: RefCell<Option<Recovered>>,
 }
@@ -100,7 +102,8 @@ impl Array {
             }
         };
         let (process, recovered) = (RefCell::default(), RefCell::default());
-        Self(Rc::new(Running { core, placement, geometry, process, recovered }))
+        let speeds = Cell::new(config.speeds);
+        Self(Rc::new(Running { core, placement, geometry, process, speeds, recovered }))
     }
 
     /// What has become of a role's member.
@@ -157,6 +160,17 @@ impl Array {
     /// What came of the last recovery that ended in this run.
     pub fn last_recovery(&self) -> Option<Recovered> {
         self.0.recovered.borrow().clone()
+    }
+
+    /// How fast processes go that begin from now on.
+    pub fn speeds(&self) -> Speeds {
+        self.0.speeds.get()
+    }
+
+    /// Processes that begin from now on go so fast, until the array's run ends. The one that is under way has
+    /// [speeds](Process::set_pace) of its own.
+    pub fn set_speeds(&self, speeds: Speeds) {
+        self.0.speeds.set(speeds);
     }
 
     /// Devices that wait to replace a member, in the order in which they would.

@@ -6,6 +6,7 @@ use brindle_io::Duration;
 
 use crate::hooks::MakeHooks;
 use crate::patience::Patience;
+use crate::process::Speeds;
 
 /// What may be done to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub struct OpenConfig {
     /// the member is failed, if the array can do without it. md's `max_read_errors`, which has 20; md's RAID 4, 5 and 6 bear as
     /// many as there are stripes in their cache (256 as a rule), and never forget one.
     pub read_errors: u32,
+    /// How fast what goes over the whole array goes, as long as nobody [says otherwise](crate::Array::set_speeds).
+    pub speeds: Speeds,
     /// What is put on record before bytes change, beside the dirty mark.
     pub hooks: Option<MakeHooks>,
     /// Seconds since 1970, for the superblocks: the engine reads no clock.
@@ -99,6 +102,7 @@ impl OpenConfig {
             on_full: OnFull::default(),
             recovery: Recovery::default(),
             read_errors: Self::READ_ERRORS,
+            speeds: Speeds::default(),
             hooks: None,
             wall_clock: Rc::new(wall_clock),
         }

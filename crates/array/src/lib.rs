@@ -57,6 +57,6 @@ pub use keeper::StateChange;
 pub use ledger::{AddError, BitmapError, BitmapSpec, Failed, Joined, NotTaken};
 pub use members::{Device, RoleState};
 pub use patience::Patience;
-pub use process::{Process, ProcessDetail, ProcessError, ProcessKind, Progress};
+pub use process::{Process, ProcessDetail, ProcessError, ProcessKind, Progress, Speeds};
 pub use refusal::OpenError;
 pub use sharing::HandOverError;

@@ -52,6 +52,15 @@ pub enum ProcessError {
     Volume(#[from] VolumeError),
 }
 
+/// How fast processes go, in bytes a second of what they go over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Speeds {
+    /// At most; `None`: as fast as they can.
+    pub pace: Option<NonZeroU64>,
+    /// They do not go slower for the sake of clients, where they can; `None`: they leave more than half of the time to them.
+    pub floor: Option<NonZeroU64>,
+}
+
 /// How far a process has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -121,7 +130,7 @@ struct State {
 }
 
 impl Process {
-    pub(crate) fn new(io: &Io, kind: ProcessKind, from: u64, total: u64) -> Self {
+    pub(crate) fn new(io: &Io, kind: ProcessKind, from: u64, total: u64, speeds: Speeds) -> Self {
         Self(Rc::new(State {
             io: io.clone(),
             kind,
@@ -132,8 +141,8 @@ impl Process {
             mismatch_sectors: Cell::new(0),
             paused: Cell::new(false),
             stopped: Cell::new(false),
-            pace: Cell::new(None),
-            floor: Cell::new(None),
+            pace: Cell::new(speeds.pace),
+            floor: Cell::new(speeds.floor),
             due: Cell::new(io.now()),
             released: Cell::new(false),
             orders: Cell::new(0),

@@ -496,7 +496,7 @@ impl Sweep {
         let leaves_out = left_out.filter(|_| marked).map(|what| (what, fine));
         // The first window ends beyond `from`, however short it is.
         let aligned = leaves_out.map_or(window, |(_, unit)| unit);
-        let process = Process::new(&array.0.core.io, kind, from, total);
+        let process = Process::new(&array.0.core.io, kind, from, total, array.speeds());
         array.0.process.replace(Some(process.clone()));
         Ok(Self {
             array: array.clone(),

@@ -34,7 +34,7 @@ impl ValueEnum for Word {
             Self::Pause => "Begin no more of what goes over the array",
             Self::Resume => "Go on after `pause`",
             Self::Idle => "End what goes over the array: what is done stays done",
-            Self::Speed => "Change nothing but the speed",
+            Self::Speed => "Set the array's speeds: of what goes over it now, and of what begins later",
         }))
     }
 }

@@ -44,6 +44,10 @@ impl Last {
 
     /// Does what is asked; `Err` says why not.
     pub(crate) async fn act(&self, io: &Io, array: &Array, word: Word, speeds: Speeds) -> Result<(), String> {
+        if word == Word::Speed {
+            speeds.keep(array);
+            return Ok(());
+        }
         let Some(mode) = word.mode() else {
             let process = array.process().ok_or("nothing goes over the array now")?;
             speeds.set(&process);
@@ -98,6 +102,18 @@ pub(crate) struct Speeds {
 }
 
 impl Speeds {
+    /// Those that are said are the array's, and those of what goes over it now.
+    fn keep(self, array: &Array) {
+        let known = array.speeds();
+        array.set_speeds(brindle_array::Speeds {
+            pace: self.max.map_or(known.pace, NonZeroU64::new),
+            floor: self.min.map_or(known.floor, NonZeroU64::new),
+        });
+        if let Some(process) = array.process() {
+            self.set(&process);
+        }
+    }
+
     /// Sets those that are said.
     fn set(self, process: &Process) {
         if let Some(speed) = self.max {

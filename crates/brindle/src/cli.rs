@@ -122,6 +122,9 @@ pub(crate) enum Command {
     Flag(Flag),
     /// Check or repair a running array, and halt, end or slow down what goes over it
     ///
+    /// A speed that is said with `speed` is the array's: what goes over it now has it, and whatever begins later, until the server
+    /// ends; `serve` can say it too. Said with another action it holds for that alone.
+    ///
     /// One thing goes over an array at a time. How far it is, and what came of the last, is in `brindle status`; `brindle
     /// wait` waits for its end.
     Action(Action),
@@ -436,6 +439,14 @@ pub(crate) struct Serve {
     /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
     #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
     pub(crate) read_errors: u32,
+    /// What goes over a whole array (resync, recovery, check and the like) goes over so many bytes a second at most [default: as
+    /// fast as it goes]; `brindle action ARRAY speed` changes it
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) max_speed: Option<Bytes>,
+    /// And over so many at least, where members can, whatever clients ask for [default: more than half of the time is left to
+    /// clients]
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) min_speed: Option<Bytes>,
     /// Arrays that share their spares, by name, or all of this server: one that lacks a member and has no spare takes the
     /// smallest of another's that is large enough, if that one lacks nothing; may be given several times
     #[arg(long, value_name = "NAME[=ARRAY,ARRAY...]")]

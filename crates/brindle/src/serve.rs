@@ -4,13 +4,14 @@ mod groups;
 mod places;
 mod twins;
 
+use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brindle_array::{Array, ProcessError, Recovery};
+use brindle_array::{Array, ProcessError, Recovery, Speeds};
 use brindle_export::nbd;
 use brindle_io::Io;
 use brindle_io::device::DeviceAccess;
@@ -43,6 +44,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
         on_full: args.on_full,
         recovery: Recovery::Automatic,
         read_errors: args.read_errors,
+        speeds: Speeds { pace: speed(args.max_speed), floor: speed(args.min_speed) },
     };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;
@@ -82,6 +84,11 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
         Err(failure) => Ended::Badly { why: failure.to_string() },
     });
     outcome
+}
+
+/// 0 is none.
+fn speed(said: Option<Bytes>) -> Option<NonZeroU64> {
+    said.and_then(|bytes| NonZeroU64::new(bytes.0))
 }
 
 /// Ends the world in which arrays are served: tasks in it hold the service, and so the world itself.

@@ -73,6 +73,9 @@ impl Standing {
             })
         }));
         report["sync"] = json!(detail.process.map(sync_report));
+        let speeds = self.array.speeds();
+        report["max_speed"] = json!(speeds.pace);
+        report["min_speed"] = json!(speeds.floor);
         if let Some(label) = &self.label {
             report["label"] = json!(label);
         }

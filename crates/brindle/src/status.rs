@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::going::Going;
+use crate::going::{Going, bytes_per_second};
 use crate::units::{Bytes, Moment};
 
 /// Of what has happened, the last.
@@ -70,6 +70,13 @@ fn array(text: &mut String, array: &Value) {
     if let Some(lagging @ 1..) = array["bitmap"]["lagging"].as_u64() {
         let most = word(&array["bitmap"], "write_behind");
         push(text, format_args!("  {lagging} of {most} writes lag behind on write-mostly members\n"));
+    }
+    let speeds = [("at most", "max_speed"), ("at least", "min_speed")];
+    let speeds = speeds.iter().filter_map(|(words, name)| Some((words, array[*name].as_u64()?)));
+    let speeds: Vec<String> =
+        speeds.map(|(words, speed)| format!("{words} {}", bytes_per_second(speed as f64))).collect();
+    if !speeds.is_empty() {
+        push(text, format_args!("  what goes over the array goes {}\n", speeds.join(", ")));
     }
     if let Some(going) = Going::of(&array["sync"]) {
         push(text, format_args!("  {}\n", going.text()));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, assemble};
-use brindle_array::{Array, OpenConfig, Recovery};
+use brindle_array::{Array, OpenConfig, Recovery, Speeds};
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::emulated::Emulated;
 use brindle_io::uring::Uring;
@@ -45,6 +45,8 @@ pub(crate) struct Opening {
     pub(crate) recovery: Recovery,
     /// Read errors of a member that are borne.
     pub(crate) read_errors: u32,
+    /// How fast what goes over whole arrays goes.
+    pub(crate) speeds: Speeds,
 }
 
 impl Opening {
@@ -56,6 +58,7 @@ impl Opening {
         on_full: OnFull::Wait,
         recovery: Recovery::Manual,
         read_errors: OpenConfig::READ_ERRORS,
+        speeds: Speeds { pace: None, floor: None },
     };
 }
 
@@ -169,6 +172,7 @@ impl World {
             patience: patience(tuning.patience),
             recovery: self.opening.recovery,
             read_errors: self.opening.read_errors,
+            speeds: self.opening.speeds,
             wall_clock: Rc::new(seconds_since_1970),
             ..OpenConfig::new(access, seconds_since_1970)
         }

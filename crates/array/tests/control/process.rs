@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use brindle_array::{
-    Array, Device, EventKind, Process, ProcessError, ProcessKind, Progress, RoleState, SyncMode, SyncReport,
+    Array, Device, EventKind, OpenConfig, Process, ProcessError, ProcessKind, Progress, RoleState, Speeds,
+    SyncMode, SyncReport,
 };
 use brindle_format::md::Version;
 use brindle_io::sim::{Model, Sim};
@@ -106,6 +107,25 @@ fn a_process_keeps_to_its_pace() {
         resync.await.unwrap();
         assert!(world.io.now().since(begun) < Duration::from_secs(60));
     });
+    world.stop(&array);
+}
+
+#[test]
+fn speeds_of_the_array_are_those_of_processes_that_begin() {
+    let shape = Shape { rows: 4, ..Shape::new(Level::Raid5, 3) };
+    let world = World::in_sim(&shape, Model::nvme(), 7);
+    let speeds = |pace, floor| Speeds { pace: NonZeroU64::new(pace), floor: NonZeroU64::new(floor) };
+    let config = OpenConfig { speeds: speeds(MIB, 7), ..patient() };
+    let array = world.try_open(world.assembly().unwrap(), config).unwrap();
+    let begun = || {
+        let check = array.check(SyncMode::Check, |_| ());
+        let detail = array.detail().process.expect("a process");
+        drop(check);
+        Speeds { pace: detail.pace, floor: detail.floor }
+    };
+    assert_eq!(begun(), speeds(MIB, 7));
+    array.set_speeds(speeds(0, 9));
+    assert_eq!((begun(), array.speeds()), (speeds(0, 9), speeds(0, 9)));
     world.stop(&array);
 }
 

@@ -147,6 +147,40 @@ fn speed_and_time_left_are_told_by_all_as_the_server_has_them() {
 }
 
 #[test]
+fn speeds_are_kept_with_the_array_for_what_begins_later() {
+    let set = Set::sparse(4, 64 * MIB);
+    set.create("-l 5 -c 64K -x 1 -N a --assume-clean").ok();
+    let server = set.serve("--max-speed 1M --min-speed 2M");
+    let of = |array: &Value| [&array["max_speed"], &array["min_speed"]].map(|speed| speed.as_u64());
+    assert_eq!(of(&server.status()["array"]), [Some(1 << 20), Some(2 << 20)]);
+    // At rest; so slow that nothing ends by itself.
+    server.ask("action", &["speed", "--max-speed", "1"]).ok();
+    let text = server.ask("status", &[]).ok().text();
+    assert!(text.contains("goes at most 1 B/s, at least 2.0 MiB/s\n"), "{text}");
+    server.fail("0");
+    // A recovery begins by itself.
+    let sync = loop {
+        let sync = server.status()["array"]["sync"].clone();
+        if sync.is_object() {
+            break sync;
+        }
+    };
+    let of = |sync: &Value| [&sync["pace"], &sync["floor"]].map(|speed| speed.as_u64());
+    assert_eq!((&sync["action"], of(&sync)), (&"recover".into(), [Some(1), Some(2 << 20)]), "{sync}");
+    // 0 is none; what goes on has it too.
+    server.ask("action", &["speed", "--min-speed", "0"]).ok();
+    assert_eq!(of(&server.status()["array"]["sync"]), [Some(1), None]);
+    server.ask("action", &["speed", "--max-speed", "0"]).ok();
+    server.ask("wait", &[]).ok();
+    // That of one action alone.
+    server.ask("action", &["check", "--max-speed", "1"]).ok();
+    let status = server.status();
+    assert_eq!((&status["array"]["sync"]["pace"], &status["array"]["max_speed"]), (&1.into(), &Value::Null));
+    server.ask("action", &["idle"]).ok();
+    server.stop_after_failing(1);
+}
+
+#[test]
 fn what_has_no_redundancy_is_not_checked() {
     let set = Set::sparse(2, 4 * MIB);
     set.create("-l 0 -N a").ok();

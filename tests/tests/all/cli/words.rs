@@ -66,7 +66,7 @@ fn a_server_reports_the_fields_of_the_document() {
         "name pid nbd array arrays left_out connections requests bytes_read bytes_written errors events last_action \
          stale_for spare_group",
     );
-    fields(&status["array"], &format!("{ARRAY} sync exposed"));
+    fields(&status["array"], &format!("{ARRAY} sync exposed max_speed min_speed"));
     fields(&status["array"]["devices"][0], "role path state failure bad_blocks flags slower read_errors io");
     let io = "reads writes flushes other bytes_read bytes_written errors corrected slow given_up late in_flight oldest \
               read_latency write_latency";
