@@ -138,6 +138,17 @@ pub enum EventKind {
     Unrebuilt,
     /// A member has no room to record which places could not be rebuilt.
     NoBadBlockLog,
+    /// `range` of a member disagrees with the others, and nothing tells which is wrong: the member is the one that holds the
+    /// redundancy.
+    Mismatch,
+    /// `range` of a member is wrong by what all others say.
+    Wrong,
+    /// `range` of a member disagreed with the others, and was written anew from them.
+    Rewritten,
+    /// All redundancy has been compared.
+    CheckEnded,
+    /// All redundancy has been compared, and made true as it was asked for.
+    RepairEnded,
     /// `range` could not be made redundant: a loss of a member there is a loss of data.
     Unprotected,
     /// A member is slow: reads are answered from redundancy in its place.
@@ -195,6 +206,11 @@ impl EventKind {
             Self::Readded => "re-added",
             Self::Unrebuilt => "unrebuilt",
             Self::NoBadBlockLog => "no-bad-block-log",
+            Self::Mismatch => "mismatch",
+            Self::Wrong => "wrong",
+            Self::Rewritten => "rewritten",
+            Self::CheckEnded => "check-ended",
+            Self::RepairEnded => "repair-ended",
             Self::Unprotected => "unprotected",
             Self::Slow => "slow",
             Self::Slower => "slower",
@@ -236,6 +252,13 @@ impl EventKind {
             Self::NoBadBlockLog => {
                 "has no room in a log of bad blocks to record what could not be rebuilt of it"
             }
+            Self::Mismatch => {
+                "disagrees with the others in a place, and nothing tells which is wrong: it is left as it is"
+            }
+            Self::Wrong => "is wrong in a place, by what all others say",
+            Self::Rewritten => "disagreed with the others in a place, which was written anew from them",
+            Self::CheckEnded => "has been checked",
+            Self::RepairEnded => "has been repaired",
             Self::Unprotected => "could not be made redundant in a place",
             Self::Slow => "is slow: the others answer for it",
             Self::Slower => "has grown slow: it takes much longer to answer than the others",
@@ -286,6 +309,8 @@ pub struct Event {
     pub range: Option<Range<u64>>,
     /// Bytes of the array that a place of a member holds, if it holds data.
     pub array: Option<Range<u64>>,
+    /// Sectors of 512 bytes that disagreed, as md counts them, of what went over the whole array.
+    pub mismatch_sectors: Option<u64>,
 }
 
 impl fmt::Display for Event {
@@ -303,6 +328,9 @@ impl fmt::Display for Event {
         if let Some(array) = &self.array {
             write!(f, ", which the array has at bytes {} to {}", array.start, array.end)?;
         }
+        if let Some(sectors) = self.mismatch_sectors {
+            write!(f, ": mismatch_cnt {sectors} (sectors of 512 bytes)")?;
+        }
         match &self.cause {
             Some(cause) => write!(f, ": {cause}"),
             None => Ok(()),
@@ -318,12 +346,13 @@ pub(crate) struct Note {
     pub(crate) cause: Option<Cause>,
     pub(crate) range: Option<Range<u64>>,
     pub(crate) array: Option<Range<u64>>,
+    pub(crate) mismatch_sectors: Option<u64>,
 }
 
 impl Note {
     /// Something that concerns the array as a whole.
     pub(crate) fn array(kind: EventKind) -> Self {
-        Self { kind, role: None, label: None, cause: None, range: None, array: None }
+        Self { kind, role: None, label: None, cause: None, range: None, array: None, mismatch_sectors: None }
     }
 }
 
@@ -343,9 +372,10 @@ impl Events {
 
     /// Remembers an event that happened at `at` (seconds since 1970).
     pub(crate) fn note(&self, at: u64, note: Note) -> Event {
-        let Note { kind, role, label, cause, range, array } = note;
+        let Note { kind, role, label, cause, range, array, mismatch_sectors } = note;
         let number = self.newest.get() + 1;
-        let event = Event { number, at, moment: self.io.now(), kind, role, label, cause, range, array };
+        let moment = self.io.now();
+        let event = Event { number, at, moment, kind, role, label, cause, range, array, mismatch_sectors };
         self.newest.set(number);
         let mut ring = self.ring.borrow_mut();
         if ring.len() == MOST {

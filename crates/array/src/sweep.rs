@@ -2,6 +2,7 @@
 //! several at a time.
 
 mod copy;
+mod found;
 mod guided;
 mod samples;
 
@@ -127,6 +128,7 @@ impl Array {
             while sweep.advance().await?.is_some() {
                 progress(sweep.process.progress());
             }
+            sweep.array.tell_compared(kind, &sweep.report);
             Ok(sweep.report.clone())
         }
     }
@@ -451,6 +453,8 @@ struct Sweep {
     running: VecDeque<Window>,
     yielding: Yielding,
     report: SyncReport,
+    /// Places that were told of.
+    told: usize,
 }
 
 impl Drop for Sweep {
@@ -508,6 +512,7 @@ impl Sweep {
             running: VecDeque::new(),
             yielding: Yielding::default(),
             report: SyncReport::default(),
+            told: 0,
         })
     }
 
@@ -518,8 +523,12 @@ impl Sweep {
             self.begin_windows();
             if let Some(Window { end, begun, task }) = self.running.pop_front() {
                 let window = task.await?;
-                if matches!(self.work, Work::Recover(_)) {
-                    self.array.tell_unrebuilt(&window);
+                match self.work {
+                    Work::Recover(_) => self.array.tell_unrebuilt(&window),
+                    Work::Sync(mode) if self.process.kind() != ProcessKind::Resync => {
+                        self.told += self.array.tell_found(mode, &window, SyncReport::PLACES - self.told);
+                    }
+                    Work::Sync(_) | Work::Replace(_) => {}
                 }
                 self.report.add(&window);
                 self.rest(begun);

@@ -142,6 +142,7 @@ impl Watched {
             "text": event.to_string(),
             "range": event.range.as_ref().map(bounds),
             "array_range": event.array.as_ref().map(bounds),
+            "mismatch_cnt": event.mismatch_sectors,
         })
     }
 }
@@ -166,6 +167,9 @@ pub(crate) fn failure(failed: &Failed) -> Value {
 fn level(event: &Event) -> tracing::Level {
     let by_command = event.cause.and_then(|cause| cause.operation) == Some(Operation::Command);
     match event.kind {
+        EventKind::CheckEnded | EventKind::RepairEnded if event.mismatch_sectors == Some(0) => {
+            tracing::Level::INFO
+        }
         EventKind::MemberFailed if by_command => tracing::Level::WARN,
         EventKind::MemberFailed
         | EventKind::Broken

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::findings;
 use crate::going::{Going, bytes_per_second};
 use crate::units::{Bytes, Moment};
 
@@ -47,6 +48,7 @@ pub(crate) fn text(report: &Value) -> String {
         push(&mut text, format_args!("  {}: {}\n", word(nested, "label"), about(nested)));
         array(&mut text, nested);
     }
+    last_action(&mut text, &report["last_action"]);
     let events = items(&report["events"]);
     for event in &events[events.len().saturating_sub(SHOWN)..] {
         let at = Moment(event["at"].as_u64().unwrap_or(0));
@@ -100,6 +102,15 @@ fn array(text: &mut String, array: &Value) {
             push(text, format_args!("{:20}{}: {}\n", "", Moment(at), word(failure, "why")));
         }
     }
+}
+
+/// What came of what went over the array last.
+fn last_action(text: &mut String, told: &Value) {
+    let Some(found) = findings::text(told) else { return };
+    let mut lines = found.lines();
+    let first = lines.next().unwrap_or_default();
+    push(text, format_args!("  last action, {}: {first}\n", word(told, "action")));
+    lines.for_each(|line| push(text, format_args!("  {line}\n")));
 }
 
 /// What a member was asked in this run, and how it answered.

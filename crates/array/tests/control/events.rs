@@ -1,7 +1,7 @@
 //! What has happened is kept and told: the reason of every failure, and the way of a resync.
 
 use brindle_array::assembly::{AssembleOptions, AssemblyError};
-use brindle_array::{Access, Array, Cause, EventKind, OpenConfig, Operation, RoleState};
+use brindle_array::{Access, Array, Cause, EventKind, OpenConfig, Operation, RoleState, SyncMode};
 use brindle_format::md::Version;
 use brindle_io::OpError;
 use brindle_io::sim::Model;
@@ -44,6 +44,36 @@ fn every_failure_is_kept_with_its_reason() {
     assert_eq!((broken.kind, broken.role), (EventKind::Broken, Some(1)));
     assert_eq!(broken.cause.and_then(|why| why.error), Some(OpError::Gone));
     assert!(array.events_since(4).is_empty());
+}
+
+#[test]
+fn what_a_check_finds_and_a_repair_writes_is_told_with_its_place() {
+    use EventKind::{CheckEnded, Mismatch, RepairEnded, Rewritten, Wrong};
+    // In row 0 the data of role 0 stand at byte 0 of RAID 5; P and Q of RAID 6 tell that it is wrong.
+    let cases = [
+        (Level::Raid6, SyncMode::Check, [Wrong, CheckEnded]),
+        (Level::Raid6, SyncMode::Locate, [Rewritten, RepairEnded]),
+        (Level::Raid5, SyncMode::Check, [Mismatch, CheckEnded]),
+        (Level::Raid5, SyncMode::Locate, [Mismatch, RepairEnded]),
+        (Level::Raid5, SyncMode::Repair, [Rewritten, RepairEnded]),
+    ];
+    for (level, mode, kinds) in cases {
+        let world = World::create(&spec(level, 5, Version::V1_2));
+        let array = world.open();
+        world.bench.poke(world.ids[1], world.superblock(1).data_offset + 5, &[1]);
+        world.io.block_on(array.check(mode, |_| ())).unwrap();
+        let events = array.events_since(0);
+        assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), kinds, "{level} {mode:?}");
+        assert!(
+            events[0].range.as_ref().is_some_and(|range| range.start == 0 && range.end <= 4096),
+            "{events:?}"
+        );
+        let located = level == Level::Raid6;
+        assert_eq!(events[0].role == Some(1), located, "{events:?}");
+        assert_eq!(events[0].array.is_some(), located, "parity is none of the array's bytes: {events:?}");
+        assert_eq!(events[1].mismatch_sectors, Some(8), "{events:?}");
+        world.stop(&array);
+    }
 }
 
 #[test]

@@ -21,13 +21,39 @@ fn a_served_array_is_checked_and_what_is_wrong_is_written_anew() {
     begin("check");
     let text = ask("wait", &[]).ended(3).text();
     assert!(text.contains("mismatch_cnt 8") && text.contains(name(&set.members[2])), "{text}");
+    let status = ask("status", &[]).ok().text();
+    assert!(
+        status.contains("  last action, check: mismatch_cnt 8 (sectors of 512 bytes)\n    wrong: "),
+        "{status}"
+    );
     begin("locate");
     let found = ask("wait", &["--json"]).json();
     let place = &found["last_action"]["places"][0];
     assert_eq!((&place["kind"], &place["located"]), (&"data".into(), &true.into()), "{found}");
     begin("check");
     assert_eq!(ask("wait", &["--json"]).json()["last_action"]["mismatch_cnt"], 0);
-    server.stop();
+    let status = server.status();
+    let told = status["events"].as_array().unwrap().iter().map(|event| {
+        (event["kind"].as_str().unwrap().to_owned(), event["role"].as_u64(), event["mismatch_cnt"].as_u64())
+    });
+    let expected = [
+        ("check-ended", None, Some(0)),
+        ("wrong", Some(2), None),
+        ("check-ended", None, Some(8)),
+        ("rewritten", Some(2), None),
+        ("repair-ended", None, Some(8)),
+        ("check-ended", None, Some(0)),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected.map(|(kind, role, count)| (kind.to_owned(), role, count)));
+    // What was found has been said unasked.
+    let (code, said) = server.signal(rustix::process::Signal::TERM);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(code == 0 && lines.len() == 4 && said.contains("is wrong in a place"), "{said}");
+    assert!(
+        lines[0].contains(name(&set.members[2]))
+            && lines[1].ends_with("mismatch_cnt 8 (sectors of 512 bytes)"),
+        "{said}"
+    );
 }
 
 /// Overwrites so much of a member with bytes that look like chance.
@@ -51,7 +77,10 @@ fn what_was_never_in_sync_tells_of_nobody_until_it_was_repaired() {
         server.ask("action", &["locate"]).refused(1, &refusal);
         server.ask("action", &["repair"]).ok();
         server.ask("wait", &[]).ok();
-        server.stop();
+        let (code, said) = server.signal(rustix::process::Signal::TERM);
+        let is_told =
+            |line: &str| line.contains("which was written anew") || line.contains("has been repaired: ");
+        assert!(code == 0 && said.lines().all(is_told) && said.lines().count() == 17, "{said}");
         flip(&set.members[2], offset);
         let known = u8::from(!flags.contains("-l 5"));
         let report = set.run("repair --locate --json").ended(if known == 1 { 0 } else { 3 }).report();

@@ -53,7 +53,8 @@ fn reports_have_the_fields_of_the_document() {
     fields(&checked["places"][0], "role kind device offset length located");
 }
 
-const EVENT: &str = "number at kind array role member operation offset error text range array_range";
+const EVENT: &str =
+    "number at kind array role member operation offset error text range array_range mismatch_cnt";
 
 #[test]
 fn a_server_reports_the_fields_of_the_document() {

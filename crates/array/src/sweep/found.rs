@@ -1,0 +1,36 @@
+//! What a check or a repair tells of what disagrees, as it finds it.
+
+use crate::array::Array;
+use crate::data::report::{Mismatch, SyncMode, SyncReport};
+use crate::events::{EventKind, Note};
+use crate::process::ProcessKind;
+
+impl Array {
+    /// Tells of the places of a window that disagree, as far as they are named, at most so many; gives how many those were.
+    pub(super) fn tell_found(&self, mode: SyncMode, window: &SyncReport, most: usize) -> usize {
+        let places = &window.places[..window.places.len().min(most)];
+        for place in places {
+            let range = place.offset..place.offset + place.len;
+            let array = self.array_ranges(place.role, range.clone()).into_iter().next();
+            self.0.core.keeper.note_place(place.role, fate(mode, place), range, array);
+        }
+        places.len()
+    }
+
+    /// All redundancy has been compared.
+    pub(super) fn tell_compared(&self, kind: ProcessKind, found: &SyncReport) {
+        let kind = if kind == ProcessKind::Check { EventKind::CheckEnded } else { EventKind::RepairEnded };
+        let mismatch_sectors = Some(found.mismatch_sectors);
+        self.0.core.keeper.note(Note { mismatch_sectors, ..Note::array(kind) });
+    }
+}
+
+/// What has become of a place that disagrees.
+fn fate(mode: SyncMode, place: &Mismatch) -> EventKind {
+    match (mode, place.located) {
+        (SyncMode::Locate, true) | (SyncMode::Repair, false) => EventKind::Rewritten,
+        // A repair has made the redundancy agree with it.
+        (SyncMode::Check | SyncMode::Repair, true) => EventKind::Wrong,
+        (SyncMode::Check | SyncMode::Locate, false) => EventKind::Mismatch,
+    }
+}
