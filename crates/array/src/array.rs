@@ -19,7 +19,7 @@ use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
 use crate::members::{Device, Members, RoleState, Ties};
 use crate::placement::{Family, Placement, Split, write_copied};
-use crate::process::{Process, ProcessError, Speeds};
+use crate::process::{Process, ProcessError, ProcessKind, Speeds};
 use crate::reshape::Border;
 
 /// A running array. A handle: cloning gives the same array.
@@ -39,14 +39,17 @@ pub(crate) struct Running {
     pub(crate) process: RefCell<Option<Process>>,
     /// Those of processes that begin.
     pub(crate) speeds: Cell<Speeds>,
-    /// The last recovery that ended.
-    pub(crate) recovered: RefCell<Option<Recovered>>,
+    /// The last that ended of what begins by itself.
+    pub(crate) outcome: RefCell<Option<Outcome>>,
 }
 
-/// What came of a recovery.
+/// What came of a resync, a recovery or a replacement.
 #[derive(Clone, Debug)]
-pub struct Recovered {
-    /// Places that could not be rebuilt, as those of the members that were, and what was mended on the way.
+pub struct Outcome {
+    /// What it was.
+    pub kind: ProcessKind,
+    /// What it found: of a recovery, places that could not be rebuilt, as those of the members that were, and what was mended on
+    /// the way.
     pub report: SyncReport,
     /// When it ended, on the reactor's clock.
     pub ended: Instant,
@@ -101,9 +104,9 @@ impl Array {
                 Placement::Split(Box::new(Split { border: position, below, above }))
             }
         };
-        let (process, recovered) = (RefCell::default(), RefCell::default());
+        let (process, outcome) = (RefCell::default(), RefCell::default());
         let speeds = Cell::new(config.speeds);
-        Self(Rc::new(Running { core, placement, geometry, process, speeds, recovered }))
+        Self(Rc::new(Running { core, placement, geometry, process, speeds, outcome }))
     }
 
     /// What has become of a role's member.
@@ -157,9 +160,9 @@ impl Array {
         ranges
     }
 
-    /// What came of the last recovery that ended in this run.
-    pub fn last_recovery(&self) -> Option<Recovered> {
-        self.0.recovered.borrow().clone()
+    /// What came of the last resync, recovery or replacement that ended in this run.
+    pub fn last_outcome(&self) -> Option<Outcome> {
+        self.0.outcome.borrow().clone()
     }
 
     /// How fast processes go that begin from now on.

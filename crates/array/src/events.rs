@@ -30,6 +30,8 @@ pub enum Operation {
     Probe,
     /// An order of the operator.
     Command,
+    /// Another device has taken its place.
+    Replacement,
 }
 
 impl Operation {
@@ -44,6 +46,7 @@ impl Operation {
             Self::Superblock => "superblock",
             Self::Probe => "probe",
             Self::Command => "command",
+            Self::Replacement => "replacement",
         }
     }
 }
@@ -62,6 +65,9 @@ pub struct Cause {
 impl Cause {
     /// The operator said so.
     pub const COMMAND: Self = Self { operation: Some(Operation::Command), offset: None, error: None };
+
+    /// The device that was to replace it has all that it held.
+    pub const REPLACED: Self = Self { operation: Some(Operation::Replacement), offset: None, error: None };
 
     /// An operation without a place failed.
     pub fn new(operation: Operation, error: OpError) -> Self {
@@ -99,7 +105,10 @@ impl From<OpError> for Cause {
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(error) = self.error else { return f.write_str("by command") };
+        let Some(error) = self.error else {
+            let replaced = self.operation == Some(Operation::Replacement);
+            return f.write_str(if replaced { "another device has taken its place" } else { "by command" });
+        };
         if let Some(operation) = self.operation {
             f.write_str(operation.name())?;
             if let Some(offset) = self.offset {
@@ -131,6 +140,10 @@ pub enum EventKind {
     RecoveryBegun,
     /// A member has been rebuilt.
     RecoveryEnded,
+    /// A member is being copied onto the device that is to replace it; `range` is what has to be.
+    CopyBegun,
+    /// A device has taken the place of the member that it was to replace.
+    CopyEnded,
     /// A device is the member again that it was.
     Readded,
     /// `range` of a member that is being rebuilt could not be, since what it is made of can't be read: whoever reads it gets an
@@ -203,6 +216,8 @@ impl EventKind {
             Self::ResyncEnded => "resync-ended",
             Self::RecoveryBegun => "recovery-begun",
             Self::RecoveryEnded => "recovery-ended",
+            Self::CopyBegun => "copy-begun",
+            Self::CopyEnded => "copy-ended",
             Self::Readded => "re-added",
             Self::Unrebuilt => "unrebuilt",
             Self::NoBadBlockLog => "no-bad-block-log",
@@ -245,6 +260,8 @@ impl EventKind {
             Self::ResyncEnded => "has been resynced",
             Self::RecoveryBegun => "is being rebuilt from the others",
             Self::RecoveryEnded => "has been rebuilt",
+            Self::CopyBegun => "is being copied onto the device that replaces it",
+            Self::CopyEnded => "is the member now: it holds all that the one held which it replaces",
             Self::Readded => "is back, and is given what was written while it was away",
             Self::Unrebuilt => {
                 "could not be rebuilt in a place that the others can't give: it can't be read until it is written anew"
@@ -321,7 +338,11 @@ impl fmt::Display for Event {
             (None, Some(role)) => write!(f, "the member in role {role}")?,
             (None, None) => f.write_str("the array")?,
         }
-        write!(f, " {}", self.kind.words())?;
+        let words = match (self.kind, self.cause) {
+            (EventKind::MemberFailed, Some(Cause::REPLACED)) => "is not used any more",
+            _ => self.kind.words(),
+        };
+        write!(f, " {words}")?;
         if let Some(range) = &self.range {
             write!(f, " (bytes {} to {})", range.start, range.end)?;
         }

@@ -44,7 +44,7 @@ mod sweep;
 mod watch;
 mod yielding;
 
-pub use array::{Array, Recovered};
+pub use array::{Array, Outcome};
 /// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.
 pub use assembly::BitmapFile;
 pub use brindle_volume::Volume;

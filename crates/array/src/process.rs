@@ -25,6 +25,8 @@ pub enum ProcessKind {
     Repair,
     /// Rebuilds what a member is to hold from the others.
     Recovery,
+    /// Copies a member onto the device that is to replace it. To md that is a recovery, too.
+    Replacement,
 }
 
 impl fmt::Display for ProcessKind {
@@ -33,7 +35,7 @@ impl fmt::Display for ProcessKind {
             Self::Resync => "resync",
             Self::Check => "check",
             Self::Repair => "repair",
-            Self::Recovery => "recover",
+            Self::Recovery | Self::Replacement => "recover",
         })
     }
 }

@@ -15,7 +15,7 @@ use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use crate::array::{Array, Recovered, Running};
+use crate::array::{Array, Outcome, Running};
 use crate::bitmap::sync_len;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
@@ -99,7 +99,10 @@ impl Array {
         };
         async move {
             match sweep? {
-                Some(sweep) => resync(sweep, progress).await,
+                Some(mut sweep) => {
+                    let result = resync(&mut sweep, progress).await;
+                    sweep.ended(result).map(|()| sweep.report.clone())
+                }
                 None => Ok(SyncReport::default()),
             }
         }
@@ -143,7 +146,7 @@ impl Array {
     /// does; one that did not come to its end goes on from there if it is called again with the same role and device.
     ///
     /// Places that the others can't give, nor make up for, do not end it: they are bad from then on
-    /// ([`Array::bad_blocks`]), are told of, and stand in [`Array::last_recovery`]. Where the ledger can't say that, the device
+    /// ([`Array::bad_blocks`]), are told of, and stand in [`Array::last_outcome`]. Where the ledger can't say that, the device
     /// fails, as with md.
     ///
     /// # Errors
@@ -251,11 +254,8 @@ async fn recover(
     roles: &[(u16, u32)],
     progress: impl FnMut(Progress),
 ) -> Result<(), ProcessError> {
-    let array = sweep.array.clone();
     let result = recover_to_end(&mut sweep, roles, progress).await;
-    let (report, ended) = (sweep.report.clone(), array.0.core.io.now());
-    array.0.recovered.replace(Some(Recovered { report, ended, result }));
-    result
+    sweep.ended(result)
 }
 
 async fn recover_to_end(
@@ -363,7 +363,7 @@ enum Work {
 }
 
 /// A resync, from where it begins to its end.
-async fn resync(mut sweep: Sweep, mut progress: impl FnMut(Progress)) -> Result<SyncReport, ProcessError> {
+async fn resync(sweep: &mut Sweep, mut progress: impl FnMut(Progress)) -> Result<(), ProcessError> {
     let array = sweep.array.clone();
     let (core, keeper) = (&array.0.core, &array.0.core.keeper);
     let parity = match array.0.geometry.family() {
@@ -396,7 +396,7 @@ async fn resync(mut sweep: Sweep, mut progress: impl FnMut(Progress)) -> Result<
         keeper.note(Note { role: Some(place.role), range, ..Note::array(EventKind::Unprotected) });
     }
     keeper.note(Note { range: Some(from..total), ..Note::array(EventKind::ResyncEnded) });
-    Ok(sweep.report.clone())
+    Ok(())
 }
 
 /// One window. Members that the array can't do without, and that do not answer, are asked again: a resync that ended for
@@ -543,6 +543,13 @@ impl Sweep {
             }
             self.process.wait().await;
         }
+    }
+
+    /// Keeps in mind what came of it.
+    fn ended(&self, result: Result<(), ProcessError>) -> Result<(), ProcessError> {
+        let (kind, report, ended) = (self.process.kind(), self.report.clone(), self.array.0.core.io.now());
+        self.array.0.outcome.replace(Some(Outcome { kind, report, ended, result }));
+        result
     }
 
     /// Where the next window is, and its length: 0 if nothing is left to do.

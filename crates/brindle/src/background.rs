@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
-use brindle_array::{Array, Process, ProcessError, SyncMode, SyncReport};
+use brindle_array::{Array, Process, ProcessError, ProcessKind, SyncMode, SyncReport};
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Instant, Io};
 use serde_json::{Value, json};
@@ -31,12 +31,16 @@ impl Word {
 pub(crate) struct Last(Rc<RefCell<Option<(Instant, Value)>>>);
 
 impl Last {
-    /// What ended last of that, and of recoveries, which begin by themselves. Null as long as nothing has.
+    /// What ended last of that, and of what begins by itself. Null as long as nothing has.
     pub(crate) fn report(&self, array: &Array) -> Value {
         let asked = self.0.borrow().clone();
-        match array.last_recovery() {
+        match array.last_outcome() {
             Some(last) if asked.as_ref().is_none_or(|(ended, _)| *ended <= last.ended) => {
-                told("recover", array, &last.report, last.result.err())
+                let action = match last.kind {
+                    ProcessKind::Replacement => "replace".to_owned(),
+                    kind => kind.to_string(),
+                };
+                told(&action, array, &last.report, last.result.err())
             }
             _ => asked.map_or(Value::Null, |(_, told)| told),
         }

@@ -103,7 +103,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     let request = Request::Replace { member, with, force: args.force, array: target.array };
     let answer = ask(&folder, &target.server, &request)?;
     let array = answer["name"].as_str().unwrap_or_default();
-    let text = format!("{} of {array} is being replaced by {}\n", args.member, args.with);
+    let text = format!("{} of {array} is being replaced by {}\n", told_as(&told, &args.member), args.with);
     tell(args.json, &text, || Ok(&answer))
 }
 
@@ -173,7 +173,19 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
         return report::print_json(&answer);
     }
     let array = args.array.as_deref().or(answer["name"].as_str()).unwrap_or_default();
-    report::print(&format!("{} of {array} has failed and is out of service\n", args.member))
+    let member = told_as(&answer, &args.member);
+    report::print(&format!("{member} of {array} has failed and is out of service\n"))
+}
+
+/// A member as it is told of: behind a role's number stands the device that fills it, or did until it failed.
+fn told_as(told: &Value, member: &str) -> String {
+    let Ok(role) = member.parse::<u16>() else { return member.to_owned() };
+    let array = &report::of_arrays(told).first().unwrap_or(&Value::Null)["array"];
+    let of_role = |device: &&Value| device["role"] == role && device["state"] != "replacement";
+    let device = array["devices"].as_array().into_iter().flatten().find(of_role);
+    device
+        .and_then(|device| device["path"].as_str())
+        .map_or_else(|| format!("the member in role {role}"), |path| format!("{path} (role {role})"))
 }
 
 /// `brindle fail`, of an array that nobody serves.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use brindle_array::{Array, Event, EventKind, Failed, Operation};
+use brindle_array::{Array, Cause, Event, EventKind, Failed, Operation};
 use brindle_io::Io;
 use brindle_io::sync::{self, Either, race};
 use serde_json::{Value, json};
@@ -170,6 +170,7 @@ fn level(event: &Event) -> tracing::Level {
         EventKind::CheckEnded | EventKind::RepairEnded if event.mismatch_sectors == Some(0) => {
             tracing::Level::INFO
         }
+        EventKind::MemberFailed if event.cause == Some(Cause::REPLACED) => tracing::Level::INFO,
         EventKind::MemberFailed if by_command => tracing::Level::WARN,
         EventKind::MemberFailed
         | EventKind::Broken
@@ -180,6 +181,8 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::ResyncEnded
         | EventKind::RecoveryBegun
         | EventKind::RecoveryEnded
+        | EventKind::CopyBegun
+        | EventKind::CopyEnded
         | EventKind::Readded
         | EventKind::LateAnswer
         | EventKind::RoomAgain

@@ -125,14 +125,14 @@ impl Report {
         if json { report::print_json(self) } else { report::print(&self.text()) }
     }
 
-    /// Of a recovery: what could not be rebuilt.
-    fn text_of_recovery(&self) -> String {
+    /// Of a recovery, or what else makes members or redundancy whole: what could not be.
+    fn text_of_rebuilding(&self, done: &str) -> String {
         if self.unreadable == 0 {
-            return "rebuilt\n".to_owned();
+            return format!("{done}\n");
         }
         let bytes = Bytes(self.unreadable);
         format!(
-            "rebuilt but for {bytes}, which the others can't give: they can't be read until they are written anew\n{}",
+            "{done} but for {bytes}, which the others can't give: they can't be read until they are written anew\n{}",
             self.bad_text()
         )
     }
@@ -189,13 +189,19 @@ impl Report {
     }
 }
 
-/// What a server told of a check, a repair or a recovery, for people; `None` if it is none of that.
+/// What a server told of something that went over an array, for people; `None` if it is nothing of that kind.
 pub(crate) fn text(told: &Value) -> Option<String> {
+    let action = told["action"].as_str()?;
     if let Some(error) = told["error"].as_str() {
-        return Some(format!("the {} did not come to its end: {error}\n", told["action"].as_str()?));
+        return Some(format!("the {action} did not come to its end: {error}\n"));
     }
     let report = serde_json::from_value::<Report>(told.clone()).ok()?;
-    Some(if told["action"] == "recover" { report.text_of_recovery() } else { report.text() })
+    Some(match action {
+        "recover" => report.text_of_rebuilding("rebuilt"),
+        "replace" => report.text_of_rebuilding("replaced"),
+        "resync" => report.text_of_rebuilding("resynced"),
+        _ => report.text(),
+    })
 }
 
 fn kind(kind: MismatchKind) -> &'static str {
@@ -238,9 +244,9 @@ mod tests {
         let text = report(0, 512).text();
         for words in ["/dev/sdc", "role 2", "byte 65536", "512", "131072 to 131584"] {
             assert!(text.contains(words), "{text}");
-            assert!(report(0, 512).text_of_recovery().contains(words));
+            assert!(report(0, 512).text_of_rebuilding("rebuilt").contains(words));
         }
-        assert_eq!(report(0, 0).text_of_recovery(), "rebuilt\n");
+        assert_eq!(report(0, 0).text_of_rebuilding("rebuilt"), "rebuilt\n");
         assert!(!report(0, 0).text().contains("unreadable"));
     }
 }

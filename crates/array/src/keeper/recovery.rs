@@ -77,7 +77,7 @@ impl Keeper {
             if !keeper.has_heir(role) {
                 return Err(gone);
             }
-            keeper.lose(&[(role, Cause::COMMAND)])?;
+            keeper.lose(&[(role, Cause::REPLACED)])?;
             keeper.commit().await
         })
         .await

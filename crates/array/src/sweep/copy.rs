@@ -22,12 +22,16 @@ impl Array {
         progress: F,
     ) -> impl Future<Output = Result<(), ProcessError>> + use<F> {
         let sweep = self.begin_copying(role);
-        async move { copy(sweep?, role, progress).await }
+        async move {
+            let mut sweep = sweep?;
+            let result = copy(&mut sweep, role, progress).await;
+            sweep.ended(result)
+        }
     }
 
     fn begin_copying(&self, role: u16) -> Result<Sweep, ProcessError> {
         let from = self.replaced_before(role).ok_or(seat_lost(role))?;
-        Sweep::begin(self, ProcessKind::Recovery, Work::Replace(role), from)
+        Sweep::begin(self, ProcessKind::Replacement, Work::Replace(role), from)
     }
 
     /// How far the device holds what the member holds that is to replace it; `None` if nothing goes on there.
@@ -55,11 +59,11 @@ fn seat_lost(role: u16) -> VolumeError {
 }
 
 /// The copy of a member onto its replacement, from where it begins to its end.
-async fn copy(mut sweep: Sweep, role: u16, mut progress: impl FnMut(Progress)) -> Result<(), ProcessError> {
+async fn copy(sweep: &mut Sweep, role: u16, mut progress: impl FnMut(Progress)) -> Result<(), ProcessError> {
     let array = sweep.array.clone();
     let (core, keeper) = (&array.0.core, &array.0.core.keeper);
     let Progress { position: from, total, .. } = sweep.process.progress();
-    keeper.note_member(role, EventKind::RecoveryBegun, None, Some(from..total));
+    keeper.note_member(role, EventKind::CopyBegun, None, Some(from..total));
     let mut saved = Saved { position: from, at: core.io.now() };
     loop {
         let position = match sweep.advance().await {
@@ -79,6 +83,6 @@ async fn copy(mut sweep: Sweep, role: u16, mut progress: impl FnMut(Progress)) -
     let quiet = array.0.placement.quiet().await;
     keeper.replaced(role).await?;
     drop(quiet);
-    keeper.note_member(role, EventKind::RecoveryEnded, None, None);
+    keeper.note_member(role, EventKind::CopyEnded, None, None);
     Ok(())
 }

@@ -3,7 +3,9 @@
 use std::num::NonZeroU64;
 
 use brindle_array::assembly::{Assembly, DeviceUse};
-use brindle_array::{Array, DeviceState, EventKind, OpenConfig, Recovery, Removal, RoleState, SyncMode};
+use brindle_array::{
+    Array, DeviceState, EventKind, OpenConfig, ProcessKind, Recovery, Removal, RoleState, SyncMode,
+};
 use brindle_format::md::{DeviceRole, Endian, Features, Version};
 use brindle_io::sim::{BadRange, Model, Sim};
 use brindle_io::{Duration, MemberId};
@@ -175,8 +177,7 @@ fn a_copy_that_was_stopped_goes_on_where_its_superblock_says() {
         let DeviceUse::Replacement { role: ROLE, upto: found } = usage else { panic!("{level}: {usage:?}") };
         assert!(found >= upto && assembly.limits.is_empty() && assembly.degraded().is_empty(), "{level}");
         run.settle();
-        let begun =
-            run.array.events_since(0).into_iter().find(|event| event.kind == EventKind::RecoveryBegun);
+        let begun = run.array.events_since(0).into_iter().find(|event| event.kind == EventKind::CopyBegun);
         assert_eq!(begun.and_then(|event| event.range).map(|range| range.start), Some(found), "{level}");
         run.judge(&level.to_string());
     }
@@ -192,8 +193,27 @@ fn what_the_member_can_not_read_comes_from_the_others() {
             faults.unreadable.push(BadRange::until_written(start..start + 65_536));
         });
         run.world.io.block_on(run.array.copy_replacement(ROLE, |_| ())).unwrap();
+        let outcome = run.array.last_outcome().expect("it has ended");
+        assert_eq!((outcome.kind, outcome.result), (ProcessKind::Replacement, Ok(())), "{level}");
         run.judge(&level.to_string());
     }
+}
+
+#[test]
+fn what_becomes_of_a_member_that_is_replaced_is_said_as_it_is() {
+    let run = Replaced::new(Level::Raid5, 4);
+    run.begin().unwrap();
+    run.world.io.block_on(run.array.copy_replacement(ROLE, |_| ())).unwrap();
+    let mut told = run.array.events_since(0);
+    told.retain(|event| event.kind != EventKind::Exposed);
+    let said: Vec<String> = told.iter().map(ToString::to_string).collect();
+    let kinds: Vec<_> = told.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventKind::CopyBegun, EventKind::MemberFailed, EventKind::CopyEnded], "{said:?}");
+    assert!(said[0].contains("is being copied onto the device that replaces it"), "{said:?}");
+    assert!(said[1].ends_with("is not used any more: another device has taken its place"), "{said:?}");
+    assert!(said[2].contains("is the member now"), "{said:?}");
+    assert_ne!(told[0].label, told[2].label, "{said:?}");
+    run.judge("as it is");
 }
 
 #[test]

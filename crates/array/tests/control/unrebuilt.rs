@@ -63,7 +63,7 @@ fn a_recovery_goes_on_past_what_nobody_can_give_and_says_what_is_lost() {
     for (level, members) in LEVELS {
         let (world, array, content, lost) = rotten(level, members, Version::V1_2);
         recover(&world, &array, &lost).unwrap();
-        let found = array.last_recovery().unwrap();
+        let found = array.last_outcome().unwrap();
         let len = ROT.end - ROT.start;
         let expected = lost.iter().map(|&role| BadPlace { role, offset: ROT.start, len, mended: false });
         assert_eq!(found.report.bad_places, expected.collect::<Vec<_>>(), "{level}");

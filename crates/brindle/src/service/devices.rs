@@ -67,12 +67,17 @@ impl World {
 
 /// Why a member can't be replaced.
 pub(crate) fn not_replaced(array: &Array, member: MemberId, why: &VolumeError) -> String {
-    let devices = array.detail().devices;
-    let label = devices.into_iter().find(|device| device.id == member).map(|device| device.label);
+    let detail = array.detail();
+    let label = detail.devices.into_iter().find(|device| device.id == member).map(|device| device.label);
+    let level = array.geometry().level();
     let why = match why {
-        VolumeError::Unsupported => {
-            "its metadata can't say so, or another device replaces it already".to_owned()
+        VolumeError::Unsupported if !level.is_redundant() => {
+            format!("{} has no redundancy, and nothing is replaced without", level.name())
         }
+        VolumeError::Unsupported if detail.version.is_some_and(|version| !version.is_v1()) => {
+            "its metadata (0.90) can't say so".to_owned()
+        }
+        VolumeError::Unsupported => "another device replaces it already".to_owned(),
         VolumeError::OutOfRange => "a spare is needed for that".to_owned(),
         why => why.to_string(),
     };

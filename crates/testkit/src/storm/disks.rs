@@ -46,7 +46,8 @@ impl Known {
             let devices = detail.devices.iter().filter(|device| device.state == state);
             devices.filter_map(|device| Some(drives.iter().position(|id| *id == device.id)? as u16)).collect()
         };
-        let ended = array.events_since(0).iter().any(|event| event.kind == EventKind::RecoveryEnded);
+        let whole = |kind| matches!(kind, EventKind::RecoveryEnded | EventKind::CopyEnded);
+        let ended = array.events_since(0).iter().any(|event| whole(event.kind));
         // What replaces a member goes on in its place when that fails, without a recovery that ends.
         let is =
             |role, state| detail.devices.iter().any(|device| device.role == role && device.state == state);

@@ -200,7 +200,8 @@ impl Stage<'_> {
             None if cut => self.seen().judge_behind(&board.known(self.drives)).map(|()| End::Cut),
             None => Err(Failure::Endless(Box::new(board.standstill(&io)))),
         };
-        let (recovered, returned) = (board.count(EventKind::RecoveryEnded), board.count(EventKind::Readded));
+        let recovered = board.count(EventKind::RecoveryEnded) + board.count(EventKind::CopyEnded);
+        let returned = board.count(EventKind::Readded);
         // What the world still had planned holds the board: the array must not live on with it.
         board.array.borrow_mut().take();
         drop(run);

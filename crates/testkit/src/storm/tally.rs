@@ -49,7 +49,8 @@ impl Condition {
         let roles = 0..array.geometry().members();
         let lost = roles.into_iter().any(|role| array.state(role) != brindle_array::RoleState::InSync);
         let change = array.state_change();
-        let recovers = array.process().is_some_and(|process| process.kind() == ProcessKind::Recovery);
+        let gives = |kind| matches!(kind, ProcessKind::Recovery | ProcessKind::Replacement);
+        let recovers = array.process().is_some_and(|process| gives(process.kind()));
         let lags = array.lagging().0 > 0;
         let mut all: Vec<Self> = [
             (change == Some(StateChange::Dirty), Self::Dirtying),

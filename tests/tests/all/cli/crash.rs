@@ -75,6 +75,7 @@ fn a_killed_server_leaves_an_array_that_needs_a_resync_and_the_next_one_does_it(
         let ended = || server.status()["array"]["sync"].is_null();
         let tries = (0..600).take_while(|_| !ended()).map(|_| thread::sleep(Duration::from_millis(100)));
         assert!(tries.count() < 600, "{flags}: the resync does not end");
+        assert_eq!(server.ask("wait", &[]).ok().text(), "resynced\n", "{flags}");
         server.stop();
         assert_eq!(state(&set.detail()), ["clean"], "{flags}");
         assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{flags}");

@@ -168,7 +168,7 @@ fn a_member_of_a_stopped_array_is_replaced_when_it_is_served() {
         devices(&server.status()["array"]),
         [(name(m0), "in-sync"), (name(m1), "failed"), (name(m2), "in-sync"), (first, "in-sync")]
     );
-    server.stop_after_failing(1);
+    server.stop();
     let left = [m0, m2, &new[0]].map(Clone::clone);
     assert_eq!(run("detail --json", &left).json()["missing"], serde_json::json!([]));
     assert_eq!(run("check --json", &left).json()["mismatch_cnt"], 0);
@@ -186,8 +186,32 @@ fn metadata_that_knows_no_replacement_is_said_so_and_left_as_it_is() {
     let new = files::members(new.path(), "n", 1, 4 * MIB);
     let before = files::sha256(&new[0]);
     let words = |with: &str| format!("replace --with {with} 1 --array");
-    set.unchanged(|| set.run(&words(name(&new[0]))).refused(1, &["can't be replaced", "metadata"]));
+    set.unchanged(|| set.run(&words(name(&new[0]))).refused(1, &["can't be replaced", "metadata (0.90)"]));
     assert_eq!(files::sha256(&new[0]), before);
+}
+
+#[test]
+fn what_has_no_redundancy_is_not_replaced_and_is_told_so() {
+    let (set, new) = (Set::sparse(2, 4 * MIB), tempfile::tempdir().unwrap());
+    set.create("-l 0 -N a").ok();
+    let new = files::members(new.path(), "n", 1, 4 * MIB);
+    let server = set.serve("");
+    server
+        .ask("replace", &["0", "--with", name(&new[0])])
+        .refused(1, &[name(&set.members[0]), "raid0 has no redundancy"]);
+    server.stop();
+}
+
+#[test]
+fn a_resync_is_told_of_by_who_waits_for_it_and_a_member_by_its_name() {
+    let set = Set::sparse(3, 64 * MIB);
+    set.create("-l 1 -N a --assume-clean").ok();
+    let server = set.serve("");
+    assert_eq!(server.ask("wait", &[]).ok().text(), "nothing goes over the array\n");
+    let failed = server.ask("fail", &["0"]).ok().text();
+    let member = name(&set.members[0]);
+    assert_eq!(failed, format!("{member} (role 0) of a has failed and is out of service\n"));
+    server.stop_after_failing(1);
 }
 
 #[test]
@@ -203,13 +227,26 @@ fn members_are_replaced_by_new_devices_and_by_spares_while_clients_use_the_array
         .ask("replace", &[name(&new[0]), "--with", name(&new[1])])
         .refused(1, &[name(&new[0]), "no member"]);
     server.ask("replace", &["0", "--with", name(m2)]).refused(1, &["can't be replaced", "a spare is needed"]);
+    server.ask("action", &["speed", "--max-speed", "1"]).ok();
     let begun = server.ask("replace", &["1", "--with", name(&new[0]), "--json"]).json();
+    server.ask("action", &["speed", "--max-speed", "0"]).ok();
     assert_eq!(
         (&begun["added"], &begun["array"]["missing"]),
         (&serde_json::json!([name(&new[0])]), &serde_json::json!([]))
     );
-    server.ask("wait", &[]).ok();
+    assert_eq!(server.ask("wait", &[]).ok().text(), "replaced\n");
     let status = server.status();
+    assert_eq!(
+        (&status["last_action"]["action"], &status["last_action"]["error"]),
+        (&"replace".into(), &Value::Null)
+    );
+    let text = server.ask("status", &[]).ok().text();
+    assert!(text.contains("last action, replace: replaced\n"), "{text}");
+    for said in
+        ["copied onto the device that replaces it", "another device has taken its place", "is the member now"]
+    {
+        assert!(text.contains(said), "{said} is not in\n{text}");
+    }
     assert_eq!(
         devices(&status["array"])[1..],
         [(name(m1), "failed"), (name(m2), "in-sync"), (name(&new[0]), "in-sync")]
@@ -217,7 +254,8 @@ fn members_are_replaced_by_new_devices_and_by_spares_while_clients_use_the_array
     server.ask("remove", &["failed"]).ok();
     // By a spare that was there before.
     server.ask("add", &[name(&new[1])]).ok();
-    server.ask("replace", &[name(m0), "--with", name(&new[1])]).ok();
+    let begun = server.ask("replace", &["0", "--with", name(&new[1])]).ok().text();
+    assert_eq!(begun, format!("{} (role 0) of a is being replaced by {}\n", name(m0), name(&new[1])));
     server.ask("wait", &[]).ok();
     server.ask("remove", &[name(m0)]).ok();
     server.ask("action", &["check"]).ok();
@@ -225,7 +263,7 @@ fn members_are_replaced_by_new_devices_and_by_spares_while_clients_use_the_array
     server.fail(name(m2));
     tools::run(&nbdcopy, [&server.uri(), name(&back)]);
     assert_eq!(files::sha256(&back), files::sha256(&source));
-    server.stop_after_failing(3);
+    server.stop_after_failing(1);
     let left = [new[0].clone(), new[1].clone()];
     assert_eq!(run("detail --json", &left).json()["missing"], serde_json::json!([2]));
 }
