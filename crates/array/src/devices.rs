@@ -5,7 +5,7 @@ use brindle_io::{Io, MemberId, OpError, Place};
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::assembly::{Candidate, read_bad_log};
+use crate::assembly::{Candidate, LeftOut, read_bad_log};
 use crate::bad_blocks::BadBlocks;
 use crate::data::mirrored::Mirror;
 use crate::detail::{DeviceDetail, DeviceState};
@@ -18,7 +18,7 @@ use crate::reshape::bad_blocks;
 pub enum Removal {
     /// This one, by the reactor's number.
     Device(MemberId),
-    /// All that have failed.
+    /// All that have failed: in this run, or before, so that the array was opened without them.
     Failed,
     /// All that are not in use, and do not exist any more.
     Detached,
@@ -157,7 +157,7 @@ impl Array {
                 vec![id]
             }
             Removal::Failed => {
-                let failed = devices.iter().filter(|device| device.state == DeviceState::Failed);
+                let failed = devices.iter().filter(|device| has_failed(device.state));
                 failed.map(|device| device.id).collect()
             }
             Removal::Detached => self.detached().await,
@@ -229,6 +229,11 @@ async fn former(candidate: &Candidate, array: Uuid, io: &Io, id: MemberId) -> Re
     }
     let bad_log = read_bad_log(io, id, superblock).await?;
     Ok(Former::Device { superblock: Box::new(superblock.clone()), bad_log })
+}
+
+/// In this run, or in one before: then others have gone on without it.
+fn has_failed(state: DeviceState) -> bool {
+    matches!(state, DeviceState::Failed | DeviceState::LeftOut(LeftOut::Stale { .. } | LeftOut::Faulty))
 }
 
 fn is_in_use(device: &DeviceDetail) -> bool {

@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Replace(Replace),
     /// Remove devices that are not in use from an array, running or stopped: failed members and spares
     ///
-    /// `failed` stands for all that have failed, `detached` for all that are not in use and do not exist any more. What is on them
+    /// `failed` stands for all that have failed, in this run or before, so that the array goes without them, `detached` for all that are not in use and do not exist any more. What is on them
     /// is left.
     Remove(Remove),
     /// Give an array a write-intent bitmap, or take it away, running or stopped

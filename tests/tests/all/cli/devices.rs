@@ -136,6 +136,36 @@ fn a_stopped_array_loses_and_gets_devices_and_is_whole_when_it_is_served() {
 }
 
 #[test]
+fn what_failed_before_is_removed_as_failed_from_an_array_stopped_or_served() {
+    for served in [false, true] {
+        let (set, _new) = with_more(0);
+        let m1 = name(&set.members[1]);
+        let members: Vec<&str> = set.members.iter().map(|path| name(path)).collect();
+        let stopped = |command: &str, device: &str| {
+            program::brindle([&[command, "--json", "--array"], &members[..], &["--", device]].concat())
+        };
+        assert_eq!(devices(&stopped("fail", m1).json())[1], (m1, "stale"));
+        if served {
+            let server = set.serve("");
+            assert_eq!(
+                server.ask("remove", &["failed", "--json"]).json()["removed"],
+                serde_json::json!([m1])
+            );
+            server.stop();
+        } else {
+            assert_eq!(devices(&stopped("remove", "failed").json()).len(), 2);
+        }
+        // It is none of the array's any more.
+        let all = [set.members[0].clone(), set.members[2].clone()];
+        assert_eq!(run("detail --json", &all).json()["missing"], serde_json::json!([1]));
+        let text = program::brindle(
+            [&["remove", "--array"], &members[..1], &members[2..], &["--", "failed"]].concat(),
+        );
+        assert_eq!(text.ok().text(), "there is no such device\n");
+    }
+}
+
+#[test]
 fn a_member_of_a_stopped_array_is_replaced_when_it_is_served() {
     let (set, new) = with_more(2);
     let [m0, m1, m2] = &set.members[..] else { unreachable!() };
