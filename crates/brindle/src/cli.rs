@@ -205,7 +205,7 @@ pub(crate) struct Create {
     #[arg(long, short = 'b')]
     pub(crate) bitmap: Option<Bitmap>,
     /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
     /// Bytes of each member to use [default: all]; a plain number counts KiB
     #[arg(long, short = 'z', value_parser = Bytes::parse_kib)]

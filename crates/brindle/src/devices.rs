@@ -21,6 +21,7 @@ use crate::{detail, report, runtime};
 pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let coming = Coming { force: args.force, re_add: args.re_add };
     refuse_missing(args)?;
+    refuse_flags(&args.names)?;
     if !args.stopped.members.is_empty() {
         return add_to_stopped(args, coming);
     }
@@ -39,6 +40,17 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let (added, array) = (list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
     let text = added_text(&added, array, &answer["joined"], &answer["refused"]);
     tell(args.json, &text, || Ok(&answer))
+}
+
+/// Behind `--` all are names: a flag there is meant as one, unless there is such a file.
+fn refuse_flags(names: &[String]) -> Result<(), Failure> {
+    let is_flag = |name: &&String| name.starts_with('-') && !Path::new(name.as_str()).exists();
+    match names.iter().find(is_flag) {
+        Some(flag) => Err(Failure::Usage(format!(
+            "'{flag}' stands behind -- and is taken for a device: say it before --array"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// `missing` stands for members that were, and for all of them.
@@ -139,6 +151,7 @@ fn replace_stopped(args: &Replace) -> Result<(), Failure> {
 
 /// `brindle remove`.
 pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
+    refuse_flags(&args.names)?;
     if !args.stopped.members.is_empty() {
         let mut left = args.stopped.members.clone();
         let removed = remove_from_stopped(&left, &args.names)?;
@@ -253,6 +266,7 @@ fn add_missing(members: &[PathBuf]) -> Result<Told, Failure> {
 
 fn add_devices(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> Result<Told, Failure> {
     let mut told = Told::default();
+    let members = &if coming.re_add { members.to_vec() } else { without_those_out(members, devices)? };
     change(members, |host, array| {
         let detail = array.detail();
         let out = |path: &&PathBuf| {
@@ -268,6 +282,16 @@ fn add_devices(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> Resu
         Ok(())
     })?;
     Ok(told)
+}
+
+/// The members but for those that are to be added and that the array goes without: those come to it like any other device.
+fn without_those_out(members: &[PathBuf], devices: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    if !devices.iter().any(|device| members.contains(device)) {
+        return Ok(members.to_vec());
+    }
+    let out = detail::of(members)?.left_out();
+    let comes = |member: &&PathBuf| devices.contains(member) && out.contains(&member.display().to_string());
+    Ok(members.iter().filter(|member| !comes(member)).cloned().collect())
 }
 
 /// Takes devices into an array that nobody serves; gives their numbers, and what has become of each.

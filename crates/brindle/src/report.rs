@@ -208,6 +208,12 @@ impl ArrayReport {
         }
     }
 
+    /// The devices that the array goes without, as they were named.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let out = |device: &&DeviceReport| matches!(device.state, "stale" | "faulty");
+        self.devices.iter().filter(out).map(|device| device.path.clone()).collect()
+    }
+
     /// For people, in the order of mdadm's `--detail`.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();

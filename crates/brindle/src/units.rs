@@ -16,6 +16,19 @@ impl Bytes {
     pub(crate) fn parse_kib(text: &str) -> Result<Self, String> {
         parse(text, 1024)
     }
+
+    /// As [`Bytes::parse_kib`], of what has to be a power of two.
+    pub(crate) fn parse_power(text: &str) -> Result<Self, String> {
+        let size = Self::parse_kib(text)?;
+        if size.0.is_power_of_two() {
+            return Ok(size);
+        }
+        let near: Vec<String> = match (size.0.checked_ilog2(), size.0.checked_next_power_of_two()) {
+            (Some(below), Some(above)) => [1 << below, above].map(|near| Self(near).to_string()).to_vec(),
+            _ => vec![Self(1 << 16).to_string()],
+        };
+        Err(format!("{size} is no power of two: take {}", near.join(" or ")))
+    }
 }
 
 fn parse(text: &str, plain: u64) -> Result<Bytes, String> {

@@ -128,7 +128,7 @@ pub(crate) struct Grow {
     #[arg(long, short = 'b', value_name = "KIND")]
     pub(crate) bitmap: Option<Bitmap>,
     /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
     /// So many writes may be under way to members that are write-mostly when clients are told that they have ended, of RAID 1: of the
     /// bitmap that it is given, or has; 0 for none [default: 256 without a number]

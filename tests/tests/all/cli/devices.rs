@@ -166,6 +166,26 @@ fn what_failed_before_is_removed_as_failed_from_an_array_stopped_or_served() {
 }
 
 #[test]
+fn a_stale_member_may_be_named_with_the_array_to_which_it_is_added() {
+    let (set, _new) = with_more(0);
+    let [m0, m1, m2] = &set.members[..] else { unreachable!() };
+    let words = |command: &str, device: &Path, more: &[&str]| {
+        let words = [command, "--array", name(m0), name(m1), name(m2), "--", name(device)];
+        program::brindle(words.into_iter().chain(more.iter().copied()))
+    };
+    words("fail", m0, &[]).ok();
+    set.unchanged(|| {
+        words("add", m0, &["--json"]).refused(2, &["'--json'", "before --array"]);
+        words("remove", m0, &["--json"]).refused(2, &["'--json'", "before --array"]);
+        words("add", m1, &[]).refused(1, &[name(m1), "of the array already"]);
+    });
+    let added = words("add", m0, &[]).ok().text();
+    assert!(added.starts_with(&format!("{} added to the array\n", name(m0))), "{added}");
+    let detail = set.detail();
+    assert_eq!(devices(&detail)[0], (name(m0), "spare"), "{detail}");
+}
+
+#[test]
 fn a_member_of_a_stopped_array_is_replaced_when_it_is_served() {
     let (set, new) = with_more(2);
     let [m0, m1, m2] = &set.members[..] else { unreachable!() };
