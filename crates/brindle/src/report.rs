@@ -170,6 +170,9 @@ pub(crate) struct DeviceReport {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     recovered: Option<u64>,
+    /// Of what the array uses of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered_percent: Option<f64>,
     events: u64,
     size: u64,
     data_offset: u64,
@@ -204,7 +207,11 @@ impl ArrayReport {
             missing: assembly.missing(),
             reshape: newest.and_then(|device| ReshapeReport::of(&device.superblock)),
             limits: assembly.limits.iter().map(ToString::to_string).collect(),
-            devices: assembly.devices.iter().map(DeviceReport::of).collect(),
+            devices: assembly
+                .devices
+                .iter()
+                .map(|device| DeviceReport::of(device, assembly.component_size))
+                .collect(),
         }
     }
 
@@ -253,7 +260,7 @@ impl ArrayReport {
         for limit in &self.limits {
             row("Limit", limit.clone());
         }
-        text.push_str("\n  Role  State           Events  Device\n");
+        text.push_str("\n  Role  State               Events  Device\n");
         for role in 0..self.raid_devices as u16 {
             match self.devices.iter().find(|d| d.role == Some(role) && d.is_active()) {
                 Some(device) => text.push_str(&device.line(&role.to_string())),
@@ -299,7 +306,8 @@ impl ReshapeReport {
 }
 
 impl DeviceReport {
-    fn of(device: &AssembledDevice) -> Self {
+    /// Of each member the array uses `component` bytes.
+    fn of(device: &AssembledDevice, component: u64) -> Self {
         let (role, state, recovered) = match device.usage {
             DeviceUse::Active { role } => (Some(role), "in-sync", None),
             DeviceUse::Recovering { role, upto } => (Some(role), "recovering", Some(upto)),
@@ -317,6 +325,8 @@ impl DeviceReport {
             role,
             state,
             recovered,
+            recovered_percent: recovered
+                .map(|upto| upto.min(component) as f64 * 100.0 / component.max(1) as f64),
             events: sb.events,
             size: device.bytes,
             data_offset: sb.data_offset,
@@ -333,7 +343,9 @@ impl DeviceReport {
     fn line(&self, role: &str) -> String {
         let flags =
             if self.flags.is_empty() { String::new() } else { format!("  ({})", self.flags.join(", ")) };
-        format!("{role:>6}  {:<14}  {:>6}  {}{flags}\n", self.state, self.events, self.path)
+        let percent = self.recovered_percent.map_or_else(String::new, |percent| format!(" {percent:.1}%"));
+        let state = format!("{}{percent}", self.state);
+        format!("{role:>6}  {state:<18}  {:>6}  {}{flags}\n", self.events, self.path)
     }
 }
 

@@ -241,6 +241,26 @@ fn metadata_that_knows_no_replacement_is_said_so_and_left_as_it_is() {
 }
 
 #[test]
+fn how_far_a_member_was_rebuilt_is_told_of_a_stopped_array() {
+    let set = Set::sparse(4, 64 * MIB);
+    set.create("-l 5 -c 64K -x 1 -N a --assume-clean").ok();
+    let server = set.serve("--max-speed 1");
+    server.fail("0");
+    let recovering =
+        || server.status()["array"]["devices"].as_array().unwrap().iter().any(|d| d["state"] == "recovering");
+    while !recovering() || server.status()["array"]["sync"]["position"] == 0 {}
+    server.stop_after_failing(1);
+    let detail = set.detail();
+    let device =
+        &detail["devices"].as_array().unwrap().iter().find(|device| device["state"] == "recovering").unwrap();
+    let percent = device["recovered"].as_u64().unwrap() as f64 * 100.0
+        / detail["component_size"].as_u64().unwrap() as f64;
+    assert!(percent > 0.0 && percent < 100.0 && device["recovered_percent"] == percent, "{detail}");
+    let text = set.run("detail").ok().text();
+    assert!(text.contains(&format!("  recovering {percent:.1}% ")), "{text}");
+}
+
+#[test]
 fn what_has_no_redundancy_is_not_replaced_and_is_told_so() {
     let (set, new) = (Set::sparse(2, 4 * MIB), tempfile::tempdir().unwrap());
     set.create("-l 0 -N a").ok();
