@@ -135,7 +135,8 @@ pub(crate) enum Command {
     Wait(Wait),
     /// Watch running arrays: members, rates, latencies, and what goes over them
     ///
-    /// Draws itself anew on a terminal until it is interrupted; elsewhere, and with --once, it prints how things are once.
+    /// Draws itself anew on a terminal until it is interrupted, as many lines as there is room for; elsewhere, and with --once or
+    /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
     /// Stop a running server, or one of its arrays

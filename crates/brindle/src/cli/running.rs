@@ -238,6 +238,9 @@ pub(crate) struct Watch {
     /// Print once, as text
     #[arg(long)]
     pub(crate) once: bool,
+    /// Print once, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Name of the array, its UUID, or one of its members [default: all that run]
     pub(crate) array: Option<String>,
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::going::{Going, bytes_per_second};
 use crate::units::Bytes;
@@ -25,15 +25,39 @@ pub(super) fn frame(before: Option<&Snapshot>, now: &Snapshot) -> Vec<String> {
     }
     let mut lines = Vec::new();
     for report in &now.reports {
-        let is_it = |other: &&Value| other["pid"] == report["pid"] && other["name"] == report["name"];
-        let earlier = before.and_then(|before| Some((before.reports.iter().find(is_it)?, before.at)));
-        let since = earlier.map(|(earlier, at)| (earlier, now.at.saturating_sub(at).as_secs_f64()));
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        served(&mut lines, Pair { now: report, since });
+        served(&mut lines, Pair::of(report, before, now));
     }
     lines
+}
+
+/// What all servers told `now`, each array with `rates` of the time since `before`, and so each of its devices.
+pub(super) fn json(before: &Snapshot, now: &Snapshot) -> Value {
+    let with_rates = |report: &Value| {
+        let (mut told, pair) = (report.clone(), Pair::of(report, Some(before), now));
+        let mut rates = pair.rates(&["requests", "bytes_read", "bytes_written", "errors"]);
+        rates["seconds"] = json!(pair.since.map(|(_, seconds)| seconds));
+        told["rates"] = rates;
+        device_rates(&mut told["array"], pair.part(|report| &report["array"]));
+        for (at, nested) in told["arrays"].as_array_mut().into_iter().flatten().enumerate() {
+            device_rates(nested, pair.part(|report| &report["arrays"][at]));
+        }
+        told
+    };
+    now.reports.iter().filter(|report| report.is_object()).map(with_rates).collect()
+}
+
+fn device_rates(told: &mut Value, array: Pair<'_>) {
+    for (at, device) in told["devices"].as_array_mut().into_iter().flatten().enumerate() {
+        let io = array.part(|array| &array["devices"][at]["io"]);
+        let mut rates = io.rates(&["reads", "writes", "bytes_read", "bytes_written", "errors"]);
+        for latency in ["read_latency", "write_latency"] {
+            rates[latency] = json!(io.latencies(latency));
+        }
+        device["rates"] = rates;
+    }
 }
 
 /// A part of a report, and the same of an earlier one, so many seconds before.
@@ -44,6 +68,19 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
+    /// A report of `now`, and what the same server said of the same array before.
+    fn of(report: &'a Value, before: Option<&'a Snapshot>, now: &Snapshot) -> Self {
+        let is_it = |other: &&Value| other["pid"] == report["pid"] && other["name"] == report["name"];
+        let earlier = before.and_then(|before| Some((before.reports.iter().find(is_it)?, before.at)));
+        let since = earlier.map(|(earlier, at)| (earlier, now.at.saturating_sub(at).as_secs_f64()));
+        Self { now: report, since }
+    }
+
+    /// How much counts have grown a second.
+    fn rates(self, counts: &[&str]) -> Value {
+        counts.iter().map(|&count| (count.to_owned(), json!(self.rate(count)))).collect::<Map<_, _>>().into()
+    }
+
     fn part(self, part: impl Fn(&'a Value) -> &'a Value) -> Self {
         Self { now: part(self.now), since: self.since.map(|(before, seconds)| (part(before), seconds)) }
     }
@@ -63,8 +100,15 @@ impl<'a> Pair<'a> {
         self.rate(count).map_or_else(|| "-".to_owned(), bytes_per_second)
     }
 
-    /// Below which power of two of microseconds most answers of the time between came: half of them, and 99 of 100.
     fn latency(self, histogram: &str) -> String {
+        match self.latencies(histogram) {
+            Some([half, most]) => format!("{}/{}", micros(half), micros(most)),
+            None => "-".to_owned(),
+        }
+    }
+
+    /// Below which power of two of microseconds most answers of the time between came: half of them, and 99 of 100.
+    fn latencies(self, histogram: &str) -> Option<[u64; 2]> {
         let counts = |report: &Value| -> Vec<u64> {
             let counts = report[histogram].as_array().into_iter().flatten();
             counts.map(|count| count.as_u64().unwrap_or(0)).collect()
@@ -76,7 +120,7 @@ impl<'a> Pair<'a> {
         }
         let all: u64 = answers.iter().sum();
         if all == 0 || self.since.is_none() {
-            return "-".to_owned();
+            return None;
         }
         let below = |share: u64| {
             let mut left = (all * share).div_ceil(100);
@@ -84,9 +128,9 @@ impl<'a> Pair<'a> {
                 left = left.saturating_sub(count);
                 left == 0
             });
-            micros(1u64 << bucket.unwrap_or(0).min(62))
+            1u64 << bucket.unwrap_or(0).min(62)
         };
-        format!("{}/{}", below(50), below(99))
+        Some([below(50), below(99)])
     }
 }
 
@@ -192,8 +236,6 @@ fn word(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn snapshot(seconds: u64, factor: u64, sync: &Value) -> Snapshot {
@@ -243,6 +285,16 @@ mod tests {
     }
 
     #[test]
+    fn programs_get_the_same_rates() {
+        let json = json(&snapshot(10, 1, &Value::Null), &snapshot(12, 3, &Value::Null));
+        let rates = &json[0]["rates"];
+        assert_eq!((&rates["seconds"], &rates["requests"]), (&json!(2.0), &json!(500.0)), "{json}");
+        let device = &json[0]["array"]["devices"][0]["rates"];
+        assert_eq!((&device["reads"], &device["read_latency"]), (&json!(1000.0), &json!([8, 8])), "{json}");
+        assert_eq!(device["write_latency"], Value::Null, "{json}");
+    }
+
+    #[test]
     fn what_is_not_known_yet_is_not_made_up() {
         let mut paused = sync(256 << 20);
         paused["paused"] = json!(true);
@@ -258,6 +310,7 @@ mod tests {
     fn anything_may_be_missing() {
         let empty = Snapshot { reports: vec![json!({}), json!(7)], at: Duration::ZERO };
         assert!(!frame(Some(&empty), &empty).is_empty());
+        assert_eq!(json(&empty, &empty)[0]["rates"]["requests"], Value::Null);
         assert_eq!(frame(None, &Snapshot::default()), ["no array is served"]);
     }
 }

@@ -34,6 +34,7 @@ mod report;
 mod serve;
 mod several;
 mod sweep;
+mod watch;
 mod without;
 mod words;
 
