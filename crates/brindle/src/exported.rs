@@ -122,9 +122,9 @@ impl Exported {
             "stopped, nothing was written"
         } else if array.needs_resync() {
             "stopped; the resync goes on when it is served again"
-        } else if array.detail().limits.iter().any(|limit| limit.forced_from().is_some()) {
-            // Clean only if something was written.
-            "stopped"
+        } else if array.detail().forced_offset.is_some() {
+            "stopped, nothing was written: it was started with --force, and its members say as before that it was not stopped cleanly, so \
+             that a missing one that turns up is used as it is; without that the next start needs --force, too"
         } else {
             "stopped, marked clean"
         }

@@ -1,6 +1,6 @@
 //! Servers that are killed: what is left is told as it is, and the next server makes it good.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -122,4 +122,30 @@ fn dirty_and_degraded_is_told_and_has_to_be_forced() {
     let server = set.serve_some("--force", left);
     assert_eq!(state(&server.status()["array"]), ["active", "degraded", "needs resync"]);
     server.stop();
+    // Nor is anything at the end, which is said: who turns up yet holds what parity may not give.
+    let ends = || {
+        let mut serve = Command::new(program::path());
+        serve.args(words("serve --force --memory 32M --runtime-dir", &[set.runtime()])).args(left);
+        let mut serve = serve.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(serve.stdout.take().unwrap());
+        let mut said = String::new();
+        out.read_line(&mut said).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&serve), Signal::TERM).unwrap();
+        out.read_to_string(&mut said).unwrap();
+        serve.wait().unwrap();
+        said
+    };
+    set.unchanged(|| {
+        let said = ends();
+        assert!(
+            said.contains("nothing was written") && said.contains("the next start needs --force, too"),
+            "{said}"
+        );
+    });
+    // Once something is, it needs that no more.
+    let server = set.serve_some("--force", left);
+    drop(Writer::start(&nbdsh, &server.uri()));
+    server.stop();
+    assert_eq!(state(&run("detail --json", left).json()), ["clean", "degraded"]);
+    set.serve_some("", left).stop();
 }

@@ -92,7 +92,9 @@ fn script(victim: &Victim, first: usize) -> String {
              mdadm --stop $md || true
              step 'force {victim}' mdadm --assemble --force $md {disks}
              put start{n} $(cat $sys/resync_start)
-             give {before}"
+             give {before}
+             step 'stop {victim}' mdadm --stop $md
+             step 'assemble {victim} again' mdadm --assemble --run $md {disks}"
         );
     } else {
         let _ = writeln!(
@@ -128,6 +130,8 @@ fn judge(victim: &Victim, report: &Report, out: &File) {
     if victim.shape.hopeless() {
         assert!(value("refused").contains("not clean"), "{victim}: {}", value("refused"));
         assert_eq!(value("start"), "none", "{victim}: forced, parity counts as true");
+        // Nobody has written to it: mdadm marks it so at once.
+        assert_eq!(state(&victim.detail()), ["clean", "degraded"], "{victim}");
         return;
     }
     assert!(value("start").parse::<u64>().is_ok(), "{victim}: md is to resync: {}", value("start"));
