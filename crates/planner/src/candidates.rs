@@ -171,6 +171,10 @@ mod tests {
         assert_eq!(net("raid5+raid1"), ("3+1 & 1+1".to_owned(), 10));
         assert_eq!(net("raidz2+raid1"), ("2+2 & 1+1".to_owned(), 8));
         assert_eq!(net("raid10+raid1"), ("2x(1+1) & 1+1".to_owned(), 8));
+        // Whichever stands first, all count as the least.
+        let turned = configurations(&[sets[1], sets[0]]);
+        let one = turned.iter().find(|one| one.level() == "raid5").expect("six drives");
+        assert!(one.net() == 10_000_000_000_000 && one.as_the_least, "{one:?}");
     }
 
     #[test]

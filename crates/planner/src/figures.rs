@@ -127,6 +127,16 @@ mod tests {
         );
     }
 
+    #[test]
+    fn room_that_can_be_used_is_what_is_allocated_and_money_is_of_what_is_nominal() {
+        let disk = Disk { price: Some(50.0), ..disk() };
+        let all = configurations(&[Set { count: 4, disk }]);
+        let pool = all.iter().find(|one| one.level() == "raidz").expect("four drives");
+        let pool = figures(pool, &Terms::default());
+        assert_eq!((pool.net, pool.price_per_tb()), (6_000_000_000_000, Some(200.0 / 6.0)));
+        assert!(pool.allocated == Some(pool.usable()) && pool.usable() < pool.net, "{pool:?}");
+    }
+
     proptest! {
         #[test]
         fn more_drives_or_larger_ones_never_hold_less(drives in 2_u32..24, size in 1_u64 << 32..1 << 45) {

@@ -166,6 +166,49 @@ mod tests {
     }
 
     #[test]
+    fn a_need_is_met_by_its_own_figure_to_the_last_digit() {
+        let disk = crate::Disk { read_iops: 400.0, price: Some(50.0), ..crate::testing::disk() };
+        let load =
+            crate::Load { reads: 1.0, random: true, read_size: 4096, write_size: 4096, depth: 1 << 20 };
+        let terms = Terms { load: Some(load), ..Terms::default() };
+        let all = configurations(&[crate::Set { count: 4, disk }]);
+        let of = |level: &str, config: &str| {
+            let one = all.iter().find(|one| one.level() == level && one.config() == config);
+            figures(one.expect(config), &terms)
+        };
+        let (pairs, pool) = (of("raid10", "2x(1+1)"), of("raidz", "3+1"));
+        let met = [
+            Need::Capacity(4_000_000_000_000),
+            Need::ReadIops(1600.0),
+            Need::WriteIops(400.0),
+            Need::LoadIops(1599.9),
+            Need::Loss(Fraction::new(1, 3)),
+            Need::Tolerates(1),
+            Need::Budget(200.0),
+        ];
+        let not = [
+            Need::Capacity(4_000_000_000_001),
+            Need::ReadIops(1600.1),
+            Need::WriteIops(400.1),
+            Need::LoadIops(1600.1),
+            Need::Loss(Fraction::new(33, 100)),
+            Need::Risk(1.0),
+            Need::Tolerates(2),
+            Need::Budget(199.9),
+        ];
+        assert!(met.iter().all(|need| need.is_met(&pairs)), "{met:?}");
+        assert!(!not.iter().any(|need| need.is_met(&pairs)), "{not:?}");
+        let ends = |value| crate::reliability::Interval { value, low: value / 2.0, high: value * 2.0 };
+        let risk = crate::Risk { years: 5.0, loss: ends(1e-4), bytes_per_year: ends(1.0), nomdl: ends(1e-9) };
+        let risky = Figures { risk: Some(risk), ..pairs };
+        assert!(Need::Risk(1e-4).is_met(&risky) && !Need::Risk(9e-5).is_met(&risky));
+        // Of RAID-Z what is allocated counts; what nobody knows meets nothing.
+        assert!(Need::Capacity(pool.usable()).is_met(&pool) && !Need::Capacity(pool.net).is_met(&pool));
+        let unknown = figures(&configurations(&[set(4)])[0], &Terms::default());
+        assert!(!Need::LoadIops(0.1).is_met(&unknown) && !Need::Budget(1e9).is_met(&unknown));
+    }
+
+    #[test]
     fn a_need_that_nothing_meets_stands_alone() {
         let needs = [Need::Capacity(9_000_000_000_000), Need::Tolerates(4), Need::Loss(Fraction::NONE)];
         let found: Vec<Vec<usize>> =

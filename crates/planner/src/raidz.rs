@@ -201,6 +201,26 @@ mod tests {
     }
 
     #[test]
+    fn small_pools_keep_back_a_thirty_second() {
+        // Worked out apart from this, from the functions of OpenZFS that are named above: labels, metaslabs, the log's, and the
+        // reserve, which is below its limit here, and at its least of 128 MiB in two of them.
+        let table = [
+            (1, 3, 1, 1_000_000_000_000, 1_929_060_024_320),
+            (2, 4, 1, 100_000_000_000, 187_461_271_552),
+            (2, 6, 2, 4_000_000_000_000, 31_808_796_229_632),
+            // A little more than 180 metaslabs, before labels.
+            (1, 3, 1, 1_030_793_199_616, 1_984_482_508_800),
+            (1, 3, 1, 2_000_000_000, 3_798_990_848),
+            (1, 3, 1, 300_000_000, 446_824_448),
+        ];
+        let records = Allocation::new(12, 128 << 10).expect("sizes");
+        for (parity, width, groups, size, free) in table {
+            let found = records.free(&pool(Scheme::RaidZ(parity), width, groups, size)).1;
+            assert_eq!(found, free, "{groups}x{width} Z{parity} of {size} bytes");
+        }
+    }
+
+    #[test]
     fn small_blocks_take_parity_and_padding() {
         let taken = |parity, width, block| {
             let of = Allocation::new(12, block).expect("sizes");

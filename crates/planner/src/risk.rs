@@ -135,6 +135,10 @@ mod tests {
     fn a_rebuild_takes_as_long_as_bandwidth_and_load_let_it() {
         let all = configurations(&[set(4)]);
         let hours = |busy| cases(&all[0], &template(), busy).expect("few drives")[0].repairs.location;
+        let disk = crate::Disk { whole_rate: Some(1e8), ..crate::testing::disk() };
+        let known = configurations(&[crate::Set { count: 4, disk }]);
+        let known = cases(&known[0], &template(), 0.0).expect("few drives")[0].repairs.location;
+        assert!((known - 2e12 / 1e8 / 3600.0).abs() < 1e-9, "{known}");
         assert!(
             (hours(0.0) - 2e12 / 150e6 / 3600.0).abs() < 1e-9 && (hours(0.5) / hours(0.0) - 2.0).abs() < 1e-9
         );

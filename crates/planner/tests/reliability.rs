@@ -109,6 +109,24 @@ fn a_drive_is_out_while_a_spare_is_awaited_and_while_it_is_rebuilt() {
 }
 
 #[test]
+fn a_bad_delivery_gathers_failures_and_adds_none() {
+    let (mttf, out, batch) = (1e6, 50.0, Some(Batch { share: 0.1, factor: 5.0 }));
+    // The mean over deliveries is what is published: as many failures of drives in all.
+    let stripe = |batch| Case { batch, ..constant(4, 0, mttf, out, 1.0) };
+    let failures = |batch| run(&stripe(batch), 1000, Method::Weighted).wholes.value;
+    assert!((failures(batch) / failures(None) - 1.0).abs() < 1e-12);
+    // But two of a pair come together more often, by the mean square: 0.9 of them have 1 / 1.4 of the rate, 0.1 have 5 / 1.4.
+    let pair = Case { repairs: Weibull::constant(out), batch, ..constant(2, 1, mttf, out, 1.0) };
+    let once = 2.0 / mttf * HOURS_PER_YEAR * out / mttf;
+    let exact = once * (0.9 + 0.1 * 25.0) / (1.4 * 1.4);
+    let found = run(&pair, 40_000, Method::Weighted);
+    assert!(
+        (found.loss.value / exact - 1.0).abs() < 0.04 && found.loss.relative_error() < 0.02,
+        "{exact}: {found:?}"
+    );
+}
+
+#[test]
 fn a_drive_in_the_place_of_a_worn_one_is_new() {
     // Drives that all fail around 10,000 hours; what replaces them is young to the end.
     let (shape, scale, out, hours) = (8.0_f64, 10_000.0, 50.0, 14_000.0);
