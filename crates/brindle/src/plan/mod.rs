@@ -69,6 +69,12 @@ pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
         let why = "say what will be asked of the array with --workload JOBFILE";
         return Err(Failure::Usage(format!("--sort workload: {why}")));
     }
+    if let Some(asked) = asked.as_ref().filter(|asked| !asked.load.random)
+        && kinds.iter().any(|kind| kind.known.disk.read_rate.is_none())
+    {
+        let why = "its places go forward, so that the drives' bandwidth counts: say --mb-s, or name a model with --drive";
+        return Err(Failure::Usage(format!("--workload {}: {why}", asked.file)));
+    }
     let allocation = Allocation::new(args.terms.ashift, args.terms.volblocksize);
     let terms = Terms {
         allocation: allocation.map_err(|why| Failure::Usage(why.to_string()))?,
@@ -89,6 +95,9 @@ pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
         rows.sort_by(|a, b| compare(&a.figures, &b.figures, goal));
     }
     let taken = take(args, &kinds, asked.as_ref(), &rows, goal)?;
+    if let Some(taken) = taken.as_ref().filter(|taken| asked.is_some() && taken.chosen.is_none()) {
+        notes.extend(untried(args, &kinds, &rows[taken.place].configuration));
+    }
     let fitting = rows.len();
     let rows = listed(rows, args.limit as usize, taken.as_ref());
     let taken = taken.map(|taken| Taken { place: taken.place.min(rows.len().saturating_sub(1)), ..taken });
@@ -194,6 +203,20 @@ fn take(
     let chunk = given.or(chosen.as_ref().map(|chosen| chosen.best)).unwrap_or(USUAL_CHUNK);
     let commands = create::commands(configuration, chunk);
     Ok(Some(Taken { place, why, chunk, chosen, commands }))
+}
+
+/// Why no chunk was tried, where a load asked for that.
+fn untried(args: &Plan, kinds: &[Kind], configuration: &Configuration) -> Option<String> {
+    let why = if args.terms.chunk.is_some() {
+        return None;
+    } else if kinds.len() > 1 {
+        "the simulator takes drives that are alike"
+    } else if kinds[0].known.model.is_none() {
+        "the simulator needs the drives' bandwidth too: say --mb-s, or name a model with --drive"
+    } else {
+        return Some(format!("no chunk was tried: {} has none that counts", configuration.level()));
+    };
+    Some(format!("no chunk was tried: {why}"))
 }
 
 /// As many as are to be listed; the recommended one is among them, in place of the last if need be.

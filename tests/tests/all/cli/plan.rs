@@ -206,6 +206,24 @@ fn the_simulator_stands_in_for_formulas_and_chooses_the_chunk() {
     let best = tried.iter().map(rate).fold(0.0, f64::max);
     let chosen = tried.iter().find(|one| one["chunk"] == taken["chunk"]).expect("one that was tried");
     assert!(tried.len() == 7 && rate(chosen) >= best * 0.99, "{taken}");
+    // Of a load without a model no chunk can be tried, and of a stream nothing be said.
+    let figures = format!("--drives 4 --size 2TB --iops 200 --workload {}", name(&job));
+    let untried = plan(&format!("{figures} --json")).json();
+    assert!(untried["recommended"]["chunks_tried"].is_null(), "{untried}");
+    assert!(
+        untried["notes"][0].as_str().unwrap().contains("no chunk was tried: the simulator needs"),
+        "{untried}"
+    );
+    fs::write(&job, "[stream]\nrw=read\nbs=1m\niodepth=4\n").unwrap();
+    plan(&figures).refused(2, &["--workload", "mixed.fio", "--mb-s"]);
+    // Jobs count by what they have in flight, sizes by how often they come.
+    fs::write(&job, "[a]\nrw=randread\nbssplit=4k/75:20k/25\niodepth=3\n[b]\nrw=randwrite\nbs=64k\n")
+        .unwrap();
+    let both = plan(&format!("{flags} --chunk 64K --json")).json();
+    let load = |key: &str| both["workload"][key].as_f64().unwrap();
+    assert_eq!((load("reads"), load("in_flight")), (0.75, 4.0));
+    assert_eq!((load("read_size"), load("write_size")), (8192.0, 65536.0));
+    fs::write(&job, "[mixed]\nrw=randrw\nrwmixread=65\nbs=64k\niodepth=16\n").unwrap();
     // What no simulator was asked for is formulas, and the load decides.
     let plain = plan(&format!("{flags} --json")).json();
     assert!(one(&plain, "raid10", "2x(1+1)")["formulas"].is_null());
@@ -223,11 +241,19 @@ fn formulas_of_loads_come_near_the_simulator_on_disks_too() {
         |depth: u32| format!("[a]\nrw=randrw\nrwmixread=70\nbssplit=4k/60:16k/25:64k/15\niodepth={depth}\n");
     for (drive, depth) in [("hdd-7200", 8), ("hdd-7200", 64), ("nvme", 8), ("nvme", 256)] {
         fs::write(&job, load(depth)).unwrap();
-        let flags = format!("--drives 8 --drive {drive} --levels raid0,raid5,raid6,raid10 --simulate");
+        let levels = "raid0,raid5,raid6,raid10,raid50,raid60";
+        let flags = format!("--drives 8 --drive {drive} --levels {levels} --simulate");
         let report = plan(&format!("{flags} --chunk 1M --workload {} --json", name(&job))).json();
         for one in report["configurations"].as_array().unwrap() {
             let apart = one["difference_percent"]["workload_iops"].as_f64().unwrap();
             assert!(apart.abs() < 25.0, "{drive}, {depth} in flight: {apart} % of {one}");
+        }
+        // Of a stripe one group runs, and counts as often as there are groups.
+        let [whole, groups] =
+            [("raid5", "7+1"), ("raid50", "2x(3+1)")].map(|(level, config)| one(&report, level, config));
+        for key in ["random_read_iops", "random_write_iops", "seq_read"] {
+            let ratio = groups[key].as_f64().unwrap() / whole[key].as_f64().unwrap();
+            assert!((0.7..1.4).contains(&ratio), "{drive}, {key}: {ratio}");
         }
     }
     // A disk is slower at its end: from 250 to 125 MB/s over 8 TB are 44,361 s.
