@@ -1,8 +1,10 @@
 //! Check and repair, with md's counting; and recovery of a member.
 
 use brindle_array::{MismatchKind, OpenConfig, SyncMode, SyncReport};
+use brindle_io::sim::Model;
 use brindle_layout::{Layout, Level, ParityLayout, Place, Raid10Layout};
-use brindle_testkit::world::read;
+use brindle_testkit::shape::Shape;
+use brindle_testkit::world::{World, read};
 
 use crate::world::{self, DATA_OFFSET, Running};
 
@@ -198,6 +200,28 @@ fn of_three_copies_the_one_that_differs_is_wrong() {
         [(0, 0, 512, copy), (2, 66_000 / 512 * 512, 512, copy), (1, 599_552, 1536, copy)]
     );
     assert!(world.run(async |w| w.read_all().await).unwrap() == content);
+}
+
+#[test]
+fn a_member_that_is_wrong_is_written_in_blocks_as_large_as_its_own() {
+    for (level, members) in [(Level::Raid6, 5), (Level::Raid1, 3)] {
+        let model = Model { logical_block: 4096, tear_unit: 4096, ..Model::nvme() };
+        let world = World::in_sim(&Shape::new(level, members), model, 7);
+        let array = world.open();
+        let content = world::pattern(3, 32 << 10);
+        world.write(&array, 0, &content).unwrap();
+        let (member, place) = (world.ids[1], DATA_OFFSET + 4096 + 700);
+        let mut byte = [0];
+        world.bench.peek(member, place, &mut byte);
+        world.bench.poke(member, place, &[byte[0] ^ 1]);
+        for mode in [SyncMode::Check, SyncMode::Locate] {
+            let report = world.io.block_on(array.check(mode, |_| ())).unwrap();
+            let found: Vec<_> = report.places.iter().map(|p| (p.role, p.offset, p.len, p.located)).collect();
+            assert_eq!((found, report.unlocated), (vec![(1, 4096, 4096, true)], 0), "{level} {mode:?}");
+        }
+        assert_eq!(world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap().mismatch_sectors, 0);
+        assert!(world.read(&array, 0, content.len()).unwrap() == content, "{level}");
+    }
 }
 
 #[test]

@@ -5,11 +5,11 @@ use super::{Mirror, Readable};
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::door::MemberOps;
 
-/// What can be wrong by itself: disks forget and rot by sectors.
+/// Bytes of a sector as they are counted.
 const SECTOR: u64 = 512;
 
 impl Mirror {
-    /// Names the copies that differ from most others, sector by sector, and adds the writes that make them the same where
+    /// Names the copies that differ from most others, one logical block after the other as disks forget and rot, and adds the writes that make them the same where
     /// only these are to be written. Gives the number of sectors that differ from the first copy's where no content has most.
     pub(super) fn vote(
         &self,
@@ -21,13 +21,15 @@ impl Mirror {
         report: &mut SyncReport,
     ) -> u64 {
         let mut unlocated = 0;
-        for start in (at..at + len).step_by(SECTOR as usize) {
-            let bytes = (start, SECTOR.min(at + len - start));
+        let block = u64::from(self.core.limits.block);
+        for start in (at..at + len).step_by(block as usize) {
+            let bytes = (start, block.min(at + len - start));
             let of = |copy: &Readable| window.slice(copy.copy, bytes.0, bytes.1);
             let same = |a: &Readable, b: &Readable| *of(a).bytes() == *of(b).bytes();
             let votes = |copy: &Readable| copies.iter().filter(|other| same(copy, other)).count();
             let Some(good) = copies.iter().find(|copy| 2 * votes(copy) > copies.len()) else {
-                unlocated += copies.iter().filter(|copy| !same(&copies[0], copy)).count() as u64;
+                let differing = copies.iter().filter(|copy| !same(&copies[0], copy)).count() as u64;
+                unlocated += differing * (bytes.1 / SECTOR);
                 continue;
             };
             for wrong in copies.iter().filter(|copy| !same(good, copy)) {

@@ -8,7 +8,7 @@ use brindle_parity::{Culprit, culprit};
 use super::window::Blocks;
 use crate::data::report::MismatchKind;
 
-/// What can be wrong by itself: disks forget and rot by sectors.
+/// Bytes of a sector as they are counted.
 const SECTOR: usize = 512;
 
 /// Sectors of a member that are wrong.
@@ -20,24 +20,26 @@ pub(super) struct Wrong {
 }
 
 /// Who is wrong in a part of a row with P and Q, all of whose blocks are there: `computed` are the planes of P and Q computed
-/// anew. Neighbours are one. Gives the number of sectors, too, of which that can't be told.
+/// anew. Disks forget and rot by their logical blocks, each of which has one answer or none; neighbours are one. Gives the number
+/// of sectors, too, of which that can't be told.
 pub(super) fn locate(
     row: &Row,
     blocks: &Blocks<'_>,
     computed: (u16, u16),
     part: Range<usize>,
+    block: usize,
 ) -> (Vec<Wrong>, u64) {
     let (mut found, mut unknown): (Vec<Wrong>, u64) = (Vec::new(), 0);
     let Some(q) = row.q() else { return (found, (part.len() / SECTOR) as u64) };
-    for at in part.clone().step_by(SECTOR) {
-        let bytes = at..(at + SECTOR).min(part.end);
+    for at in part.clone().step_by(block) {
+        let bytes = at..(at + block).min(part.end);
         let of = |plane: u16| &blocks[usize::from(plane)][bytes.clone()];
         if of(row.p()) == of(computed.0) && of(q) == of(computed.1) {
             continue;
         }
         let culprit = culprit(of(row.p()), of(q), of(computed.0), of(computed.1));
         let Some((role, kind)) = culprit.and_then(|culprit| member(row, q, culprit)) else {
-            unknown += 1;
+            unknown += (bytes.len() / SECTOR) as u64;
             continue;
         };
         match found.last_mut() {

@@ -211,7 +211,7 @@ impl Parity {
                 report.mismatch_sectors += sectors;
                 let offset = window.offset(&self.map, row);
                 let (wrong, unlocated) = if judged {
-                    locate(&roles, &blocks, computed, page.clone())
+                    locate(&roles, &blocks, computed, page.clone(), self.core.limits.block as usize)
                 } else {
                     (Vec::new(), sectors)
                 };
