@@ -1,7 +1,7 @@
 //! Superblocks in whose writing the power went: told from rotten ones by their first sector.
 
 use brindle_format::md::{
-    DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, SuperblockError, Timestamp, Uuid, Version,
+    DeviceFlags, DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, SuperblockError, Timestamp, Uuid, Version,
 };
 
 const MIB: u64 = 1 << 20;
@@ -91,6 +91,35 @@ fn every_mixture_of_sectors_of_two_states_is_told() {
                 torn, 128,
                 "half of the mixtures have the first sector of one and the role of the other"
             );
+        }
+    }
+}
+
+#[test]
+fn flags_of_0_90_that_were_being_changed_are_those_of_the_first_sector() {
+    let (none, both) = (DeviceFlags::default(), DeviceFlags { write_mostly: true, failfast: true });
+    for endian in [Endian::Little, Endian::Big] {
+        let before = member(Version::V0_90(endian), 27);
+        for (from, to) in [(none, both), (both, none), (DeviceFlags { failfast: false, ..both }, none)] {
+            let mut old = before.clone();
+            old.flags = from;
+            let old = read_back(&old);
+            let mut new = old.clone();
+            (new.flags, new.events) = (to, old.events + 1);
+            let (old_bytes, new_bytes) = (encoded(&old), encoded(&new));
+            for mixture in 0..1u32 << SECTORS {
+                let mut bytes = old_bytes;
+                for sector in (0..SECTORS).filter(|sector| mixture >> sector & 1 == 1) {
+                    let range = sector * 512..(sector + 1) * 512;
+                    bytes[range.clone()].copy_from_slice(&new_bytes[range]);
+                }
+                let head = if mixture & 1 == 1 { &new } else { &old };
+                let whole = Superblock::parse(old.version, &bytes, DEVICE).ok();
+                let read = whole.or_else(|| Superblock::parse_torn(old.version, &bytes, DEVICE));
+                let read = read.unwrap_or_else(|| panic!("{from:?} to {to:?}, {mixture:b}"));
+                assert_eq!((read.events, read.flags), (head.events, head.flags), "{mixture:b}");
+                assert!(read.bytes()[..] == encoded(head), "{mixture:b}");
+            }
         }
     }
 }

@@ -181,7 +181,8 @@ impl Keeper {
         .await
     }
 
-    /// A device has these flags: that is on record when this returns true. False if the ledger can't say it.
+    /// A device has these flags: that is on record when this returns true. False if the ledger can't say it, or the device has
+    /// failed meanwhile.
     ///
     /// # Errors
     /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
@@ -195,7 +196,9 @@ impl Keeper {
             if !keeper.ledger.is_settled() {
                 keeper.commit().await?;
             }
-            Ok(true)
+            // Not of one that has failed meanwhile: it comes back with those that stand on it.
+            let known = keeper.ledger.describe().devices;
+            Ok(known.iter().any(|known| known.id == device && known.failure.is_none()))
         })
         .await
     }

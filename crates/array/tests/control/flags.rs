@@ -3,13 +3,16 @@
 use brindle_array::{Array, DeviceState, EventKind, OpenConfig, RemoveError, RoleState};
 use brindle_format::md::{DeviceFlags, Endian, Version};
 use brindle_io::Duration;
-use brindle_io::sim::{BadRange, Model, Sim};
+use brindle_io::sim::{BadRange, Model, Sim, When};
 use brindle_layout::Level;
 
 use crate::common::*;
 
 const WRITE_MOSTLY: DeviceFlags = DeviceFlags { write_mostly: true, failfast: false };
 const FAILFAST: DeviceFlags = DeviceFlags { write_mostly: false, failfast: true };
+
+/// Flags stand in one sector, or in two others than the first.
+const METADATA: [Version; 2] = [Version::V1_2, Version::V0_90(Endian::Little)];
 
 /// Rows of 4 KiB, and so 4 MiB of each member.
 const ROWS: u64 = 1024;
@@ -45,7 +48,7 @@ fn read_all(world: &World<Sim>, array: &Array, content: &[u8]) -> [u64; 3] {
 
 #[test]
 fn a_write_mostly_member_is_read_when_no_other_can_answer() {
-    for version in [Version::V1_2, Version::V0_90(Endian::Little)] {
+    for version in METADATA {
         let (world, array, content) = made(Level::Raid1, 3, version);
         assert!(read_all(&world, &array, &content).iter().all(|&reads| reads > 0), "{version}");
         flag(&world, &array, 0, WRITE_MOSTLY);
@@ -121,6 +124,57 @@ fn flags_are_refused_to_what_is_no_device_of_the_array() {
     assert_eq!(world.io.block_on(array.set_flags(world.ids[1], FAILFAST)), Err(RemoveError::Unknown));
     assert_eq!(world.superblock(1), before);
     assert_eq!(array.detail().devices[1].state, DeviceState::Failed);
+}
+
+#[test]
+fn flags_of_a_device_that_fails_meanwhile_are_not_acknowledged() {
+    let (world, array, _) = made(Level::Raid1, 2, Version::V1_2);
+    world.bench.kill(world.ids[1]);
+    assert_eq!(array.state(1), RoleState::InSync, "nobody has asked it yet");
+    assert_eq!(world.io.block_on(array.set_flags(world.ids[1], FAILFAST)), Err(RemoveError::Unknown));
+    assert_eq!(array.state(1), RoleState::Failed);
+    flag(&world, &array, 0, FAILFAST);
+}
+
+#[test]
+fn whenever_the_power_goes_flags_are_old_or_new_and_every_superblock_can_be_read() {
+    for (version, seed) in (0..10).flat_map(|seed| METADATA.map(|version| (version, seed))) {
+        // A member fails beside it, which is another change of the superblock.
+        for fails in [false, true] {
+            for step in 0.. {
+                let world =
+                    World::in_sim(&Shape::new(Level::Raid5, 3).metadata(version, 0), Model::nvme(), seed);
+                let array = world.open();
+                let (sim, io) = (world.bench.clone(), world.io.clone());
+                sim.cut_power_at(When::Step(sim.steps() + step));
+                let done = io.block_on(async {
+                    let failing = array.clone();
+                    let failed = io.spawn(async move {
+                        if fails {
+                            failing.fail(2).await.unwrap();
+                        }
+                    });
+                    let both = async {
+                        let set = array.set_flags(world.ids[0], WRITE_MOSTLY).await;
+                        (set.unwrap(), failed.await)
+                    };
+                    sim.until_end(&io, both).await
+                });
+                drop(array);
+                let world = world.restart(8);
+                let assembly =
+                    world.assembly().unwrap_or_else(|why| panic!("{version} {seed} {step}: {why}"));
+                let out = assembly.degraded();
+                assert!(out.is_empty() || fails && out == [2], "{version} {seed} {step}: {out:?}");
+                let flags = assembly.devices[0].superblock.flags;
+                let known = flags == WRITE_MOSTLY || done.is_none() && flags == DeviceFlags::default();
+                assert!(known, "{version} {seed} {step}: {flags:?}");
+                if done.is_some() {
+                    break;
+                }
+            }
+        }
+    }
 }
 
 /// Reads places of the first member that can't be read, one after the other, far enough apart to count each.

@@ -4,12 +4,12 @@
 //! several sectors, of which a cut leaves each old or new. The first one holds the checksum and all that changes with
 //! every update; the others hold entries of the table of roles. Brindle changes one of those at a time, so that the
 //! first sector, old or new, is always that of a table which differs from the one that is there in one role at most, or,
-//! in 0.90, by a spare that was added.
+//! in 0.90, by a spare that was added, or by the flags of the superblock's own device, which stand there twice.
 
 use std::collections::BTreeSet;
 
 use super::superblock::{Kept, Sum};
-use super::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use super::{DeviceFlags, DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use crate::SECTOR;
 
 /// Entries of a 1.x table that stand in the first sector, behind 256 bytes.
@@ -23,7 +23,7 @@ impl Superblock {
     ///
     /// All but [`roles`](Self::roles) is then what that first sector says, before or after the update. The roles are
     /// as found: of the device whose role was being changed they may say what was or what was to be. A role of the
-    /// superblock's own device never changes so.
+    /// superblock's own device never changes so. In 0.90 the flags of that may differ instead.
     pub fn parse_torn(version: Version, bytes: &[u8], device_bytes: u64) -> Option<Self> {
         let found = Self::parse_with(version, bytes, device_bytes, Sum::Ignored).ok()?;
         let first = bytes.get(..SECTOR as usize)?;
@@ -41,8 +41,12 @@ impl Superblock {
             block
         };
         let whole = found.other_roles(beyond).take(MOST_TRIES).find_map(&mut explains);
-        let whole = whole.or_else(|| found.other_tables().iter().find_map(is_first))?;
-        Some(Self { raw: Kept(Box::new(whole)), ..found })
+        let whole = whole.or_else(|| found.other_tables().iter().find_map(is_first));
+        if let Some(whole) = whole {
+            return Some(Self { raw: Kept(Box::new(whole)), ..found });
+        }
+        let mut flagged = found.other_flags().into_iter();
+        flagged.find_map(|flagged| Some(Self { raw: Kept(Box::new(is_first(&flagged)?)), ..flagged }))
     }
 
     /// 0.90 with a spare more, or without the last one: its table ends with the last device that it mentions.
@@ -56,6 +60,17 @@ impl Superblock {
         let last = self.roles.split_last().filter(|(last, _)| **last == DeviceRole::Spare);
         let fewer = last.map(|(_, others)| others.to_vec());
         Some(more).into_iter().chain(fewer).map(with).collect()
+    }
+
+    /// 0.90 with any flags of its own device: of the two places where these stand the power may have gone in between.
+    fn other_flags(&self) -> Vec<Self> {
+        if self.version.is_v1() {
+            return Vec::new();
+        }
+        let all = [(false, false), (false, true), (true, false), (true, true)];
+        let with =
+            |(write_mostly, failfast)| Self { flags: DeviceFlags { write_mostly, failfast }, ..self.clone() };
+        all.map(with).into()
     }
 
     /// What a superblock whose checksum is wrong says of the array and the event count that it belongs to. Nothing proves

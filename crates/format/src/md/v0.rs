@@ -392,7 +392,10 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
         let flags = [(DISK_WRITE_MOSTLY, sb.flags.write_mostly), (DISK_FAILFAST, sb.flags.failfast)];
         let bits =
             flags.into_iter().fold(own.state.get(), |s, (bit, on)| if on { s | bit } else { s & !bit });
+        // The other place too, should only one of them have been written.
+        let elsewhere = raw.this_disk.state.get() & (DISK_WRITE_MOSTLY | DISK_FAILFAST);
         changed |= bits != own.state.get() || sb.device_number != raw.this_disk.number.get();
+        changed |= bits & (DISK_WRITE_MOSTLY | DISK_FAILFAST) != elsewhere;
         own.state.set(bits);
         if changed {
             raw.this_disk = *own;

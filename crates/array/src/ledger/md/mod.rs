@@ -19,7 +19,7 @@
 //! 5. A device that is to replace a member has that one's role too, and says so itself (feature replacement). It loses that flag
 //!    with the update that calls the member lost, and not before.
 //! 6. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
-//!    changes beyond the first sector, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
+//!    changes beyond the first sector, or in 0.90 the flags of its device instead, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
 //!    and such ones are never in flight on more members than the array can lose. A spare that missed several such changes
 //!    is no spare of the array while its superblock is written: the first sector is wiped first, and written last.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds

@@ -36,18 +36,19 @@ impl Superblocks {
             return failed;
         }
         self.events.set(self.events.get() + 1);
-        *self.recorded.borrow_mut() = Recorded {
-            roles: self.next_roles(),
-            resync_offset: state.in_doubt(),
-            updated: self.time(),
-            ..Recorded::default()
-        };
+        let roles = self.next_roles();
+        // In 0.90 flags stand beyond the first sector: one change at a time.
+        let flags_too = self.beyond_first_sector() > 0 || roles == self.recorded.borrow().roles;
+        *self.recorded.borrow_mut() =
+            Recorded { roles, resync_offset: state.in_doubt(), updated: self.time(), ..Recorded::default() };
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
             device.superblock.recovery_offset = device.held;
             device.tell_of_bad_log();
-            device.superblock.flags = device.flags;
             device.superblock.bitmap_offset = device.bitmap_offset;
             device.fresh |= self.may_be_torn_for_good(device);
+            if flags_too || device.fresh {
+                device.superblock.flags = device.flags;
+            }
             let (replaces, guided) = (device.replaces(), device.guided);
             let features = device.superblock.features.with(Features::REPLACEMENT, replaces);
             device.superblock.features = features.with(Features::RECOVERY_BITMAP, guided);
@@ -60,7 +61,7 @@ impl Superblocks {
         failed
     }
 
-    /// A spare that missed updates in which several roles changed: of its old and new superblock a cut could leave sectors of
+    /// A spare that missed updates in which several roles changed, or its flags too: of its old and new superblock a cut could leave sectors of
     /// which nobody can tell what they were.
     fn may_be_torn_for_good(&self, device: &Kept) -> bool {
         if device.role().is_some() || device.fresh {
@@ -72,6 +73,7 @@ impl Superblocks {
         let changes = (beyond..own.len().max(recorded.len()))
             .filter(|&number| role(own, number) != role(recorded, number))
             .count();
+        let changes = changes + usize::from(beyond == 0 && device.superblock.flags != device.flags);
         // Of a torn one it is not known what its first sector says of them.
         changes > usize::from(device.count.is_some())
     }
