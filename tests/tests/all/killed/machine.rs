@@ -1,4 +1,5 @@
-//! Machines with md are killed; Brindle sees what they left, says so, and makes it good or refuses it.
+//! Machines with md are killed; Brindle sees what they left, says so, and makes it good or refuses it. What md makes of a copy
+//! is the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -227,6 +228,51 @@ fn settled(victim: &Victim) {
     victim.judge_cat(&[], "what Brindle reads in the end");
 }
 
+/// Has md make good what the machine left; gives what it reads of each array then.
+fn recovered_by_md(vm: Vm, victims: &[Victim], dir: &Path) -> Vec<Vec<u8>> {
+    let mut disks: Vec<PathBuf> = Vec::new();
+    let (mut assembly, mut copies) = (String::new(), String::new());
+    let (mut expected, mut at) = (BTreeMap::new(), 0);
+    for victim in victims {
+        let (n, first) = (victim.number, disks.len());
+        disks.extend(victim.left());
+        let members: String = (first..disks.len()).map(|disk| format!(" /dev/member/{disk}")).collect();
+        let _ = writeln!(
+            assembly,
+            "step 'assemble {victim}' mdadm --assemble --run /dev/md{n} {members}
+             echo resync >/sys/block/md{n}/md/sync_action 2>/dev/null || true"
+        );
+        let _ = writeln!(
+            copies,
+            "idle /dev/md{n}
+             put resynced{n} $(cat /sys/block/md{n}/md/resync_start)
+             step 'read {victim}' dd if=/dev/md{n} of=$out bs=64k seek={at} oflag=seek_bytes conv=notrunc,fsync
+             step 'stop {victim}' mdadm --stop /dev/md{n}"
+        );
+        expected.insert(format!("resynced{n}"), "none".to_owned());
+        at += victim.size;
+    }
+    let path = dir.join("recovered");
+    std::fs::File::create(&path).unwrap().set_len(at).unwrap();
+    let script = format!("out=/dev/member/{}\n{assembly}{copies}", disks.len());
+    disks.push(path.clone());
+    assert_eq!(vm.disks(&disks).run(&script).unwrap().results, expected);
+    let mut content = std::fs::read(path).unwrap();
+    let each = victims.iter().map(|victim| content.drain(..victim.size as usize).collect());
+    each.collect()
+}
+
+/// Brindle, which has made the array good too, gives what md does: all of it where parity was made anew; of copies, which one
+/// counts is each's own choice, what was flushed.
+fn is_what_md_gives(victim: &Victim, content: &[u8]) {
+    victim.judge(content, "what md has recovered");
+    let own = victim.judge_cat(&[], "what Brindle has recovered");
+    assert!(
+        !matches!(victim.shape.level, "4" | "5" | "6") || own == content,
+        "{victim}: md gives another content"
+    );
+}
+
 /// md finds nothing left to do.
 fn confirm(vm: Vm, victims: &[Victim]) {
     let mut disks: Vec<PathBuf> = Vec::new();
@@ -263,6 +309,9 @@ fn what_a_killed_machine_left_is_told_and_made_good_or_refused_and_all_flushed_d
         let make = |(number, &shape)| Victim::new(dir.path(), number, shape);
         let victims: Vec<Victim> = SHAPES.iter().enumerate().map(make).collect();
         kill(Vm::new().unwrap(), &victims, moment, dir.path());
+        let copied = |victim: &&Victim| moment == MOMENTS[0] && !victim.shape.hopeless();
+        let copies: Vec<Victim> =
+            victims.iter().filter(copied).map(|victim| victim.copy(dir.path())).collect();
         for victim in &victims {
             look(victim);
             if victim.shape.hopeless() {
@@ -272,6 +321,9 @@ fn what_a_killed_machine_left_is_told_and_made_good_or_refused_and_all_flushed_d
             }
         }
         if moment == MOMENTS[0] {
+            let contents = recovered_by_md(Vm::new().unwrap(), &copies, dir.path());
+            let recovered = victims.iter().filter(copied).zip(contents);
+            recovered.for_each(|(victim, content)| is_what_md_gives(victim, &content));
             confirm(Vm::new().unwrap(), &victims);
         }
     }

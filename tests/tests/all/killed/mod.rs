@@ -84,6 +84,17 @@ impl Victim {
         Self { shape, number, members, size, oracle: RefCell::new(Oracle::zeroes(size)) }
     }
 
+    /// The same array on members of its own, as they are now.
+    fn copy(&self, dir: &Path) -> Self {
+        let copied = |(role, member): (usize, &PathBuf)| {
+            let copy = dir.join(format!("copy{}-{role}", self.number));
+            std::fs::copy(member, &copy).unwrap();
+            copy
+        };
+        let members = self.members.iter().enumerate().map(copied).collect();
+        Self { members, oracle: self.oracle.clone(), ..*self }
+    }
+
     /// The members that are left.
     fn left(&self) -> Vec<PathBuf> {
         let left = self.members.iter().enumerate().filter(|(role, _)| !self.shape.lost.contains(role));
