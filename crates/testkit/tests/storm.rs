@@ -1,10 +1,11 @@
 //! The storms that are always run: the same seeds and cuts each time. `make storm` searches further.
 
+use brindle_array::SyncMode;
 use brindle_layout::Level;
 use brindle_testkit::faults::Fault;
 use brindle_testkit::random::Random;
 use brindle_testkit::shape::Shape;
-use brindle_testkit::storm::{self, Calm, Condition, Course, Plan, Strike, Tally};
+use brindle_testkit::storm::{self, Calm, Condition, Course, Plan, Strike, Tally, Work};
 
 /// Storms of these seeds, some cuts of each.
 fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
@@ -132,7 +133,7 @@ fn power_cuts_while_members_leave_and_come_back() {
 #[test]
 fn power_cuts_while_writes_lag_behind() {
     let mut tally = Tally::default();
-    for seed in 8000..8040 {
+    for seed in 8000..8100 {
         let mut plan = Plan::new(seed);
         let (bitmap, behind) = (Some(8192), [1, 3, 256][seed as usize % 3]);
         let shape = Shape { bitmap, behind, rows: 16, ..Shape::new(Level::Raid1, 2 + seed as usize % 2) };
@@ -150,6 +151,29 @@ fn power_cuts_while_writes_lag_behind() {
     }
     let met = |strike| tally.count(strike, Condition::Lagging);
     let strikes = [Strike::PowerCut, Strike::Fault(Fault::Dies), Strike::Fault(Fault::FailsFlush)];
+    assert!(strikes.iter().all(|&strike| met(strike) > 3), "{}", tally.table(&strikes));
+}
+
+/// Arrays are compared, repaired and searched for members that are wrong beside clients, while members fail and the power goes.
+#[test]
+fn power_cuts_while_arrays_are_gone_over() {
+    let mut tally = Tally::default();
+    for seed in 9000..9040 {
+        let mode = [SyncMode::Repair, SyncMode::Check, SyncMode::Locate][seed as usize % 3];
+        let plan = Plan { work: Some(Work::Scrub(mode)), ..Plan::new(seed) };
+        let calm = Calm::of_plan(plan.clone()).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        let mut random = Random::stream(seed, 0x7363_7275);
+        for _ in 0..8 {
+            let cut = calm.cut(&mut random);
+            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
+            if let Some(failure) = storm.failure {
+                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
+            }
+            tally.add(&storm.tally);
+        }
+    }
+    let met = |strike| tally.count(strike, Condition::Scrub);
+    let strikes = [Strike::PowerCut, Strike::Fault(Fault::Dies), Strike::Fault(Fault::BadSector)];
     assert!(strikes.iter().all(|&strike| met(strike) > 3), "{}", tally.table(&strikes));
 }
 

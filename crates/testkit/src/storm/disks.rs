@@ -2,7 +2,7 @@
 //! that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is but one behind.
 
 use brindle_array::{Array, DeviceState, EventKind};
-use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
+use brindle_format::md::{DeviceFlags, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
 use brindle_layout::Geometry;
@@ -33,6 +33,8 @@ pub(super) struct Known {
     pub(super) failed: Vec<u16>,
     /// Spares have taken the place of members in this life, or a bitmap has come: bits may have been cleared since somebody failed.
     pub(super) recovered: bool,
+    /// The flags that drives were given, as was acknowledged.
+    pub(super) flags: Vec<(u16, DeviceFlags)>,
 }
 
 impl Known {
@@ -54,7 +56,8 @@ impl Known {
         let mut failed = detail.devices.iter().filter(|device| device.state == DeviceState::Failed);
         let recovered =
             ended || failed.any(|device| device.role.is_some() && is(device.role, DeviceState::InSync));
-        Self { in_sync: are(DeviceState::InSync), failed: are(DeviceState::Failed), recovered }
+        let (in_sync, failed) = (are(DeviceState::InSync), are(DeviceState::Failed));
+        Self { in_sync, failed, recovered, flags: Vec::new() }
     }
 }
 
@@ -105,7 +108,18 @@ impl Disks {
         if let Some(disk) = self.0.iter().find(near) {
             return Err(Failure::NotBehind(disk.drive));
         }
-        self.judge_cleared(known)
+        self.judge_cleared(known)?;
+        self.judge_flags(known)
+    }
+
+    /// The flags of members in use are those that they were given last.
+    fn judge_flags(&self, known: &Known) -> Result<(), Failure> {
+        let given = |disk: &Disk| known.flags.iter().find(|(drive, _)| *drive == disk.drive);
+        let other = |disk: &&Disk| {
+            let known = known.in_sync.contains(&disk.drive) && !disk.torn;
+            known && given(disk).is_some_and(|(_, flags)| *flags != disk.superblock.flags)
+        };
+        self.0.iter().find(other).map_or(Ok(()), |disk| Err(Failure::OtherFlags(disk.drive)))
     }
 
     /// No bit was cleared while a member was missing: it could come back, and would lack what nothing tells of.

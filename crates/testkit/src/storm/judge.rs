@@ -27,7 +27,7 @@ pub enum Failure {
     ThrownOut(Vec<u16>),
     /// The engine failed at something that it must do.
     Engine {
-        /// What: resync, check or stop.
+        /// What: resync, scrub, check or stop.
         what: &'static str,
         /// How.
         error: ProcessError,
@@ -42,6 +42,8 @@ pub enum Failure {
     NotBehind(u16),
     /// Bits of the bitmap were cleared, or called clear, after a member, by its drive, had failed.
     Forgotten(u16),
+    /// The flags of a member, by its drive, are not those that were acknowledged.
+    OtherFlags(u16),
     /// The bitmap of a member, by its role, is none, or older than its superblock.
     BitmapBehind(u16),
     /// Redundancy differs, and the bitmap of a member does not mark it.
@@ -51,7 +53,7 @@ pub enum Failure {
         /// Where, as a resync counts.
         offset: u64,
     },
-    /// Redundancy differs after a resync.
+    /// Redundancy differs where it is known true.
     Mismatch(SyncReport),
     /// After a stop the superblocks do not say clean.
     NotClean,
@@ -90,6 +92,7 @@ impl fmt::Display for Failure {
             Self::Forgotten(drive) => {
                 write!(f, "drive {drive} has failed, but bits of the bitmap count as cleared since")
             }
+            Self::OtherFlags(drive) => write!(f, "drive {drive} has other flags than were acknowledged"),
             Self::BitmapBehind(role) => {
                 write!(f, "the bitmap of role {role} is older than the superblock, or none")
             }
@@ -100,7 +103,7 @@ impl fmt::Display for Failure {
             Self::Mismatch(report) => {
                 write!(
                     f,
-                    "{} sectors differ after a resync, first {:?}",
+                    "{} sectors differ where redundancy is true, first {:?}",
                     report.mismatch_sectors,
                     report.places.first()
                 )

@@ -3,16 +3,20 @@
 mod again;
 mod contained;
 mod fewer;
+mod flags;
 mod grow;
 mod locate;
 mod patience;
 mod replace;
+mod scrub;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
 use brindle_array::{Access, Array, EventKind, OpenConfig, ProcessError, Recovery, RoleState, SyncMode};
+use brindle_format::md::DeviceFlags;
 use brindle_io::sim::{Sim, When};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
@@ -55,6 +59,8 @@ struct Board {
     stopping: Cell<bool>,
     /// A bitmap has come: it tells nothing of what was written before.
     grown: Cell<bool>,
+    /// What members were given as their flags, as was acknowledged; `None` while that is not known.
+    flags: RefCell<BTreeMap<MemberId, Option<DeviceFlags>>>,
     /// Steps before which superblocks were being written, if that is asked for.
     changing: RefCell<Vec<u64>>,
     tally: RefCell<Tally>,
@@ -70,7 +76,10 @@ impl Board {
 
     fn known_of(&self, array: &Array, drives: &[MemberId]) -> Known {
         let known = Known::of(array, drives);
-        Known { recovered: known.recovered || self.grown.get(), ..known }
+        let flags = self.flags.borrow();
+        let place = |id: &MemberId| drives.iter().position(|drive| drive == id);
+        let flags = flags.iter().filter_map(|(id, flags)| Some((place(id)? as u16, (*flags)?))).collect();
+        Known { recovered: known.recovered || self.grown.get(), flags, ..known }
     }
 
     /// How often something of a kind has happened.
@@ -446,21 +455,14 @@ impl Run<'_> {
         }));
     }
 
-    /// Clients ask side by side, while a resync makes redundancy true if it is not.
+    /// Clients ask side by side, while redundancy is made true if it is not, and all else goes on that may.
     async fn load(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
         let plan = self.stage.plan;
-        let resync = client.volume().needs_resync().then(|| {
-            let (array, board) = (client.volume().clone(), Rc::clone(&self.board));
-            self.io.spawn(async move {
-                board.resyncing.set(true);
-                let done = array.resync(|_| ()).await;
-                board.resyncing.set(false);
-                done
-            })
-        });
+        let syncing = self.resync_and_scrub(client.volume(), patient);
         self.replace_some(client.volume());
         self.have_some_leave_and_return(client.volume());
         self.have_the_bitmap_come_and_go(client.volume());
+        self.have_flags_change(client.volume());
         let lanes = (0..plan.lanes).map(|lane| {
             let (client, io) = (client.clone(), self.io.clone());
             let random = Random::stream(plan.seed, self.fate.number * 1000 + lane);
@@ -480,9 +482,7 @@ impl Run<'_> {
         });
         let lanes: Vec<_> = lanes.collect();
         join_all(lanes).await.into_iter().collect::<Result<(), Failure>>()?;
-        if let Some(resync) = resync {
-            patient.engine("resync", resync.await.map(drop))?;
-        }
+        syncing.await?;
         self.recovered(client.volume()).await;
         Ok(())
     }

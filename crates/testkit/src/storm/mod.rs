@@ -18,9 +18,11 @@ mod seats;
 mod seen;
 mod standstill;
 mod tally;
+mod work;
 
 pub use judge::Failure;
 pub use plan::Plan;
 pub use run::{Calm, Course, Planned, Start, Storm, calm_steps, run};
 pub use standstill::{Standstill, Waiting};
 pub use tally::{Condition, Strike, Tally};
+pub use work::Work;

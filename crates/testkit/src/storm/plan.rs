@@ -5,6 +5,7 @@ use brindle_io::Duration;
 use brindle_io::sim::Model;
 use brindle_layout::Level;
 
+use super::work::Work;
 use crate::load::Mix;
 use crate::random::Random;
 use crate::shape::Shape;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub slower: u32,
     /// Time between two rounds that clear bits of the bitmap, if there is one.
     pub daemon_sleep: Duration,
+    /// In each life only this is done beside what clients ask; `None`: what the seed stands for.
+    pub work: Option<Work>,
 }
 
 /// Level, layout, members: small, but of every kind, some with more redundancy than one member.
@@ -91,6 +94,7 @@ impl Plan {
             seats: false,
             slower: 1,
             daemon_sleep: Duration::from_micros(200),
+            work: None,
         }
     }
 
@@ -141,6 +145,7 @@ impl Plan {
             container,
             daemon_sleep: Duration::from_micros(*bitmap.pick(&[100, 400, 3000])),
             slower,
+            work: None,
             seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
         .with_some_spares()
@@ -161,6 +166,11 @@ impl Plan {
         self.container = true;
         self.shape.spares = 0;
         self
+    }
+
+    /// Whether a life does some work beside its clients; by chance, if that is left to the seed.
+    pub(super) fn does(&self, work: Work, chance: bool) -> bool {
+        self.work.map_or(chance, |only| only == work)
     }
 
     /// A container has none yet, and what fills a second seat is not what replaces a member.

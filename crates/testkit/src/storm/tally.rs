@@ -20,6 +20,8 @@ pub enum Condition {
     Resync,
     /// A member was being rebuilt.
     Recovery,
+    /// A check or repair was under way.
+    Scrub,
     /// A member was lost.
     Degraded,
     /// Writes lagged behind on a member that is write-mostly.
@@ -32,12 +34,13 @@ pub enum Condition {
 
 impl Condition {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Dirtying,
         Self::Cleaning,
         Self::Failing,
         Self::Resync,
         Self::Recovery,
+        Self::Scrub,
         Self::Degraded,
         Self::Lagging,
         Self::AfterCut,
@@ -49,8 +52,9 @@ impl Condition {
         let roles = 0..array.geometry().members();
         let lost = roles.into_iter().any(|role| array.state(role) != brindle_array::RoleState::InSync);
         let change = array.state_change();
-        let gives = |kind| matches!(kind, ProcessKind::Recovery | ProcessKind::Replacement);
-        let recovers = array.process().is_some_and(|process| gives(process.kind()));
+        let process = array.process().map(|process| process.kind());
+        let recovers = matches!(process, Some(ProcessKind::Recovery | ProcessKind::Replacement));
+        let scrubs = matches!(process, Some(ProcessKind::Check | ProcessKind::Repair));
         let lags = array.lagging().0 > 0;
         let mut all: Vec<Self> = [
             (change == Some(StateChange::Dirty), Self::Dirtying),
@@ -58,6 +62,7 @@ impl Condition {
             (change == Some(StateChange::Failure), Self::Failing),
             (resyncing, Self::Resync),
             (recovers, Self::Recovery),
+            (scrubs, Self::Scrub),
             (lost, Self::Degraded),
             (lags, Self::Lagging),
             (after_cut, Self::AfterCut),
@@ -80,6 +85,7 @@ impl fmt::Display for Condition {
             Self::Failing => "failing",
             Self::Resync => "resync",
             Self::Recovery => "recovery",
+            Self::Scrub => "scrub",
             Self::Degraded => "degraded",
             Self::Lagging => "lagging",
             Self::AfterCut => "after cut",
@@ -163,7 +169,7 @@ mod tests {
         one.add(&two);
         assert_eq!(one.count(Strike::PowerCut, Condition::Resync), 2);
         let missed = one.never_met(&strikes);
-        assert_eq!(missed.len(), 16);
+        assert_eq!(missed.len(), 18);
         assert!(!missed.contains(&(Strike::PowerCut, Condition::Degraded)));
         let table = one.table(&strikes);
         assert_eq!(table.lines().count(), 3);

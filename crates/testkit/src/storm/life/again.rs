@@ -5,6 +5,7 @@ use std::rc::Rc;
 use brindle_array::{Array, DeviceDetail, DeviceState, RoleState};
 use brindle_io::Duration;
 
+use super::super::work::Work;
 use super::Run;
 use crate::random::Random;
 
@@ -19,7 +20,8 @@ impl Run<'_> {
         let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 998);
         let struck = self.fate.struck.clone();
         let marked = plan.shape.bitmap.is_some() && !plan.container;
-        if !marked || struck.is_empty() || self.fate.reads_only || random.one_in(4) {
+        if !marked || struck.is_empty() || self.fate.reads_only || !plan.does(Work::Leave, !random.one_in(4))
+        {
             return;
         }
         let (array, io, oracle) = (array.clone(), self.io.clone(), Rc::clone(&self.stage.oracle));

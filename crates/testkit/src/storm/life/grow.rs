@@ -17,7 +17,7 @@ impl Run<'_> {
         let plan = self.stage.plan;
         let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 997);
         let Some(chunk) = plan.shape.bitmap.filter(|_| !plan.container) else { return };
-        if self.fate.reads_only || random.one_in(2) {
+        if self.fate.reads_only || plan.work.is_some() || random.one_in(2) {
             return;
         }
         let spec = BitmapSpec { chunk: Some(chunk), write_behind: Some(plan.shape.behind), file: None };

@@ -3,6 +3,7 @@
 use brindle_array::{Array, RoleState};
 use brindle_io::Duration;
 
+use super::super::work::Work;
 use super::Run;
 use crate::random::Random;
 
@@ -11,9 +12,10 @@ impl Run<'_> {
     /// can bear it if that happens to the spare.
     pub(super) fn replace_some(&self, array: &Array) {
         let mut random = Random::stream(self.stage.plan.seed, self.fate.number * 1000 + 999);
+        let does = self.stage.plan.does(Work::Replace, random.one_in(2));
         let in_sync = |role: &u16| array.state(*role) == RoleState::InSync;
         let roles: Vec<u16> = self.fate.struck.iter().copied().filter(in_sync).collect();
-        if roles.is_empty() || array.spares().is_empty() || !random.one_in(2) {
+        if roles.is_empty() || array.spares().is_empty() || !does {
             return;
         }
         let role = *random.pick(&roles);

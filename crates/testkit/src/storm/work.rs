@@ -1,0 +1,16 @@
+//! What is done with an array beside its clients.
+
+use brindle_array::SyncMode;
+
+/// One thing that may be done with an array while clients ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It is compared, repaired, or searched for members that are wrong.
+    Scrub(SyncMode),
+    /// A member that works is replaced.
+    Replace,
+    /// Members leave and come back.
+    Leave,
+    /// Members get other flags.
+    Flags,
+}
