@@ -1,12 +1,14 @@
 //! The power goes at every step of small runs: while a drive's failure is being recorded, within a superblock write of
-//! every version and size of table, and again while the first cut is being recovered from.
+//! every version and size of table, while an array is repaired, a member rebuilt, replaced, taken again or given other flags,
+//! and again while the first cut is being recovered from.
 
+use brindle_array::SyncMode;
 use brindle_format::md::{Endian, Version};
 use brindle_layout::Level;
 use brindle_testkit::faults::Fault;
 use brindle_testkit::shape::Shape;
 use brindle_testkit::skip::is_long;
-use brindle_testkit::storm::{Condition, Course, Plan, Planned, Strike, Tally, calm_steps};
+use brindle_testkit::storm::{Condition, Course, Plan, Planned, Strike, Tally, Work, calm_steps};
 
 /// Every redundant level, as small as it can be with something left to lose.
 fn shapes() -> [Shape; 6] {
@@ -167,4 +169,95 @@ fn a_drive_dies_in_the_recovery_and_the_power_goes_again() {
     }
     let met = tally.count(Strike::Fault(Fault::Dies), Condition::AfterCut);
     assert!(met > 500, "a drive died {met} times in a recovery");
+}
+
+/// A client that asks some things while only one other thing is done. A member is struck before some step, so that it may be
+/// rebuilt, or never, so that it may be replaced or leave.
+fn beside(work: Option<Work>, shape: &Shape, seed: u64, strikes: Option<u64>) -> Course {
+    let plan = Plan { requests: 6, work, ..Plan::small(shape, seed) };
+    let role = (seed % shape.members as u64) as u16;
+    let fault = Planned { step: strikes.unwrap_or(u64::MAX), fault: Fault::Dies, role };
+    let is_scrubbed = matches!(work, Some(Work::Scrub(_)));
+    let faults = if is_scrubbed { Vec::new() } else { vec![vec![fault]] };
+    Course { faults, stays_dead: true, ..Course::calm(plan) }
+}
+
+/// The power goes at each step of a course, and after some of these at each step of the next life. Gives how often it went
+/// under a condition.
+fn at_every_step_and_again(course: &Course, condition: Condition) -> u64 {
+    let mut tally = Tally::default();
+    every_last_cut(course, &mut tally);
+    let storm = course.run();
+    assert!(storm.failure.is_none(), "{:?}", storm.failure);
+    let (seed, stride) = (course.plan.seed, if is_long() { 23 } else { 173 });
+    for first in (seed * 31 % stride..storm.steps).step_by(stride as usize) {
+        let course = Course { cuts: vec![Some(first)], ..course.clone() };
+        every_last_cut(&course, &mut tally);
+    }
+    tally.count(Strike::PowerCut, condition)
+}
+
+/// Shapes with superblocks of one kind each, and their seeds.
+fn each_shape() -> impl Iterator<Item = (u64, Shape)> {
+    let kinds = METADATA.into_iter().cycle();
+    let kept =
+        shapes().into_iter().zip(kinds).map(|(shape, (version, table))| shape.metadata(version, table));
+    (60..).zip(kept)
+}
+
+#[test]
+fn the_power_goes_at_every_step_of_a_repair() {
+    let mut met = 0;
+    for (seed, shape) in each_shape() {
+        for in_sync in [true, false] {
+            let shape = Shape { in_sync, ..shape.clone() };
+            let repair = beside(Some(Work::Scrub(SyncMode::Repair)), &shape, seed, None);
+            met += at_every_step_and_again(&repair, Condition::Scrub);
+        }
+    }
+    assert!(met > 100, "the power went {met} times in a repair");
+}
+
+#[test]
+fn the_power_goes_at_every_step_of_a_recovery() {
+    let mut met = 0;
+    for (seed, shape) in each_shape() {
+        let shape = Shape { spares: 1, ..shape };
+        // Of some it is the spare that is struck.
+        let recovery = beside(None, &shape, seed, Some(20 + seed % 20));
+        met += at_every_step_and_again(&recovery, Condition::Recovery);
+    }
+    assert!(met > 100, "the power went {met} times while a spare was rebuilt");
+}
+
+#[test]
+fn the_power_goes_at_every_step_of_a_replacement() {
+    for (seed, shape) in each_shape() {
+        let shape = Shape { spares: 1, ..shape };
+        let replacing = beside(Some(Work::Replace), &shape, seed, None);
+        let met = at_every_step_and_again(&replacing, Condition::Recovery);
+        let refused = !shape.version.is_v1();
+        assert!(met > 5 || refused, "{shape}: the power went {met} times while a member was copied");
+    }
+}
+
+#[test]
+fn the_power_goes_at_every_step_while_members_leave_and_are_taken_again() {
+    for (seed, shape) in each_shape() {
+        let shape = Shape { bitmap: Some(4096), ..shape };
+        let leaving = beside(Some(Work::Leave), &shape, seed, None);
+        let met = at_every_step_and_again(&leaving, Condition::Recovery);
+        let refused = !shape.version.is_v1();
+        assert!(
+            met > 5 || refused,
+            "{shape}: the power went {met} times while a member was given what it lacked"
+        );
+    }
+}
+
+#[test]
+fn the_power_goes_at_every_step_while_flags_change() {
+    for (seed, shape) in each_shape() {
+        at_every_step_and_again(&beside(Some(Work::Flags), &shape, seed, None), Condition::Healthy);
+    }
 }

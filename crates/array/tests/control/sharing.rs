@@ -24,7 +24,7 @@ impl Two {
     fn new(size: u64, spare: u64) -> Self {
         let needy = spec(Level::Raid5, 3, Version::V1_2);
         let mut giver = spec(Level::Raid1, 2, Version::V1_2);
-        giver.uuid = Uuid::from_u128(0xbeef);
+        giver.uuid = UUID_OF_GIVER;
         giver.roles = (3..5).map(|n| Some(new_member(n, size))).collect();
         giver.spares = vec![new_member(5, spare)];
         let sim = Sim::new(7);
@@ -74,6 +74,7 @@ impl Two {
 
 /// As [`spec`] has it.
 const UUID_OF_NEEDY: Uuid = Uuid::from_u128(0xabcd);
+const UUID_OF_GIVER: Uuid = Uuid::from_u128(0xbeef);
 
 #[test]
 fn a_spare_goes_to_the_array_that_lacks_a_member_and_makes_it_whole() {
@@ -117,7 +118,7 @@ fn a_spare_that_is_too_small_or_dies_on_the_way_stays_or_is_told_of() {
     assert!(needy.lacks_a_spare() && !needy.has_use_for(two.spare), "too small");
     assert!(two.io().block_on(giver.hand_over(two.spare, &needy, UUID)).is_err());
     assert_eq!(giver.spares_to_give(), [two.spare]);
-    assert_eq!(two.owner(), Some(Uuid::from_u128(0xbeef)));
+    assert_eq!(two.owner(), Some(UUID_OF_GIVER));
 
     let two = Two::new(8 * MIB, 8 * MIB);
     let (needy, giver) = two.open();
@@ -130,39 +131,75 @@ fn a_spare_that_is_too_small_or_dies_on_the_way_stays_or_is_told_of() {
     two.world.write(&giver, 0, &pattern(3, 4096)).unwrap();
 }
 
-#[test]
-fn whenever_the_power_goes_a_spare_is_one_arrays_or_none() {
-    let (mut givers, mut nobodys, mut steps) = (0, 0, 0);
-    loop {
-        let mut two = Two::new(8 * MIB, 8 * MIB);
-        let (needy, giver) = two.open();
-        two.io().block_on(needy.fail(1)).unwrap();
-        let sim = two.world.bench.clone();
-        sim.cut_power_at(When::Step(sim.steps() + steps));
-        let io = two.io().clone();
-        let done = io.block_on(async {
-            sim.until_end(&io, giver.hand_over(two.spare, &needy, UUID)).await.map(|handed| handed.unwrap())
-        });
-        drop((needy, giver));
-        two.world = two.world.restart(8);
-        // Either array starts without it, and one of them, at most, with it.
-        assert_eq!(two.formed(&two.mirror[..2]).degraded(), [], "step {steps}");
-        assert_eq!(two.formed(&two.world.ids).degraded(), [1], "step {steps}");
-        match two.owner() {
-            Some(UUID_OF_NEEDY) => {}
-            Some(_) => {
-                assert!(done.is_none(), "step {steps}");
-                givers += 1;
-            }
-            None => {
-                assert!(done.is_none(), "step {steps}");
-                nobodys += 1;
-            }
+/// The arrays as a start finds them: the spare belongs to the one that it says.
+fn reopened(two: &Two) -> (Array, Array) {
+    let owner = two.owner();
+    let devices = |own: &[MemberId], is_owner: bool| {
+        let spare = is_owner.then_some(two.spare);
+        own.iter().copied().chain(spare).collect::<Vec<_>>()
+    };
+    let open = |ids: Vec<MemberId>| {
+        two.io().block_on(Array::open(two.io(), two.formed(&ids), &ids, patient())).unwrap()
+    };
+    let needy = open(devices(&two.world.ids, owner == Some(UUID_OF_NEEDY)));
+    (needy, open(devices(&two.mirror[..2], owner == Some(UUID_OF_GIVER))))
+}
+
+/// The spare goes where it is lacked, however far it came before; the power goes before so many steps of that are done. Gives
+/// whether it has come to its end, and what the next start finds.
+fn handed_over_until(mut two: Two, (needy, giver): (Array, Array), steps: u64) -> (bool, Two) {
+    let (sim, io) = (two.world.bench.clone(), two.io().clone());
+    let owner = two.owner();
+    sim.cut_power_at(When::Step(sim.steps() + steps));
+    let done = io.block_on(sim.until_end(&io, async {
+        match owner {
+            Some(UUID_OF_GIVER) => giver.hand_over(two.spare, &needy, UUID).await.unwrap(),
+            Some(_) => assert!(!needy.lacks_a_spare()),
+            None => drop(needy.add(two.spare, "it", UUID, true).await.unwrap()),
         }
-        if done.is_some() {
+    }));
+    drop((needy, giver));
+    two.world = two.world.restart(8);
+    // Either array starts without it, and one of them, at most, with it.
+    assert_eq!(two.formed(&two.mirror[..2]).degraded(), [], "step {steps}");
+    assert_eq!(two.formed(&two.world.ids).degraded(), [1], "step {steps}");
+    let owner = two.owner();
+    assert!(done.is_none() || owner == Some(UUID_OF_NEEDY), "step {steps}: {owner:?}");
+    (done.is_some(), two)
+}
+
+/// The power goes before so many steps of handing a spare over are done.
+fn handed_over(steps: u64) -> (bool, Two) {
+    let two = Two::new(8 * MIB, 8 * MIB);
+    let (needy, giver) = two.open();
+    two.io().block_on(needy.fail(1)).unwrap();
+    handed_over_until(two, (needy, giver), steps)
+}
+
+#[test]
+fn whenever_the_power_goes_and_goes_again_a_spare_is_one_arrays_or_none() {
+    let (mut givers, mut nobodys, mut again) = (0, 0, 0);
+    for first in 0.. {
+        let (done, two) = handed_over(first);
+        if done {
             break;
         }
-        steps += 1;
+        match two.owner() {
+            Some(UUID_OF_NEEDY) => {}
+            Some(_) => givers += 1,
+            None => nobodys += 1,
+        }
+        // And again at each step of what makes up for that.
+        for second in 0.. {
+            let (_, two) = handed_over(first);
+            let arrays = reopened(&two);
+            let (done, two) = handed_over_until(two, arrays, second);
+            if done {
+                assert_eq!(two.owner(), Some(UUID_OF_NEEDY), "steps {first} and {second}");
+                break;
+            }
+            again += 1;
+        }
     }
-    assert!(givers > 3 && nobodys > 3, "{givers} and {nobodys} of {steps}");
+    assert!(givers > 3 && nobodys > 3 && again > 50, "{givers}, {nobodys} and {again}");
 }
