@@ -21,7 +21,7 @@ const AHEAD: u64 = 8;
 pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
     let opening =
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
-    let host = Host::open(&args.members, opening)?;
+    let host = Host::open(&args.members, &[], opening)?;
     let running = host.only();
     for limit in running.found.limits() {
         eprintln!("brindle: {limit}");

@@ -15,7 +15,7 @@ use crate::world::Opening;
 /// `brindle check`.
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     let opening = Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
-    let host = Host::open(&args.members, opening)?;
+    let host = Host::open(&args.members, &args.given.bitmaps, opening)?;
     let report = go_over(&host, SyncMode::Check)?;
     report.show(args.json)?;
     Ok(report.status(report.mismatch_cnt))
@@ -23,7 +23,7 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
 
 /// `brindle repair`.
 pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
-    let host = Host::open_to_change(&args.members, args.tuning, Recovery::Manual)?;
+    let host = Host::open_to_change(&args.members, &args.given.bitmaps, args.tuning, Recovery::Manual)?;
     let (array, io) = (host.only().array.clone(), host.world.io.clone());
     let mode = if args.locate { SyncMode::Locate } else { SyncMode::Repair };
     if args.locate && array.needs_resync() {

@@ -2,6 +2,7 @@
 
 mod advising;
 mod benching;
+mod bitmaps;
 mod planning;
 mod predicting;
 mod reliability;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
+pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reliability::Reliability;
@@ -109,12 +111,16 @@ pub(crate) enum Command {
     /// `failed` stands for all that have failed, in this run or before, so that the array goes without them, `detached` for all that are not in use and do not exist any more. What is on them
     /// is left.
     Remove(Remove),
-    /// Give an array a write-intent bitmap, or take it away, running or stopped
+    /// Give an array a write-intent bitmap, move it, or take it away, running or stopped
     ///
     /// With one only what was being written is resynced after a crash, and a member that was away is given what it missed. It
-    /// stands beside each superblock, where mdadm would put it; clients go on meanwhile. Refused by name, with nothing changed: an
-    /// array that has one already, or none to take away; one without redundancy; a device without room between superblock and data;
-    /// a member that is being given what it missed, which only the bitmap tells.
+    /// stands beside each superblock, where mdadm would put it, or in a file that is given with the members whenever the array is assembled;
+    /// clients go on meanwhile. An array that has one has it elsewhere then, or with chunks of another size; what it knows goes with it,
+    /// but where both would stand in the same place: there the first goes before the other comes. Refused by name, with nothing changed:
+    /// an array that has such a one already, or none to take away; one without redundancy; a device without room between superblock and
+    /// data; a file that is there already; a member that is being given what it missed, which only the bitmap tells.
+    ///
+    /// Of an array that nobody serves, --from gives the file that has its bitmap now. Without it the array is as one without a bitmap.
     Grow(Grow),
     /// Set a flag of a device of a running array, or clear it
     ///
@@ -203,9 +209,10 @@ pub(crate) struct Create {
     /// Where and how the metadata is kept
     #[arg(long, short = 'e', default_value = "1.2", value_name = "VERSION")]
     pub(crate) metadata: Metadata,
-    /// Write-intent bitmap: after a crash only what was being written is resynced [default: internal if more than 100 GiB
-    /// of each member are used, as with mdadm]
-    #[arg(long, short = 'b')]
+    /// Write-intent bitmap: after a crash only what was being written is resynced. internal: beside each superblock; none; or a new file,
+    /// with a '/' in its name, which is to be given whenever the array is assembled [default: internal if more than 100 GiB of each
+    /// member are used, as with mdadm]
+    #[arg(long, short = 'b', value_name = "internal|none|FILE")]
     pub(crate) bitmap: Option<Bitmap>,
     /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
@@ -236,7 +243,7 @@ pub(crate) struct Create {
     /// it has (RAID 1 and 10); may be given several times
     #[arg(long, value_name = "MEMBER")]
     pub(crate) failfast: Vec<PathBuf>,
-    /// Overwrite file systems, partition tables and other arrays on the members
+    /// Overwrite file systems, partition tables and other arrays on the members, and a file that is there for the bitmap
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Report as JSON
@@ -264,15 +271,6 @@ pub(crate) enum Metadata {
     V1_2,
 }
 
-/// Kinds of bitmap that can be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Bitmap {
-    /// Beside each superblock
-    Internal,
-    /// No bitmap
-    None,
-}
-
 /// Flags of `brindle examine`.
 #[derive(Debug, Args)]
 pub(crate) struct Examine {
@@ -287,6 +285,8 @@ pub(crate) struct Examine {
 /// Flags of `brindle detail`.
 #[derive(Debug, Args)]
 pub(crate) struct Detail {
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -317,6 +317,8 @@ pub(crate) struct Cat {
 /// Flags of `brindle check`.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -330,6 +332,8 @@ pub(crate) struct Check {
 /// Flags of `brindle repair`.
 #[derive(Debug, Args)]
 pub(crate) struct Repair {
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Find which member is wrong, and write that alone; leave all where it can't be known
     #[arg(long)]
     pub(crate) locate: bool,
@@ -419,6 +423,8 @@ pub(crate) struct Serve {
     /// Who may connect to the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 its owner, 660 the group too
     #[arg(long, value_name = "MODE", default_value = "600")]
     pub(crate) socket_mode: SocketMode,
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,

@@ -8,5 +8,5 @@ mod server;
 mod tests;
 
 pub(crate) use client::{Asked, ask, stop};
-pub(crate) use message::{Answer, DeviceFlag, Ended, Request, Word};
+pub(crate) use message::{Answer, BitmapPlace, DeviceFlag, Ended, Request, Word};
 pub(crate) use server::{Control, Handler, Reply, listen};

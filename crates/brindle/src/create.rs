@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::host::{Found, Hosted};
 use crate::look;
 use crate::report::{self, ArrayReport};
-use crate::world::{self, Named, Opening, Set, World};
+use crate::world::{self, MadeBitmap, Make, Named, Opening, Set, World, see_bitmap};
 use crate::{progress, units::Bytes};
 
 /// Stands for a role without a member.
@@ -75,13 +75,30 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<(ArrayReport, Plan), Fai
     let spec = flagged(args, spec)?;
     let plan = plan(&spec)?;
     reserve(&plan, members, members.len() - spare_names.len())?;
-    let report = carry_out(&world, &plan, set)?;
+    let file = make_bitmap(&world, args, &plan)?;
+    let undo = file.as_ref().map(MadeBitmap::undo);
+    let report =
+        carry_out(&world, &plan, set, file).inspect_err(|_| undo.into_iter().for_each(|undo| undo()))?;
     Ok((report, plan))
 }
 
+/// The file that is to have the bitmap, with all of it.
+fn make_bitmap(world: &World, args: &Create, plan: &Plan) -> Result<Option<MadeBitmap>, Failure> {
+    let (Some(Bitmap::File(path)), Some(content)) = (&args.bitmap, &plan.bitmap_file) else {
+        return Ok(None);
+    };
+    let known = world.known().into_iter();
+    let known =
+        known.map(|(identity, path)| (identity, format!("a member of the array, {}", path.display())));
+    let make =
+        Make { path: path.clone(), bytes: content.len() as u64, force: args.force, known: known.collect() };
+    make.make(Some(content)).map(Some)
+}
+
 fn bitmap(args: &Create) -> NewBitmap {
-    match (args.bitmap, args.bitmap_chunk) {
+    match (&args.bitmap, args.bitmap_chunk) {
         (Some(Bitmap::None), _) => NewBitmap::None,
+        (Some(Bitmap::File(_)), chunk) => NewBitmap::File { chunk: chunk.map(|chunk| chunk.0) },
         (None, None) => NewBitmap::Usual,
         (Some(Bitmap::Internal), chunk) | (None, chunk) => {
             NewBitmap::Internal { chunk: chunk.map(|chunk| chunk.0) }
@@ -251,14 +268,24 @@ fn reserve_range(member: &Named, offset: u64, len: u64) -> Result<(), Failure> {
     }
 }
 
-fn carry_out(world: &World, plan: &Plan, mut set: Set) -> Result<ArrayReport, Failure> {
+fn carry_out(
+    world: &World,
+    plan: &Plan,
+    mut set: Set,
+    file: Option<MadeBitmap>,
+) -> Result<ArrayReport, Failure> {
     let ids: Vec<_> = set.members.iter().map(|member| member.id).collect();
     let written = world.io.block_on(plan.write(&world.io, &world.metadata, &ids));
     written.map_err(|failed| {
         Failure::output(&set.members[failed.device].label, std::io::Error::other(failed.error))
     })?;
     look_again(world, &mut set.members)?;
-    let assembly = world.assemble(&mut set, false)?;
+    let mut assembly = world.assemble(&mut set, false)?;
+    let path = file.as_ref().map(|file| file.path.clone());
+    if let Some(made) = file {
+        let seen = see_bitmap(&made.path)?;
+        seen.become_that_of(&mut assembly, world.take_bitmap(made)?.id)?;
+    }
     let array = world.start(assembly, &set.members)?;
     if plan.needs_resync {
         let bar = progress::bar("syncing", array.sync_len());
@@ -273,7 +300,10 @@ fn carry_out(world: &World, plan: &Plan, mut set: Set) -> Result<ArrayReport, Fa
         .block_on(array.stop())
         .map_err(|source| Failure::Volume { doing: "stopping the array", source })?;
     look_again(world, &mut set.members)?;
-    let assembly = world.assemble(&mut set, false)?;
+    let mut assembly = world.assemble(&mut set, false)?;
+    if let Some(path) = path {
+        see_bitmap(&path)?.become_that_of(&mut assembly, None)?;
+    }
     let report = ArrayReport::of(&assembly);
     let made = Hosted { name: String::new(), array, found: Found { assembly, set } };
     world.io.block_on(made.stop())?;

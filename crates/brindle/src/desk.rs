@@ -9,8 +9,9 @@ use std::time::Duration;
 use brindle_io::{Io, Remote};
 use serde_json::json;
 
-use crate::control::{Answer, Handler, Reply, Request};
+use crate::control::{Answer, BitmapPlace, Handler, Reply, Request};
 use crate::ending::Ending;
+use crate::growth::Filed;
 use crate::service::newcomer::Coming;
 use crate::service::{Service, with_service};
 use crate::snapshot::{Snapshot, Stops};
@@ -53,6 +54,10 @@ impl Handler for Desk {
                     drop(io.spawn(Rc::clone(service).remove(devices, array, reply)));
                 });
             }
+            Request::Bitmap { place: BitmapPlace::File { path }, chunk, write_behind, force, array } => {
+                let filed = Filed { path, chunk, write_behind, force };
+                return self.job(move |_, service| service.file_bitmap(filed, array.as_deref(), reply));
+            }
             request => {
                 return self.job(move |io, service| {
                     let service = Rc::clone(service);
@@ -90,9 +95,11 @@ impl Handler for Desk {
             Request::Replace { member, .. } => late(&format!("{member} is replaced")),
             Request::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
             Request::Flag { member, flag, .. } => late(&format!("'{}' of {member} is changed", flag.name())),
-            Request::Bitmap { internal, .. } => {
-                late(if *internal { "the bitmap is added" } else { "the bitmap is removed" })
-            }
+            Request::Bitmap { place, .. } => late(match place {
+                BitmapPlace::None => "the bitmap is removed",
+                BitmapPlace::Internal => "the bitmap is added",
+                BitmapPlace::File { .. } => "the bitmap is put in the file",
+            }),
             Request::WriteBehind { .. } => late("'write-behind' is changed"),
             Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {

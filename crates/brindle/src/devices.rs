@@ -8,7 +8,7 @@ use brindle_io::MemberId;
 use serde_json::Value;
 
 use crate::ask::{Target, ask, name_of_member};
-use crate::cli::{Add, Fail, Remove, Replace, Tuning};
+use crate::cli::{Add, Fail, Given, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
@@ -25,6 +25,7 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     if !args.stopped.members.is_empty() {
         return add_to_stopped(args, coming);
     }
+    refuse_given(&args.given)?;
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, Some(array))?;
@@ -100,6 +101,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     if !args.stopped.members.is_empty() {
         return replace_stopped(args);
     }
+    refuse_given(&args.given)?;
     let Some(array) = &args.array else {
         return Err(Failure::Usage(format!(
             "name the array of '{}' before it, or give its members with --array",
@@ -122,9 +124,9 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
 /// `brindle replace`, of an array that nobody serves: the copy begins when it is served.
 fn replace_stopped(args: &Replace) -> Result<(), Failure> {
     refuse_both(args.array.as_deref())?;
-    let members = &args.stopped.members;
+    let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
     let with = PathBuf::from(&args.with);
-    change(members, |host, array| {
+    change(members, bitmaps, |host, array| {
         let detail = array.detail();
         let in_sync = |device: &&DeviceDetail| device.state == DeviceState::InSync;
         let old = device(&detail, &args.member).filter(in_sync).ok_or_else(|| {
@@ -146,7 +148,7 @@ fn replace_stopped(args: &Replace) -> Result<(), Failure> {
     let came = (!members.contains(&with)).then_some(with);
     let all: Vec<PathBuf> = members.iter().cloned().chain(came).collect();
     let text = format!("{} is replaced by {} once the array is served\n", args.member, args.with);
-    tell(args.json, &text, || detail::of(&all))
+    tell(args.json, &text, || detail::of(&all, bitmaps))
 }
 
 /// `brindle remove`.
@@ -154,10 +156,12 @@ pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
     refuse_flags(&args.names)?;
     if !args.stopped.members.is_empty() {
         let mut left = args.stopped.members.clone();
-        let removed = remove_from_stopped(&left, &args.names)?;
+        let bitmaps = &args.given.bitmaps;
+        let removed = remove_from_stopped(&left, bitmaps, &args.names)?;
         left.retain(|member| !removed.iter().any(|name| Path::new(name) == member));
-        return tell(args.json, &removed_text(&removed.join(", ")), || detail::of(&left));
+        return tell(args.json, &removed_text(&removed.join(", ")), || detail::of(&left, bitmaps));
     }
+    refuse_given(&args.given)?;
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, Some(array))?;
@@ -175,6 +179,7 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
     if !args.stopped.members.is_empty() {
         return fail_stopped(args);
     }
+    refuse_given(&args.given)?;
     let folder = runtime::folder(&args.runtime)?;
     let target = match &args.array {
         Some(name) => Target::find(&folder, name),
@@ -204,8 +209,8 @@ fn told_as(told: &Value, member: &str) -> String {
 /// `brindle fail`, of an array that nobody serves.
 fn fail_stopped(args: &Fail) -> Result<(), Failure> {
     refuse_both(args.array.as_deref())?;
-    let members = &args.stopped.members;
-    change(members, |host, array| {
+    let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
+    change(members, bitmaps, |host, array| {
         let detail = array.detail();
         let role = device(&detail, &args.member).and_then(|device| device.role).ok_or_else(|| {
             Failure::Refused(format!("{} is no member of the array: it has {}", args.member, names(&detail)))
@@ -213,7 +218,19 @@ fn fail_stopped(args: &Fail) -> Result<(), Failure> {
         let failed = host.world.io.block_on(array.fail(role));
         failed.map_err(|source| Failure::Volume { doing: "failing a member", source })
     })?;
-    tell(args.json, &format!("{} has failed and is out of service\n", args.member), || detail::of(members))
+    tell(args.json, &format!("{} has failed and is out of service\n", args.member), || {
+        detail::of(members, bitmaps)
+    })
+}
+
+/// A server has the file, or was started without.
+fn refuse_given(given: &Given) -> Result<(), Failure> {
+    if given.bitmaps.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Usage(
+        "--bitmap gives the file that has the bitmap of an array that nobody serves: give its members with --array".to_owned(),
+    ))
 }
 
 pub(crate) fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
@@ -223,10 +240,14 @@ pub(crate) fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
 
 /// `brindle add`, to an array that nobody serves.
 fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
-    let members = &args.stopped.members;
+    let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
     let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
     let all_former = former::are_meant(&devices);
-    let told = if all_former { add_missing(members)? } else { add_devices(members, &devices, coming)? };
+    let told = if all_former {
+        add_missing(members, bitmaps)?
+    } else {
+        add_devices(members, bitmaps, &devices, coming)?
+    };
     let paths = told.joined.iter().filter_map(|joined| joined["path"].as_str()).map(PathBuf::from);
     let new = paths.filter(|path| !members.contains(path));
     let all: Vec<PathBuf> = members.iter().cloned().chain(new).collect();
@@ -234,7 +255,7 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
     let (joined, refused) = (Value::Array(told.joined), Value::Array(told.refused));
     let text = added_text(&added, "the array", &joined, &refused);
     tell(args.json, &text, || {
-        let mut report = serde_json::to_value(detail::of(&all)?).unwrap_or_default();
+        let mut report = serde_json::to_value(detail::of(&all, bitmaps)?).unwrap_or_default();
         report["joined"] = joined;
         if all_former {
             report["refused"] = refused;
@@ -244,9 +265,9 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
 }
 
 /// Takes all former members that can be found into an array that nobody serves.
-fn add_missing(members: &[PathBuf]) -> Result<Told, Failure> {
+fn add_missing(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<Told, Failure> {
     let mut told = Told::default();
-    change(members, |host, array| {
+    change(members, bitmaps, |host, array| {
         let names = host.world.io.block_on(former::add_those_there(array, &mut told));
         let names = names.into_iter().chain(former::block_devices()).collect();
         let known = host.world.known().into_iter().map(|(identity, _)| identity).collect();
@@ -264,10 +285,16 @@ fn add_missing(members: &[PathBuf]) -> Result<Told, Failure> {
     Ok(told)
 }
 
-fn add_devices(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> Result<Told, Failure> {
+fn add_devices(
+    members: &[PathBuf],
+    bitmaps: &[PathBuf],
+    devices: &[PathBuf],
+    coming: Coming,
+) -> Result<Told, Failure> {
     let mut told = Told::default();
-    let members = &if coming.re_add { members.to_vec() } else { without_those_out(members, devices)? };
-    change(members, |host, array| {
+    let members =
+        &if coming.re_add { members.to_vec() } else { without_those_out(members, bitmaps, devices)? };
+    change(members, bitmaps, |host, array| {
         let detail = array.detail();
         let out = |path: &&PathBuf| {
             let device = device(&detail, &path.display().to_string())?;
@@ -285,11 +312,15 @@ fn add_devices(members: &[PathBuf], devices: &[PathBuf], coming: Coming) -> Resu
 }
 
 /// The members but for those that are to be added and that the array goes without: those come to it like any other device.
-fn without_those_out(members: &[PathBuf], devices: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+fn without_those_out(
+    members: &[PathBuf],
+    bitmaps: &[PathBuf],
+    devices: &[PathBuf],
+) -> Result<Vec<PathBuf>, Failure> {
     if !devices.iter().any(|device| members.contains(device)) {
         return Ok(members.to_vec());
     }
-    let out = detail::of(members)?.left_out();
+    let out = detail::of(members, bitmaps)?.left_out();
     let comes = |member: &&PathBuf| devices.contains(member) && out.contains(&member.display().to_string());
     Ok(members.iter().filter(|member| !comes(member)).cloned().collect())
 }
@@ -314,9 +345,13 @@ fn take_in(
     terms.look_at(devices)?.into_iter().map(add).collect()
 }
 
-fn remove_from_stopped(members: &[PathBuf], wanted: &[String]) -> Result<Vec<String>, Failure> {
+fn remove_from_stopped(
+    members: &[PathBuf],
+    bitmaps: &[PathBuf],
+    wanted: &[String],
+) -> Result<Vec<String>, Failure> {
     let mut removed = Vec::new();
-    change(members, |host, array| {
+    change(members, bitmaps, |host, array| {
         for name in wanted {
             let before = array.detail();
             let which =
@@ -333,12 +368,13 @@ fn remove_from_stopped(members: &[PathBuf], wanted: &[String]) -> Result<Vec<Str
     Ok(removed)
 }
 
-/// Opens an array that nobody serves, does something to it, and stops it.
+/// Opens an array that nobody serves, does something to it, and stops it. `bitmaps` are files given for its write-intent bitmap.
 pub(crate) fn change(
     members: &[PathBuf],
+    bitmaps: &[PathBuf],
     work: impl FnOnce(&Host, &Array) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let host = Host::open_to_change(members, Tuning::USUAL, Recovery::Manual)?;
+    let host = Host::open_to_change(members, bitmaps, Tuning::USUAL, Recovery::Manual)?;
     let hosted = host.only();
     let done = work(&host, &hosted.array);
     let stopped = host.world.io.block_on(hosted.stop());

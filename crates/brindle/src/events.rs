@@ -189,6 +189,7 @@ fn level(event: &Event) -> tracing::Level {
         | EventKind::BroughtUp
         | EventKind::BitmapAdded
         | EventKind::BitmapRemoved
+        | EventKind::BitmapMoved
         | EventKind::WriteBehindSet
         | EventKind::AsFastAgain => tracing::Level::INFO,
         _ => tracing::Level::WARN,

@@ -1,5 +1,7 @@
 //! `brindle examine`: what is on each member, and why a set does not form an array.
 
+mod bitmap;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,6 +17,7 @@ use crate::failure::Failure;
 use crate::look::{self, Look, Patient};
 use crate::report::{self, ReshapeReport};
 use crate::units::{Bytes, Moment};
+use bitmap::BitmapReport;
 
 /// Roles that are told of: more than any array has.
 const MOST_ROLES: usize = 4096;
@@ -36,6 +39,8 @@ struct MemberReport {
     /// Whether all that was looked at is zero; null if that can't be told.
     blank: Option<bool>,
     superblock: Option<SuperblockReport>,
+    /// The write-intent bitmap that a file is.
+    bitmap: Option<BitmapReport>,
     signatures: Vec<SignatureReport>,
 }
 
@@ -97,7 +102,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     for path in &args.members {
         match look(path) {
             Ok((report, candidate)) => {
-                reports.push(report);
+                reports.push(MemberReport { bitmap: BitmapReport::look(path), ..report });
                 candidates.extend(candidate.filter(|candidate| !candidate.found.is_empty()));
             }
             Err(failure) => reports.push(MemberReport::unreadable(path, &failure)),
@@ -151,6 +156,7 @@ impl MemberReport {
             // Zeroes stand in for what can't be read.
             blank: (!look.blank || failure.is_none()).then_some(look.blank),
             superblock,
+            bitmap: None,
             signatures: look.found.into_iter().map(SignatureReport::of).collect(),
         }
     }
@@ -163,6 +169,7 @@ impl MemberReport {
             error: None,
             blank: None,
             superblock: None,
+            bitmap: None,
             signatures: Vec::new(),
         }
     }
@@ -192,7 +199,11 @@ impl MemberReport {
         for found in self.signatures.iter().filter(|found| !self.is_told(found)) {
             text.push_str(&format!("  {}\n", found.text()));
         }
-        if self.error.is_none() && self.superblock.is_none() && self.signatures.is_empty() {
+        if let Some(bitmap) = &self.bitmap {
+            text.push_str(&bitmap.text());
+        }
+        let nothing = self.superblock.is_none() && self.bitmap.is_none() && self.signatures.is_empty();
+        if self.error.is_none() && nothing {
             text.push_str(match self.blank {
                 None => "  empty: less than one block\n",
                 Some(true) => "  nothing: zeroes wherever something could stand\n",

@@ -169,6 +169,12 @@ impl Exported {
         self.standings().any(|standing| standing.devices().iter().any(|device| device == label))
     }
 
+    /// Whether its write-intent bitmap is in a file that was named so.
+    pub(crate) fn has_bitmap_in(&self, label: &str) -> bool {
+        let file = self.hosted.array.detail().bitmap.and_then(|bitmap| bitmap.file);
+        file.is_some_and(|file| file.label == label)
+    }
+
     /// A device has come to the array that is served, whose file is this when all links are followed.
     pub(crate) fn came(&self, label: &str, file: Option<PathBuf>) {
         self.served.came(label, file);
@@ -211,15 +217,15 @@ impl Exported {
         }
     }
 
-    /// Gives the array that is served what it is to have beside its devices; `Err` says why not.
-    pub(crate) async fn grow(&self, growth: Growth) -> Result<(), String> {
+    /// Gives the array that is served what it is to have beside its devices; false if it takes that long that it is done later, `Err` says
+    /// why not.
+    pub(crate) async fn grow(&self, growth: Growth) -> Result<bool, String> {
         let array = self.hosted.array.clone();
         let recorded = self.io.spawn(async move { growth.give(&array).await });
         match race(recorded, self.io.sleep(BITMAP_PATIENCE)).await {
-            Either::First(recorded) => recorded.map_err(|error| error.to_string()),
-            Either::Second(()) => {
-                Err("the array is busy, and does it as soon as it can; see `brindle status`".to_owned())
-            }
+            Either::First(Ok(())) => Ok(true),
+            Either::First(Err(error)) => Err(error.to_string()),
+            Either::Second(()) => Ok(false),
         }
     }
 

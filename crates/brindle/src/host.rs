@@ -12,7 +12,7 @@ use brindle_io::device::{DeviceAccess, Identity};
 use crate::cli::Tuning;
 use crate::failure::Failure;
 use crate::runtime;
-use crate::world::{self, Opening, Set, World};
+use crate::world::{self, Opening, SeenBitmap, Set, World};
 
 /// An array that was put together from what was named, and not opened yet.
 pub(crate) struct Found {
@@ -56,9 +56,46 @@ impl Found {
         self.uuid_name()
     }
 
+    /// A file is that of the array's write-intent bitmap.
+    fn take_bitmap(&mut self, seen: &SeenBitmap) -> Result<(), Failure> {
+        if let Some(first) = &self.set.bitmap {
+            let (first, other) = (first.display(), seen.path.display());
+            return Err(Failure::Usage(format!("{first} and {other}: an array has one write-intent bitmap")));
+        }
+        seen.become_that_of(&mut self.assembly, None)?;
+        if self.assembly.is_bitmap_file_stale() {
+            eprintln!(
+                "brindle: {} is out of date: the array was changed without it, and all of its bits count as set",
+                seen.path.display()
+            );
+        }
+        self.set.bitmap = Some(seen.path.clone());
+        Ok(())
+    }
+
     fn uuid_name(&self) -> String {
         display_uuid(self.assembly.uuid).to_string().replace(':', "-")
     }
+}
+
+/// Has each file be the write-intent bitmap of the array of which it says it is.
+fn give_bitmaps(look: &World, found: &mut [Found], files: &[PathBuf]) -> Result<(), Failure> {
+    for path in files {
+        let seen = look.look_at_bitmap(path)?;
+        let of = |found: &Found| found.assembly.devices.first().map(|device| device.superblock.bitmap_uuid());
+        let several = found.len() > 1;
+        let is_it = |found: &&mut Found| !several || seen.array().is_some() && of(found) == seen.array();
+        match found.iter_mut().find(is_it) {
+            Some(found) => found.take_bitmap(&seen)?,
+            None => {
+                let path = path.display();
+                return Err(Failure::Refused(format!(
+                    "{path}: it is no write-intent bitmap of an array whose members are named"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What arrays are called: each by its own name, but those of one name by their UUIDs, all of them, so that none is taken for
@@ -100,13 +137,14 @@ impl Hosted {
 }
 
 impl Host {
-    /// Opens the array that everything named forms.
-    pub(crate) fn open(names: &[PathBuf], opening: Opening) -> Result<Self, Failure> {
+    /// Opens the array that everything named forms, to be looked at; `bitmaps` are files that were given for its write-intent bitmap.
+    pub(crate) fn open(names: &[PathBuf], bitmaps: &[PathBuf], opening: Opening) -> Result<Self, Failure> {
         world::check_budget(opening.tuning.memory)?;
         let mut world = World::new(opening)?;
         let mut set = world.open_all(names)?;
         let assembly = world.assemble(&mut set, opening.force)?;
-        let found = Found { assembly, set };
+        let mut found = Found { assembly, set };
+        give_bitmaps(&world, std::slice::from_mut(&mut found), bitmaps)?;
         let host = Self { arrays: RefCell::default(), world };
         host.start(found.own_name(), found)?;
         host.warn_of_left_out();
@@ -114,8 +152,13 @@ impl Host {
     }
 
     /// Finds the arrays that what is named forms, each by its superblocks. All or none: one that can't be assembled is
-    /// named.
-    pub(crate) fn find(look: &mut World, names: &[PathBuf], force: bool) -> Result<Vec<Found>, Failure> {
+    /// named. `bitmaps` are files that have write-intent bitmaps of some of them.
+    pub(crate) fn find(
+        look: &mut World,
+        names: &[PathBuf],
+        bitmaps: &[PathBuf],
+        force: bool,
+    ) -> Result<Vec<Found>, Failure> {
         let sets = look.open_all(names)?.by_array();
         let several = sets.len() > 1;
         let arrays: Vec<_> = sets.iter().filter_map(Set::array).collect();
@@ -136,6 +179,7 @@ impl Host {
             }
             found.push(Found { assembly, set });
         }
+        give_bitmaps(look, &mut found, bitmaps)?;
         Ok(found)
     }
 
@@ -149,6 +193,14 @@ impl Host {
             let set = world.claim(set, look, access)?;
             claimed.push((name, Found { assembly, set }, access));
         }
+        // Members are locked by now.
+        for (_, found, access) in &mut claimed {
+            if let (DeviceAccess::Write, Some(path), Some(file)) =
+                (*access, &found.set.bitmap, &mut found.assembly.bitmap_file)
+            {
+                file.id = Some(world.open_bitmap(path)?);
+            }
+        }
         let mut host = Self { arrays: RefCell::default(), world };
         for (name, found, access) in claimed {
             host.world.set_access(access);
@@ -161,13 +213,14 @@ impl Host {
     /// Opens an array that nobody serves to change it: nothing is rebuilt unless `recovery` says so.
     pub(crate) fn open_to_change(
         names: &[PathBuf],
+        bitmaps: &[PathBuf],
         tuning: Tuning,
         recovery: Recovery,
     ) -> Result<Self, Failure> {
         world::check_budget(tuning.memory)?;
         let opening = Opening { force: false, tuning, recovery, ..Opening::LOOK };
         let mut look = World::new(opening)?;
-        let mut found = Self::find(&mut look, names, false)?;
+        let mut found = Self::find(&mut look, names, bitmaps, false)?;
         let Some(only) = found.pop().filter(|_| found.is_empty()) else {
             return Err(Failure::Usage("these are members of several arrays: name those of one".to_owned()));
         };
@@ -199,6 +252,8 @@ impl Host {
         let mut closed = self.world.close(&hosted.found.set, &moved.collect::<Vec<_>>());
         let came: Vec<_> = hosted.array.detail().devices.iter().map(|device| device.id).collect();
         closed.extend(self.world.close_devices(&came));
+        let file = hosted.array.detail().bitmap.and_then(|bitmap| bitmap.file?.id);
+        closed.extend(self.world.close_devices(file.as_slice()));
         closed
     }
 

@@ -105,20 +105,33 @@ fn consistency(level: Level, sb: &Superblock) -> &'static str {
 /// What a write-intent bitmap says of itself.
 #[derive(Debug, Serialize)]
 struct BitmapReport {
+    /// The file that has it; null if it stands beside each superblock.
+    file: Option<String>,
+    /// That has missed something: all of its bits count as set.
+    stale: bool,
     chunk: u64,
     bits: u64,
     write_behind: u32,
 }
 
 impl BitmapReport {
-    fn of(bitmap: &BitmapSuper) -> Self {
-        Self { chunk: bitmap.chunk, bits: bitmap.bits(), write_behind: bitmap.write_behind }
+    fn of(assembly: &Assembly, bitmap: &BitmapSuper) -> Self {
+        Self {
+            file: assembly.bitmap_file.as_ref().map(|file| file.label.clone()),
+            stale: assembly.is_bitmap_file_stale(),
+            chunk: bitmap.chunk,
+            bits: bitmap.bits(),
+            write_behind: bitmap.write_behind,
+        }
     }
 
     fn text(&self) -> String {
         let mut text = format!("{} bits of {}", self.bits, Bytes(self.chunk));
         if self.write_behind > 0 {
             text.push_str(&format!(", {} writes may lag behind", self.write_behind));
+        }
+        if let Some(file) = &self.file {
+            text.push_str(&format!(", in {file}{}", if self.stale { ", out of date" } else { "" }));
         }
         text
     }
@@ -198,8 +211,11 @@ impl ArrayReport {
             component_size: level.is_redundant().then_some(assembly.component_size),
             raid_devices: assembly.roles.len(),
             state: state_words(assembly),
-            consistency_policy: newest.map_or("unknown", |device| consistency(level, &device.superblock)),
-            bitmap: assembly.bitmap.as_ref().map(BitmapReport::of),
+            consistency_policy: match &assembly.bitmap_file {
+                Some(_) => "bitmap",
+                None => newest.map_or("unknown", |device| consistency(level, &device.superblock)),
+            },
+            bitmap: assembly.bitmap.as_ref().map(|bitmap| BitmapReport::of(assembly, bitmap)),
             events: assembly.events,
             created: newest.map_or(0, |device| device.superblock.created.seconds),
             updated: newest.map_or(0, |device| device.superblock.updated.seconds),

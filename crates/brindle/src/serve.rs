@@ -48,7 +48,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;
-    let wanted = wanted(args, Host::find(&mut look, &args.members, args.force)?)?;
+    let wanted = wanted(args, Host::find(&mut look, &args.members, &args.given.bitmaps, args.force)?)?;
     let names: Vec<&str> = wanted.iter().map(|wanted| &*wanted.name).collect();
     groups::check(&args.spare_group, &names)?;
     let name = args.name.clone().unwrap_or_else(|| wanted[0].name.clone());

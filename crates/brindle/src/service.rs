@@ -1,6 +1,7 @@
 //! A server as the control socket sees it: its arrays, and what can be asked of them. Requests name the array.
 
 pub(crate) mod devices;
+mod filed;
 pub(crate) mod former;
 pub(crate) mod newcomer;
 mod returns;
@@ -17,7 +18,7 @@ use brindle_io::{Duration, Io};
 use serde_json::{Value, json};
 
 use crate::background::Speeds;
-use crate::control::{Answer, Ended, Reply, Request, Word};
+use crate::control::{Answer, BitmapPlace, Ended, Reply, Request, Word};
 use crate::ending::{self, Order};
 use crate::exported::Exported;
 use crate::failure::Failure;
@@ -137,12 +138,12 @@ impl Service {
                 let speeds = Speeds { max: max_speed, min: min_speed };
                 self.act(action, speeds, array.as_deref()).await
             }
-            Request::Bitmap { internal, chunk, write_behind, array } => {
-                let growth = match internal {
-                    true => Growth::Bitmap(BitmapSpec { file: None, chunk, write_behind }),
-                    false => Growth::NoBitmap,
-                };
-                self.grow(growth, array.as_deref()).await
+            Request::Bitmap { place: BitmapPlace::None, array, .. } => {
+                self.grow(Growth::NoBitmap, array.as_deref()).await
+            }
+            Request::Bitmap { chunk, write_behind, array, .. } => {
+                let spec = BitmapSpec { file: None, chunk, write_behind };
+                self.grow(Growth::Bitmap(spec), array.as_deref()).await
             }
             Request::WriteBehind { count, array } => {
                 self.grow(Growth::WriteBehind(count), array.as_deref()).await
@@ -177,17 +178,6 @@ impl Service {
             Err(answer) => return answer,
         };
         match array.act(word, speeds).await {
-            Ok(()) => Answer::Ok(self.report_of(&array)),
-            Err(why) => Answer::Error(format!("{}: {why}", array.name())),
-        }
-    }
-
-    async fn grow(&self, growth: Growth, array: Option<&str>) -> Answer {
-        let array = match self.one(array) {
-            Ok(array) => array,
-            Err(answer) => return answer,
-        };
-        match array.grow(growth).await {
             Ok(()) => Answer::Ok(self.report_of(&array)),
             Err(why) => Answer::Error(format!("{}: {why}", array.name())),
         }

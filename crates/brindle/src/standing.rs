@@ -61,8 +61,18 @@ impl Standing {
         report["devices"] = detail.devices.iter().map(|device| self.device_report(device)).collect();
         report["resync_offset"] = json!(resync_offset(&detail));
         report["exposed"] = json!(detail.exposed);
+        // A bitmap comes and goes; a read-only array says what is on its members.
+        match &detail.bitmap {
+            Some(bitmap) if !bitmap.failed => report["consistency_policy"] = json!("bitmap"),
+            _ if !detail.read_only && report["consistency_policy"] == "bitmap" => {
+                report["consistency_policy"] = json!("resync");
+            }
+            _ => {}
+        }
         report["bitmap"] = json!(detail.bitmap.map(|bitmap| {
             json!({
+                "file": bitmap.file.map(|file| file.label),
+                "failed": bitmap.failed,
                 "chunk": bitmap.chunk,
                 "bits": bitmap.bits,
                 "dirty": bitmap.dirty,

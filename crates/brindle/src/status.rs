@@ -69,6 +69,14 @@ fn array(text: &mut String, array: &Value) {
             "  exposed: if this server is killed while the array is written to, it starts again only with --force\n",
         );
     }
+    if let Some(file) = array["bitmap"]["file"].as_str() {
+        let failed = if array["bitmap"]["failed"] == true {
+            ", which has failed: after a crash all is resynced"
+        } else {
+            ""
+        };
+        push(text, format_args!("  write-intent bitmap in {file}{failed}\n"));
+    }
     if let Some(lagging @ 1..) = array["bitmap"]["lagging"].as_u64() {
         let most = word(&array["bitmap"], "write_behind");
         push(text, format_args!("  {lagging} of {most} writes lag behind on write-mostly members\n"));

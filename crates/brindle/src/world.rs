@@ -1,6 +1,7 @@
 //! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
 //! them. Who owns what comes of it is `host`.
 
+mod bitmap;
 mod emulate;
 mod members;
 
@@ -21,6 +22,7 @@ use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
 use crate::locks::Locks;
 use crate::units::Bytes;
+pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
 pub(crate) use members::{LeftOut, Named, Seen, Set, parts, see, warn_of_left_out};
 

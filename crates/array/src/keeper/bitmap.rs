@@ -86,13 +86,12 @@ impl Keeper {
         if let Some(old) = &old {
             bitmap.takes_over(old);
         }
-        let label = bitmap.file().map(|file| file.label.clone());
         // Whoever begins to write from here on is on record in it.
         install(Some(bitmap), self.writes.get());
         if let Some(old) = old {
             old.retire().await;
         }
-        self.note(Note { label, ..Note::array(kind) });
+        self.note(Note::array(kind));
         Ok(())
     }
 

@@ -64,7 +64,7 @@ impl Opened {
         let access = if changes { DeviceAccess::Write } else { DeviceAccess::Read };
         let opening = Opening { access, force: false, tuning: on.tuning, ..Opening::LOOK };
         if !on.array.is_empty() {
-            let host = Host::open(on.array, opening)?;
+            let host = Host::open(on.array, &[], opening)?;
             let hosted = host.only();
             for limit in hosted.found.limits() {
                 eprintln!("brindle: {limit}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Bitmap;
+use super::{Bitmap, Given};
 use crate::control::message::{DeviceFlag, Word};
 use crate::units::{Bytes, Span};
 
@@ -36,6 +36,8 @@ pub(crate) struct Fail {
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) stopped: Stopped,
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -55,6 +57,8 @@ pub(crate) struct Add {
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) stopped: Stopped,
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Overwrite file systems, partition tables and other arrays on the devices
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
@@ -80,6 +84,8 @@ pub(crate) struct Remove {
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) stopped: Stopped,
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -99,6 +105,8 @@ pub(crate) struct Replace {
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) stopped: Stopped,
+    #[command(flatten)]
+    pub(crate) given: Given,
     /// The device that takes its place: a spare of the array, or a disk, partition or file that becomes one
     #[arg(long, value_name = "DEVICE")]
     pub(crate) with: String,
@@ -117,17 +125,24 @@ pub(crate) struct Replace {
 /// Flags of `brindle grow`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "brindle grow [OPTIONS] --bitmap <KIND> ARRAY\n       brindle grow [OPTIONS] --write-behind[=<COUNT>] ARRAY\n       brindle grow [OPTIONS] --bitmap <KIND> --array MEMBER..."
+    override_usage = "brindle grow [OPTIONS] --bitmap internal|none|FILE ARRAY\n       brindle grow [OPTIONS] --write-behind[=<COUNT>] ARRAY\n       brindle grow [OPTIONS] --bitmap internal|none|FILE --array MEMBER..."
 )]
 pub(crate) struct Grow {
     #[command(flatten)]
     pub(crate) runtime: Runtime,
     #[command(flatten)]
     pub(crate) stopped: Stopped,
-    /// The write-intent bitmap that the array is to have from now on
-    #[arg(long, short = 'b', value_name = "KIND")]
+    /// The write-intent bitmap that the array is to have from now on. internal: beside each superblock; none; or a new file, with a '/' in
+    /// its name, which is to be given whenever the array is assembled
+    #[arg(long, short = 'b', value_name = "internal|none|FILE")]
     pub(crate) bitmap: Option<Bitmap>,
-    /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
+    /// The file that has the bitmap of an array now that nobody serves
+    #[arg(long, value_name = "FILE", requires = "stopped")]
+    pub(crate) from: Option<PathBuf>,
+    /// Overwrite a file that is there, also one on an NBD device
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses for its place]; a plain number counts KiB
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
     /// So many writes may be under way to members that are write-mostly when clients are told that they have ended, of RAID 1: of the

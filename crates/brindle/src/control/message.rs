@@ -86,16 +86,19 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
-    /// Give an array a write-intent bitmap, or take it away.
+    /// Give an array a write-intent bitmap, move it, or take it away.
     Bitmap {
-        /// One beside each superblock; else none.
-        internal: bool,
+        /// Where it is to be.
+        place: BitmapPlace,
         /// Bytes to a bit, a power of two; as mdadm chooses if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chunk: Option<u64>,
         /// Writes that may lag behind on write-mostly members; as many as before if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         write_behind: Option<u32>,
+        /// A file that is there may be lost.
+        #[serde(default)]
+        force: bool,
         /// As above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
@@ -125,6 +128,21 @@ impl Request {
             _ => Duration::from_secs(10),
         }
     }
+}
+
+/// Where a write-intent bitmap is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "in", rename_all = "kebab-case")]
+pub(crate) enum BitmapPlace {
+    /// Beside each superblock.
+    Internal,
+    /// Nowhere: there is to be none.
+    None,
+    /// In a file, which the server makes.
+    File {
+        /// From the root.
+        path: PathBuf,
+    },
 }
 
 /// What md's superblocks say of one device.

@@ -207,10 +207,13 @@ impl Service {
     }
 
     /// What this process has open, and in what.
-    fn known(&self) -> Vec<(Identity, String)> {
+    pub(super) fn known(&self) -> Vec<(Identity, String)> {
         let arrays = self.arrays();
         let what = |path: &Path| {
             let label = path.display().to_string();
+            if let Some(array) = arrays.iter().find(|array| array.has_bitmap_in(&label)) {
+                return format!("the file of the bitmap of '{}' already, {label}", array.name());
+            }
             let array = arrays.iter().find(|array| array.knows(&label));
             array.map_or_else(
                 || "in use by this server already".to_owned(),
@@ -313,10 +316,22 @@ impl Service {
     }
 
     /// Closes devices, and tells whoever asked once nobody is kept from them any more.
-    fn free(&self, ids: &[MemberId], reply: Reply, answer: Answer) {
+    pub(super) fn free(&self, ids: &[MemberId], reply: Reply, answer: Answer) {
+        self.free_after(ids, || {}, reply, answer);
+    }
+
+    /// The same once something else is done that may take its time.
+    pub(super) fn free_after(
+        &self,
+        ids: &[MemberId],
+        work: impl FnOnce() + Send + 'static,
+        reply: Reply,
+        answer: Answer,
+    ) {
         let (devices, locks) = (self.host.world.close_devices(ids), Arc::clone(&self.host.world.locks));
         // Without a thread they are unlocked when the server ends, and it says that it is late.
         let _ = thread::Builder::new().name("unlock".into()).spawn(move || {
+            work();
             locks.unlock_those(&devices);
             reply.send(answer);
         });

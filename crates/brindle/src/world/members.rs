@@ -72,6 +72,8 @@ pub(crate) struct Set {
     pub(crate) aside: Vec<Nested>,
     /// What was named and is done without.
     pub(crate) left_out: Vec<LeftOut>,
+    /// The file that has the array's write-intent bitmap, if one was given.
+    pub(crate) bitmap: Option<PathBuf>,
 }
 
 /// Something that was named and is done without.
@@ -260,7 +262,7 @@ impl World {
     /// Opens for use what another world has only looked at. No superblock is looked for again: `Array::open` makes sure
     /// that each is still the one that was assembled. What did not answer there is asked nothing here.
     pub(crate) fn claim(&mut self, found: Set, look: &World, access: DeviceAccess) -> Result<Set, Failure> {
-        let mut set = Set { left_out: found.left_out, ..Set::default() };
+        let mut set = Set { left_out: found.left_out, bitmap: found.bitmap, ..Set::default() };
         for nested in found.nested {
             set.nested.push(self.claim_array(nested, look, access)?);
         }
@@ -335,7 +337,7 @@ impl World {
     }
 
     /// Asks a device something in a thread of its own, and waits as long as for any member.
-    fn ask<T: Send + 'static>(
+    pub(super) fn ask<T: Send + 'static>(
         &self,
         label: &str,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -357,7 +359,7 @@ impl World {
         Ok(Named { label, id, info, candidate, is_zero })
     }
 
-    fn add(&self, path: &Path, device: OpenDevice) -> Result<MemberId, Failure> {
+    pub(super) fn add(&self, path: &Path, device: OpenDevice) -> Result<MemberId, Failure> {
         let identity = device.identity();
         let locked = self.locks.add(&device);
         locked.map_err(|source| Failure::system(path.display().to_string(), source))?;

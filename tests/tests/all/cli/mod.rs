@@ -13,6 +13,7 @@ mod crash;
 mod devices;
 mod drawn;
 mod emulate;
+mod filed;
 mod flags;
 mod full;
 mod groups;
