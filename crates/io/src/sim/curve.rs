@@ -51,7 +51,7 @@ impl Curve {
 }
 
 /// The straight line through two points, at an x between theirs.
-fn between((x0, y0): (u64, u64), (x1, y1): (u64, u64), x: u64) -> u64 {
+pub(super) fn between((x0, y0): (u64, u64), (x1, y1): (u64, u64), x: u64) -> u64 {
     let (way, whole) = (x - x0, x1 - x0);
     if y1 >= y0 { y0 + scale(y1 - y0, way, whole) } else { y0 - scale(y0 - y1, way, whole) }
 }

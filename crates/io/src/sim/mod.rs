@@ -7,6 +7,7 @@
 //! A volatile cache is lost at a power cut, what is under way then takes effect in part, and so does a change that
 //! fails. [`Faults`] says what is wrong with a drive; [`Hostility`] what else the world does of its own accord.
 
+mod agenda;
 mod busy;
 mod content;
 mod curve;

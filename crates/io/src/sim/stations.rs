@@ -5,7 +5,7 @@
 //! operation in flight a drive shows the sum of the two, with many the occupancy alone. A disk has a head instead: one
 //! unit, which takes of what waits what is nearest.
 
-use super::curve::Curve;
+use super::curve::{Curve, between};
 
 /// The stations of one drive. Times are nanoseconds, sizes bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,9 +73,7 @@ impl Stations {
         let after = self.mixed.partition_point(|(percent, _)| *percent <= reads);
         let at = |of: &(u32, Curve)| (u64::from(of.0), of.1.at(len));
         match (after.checked_sub(1).map(|before| at(&self.mixed[before])), self.mixed.get(after).map(at)) {
-            (Some(before), Some(after)) => {
-                Curve::through(vec![before, after]).map_or(1000, |line| line.at(reads.into()))
-            }
+            (Some(before), Some(after)) => between(before, after, reads.into()),
             (Some(one), None) | (None, Some(one)) => one.1,
             (None, None) => 1000,
         }

@@ -1,10 +1,10 @@
 //! What is to happen and when: operations on their way, faults to come, the end of the power.
 
-use core::cmp::Reverse;
 use core::ops::Range;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::agenda::Agenda;
 use super::drive::{Drive, Flying};
 use super::faults::Faults;
 use super::rng::Rng;
@@ -49,7 +49,7 @@ pub(super) struct World {
     pub(super) drives: Vec<Drive>,
     uplink: Uplink,
     /// By moment; what happens at one moment comes in an order that the seed shuffles.
-    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    agenda: Agenda<Event>,
     /// By key.
     flying: Vec<Option<Flying>>,
     pub(super) shared: SharedMemory,
@@ -86,7 +86,7 @@ impl World {
             hostility: Hostility::default(),
             drives: Vec::new(),
             uplink: Uplink::default(),
-            agenda: BinaryHeap::new(),
+            agenda: Agenda::new(),
             flying: Vec::new(),
             shared: SharedMemory::default(),
             bounces: BTreeMap::new(),
@@ -108,7 +108,7 @@ impl World {
 
     fn schedule(&mut self, at: u64, event: Event) {
         let tie = self.rng.next();
-        self.agenda.push(Reverse((at, tie, event)));
+        self.agenda.push(at, tie, event);
     }
 
     pub(super) fn schedule_deed(&mut self, at: u64, deed: Deed) {
@@ -242,15 +242,15 @@ impl World {
     /// # Panics
     /// If nothing is to come and `until` is `None`.
     pub(super) fn advance(&mut self, until: Option<u64>) -> bool {
-        match self.agenda.peek() {
-            Some(&Reverse((at, ..))) if until.is_none_or(|until| at <= until.max(self.now)) => {}
+        match self.agenda.next() {
+            Some(at) if until.is_none_or(|until| at <= until.max(self.now)) => {}
             _ => {
                 let Some(until) = until else { self.nothing_to_come() };
                 self.now = self.now.max(until);
                 return false;
             }
         }
-        let Some(Reverse((at, _, event))) = self.agenda.pop() else { return false };
+        let Some((at, event)) = self.agenda.pop() else { return false };
         self.now = self.now.max(at);
         match event {
             Event::Ready(key) => self.ready(key, event),
@@ -430,7 +430,7 @@ impl World {
         self.attached = false;
         if self.flying.iter().any(Option::is_some) {
             self.cut_off(false);
-            self.agenda.retain(|Reverse((_, _, event))| !matches!(event, Event::Ready(_) | Event::Done(_)));
+            self.agenda.retain(|event| !matches!(event, Event::Ready(_) | Event::Done(_)));
             self.hung.clear();
             self.drives.iter_mut().for_each(Drive::forget_work);
         }
