@@ -94,6 +94,44 @@ fn beside_an_array_stand_its_drives_alone_and_what_counted_io_allows() {
 }
 
 #[test]
+fn what_comes_together_of_a_sequence_is_counted_as_one() {
+    let beside = Beside::default();
+    let words = [("rw", "write"), ("bs", "4k"), ("iodepth", "256")];
+    let spec = spec(Level::Raid6, 4, &words);
+    let own = predict(&spec).expect("a prediction").outcome.mixed().bandwidth();
+    let limit = beside.limit(&spec).expect("drives").expect("no trim");
+    assert!((0.3..1.03).contains(&(own / limit)), "to the limit: {}", own / limit);
+}
+
+#[test]
+fn a_disks_cache_is_full_before_anything_counts() {
+    let writes = |depth| [("rw", "randwrite"), ("bs", "16k"), ("iodepth", depth)];
+    let disk =
+        |depth| Spec { drive: drive("hdd-7200"), shape: None, ..spec(Level::Raid0, 1, &writes(depth)) };
+    let (one, many) = (iops(&disk("1")), iops(&disk("64")));
+    assert!(one < 1.3 * many && many < 1000.0, "{one} with one in flight, {many} with many");
+}
+
+#[test]
+fn reads_in_sequence_go_past_parity_and_large_writes_do_not_wait_for_all_of_it() {
+    let evo = |level, rw, bs| {
+        let words = [("rw", rw), ("bs", bs)];
+        let shape = Shape { level, layout: Layout::default_for(level), chunk: 32 << 10, members: 4 };
+        let policies = Policies::LinuxMd(Balance::Nearest);
+        let job = job(&words).expect("a load");
+        let spec = Spec { drive: drive("evo850"), shape: Some(shape), policies, cores: 1, job };
+        predict(&spec).expect("a prediction").outcome.mixed().bandwidth() / 1_048_576.0
+    };
+    for bs in ["8k", "16k", "32k"] {
+        let (with, without) = (evo(Level::Raid5, "read", bs), evo(Level::Raid0, "read", bs));
+        assert!((0.9..1.02).contains(&(with / without)), "{bs}: {with} against {without}");
+    }
+    // Four blocks of each stripe, of which three are data: 16.7 us for 12 KiB.
+    let written = evo(Level::Raid5, "write", "20000k");
+    assert!((650.0..710.0).contains(&written), "{written}");
+}
+
+#[test]
 fn a_long_queue_before_a_modelled_drive_fails_it_not() {
     // Four operations of some milliseconds for each write: what is sent last waits for longer than the engine does for a member.
     let words = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "6000")];

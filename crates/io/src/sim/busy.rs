@@ -5,11 +5,14 @@ use std::rc::Rc;
 
 use super::head::Head;
 use super::rng::Rng;
-use super::stations::{Path, Stations, Uplink};
+use super::stations::{Stations, Uplink};
 use crate::op::{OpKey, OpKind};
 
 /// Places at which the drive sees a stream go on.
 const STREAMS: usize = 16;
+/// A drive reads ahead, so that a stream of reads may leave out so many bytes (a chunk of parity, say) and still goes on.
+/// Assumed: no figure of a single drive tells it.
+const AHEAD: u64 = 128 << 10;
 /// The mix is told by so many operations, smoothed.
 const MEMORY: i64 = 128;
 /// Thousandths of per cent.
@@ -23,13 +26,31 @@ pub(super) struct Busy {
     free_units: u32,
     /// The shared station is free from then on.
     shared: u64,
-    /// Where reads and writes ended lately, by kind.
-    ends: [[u64; STREAMS]; 2],
-    next_end: [usize; 2],
+    /// Streams of writes and of reads that went on lately.
+    streams: [[Stream; STREAMS]; 2],
+    next_stream: [usize; 2],
     /// Reads among what was begun lately, thousandths of per cent; none before the first.
     reads: Option<i64>,
     worked: u64,
     head: Option<Head>,
+}
+
+/// Where operations one behind the other have come to.
+#[derive(Clone, Copy)]
+struct Stream {
+    end: u64,
+    /// When the last of them is ready: what follows it is not sooner.
+    ready: u64,
+}
+
+/// None has ended here.
+const NOWHERE: Stream = Stream { end: u64::MAX, ready: 0 };
+
+impl Stream {
+    fn goes_on(&self, offset: u64, reads: bool) -> bool {
+        let ahead = if reads { AHEAD } else { 0 };
+        self.end <= offset && offset - self.end <= ahead
+    }
 }
 
 impl Busy {
@@ -39,8 +60,8 @@ impl Busy {
             waiting: VecDeque::new(),
             free_units: if head.is_some() { 1 } else { stations.units.max(1) },
             shared: 0,
-            ends: [[u64::MAX; STREAMS]; 2],
-            next_end: [0; 2],
+            streams: [[NOWHERE; STREAMS]; 2],
+            next_stream: [0; 2],
             reads: None,
             worked: 0,
             head,
@@ -96,23 +117,36 @@ impl Busy {
             let own = spread(path.latency.at(moved), path.spread, rng);
             return own + head.serve(now, reads, (offset, len), self.waiting.len(), rng);
         }
-        let path: &Path = path;
-        let streams = offset(kind).is_some_and(|offset| {
-            let ends = &mut self.ends[usize::from(reads)];
-            let at = ends.iter().position(|end| *end == offset);
-            let place = at.unwrap_or(self.next_end[usize::from(reads)]);
-            ends[place] = offset.saturating_add(len);
-            if at.is_none() {
-                self.next_end[usize::from(reads)] = (place + 1) % STREAMS;
-            }
-            at.is_some()
-        });
+        let stream = offset(kind).map(|offset| self.stream(offset, len, reads));
         if transfers(kind) {
-            let now = if reads { 100 * PERCENT } else { 0 };
-            self.reads = Some(self.reads.map_or(now, |before| before + (now - before) / MEMORY));
+            let one = if reads { 100 * PERCENT } else { 0 };
+            self.reads = Some(self.reads.map_or(one, |before| before + (one - before) / MEMORY));
         }
-        let curve = if streams { &path.stream } else { &path.latency };
-        spread(curve.at(moved), path.spread, rng)
+        let path = if reads { &self.stations.read } else { &self.stations.write };
+        let Some((place, goes_on)) = stream else { return spread(path.latency.at(moved), path.spread, rng) };
+        let (alone, stream) = (path.latency.at(moved), path.stream.at(moved));
+        let mean = if goes_on { stream } else { alone };
+        let mut ready = now.saturating_add(spread(mean, path.spread, rng));
+        let last = &mut self.streams[usize::from(reads)][place].ready;
+        // It is sooner than by itself because the one before it brings its bytes.
+        if goes_on && stream < alone {
+            ready = ready.max(*last);
+        }
+        *last = ready;
+        ready - now
+    }
+
+    /// The stream that an operation belongs to from now on, and whether it was there before.
+    fn stream(&mut self, offset: u64, len: u64, reads: bool) -> (usize, bool) {
+        let kind = usize::from(reads);
+        let streams = &mut self.streams[kind];
+        let at = streams.iter().position(|stream| stream.goes_on(offset, reads));
+        let place = at.unwrap_or(self.next_stream[kind]);
+        streams[place].end = offset.saturating_add(len);
+        if at.is_none() {
+            self.next_stream[kind] = (place + 1) % STREAMS;
+        }
+        (place, at.is_some())
     }
 
     /// An operation's bytes are ready at `now`: when they will have moved. `None` if none have to.

@@ -83,6 +83,24 @@ fn alone_a_request_takes_both_and_many_are_bound_by_the_shared_station() {
 }
 
 #[test]
+fn a_stream_of_reads_may_leave_out_a_little_and_is_no_sooner_than_what_it_follows() {
+    let page = PAGE as u64;
+    // Every second page of a stretch, one at a time: the first is fetched, the others are read ahead.
+    let (_, io, drive) = with(flat());
+    assert_eq!(load(&io, 1, 10, |n| (drive, (1 << 30) + 2 * n * page, PAGE, false)), (100 + 9 * 20) * US);
+    // Further apart each is by itself.
+    let (_, io, drive) = with(flat());
+    let apart = 133 << 10;
+    assert_eq!(load(&io, 1, 10, |n| (drive, (1 << 30) + n * apart, PAGE, false)), 10 * 100 * US);
+    // All at once: the bytes of the first bring those of the others.
+    let (_, io, drive) = with(flat());
+    assert_eq!(load(&io, 10, 1, |n| (drive, (1 << 30) + n * page, PAGE, false)), (90 + 10 * 10) * US);
+    // Writes go on where the last one ended, or not at all.
+    let (_, io, drive) = with(flat());
+    assert_eq!(load(&io, 1, 10, |n| (drive, (1 << 30) + 2 * n * page, PAGE, true)), 10 * 35 * US);
+}
+
+#[test]
 fn what_the_drive_is_given_wears_a_mix_down() {
     // Alone each is 10 and 30 us: a mix of half and half 20 on average, and half as much again as the model has it.
     let mixed = vec![(0, Curve::flat(1000)), (50, Curve::flat(1500)), (100, Curve::flat(1000))];

@@ -63,11 +63,14 @@ impl<V: Volume> Costly<V> {
         Self { volume, processors, costs: Rc::new(costs) }
     }
 
-    /// What the volume refuses costs nothing.
-    async fn work(&self, offset: u64, len: u64, cost: impl FnOnce(&Costs) -> Cost) {
-        if self.volume.limits().check(offset, len).is_ok() {
-            self.processors.work(cost(&self.costs)).await;
+    /// Returns once what comes before a request is done: what is to be done beside it. What the volume refuses costs nothing.
+    async fn work(&self, offset: u64, len: u64, cost: impl FnOnce(&Costs) -> Cost) -> u64 {
+        if self.volume.limits().check(offset, len).is_err() {
+            return 0;
         }
+        let cost = cost(&self.costs);
+        self.processors.work(cost).await;
+        cost.beside
     }
 }
 
@@ -84,8 +87,16 @@ impl<V: Volume> Volume for Costly<V> {
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         let len = bytes(from.as_ref());
-        self.work(offset, len, |costs| costs.write(offset, len)).await;
-        self.volume.write(offset, from, fua).await
+        let beside = self.work(offset, len, |costs| costs.write(offset, len)).await;
+        if beside == 0 {
+            return self.volume.write(offset, from, fua).await;
+        }
+        let processors = self.processors.clone();
+        let rest = Cost { own: beside, ..Cost::default() };
+        let beside = self.processors.io.spawn(async move { processors.work(rest).await });
+        let done = self.volume.write(offset, from, fua).await;
+        beside.await;
+        done
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {

@@ -7,11 +7,10 @@ use crate::drive::constants::MD_PIECE;
 
 /// md works on parity in pieces of a page of each member.
 const PAGE: u64 = 4096;
-/// Nanoseconds of md's parity thread for one stripe (a page of each member) of RAID 6: 39,908 writes of 4 KiB a second over
-/// 12 NVMe drives, whatever else the drives could do (published, 2018; kernel 4.11), which one thread is busy with.
-const MD_STRIPE_RAID6: u64 = 25_000;
-/// The same of RAID 4 and 5, which move four blocks where RAID 6 moves six.
-const MD_STRIPE_RAID5: u64 = 17_000;
+/// Nanoseconds of md's parity thread for a stripe (a page of each member) of which it reads and writes six blocks: 39,908
+/// writes of 4 KiB a second to a RAID 6 over 12 NVMe drives, whatever else the drives could do (published, 2018; kernel
+/// 4.11), which one thread is busy with. A stripe of which it moves more or fewer takes as much more or less.
+const MD_SIX_BLOCKS: u64 = 25_000;
 
 /// Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,16 +19,18 @@ pub(super) struct Cost {
     pub(super) shared: u64,
     /// Of one of them.
     pub(super) own: u64,
+    /// Of one of them, too, while the members are at work already.
+    pub(super) beside: u64,
 }
 
 /// What requests to an array cost.
 pub(super) struct Costs {
     policies: Policies,
-    level: Level,
     chunk: u64,
     copies: u64,
     /// Bytes of data in a row.
     row: u64,
+    parity: u64,
 }
 
 impl Costs {
@@ -47,27 +48,33 @@ impl Costs {
             _ => 0,
         };
         let chunk = geometry.chunk().max(PAGE);
-        Self { policies, level, chunk, copies, row: chunk * members.saturating_sub(parity).max(1) }
+        Self { policies, chunk, copies, row: chunk * members.saturating_sub(parity).max(1), parity }
     }
 
     pub(super) fn read(&self, offset: u64, len: u64) -> Cost {
         let pieces = self.pieces(offset, len);
         match self.policies {
-            Policies::LinuxMd(_) => Cost { shared: MD_PIECE * pieces, own: 0 },
-            Policies::Brindle => Cost { shared: 0, own: self.engine(pieces, [90, 180], [30, 56]) },
+            Policies::LinuxMd(_) => Cost { shared: MD_PIECE * pieces, ..Cost::default() },
+            Policies::Brindle => Cost { own: self.engine(pieces, [90, 180], [30, 56]), ..Cost::default() },
         }
     }
 
     pub(super) fn write(&self, offset: u64, len: u64) -> Cost {
         let pieces = self.pieces(offset, len);
-        match (self.policies, self.stripe()) {
-            (Policies::LinuxMd(_), None) => Cost { shared: MD_PIECE * pieces * self.copies, own: 0 },
-            (Policies::LinuxMd(_), Some(stripe)) => {
-                Cost { shared: MD_PIECE * pieces, own: stripe * self.stripes(offset, len) }
+        match (self.policies, self.parity) {
+            (Policies::LinuxMd(_), 0) => Cost { shared: MD_PIECE * pieces * self.copies, ..Cost::default() },
+            // The thread hands on what it has: members are at work once it has the first stripe.
+            (Policies::LinuxMd(_), _) => {
+                let (stripes, blocks) = self.stripes(offset, len);
+                let all = MD_SIX_BLOCKS * blocks / 6;
+                let own = all / stripes.max(1);
+                Cost { shared: MD_PIECE * pieces, own, beside: all - own }
             }
-            (Policies::Brindle, None) => Cost { shared: 0, own: self.engine(pieces, [100, 270], [30, 43]) },
+            (Policies::Brindle, 0) => {
+                Cost { own: self.engine(pieces, [100, 270], [30, 43]), ..Cost::default() }
+            }
             // A request and its locks; then parity, whose blocks come from memory.
-            (Policies::Brindle, Some(_)) => Cost { shared: 0, own: 1000 + len * 50 / 1024 },
+            (Policies::Brindle, _) => Cost { own: 1000 + len * 50 / 1024, ..Cost::default() },
         }
     }
 
@@ -77,28 +84,25 @@ impl Costs {
         request[kind] + piece[kind] * pieces
     }
 
-    fn stripe(&self) -> Option<u64> {
-        match self.level {
-            Level::Raid6 => Some(MD_STRIPE_RAID6),
-            Level::Raid4 | Level::Raid5 => Some(MD_STRIPE_RAID5),
-            _ => None,
-        }
-    }
-
     /// Chunks that a request touches.
     fn pieces(&self, offset: u64, len: u64) -> u64 {
         if len == 0 { 0 } else { (offset + len - 1) / self.chunk - offset / self.chunk + 1 }
     }
 
-    /// Stripes of a page that a request touches.
-    fn stripes(&self, offset: u64, len: u64) -> u64 {
-        let (mut at, end, mut stripes) = (offset, offset + len, 0);
+    /// Stripes of a page that a request touches, and the blocks of them that are read or written: the new data and parity, and
+    /// what these were or what else is in the stripe, whichever is less.
+    fn stripes(&self, offset: u64, len: u64) -> (u64, u64) {
+        let (mut at, end, mut all) = (offset, offset + len, (0, 0));
         while at < end {
             let in_row = (self.row - at % self.row).min(end - at);
-            stripes += in_row.min(self.chunk).div_ceil(PAGE);
+            let stripes = in_row.min(self.chunk).div_ceil(PAGE);
+            let written = in_row.div_ceil(PAGE);
+            let others = (self.row / self.chunk * stripes).saturating_sub(written);
+            let changed = written + self.parity * stripes;
+            all = (all.0 + stripes, all.1 + changed + changed.min(others));
             at += in_row;
         }
-        stripes
+        all
     }
 }
 
@@ -116,12 +120,17 @@ mod tests {
             Costs::new(Policies::LinuxMd(Balance::Nearest), &geometry)
         };
         let raid10 = costs(Level::Raid10, 4);
-        assert_eq!(raid10.read(4096, 64 << 10), Cost { shared: 3 * MD_PIECE, own: 0 });
-        assert_eq!(raid10.write(0, 64 << 10), Cost { shared: 4 * MD_PIECE, own: 0 });
-        let raid6 = costs(Level::Raid6, 6);
-        assert_eq!(raid6.write(0, 4096), Cost { shared: MD_PIECE, own: MD_STRIPE_RAID6 });
-        // Two rows of four chunks: eight pages of each member in both.
-        assert_eq!(raid6.write(0, 256 << 10), Cost { shared: 8 * MD_PIECE, own: 16 * MD_STRIPE_RAID6 });
-        assert_eq!(raid6.read(0, 4096), Cost { shared: MD_PIECE, own: 0 });
+        let shared = |pieces| Cost { shared: pieces * MD_PIECE, ..Cost::default() };
+        assert_eq!(raid10.read(4096, 64 << 10), shared(3));
+        assert_eq!(raid10.write(0, 64 << 10), shared(4));
+        let raid6 = costs(Level::Raid6, 12);
+        assert_eq!(raid6.write(0, 4096), Cost { own: MD_SIX_BLOCKS, ..shared(1) });
+        assert_eq!(raid6.read(0, 4096), shared(1));
+        // Two whole rows: eight pages of each member in both, nothing is read, and members begin with the first page.
+        let (all, first) = (16 * 2 * MD_SIX_BLOCKS, 2 * MD_SIX_BLOCKS);
+        assert_eq!(raid6.write(0, 640 << 10), Cost { own: first, beside: all - first, ..shared(20) });
+        // Of three data members two others are as many as the old block and its parity.
+        let raid5 = costs(Level::Raid5, 4);
+        assert_eq!(raid5.write(0, 4096), Cost { own: MD_SIX_BLOCKS * 4 / 6, ..shared(1) });
     }
 }

@@ -21,7 +21,7 @@ pub use rows::{Compared, compare};
 pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
 
 use crate::drive::Drive;
-use crate::job::Job;
+use crate::job::{Direction, Job};
 use crate::run::{Device, Live, Outcome, RunError, Terms, run};
 use costly::{Costly, Processors};
 
@@ -33,6 +33,8 @@ const FEWEST: u64 = 2000;
 /// Bytes that are moved are enough at this, whatever their number, down to [`LEAST`] requests.
 const BYTES: u64 = 4 << 30;
 const LEAST: u64 = 24;
+/// Requests that are spent on caches at most.
+const MOST_FILLING: u64 = 1 << 17;
 /// Longer than any prediction: a deadline of the engine counts virtual time, too.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86400);
 /// Steps of the time that is counted, for whoever draws what happened over it.
@@ -64,7 +66,7 @@ pub fn predict(spec: &Spec) -> Result<Predicted, PredictError> {
 /// The same on drives that a stage has: one for the first look, one for what counts.
 fn run_on(spec: &Spec, stage: impl Fn() -> Stage) -> Result<Predicted, PredictError> {
     spec.check()?;
-    let pilot = stage().carry(&[counted(&spec.job, spec, 1)], spec)?;
+    let pilot = stage().carry(&[counted(&spec.job, spec)], spec)?;
     let spans = Spans::of(&pilot, spec);
     let mut job = spec.job.clone();
     job.number_ios = None;
@@ -73,10 +75,20 @@ fn run_on(spec: &Spec, stage: impl Fn() -> Stage) -> Result<Predicted, PredictEr
     stage().carry(&[job], spec)
 }
 
-/// A first look, to know how fast it is about: some requests for each that is in flight.
-fn counted(job: &Job, spec: &Spec, rounds: u64) -> Job {
-    let each = rounds * u64::from(job.depth());
-    Job { number_ios: Some(each.max(LEAST.div_ceil(spec.job.numjobs.into()))), ..job.clone() }
+/// A first look, to know how fast it is about: as many requests as are in flight, and enough to fill what caches writes.
+fn counted(job: &Job, spec: &Spec) -> Job {
+    let least = LEAST.max(filling(spec)).div_ceil(spec.job.numjobs.into());
+    Job { number_ios: Some(least.max(job.depth().into())), ..job.clone() }
+}
+
+/// Requests that fill the write caches of all drives twice over: a disk takes writes in no time until then.
+fn filling(spec: &Spec) -> u64 {
+    let cache = spec.drive.stations.platter.as_ref().map_or(0, |platter| platter.cache);
+    if !spec.job.access.changes() {
+        return 0;
+    }
+    let bytes = cache.saturating_mul(2 * u64::from(spec.members()));
+    (bytes / spec.job.blocks[Direction::Write.index()].least().max(512)).min(MOST_FILLING)
 }
 
 struct Spans {
@@ -93,7 +105,7 @@ impl Spans {
         let wanted = (ROUNDS * in_flight).max(FEWEST).min(by_size.max(2 * in_flight));
         let each = outcome.elapsed.as_secs_f64() / outcome.ios().max(1) as f64;
         let span = |count: u64| Duration::from_secs_f64((each * count as f64).max(1e-6));
-        Self { ramp: span(2 * in_flight), counted: span(wanted) }
+        Self { ramp: span((2 * in_flight).max(filling(spec))), counted: span(wanted) }
     }
 }
 

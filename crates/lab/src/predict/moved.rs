@@ -72,11 +72,13 @@ impl Moved {
         let mut moved = Self::default();
         for (size, share) in sizes(&job.blocks[Direction::Read.index()], shares[0]) {
             moved.asked += size as f64 * share;
-            moved.reads.add(size as f64 * share, array.piece(size));
+            moved.reads.add(size as f64 * share, array.read(size));
         }
         for (size, share) in sizes(&job.blocks[Direction::Write.index()], shares[1]) {
             moved.asked += size as f64 * share;
-            array.write(&mut moved, size, share, job.access.random);
+            // What follows one another and is in flight together may be one write.
+            let together = if job.access.random { size } else { array.together(size, job.depth().into()) };
+            array.write(&mut moved, (size, together), share, job.access.random);
         }
         Some(moved)
     }
@@ -117,42 +119,76 @@ struct Array {
     chunk: u64,
     /// Chunks of data in a row.
     width: u64,
+    members: u64,
     copies: u64,
     parity: u64,
 }
 
 impl Array {
     fn of(geometry: Option<&Geometry>) -> Self {
-        let Some(geometry) = geometry else { return Self { chunk: 0, width: 1, copies: 1, parity: 0 } };
+        let Some(geometry) = geometry else {
+            return Self { chunk: 0, width: 1, members: 1, copies: 1, parity: 0 };
+        };
         let (copies, parity) = match geometry.family() {
             Family::Striped(_) => (1, 0),
             Family::Mirrored(mirrored) => (mirrored.copies().into(), 0),
             Family::Parity(rows) => (1, rows.parity_members().into()),
         };
+        let members = geometry.members().into();
         match geometry.row_bytes() {
-            0 => Self { chunk: 0, width: 1, copies, parity },
-            row => Self { chunk: geometry.chunk(), width: row / geometry.chunk(), copies, parity },
+            0 => Self { chunk: 0, width: 1, members, copies, parity },
+            row => Self { chunk: geometry.chunk(), width: row / geometry.chunk(), members, copies, parity },
         }
     }
 
-    /// How large the operations of a request are: what stands on one member in one piece is one operation.
+    /// How much of a row may come together of requests that follow one another.
+    fn together(&self, size: u64, in_flight: u64) -> u64 {
+        size.saturating_mul(in_flight).min(self.chunk * self.width).max(size)
+    }
+
+    /// How large the operations of a read are: what stands on one member in one piece is one operation, and the copies may be
+    /// chosen so that as much as possible does.
+    fn read(&self, size: u64) -> u64 {
+        if self.chunk == 0 || self.copies == 1 {
+            return self.piece(size);
+        }
+        let chunks = size.div_ceil(self.chunk).max(1);
+        let on_one = (chunks * self.copies).div_ceil(self.members).max(1);
+        size / chunks.div_ceil(on_one)
+    }
+
+    /// The same where each member has one place for it.
     fn piece(&self, size: u64) -> u64 {
         if self.chunk == 0 { size } else { size.min(self.chunk).max(size / self.width) }
     }
 
-    fn write(&self, moved: &mut Moved, size: u64, share: f64, random: bool) {
+    /// Of a mirrored write.
+    fn copied(&self, size: u64) -> u64 {
+        if self.chunk == 0 {
+            return size;
+        }
+        let places = (size.div_ceil(self.chunk).max(1) * self.copies).min(self.members);
+        (size * self.copies / places).max(size.min(self.chunk))
+    }
+
+    fn write(&self, moved: &mut Moved, (size, together): (u64, u64), share: f64, random: bool) {
         let bytes = |bytes: u64| bytes as f64 * share;
         if self.parity == 0 {
-            return moved.writes.add(bytes(size * self.copies), self.piece(size));
+            return moved.writes.add(bytes(size * self.copies), self.copied(size));
         }
         let row = self.chunk * self.width;
         // One after the other they fill rows, whose parity needs no old bytes.
         let whole = if random { size / row * row } else { size };
         let with_parity = bytes(whole) * (self.width + self.parity) as f64 / self.width as f64;
-        moved.writes.add(with_parity, self.piece(if random { whole } else { size }));
         let rest = size - whole;
         let band = rest.min(self.chunk);
-        moved.writes.add(bytes(rest + self.parity * band), band);
+        let changed = rest + self.parity * band;
+        // What is left of the last row lies on each member beside the whole ones.
+        let each = match whole {
+            0 => band,
+            _ => self.piece(if random { whole } else { together }) + changed / (self.width + self.parity),
+        };
+        moved.writes.add(with_parity + bytes(changed), each);
         // Old data and old parity, or what else is in the row: whichever is less.
         let old = (rest + self.parity * band).min((self.width * band).saturating_sub(rest));
         moved.reads.add(bytes(old), band);
@@ -185,6 +221,18 @@ mod tests {
         // A row of ten chunks is written whole; in sequence, any size is a part of one.
         assert_eq!(moved(Level::Raid6, 12, &[("rw", "randwrite"), ("bs", "640k")]), (0.0, 12.0, 0));
         assert_eq!(moved(Level::Raid6, 12, &[("rw", "write"), ("bs", "640k")]).0, 0.0);
+        // What is left of the last row is no operation of its own; it reads what else is in it.
+        let (reads, written, _) = moved(Level::Raid6, 12, &[("rw", "randwrite"), ("bs", "704k")]);
+        assert!((11.0..=12.5).contains(&written) && reads == 3.0, "{reads} {written}");
+        // Four chunks of seven members in two copies: one of the reads may be two chunks, and one of the writes.
+        assert_eq!(moved(Level::Raid10, 7, &[("rw", "randread"), ("bs", "256k")]).0, 2.0);
+        let written = moved(Level::Raid10, 7, &[("rw", "randwrite"), ("bs", "256k")]).1;
+        assert!((6.9..7.1).contains(&written), "{written}");
+        // What follows one another comes together, as far as it is in flight, up to a row.
+        let shallow = moved(Level::Raid5, 4, &[("rw", "write"), ("bs", "16k")]).1;
+        assert!((shallow - 4.0 / 3.0).abs() < 1e-9, "{shallow}");
+        let deep = [("rw", "write"), ("bs", "16k"), ("iodepth", "12")];
+        assert!((moved(Level::Raid5, 4, &deep).1 - 1.0 / 3.0).abs() < 1e-9);
         // Two rows of four members are one operation of each.
         assert_eq!(moved(Level::Raid0, 4, &[("rw", "read"), ("bs", "512k")]), (4.0, 0.0, 100));
         let mixed = [("rw", "randrw"), ("rwmixread", "65"), ("bs", "4k")];
