@@ -43,6 +43,7 @@ mod snapshot;
 mod standing;
 mod status;
 mod sweep;
+mod text;
 mod units;
 mod watch;
 mod within;

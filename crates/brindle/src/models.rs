@@ -1,10 +1,11 @@
 //! Models of drives, as command lines name them.
 
-use std::fs;
+use std::path::Path;
 
 use brindle_lab::drive::{self, Drive, SHIPPED, shipped};
 
 use crate::failure::Failure;
+use crate::text;
 
 /// A model by its name, or from a file.
 pub(crate) fn model(named: &str) -> Result<Drive, Failure> {
@@ -12,7 +13,7 @@ pub(crate) fn model(named: &str) -> Result<Drive, Failure> {
         return Ok(drive::parse(named, text)?);
     }
     let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-    let text = fs::read_to_string(named).map_err(|source| {
+    let text = text::read(Path::new(named)).map_err(|source| {
         let what = format!(
             "{named}: no model of this name ships ({}), and no such file can be read",
             names.join(", ")

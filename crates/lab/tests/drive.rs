@@ -128,3 +128,15 @@ fn what_is_measured_of_a_model_gives_the_model_back() {
     assert_eq!(fitted.drive.stations.read, fitted.drive.stations.write);
     assert!(fitted.drive.source.contains("Writes were not measured"));
 }
+
+#[test]
+fn a_table_says_nothing_twice() {
+    let twice = "pattern,bs_kib,mb_s\nrandread,8,60\nread,8,60\nrandread,8,70\n";
+    let error = table("t.csv", twice).expect_err("two figures");
+    assert_eq!(
+        error.to_string(),
+        "t.csv:4: the same was measured in line 2: a table has one figure for each"
+    );
+    assert!(table("t.csv", "bs,r0,r0\n4k,1,2\n").is_err());
+    assert!(table("t.csv", "stat,bs,r0\navg,4k,1\nmax,4k,2\n").is_ok());
+}

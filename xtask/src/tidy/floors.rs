@@ -38,7 +38,7 @@ const ARRAY: &[&[&str]] = &[
 ];
 
 const BRINDLE: &[&[&str]] = &[
-    &["bench::flags", "control::message", "locks", "progress", "units", "within"],
+    &["bench::flags", "control::message", "locks", "progress", "text", "units", "within"],
     &["cli", "failure", "going"],
     &["chance", "cores", "docs", "log", "look", "models", "report", "runtime"],
     &["control", "events", "findings", "world"],

@@ -1,12 +1,14 @@
 //! From job files and flags to jobs.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 
 use brindle_lab::job::{Plan, Surroundings, parse, parse_words};
 
 use crate::cli::Bench;
 use crate::failure::Failure;
+use crate::text;
 
 /// The jobs of the files named, or those of the flags; what is without effect is told on standard error.
 pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {
@@ -41,7 +43,7 @@ pub(crate) struct Here;
 
 impl Surroundings for Here {
     fn read(&self, file: &str) -> Result<String, String> {
-        fs::read_to_string(file).map_err(|error| error.to_string())
+        text::read(Path::new(file)).map_err(|error| error.to_string())
     }
 
     fn variable(&self, name: &str) -> Option<String> {

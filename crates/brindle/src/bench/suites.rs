@@ -1,7 +1,7 @@
 //! `brindle bench --suite`: loads that have a name, and what is told of them.
 
 use core::fmt::Write;
-use std::fs;
+use std::path::Path;
 
 use brindle_lab::run::Outcome;
 use brindle_lab::suite::{Loads, SUITES, Suite, suite};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::plan::{Here, tell};
 use crate::cli::Bench;
 use crate::failure::Failure;
+use crate::text;
 
 /// A suite that is measured.
 pub(super) struct Suited {
@@ -23,7 +24,7 @@ pub(super) struct Suited {
 pub(crate) fn named_suite(named: &str) -> Result<(String, Suite), Failure> {
     let text = match SUITES.iter().find(|(name, _)| *name == named) {
         Some((_, text)) => (*text).to_owned(),
-        None => fs::read_to_string(named).map_err(|source| {
+        None => text::read(Path::new(named)).map_err(|source| {
             let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
             let what =
                 format!("{named}: no suite of this name ships ({}), and no such file", names.join(", "));

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 use core::time::Duration;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -59,7 +59,7 @@ pub(super) fn plan(args: &Traces) -> Result<Plan, Failure> {
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path)
+    crate::text::read(path)
         .map_err(|source| Failure::system(format!("{}: can't be read", path.display()), source))
 }
 

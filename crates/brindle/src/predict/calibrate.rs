@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::measured::measured;
 use crate::cli::Calibrate;
 use crate::failure::Failure;
-use crate::report;
+use crate::{report, text};
 
 /// Bytes of a drive of which only tables are known.
 const USUAL: u64 = 500 << 30;
@@ -57,8 +57,8 @@ fn tell(text: &str) -> Result<(), Failure> {
 
 fn read(path: &Path) -> Result<Table, Failure> {
     let named = path.display().to_string();
-    let text = fs::read_to_string(path)
-        .map_err(|source| Failure::system(format!("{named}: can't be read"), source))?;
+    let text =
+        text::read(path).map_err(|source| Failure::system(format!("{named}: can't be read"), source))?;
     Ok(table(&named, &text)?)
 }
 

@@ -46,6 +46,9 @@ pub enum DriveErrorKind {
     /// A cell that means nothing.
     #[error("'{0}' is no {1}")]
     Cell(String, &'static str),
+    /// Two figures of one measurement.
+    #[error("the same was measured in line {0}: a table has one figure for each")]
+    Twice(usize),
     /// Rows that a fit needs are not there.
     #[error("{0}")]
     Lacks(&'static str),

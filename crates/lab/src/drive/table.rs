@@ -1,5 +1,7 @@
 //! Measured tables of single drives, as CSV; what begins with `#` is a comment.
 
+use std::collections::BTreeMap;
+
 use super::error::{DriveError, DriveErrorKind};
 use super::file::LONGEST;
 
@@ -32,7 +34,7 @@ pub struct Row {
 }
 
 /// What a figure says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// MiB/s with one request in flight.
     Alone,
@@ -57,6 +59,8 @@ pub fn table(file: &str, text: &str) -> Result<Table, DriveError> {
     }
     let mut table = Table { file: file.to_owned(), about: String::new(), rows: Vec::new() };
     let mut header: Option<Header> = None;
+    // What was measured, and in which line that stands.
+    let mut seen = BTreeMap::new();
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.trim();
         if let Some(comment) = text.strip_prefix('#') {
@@ -71,7 +75,14 @@ pub fn table(file: &str, text: &str) -> Result<Table, DriveError> {
             header = Some(Header::parse(&cells).ok_or_else(|| wrong(line, DriveErrorKind::Header))?);
             continue;
         };
+        let before = table.rows.len();
         header.rows(line, &cells, &mut table.rows).map_err(|kind| wrong(line, kind))?;
+        for row in &table.rows[before..] {
+            let what = (row.measure, row.random, row.reads, row.size);
+            if let Some(first) = seen.insert(what, line) {
+                return Err(wrong(line, DriveErrorKind::Twice(first)));
+            }
+        }
     }
     if header.is_none() {
         return Err(wrong(0, DriveErrorKind::Header));

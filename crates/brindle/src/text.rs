@@ -1,0 +1,41 @@
+//! Text files that a user wrote.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Most bytes: none of what is read as a whole is as long, and a device that never ends is none of them.
+const MOST: u64 = 64 << 20;
+
+/// The text of a file.
+///
+/// # Errors
+/// What can't be read, has more than 64 MiB, or is no text, and in which line.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST {
+        return Err(io::Error::other(format!("more than {} MiB", MOST >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|why| {
+        let valid = why.utf8_error().valid_up_to();
+        let line = why.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+        io::Error::other(format!("line {line} is no text (UTF-8)"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_or_never_ends_is_refused() {
+        let file = std::env::temp_dir().join(format!("brindle-text-{}", std::process::id()));
+        std::fs::write(&file, b"one\ntwo\n\xff\n").unwrap();
+        assert_eq!(read(&file).unwrap_err().to_string(), "line 3 is no text (UTF-8)");
+        std::fs::write(&file, "one\n").unwrap();
+        assert_eq!(read(&file).unwrap(), "one\n");
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(read(Path::new("/dev/zero")).unwrap_err().to_string(), "more than 64 MiB");
+    }
+}
