@@ -64,9 +64,9 @@ const MISMATCH: u8 = 3;
 const UNREADABLE: u8 = 4;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
     let begun = survive_the_file_size_limit().and_then(|()| log::begin(cli.log.as_deref()));
-    let code = match begun.and_then(|()| run(&cli.command)) {
+    let code = match begun.and_then(|()| run(&mut cli.command)) {
         Ok(code) => code,
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
@@ -85,7 +85,7 @@ fn survive_the_file_size_limit() -> Result<(), Failure> {
     handled.map(drop).map_err(|source| Failure::system("signals can't be handled", source))
 }
 
-fn run(command: &Command) -> Result<ExitCode, Failure> {
+fn run(command: &mut Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Create(args) => create::create(args)?,
         Command::Examine(args) => return examine::examine(args),

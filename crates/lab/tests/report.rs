@@ -40,7 +40,12 @@ fn tree(value: &Value, path: &str, found: &mut BTreeMap<String, &'static str>) {
             "object"
         }
         Value::Array(list) => {
-            list.iter().for_each(|value| tree(value, &format!("{path}/0"), found));
+            // Disks are those of the machine.
+            let jobs = path == "/jobs";
+            let place = |at: usize| if jobs { at } else { 0 };
+            list.iter()
+                .enumerate()
+                .for_each(|(at, value)| tree(value, &format!("{path}/{}", place(at)), found));
             "list"
         }
         Value::String(_) => "string",
@@ -63,7 +68,7 @@ fn is_free(path: &str) -> bool {
         "/read_sectors",
         "/write_sectors",
     ];
-    let always = ["rw", "bs", "iodepth", "numjobs", "name"].map(|option| format!("/job options/{option}"));
+    let always = ["rw", "bs", "iodepth", "numjobs"].map(|option| format!("/job options/{option}"));
     // Aggregates of disks beneath a disk are of the machine that fio ran on.
     release.iter().any(|end| path.ends_with(end))
         || always.iter().any(|end| path.ends_with(end))

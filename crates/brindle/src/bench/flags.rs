@@ -1,11 +1,14 @@
 //! fio's options as flags: each that the lab understands, by fio's own names.
 
-use brindle_lab::job::{HONOURED, Honoured};
+use brindle_lab::job::{HONOURED, Honoured, TAKEN};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 /// Options of jobs in the order in which they were given. Those before the first `--name` are of all jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobFlags(pub(crate) Vec<(String, Option<String>)>);
+
+/// Stands for the value of a word that stands alone.
+const NOTHING: &str = "\0";
 
 /// The one option without an effect of its own that changes how many requests are in flight.
 const ENGINE: &str = "ioengine";
@@ -18,7 +21,8 @@ impl Args for JobFlags {
             .help("fio's engine: of those that have one request in flight, such as psync, that is kept")
             .action(ArgAction::Append)
             .help_heading("Jobs, in fio's words");
-        HONOURED.iter().map(flag).fold(command.arg(engine), Command::arg)
+        let taken = taken().map(|name| alone(Arg::new(name).long(name)).hide(true));
+        HONOURED.iter().map(flag).chain(taken).fold(command.arg(engine), Command::arg)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -26,7 +30,17 @@ impl Args for JobFlags {
     }
 }
 
-/// A word alone is 1, as in a job file.
+/// Options that are taken as a job file's are: a command line of fio's can be kept.
+fn taken() -> impl Iterator<Item = &'static str> {
+    TAKEN.iter().flat_map(|(names, _)| names.iter().copied())
+}
+
+/// A word that may stand alone, as in a job file.
+fn alone(arg: Arg) -> Arg {
+    let arg = arg.action(ArgAction::Append).num_args(0..=1).require_equals(true);
+    arg.default_missing_value(NOTHING)
+}
+
 fn flag(option: &'static Honoured) -> Arg {
     let arg = Arg::new(option.name)
         .long(option.name)
@@ -35,7 +49,7 @@ fn flag(option: &'static Honoured) -> Arg {
         .action(ArgAction::Append)
         .help_heading("Jobs, in fio's words");
     if option.value.is_empty() {
-        arg.value_name("0|1").num_args(0..=1).require_equals(true).default_missing_value("1")
+        alone(arg.value_name("0|1"))
     } else {
         arg.value_name(option.value).allow_hyphen_values(true)
     }
@@ -43,7 +57,7 @@ fn flag(option: &'static Honoured) -> Arg {
 
 impl FromArgMatches for JobFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let names = HONOURED.iter().map(|option| option.name).chain([ENGINE]);
+        let names = HONOURED.iter().map(|option| option.name).chain([ENGINE]).chain(taken());
         let mut all: Vec<(usize, &str, &String)> = Vec::new();
         for name in names {
             let places = matches.indices_of(name).into_iter().flatten();
@@ -51,7 +65,8 @@ impl FromArgMatches for JobFlags {
             all.extend(places.zip(values).map(|(place, value)| (place, name, value)));
         }
         all.sort_by_key(|(place, ..)| *place);
-        Ok(Self(all.into_iter().map(|(_, name, value)| (name.to_owned(), Some(value.clone()))).collect()))
+        let said = |value: &String| Some(value.clone()).filter(|value| value != NOTHING);
+        Ok(Self(all.into_iter().map(|(_, name, value)| (name.to_owned(), said(value))).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -80,8 +95,12 @@ mod tests {
     #[test]
     fn flags_keep_their_order_and_have_fios_names() {
         let given = ["--bs=4k", "--name=a", "--rw", "read", "--time_based", "--name=b", "--blocksize", "8k"];
-        assert_eq!(words(&given), ["bs=4k", "name=a", "rw=read", "time_based=1", "name=b", "bs=8k"]);
+        assert_eq!(words(&given), ["bs=4k", "name=a", "rw=read", "time_based=", "name=b", "bs=8k"]);
         assert_eq!(words(&["--stonewall=0", "--ioengine=psync"]), ["stonewall=0", "ioengine=psync"]);
+        assert_eq!(
+            words(&["--filename=/dev/x", "--thread", "--rw=read"]),
+            ["filename=/dev/x", "thread=", "rw=read"]
+        );
         assert!(words(&[]).is_empty());
     }
 }

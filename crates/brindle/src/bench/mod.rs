@@ -29,7 +29,9 @@ pub(crate) use suites::named_suite;
 use target::{On, Opened};
 use usage::Meter;
 
-pub(crate) fn bench(args: &Bench) -> Result<ExitCode, Failure> {
+pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
+    plan::take_job_files(args)?;
+    let args = &*args;
     if !args.traces.trace.is_empty() || args.traces.trace_set.is_some() {
         return replay(args);
     }

@@ -1,7 +1,7 @@
 //! From job files and flags to jobs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use brindle_lab::job::{Plan, Surroundings, parse, parse_words};
@@ -9,6 +9,24 @@ use brindle_lab::job::{Plan, Surroundings, parse, parse_words};
 use crate::cli::Bench;
 use crate::failure::Failure;
 use crate::text;
+
+/// A list of devices takes all names that follow it: job files at its end are no devices, and are not to be written to.
+pub(super) fn take_job_files(args: &mut Bench) -> Result<(), Failure> {
+    let is_job = |name: &PathBuf| name.extension().is_some_and(|ending| ending == "fio");
+    for list in [&mut args.array, &mut args.device] {
+        let devices = list.iter().rposition(|name| !is_job(name)).map_or(0, |at| at + 1);
+        args.jobs.extend(list.drain(devices..));
+    }
+    let instead = args.suite.is_some() || args.traces.trace_set.is_some() || !args.traces.trace.is_empty();
+    if args.array.is_empty() && args.device.is_empty() && args.nbd.is_none() {
+        return Err(Failure::Usage("only job files are named: name a device or members, too".to_owned()));
+    }
+    if instead && !args.jobs.is_empty() {
+        let both = format!("{} is a job file, and --suite and traces have their own", args.jobs[0].display());
+        return Err(Failure::Usage(both));
+    }
+    Ok(())
+}
 
 /// The jobs of the files named, or those of the flags; what is without effect is told on standard error.
 pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {

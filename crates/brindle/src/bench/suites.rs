@@ -42,7 +42,7 @@ pub(super) fn suited(args: &Bench, named: &str) -> Result<Suited, Failure> {
         .options
         .0
         .iter()
-        .map(|(name, value)| (name.clone(), value.clone().unwrap_or_default()))
+        .map(|(name, value)| (name.clone(), value.clone().unwrap_or_else(|| "1".to_owned())))
         .collect();
     if own.iter().any(|(name, _)| name == "name") {
         return Err(Failure::Usage("--suite has jobs of its own: leave out --name".to_owned()));

@@ -48,7 +48,8 @@ pub(crate) struct Bench {
     pub(crate) tuning: Tuning,
     #[command(flatten)]
     pub(crate) options: JobFlags,
-    /// Job files; those of a file begin once those of the file before it have ended
+    /// Job files; those of a file begin once those of the file before it have ended. Behind the devices or members too, if
+    /// their names end in .fio
     #[arg(value_name = "JOBFILE")]
     pub(crate) jobs: Vec<PathBuf>,
 }

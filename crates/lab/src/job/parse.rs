@@ -84,18 +84,21 @@ pub fn parse_words(
     around: &impl Surroundings,
 ) -> Result<Plan, JobError> {
     let place = Place { file: Arc::from("command line"), line: 0 };
-    let section = |name: &str| Section { place: place.clone(), name: name.to_owned(), settings: Vec::new() };
-    let mut sections = vec![section("global")];
+    let section = |name: &str, named: bool| {
+        let (place, name) = (place.clone(), name.to_owned());
+        Section { place, name, named, settings: Vec::new() }
+    };
+    let mut sections = vec![section("global", false)];
     for (name, value) in words {
         if name == "name" {
-            sections.push(section(value.as_deref().unwrap_or_default()));
+            sections.push(section(value.as_deref().unwrap_or_default(), true));
         } else if let Some(last) = sections.last_mut() {
             let (name, value) = (name.clone(), value.clone());
             last.settings.push(Setting { place: place.clone(), name, value });
         }
     }
     if sections.len() == 1 {
-        sections.insert(0, section("global"));
+        sections.insert(0, section("global", false));
         sections[1].name = "bench".to_owned();
     }
     let mut builder = Builder { plan: Plan::default(), lenient, around };
@@ -124,6 +127,10 @@ impl<S: Surroundings> Builder<'_, S> {
             let (mut job, mut base) = global.clone();
             let mut given = Vec::new();
             job.name.clone_from(&section.name);
+            // As in fio's reports: a section's name is no option, and that of the command line is one.
+            if section.named {
+                given::note(&mut given, "name", Some(&section.name));
+            }
             self.section(section, &mut job, &mut base, &mut given)?;
             job.given = given;
             check(&job, &self.plan.jobs).map_err(|kind| kind.at(&section.place))?;

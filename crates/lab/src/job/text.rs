@@ -24,6 +24,8 @@ pub(super) struct Setting {
 pub(super) struct Section {
     pub(super) place: Place,
     pub(super) name: String,
+    /// By an option of the command line, not in brackets.
+    pub(super) named: bool,
     pub(super) settings: Vec<Setting>,
 }
 
@@ -84,7 +86,8 @@ impl<S: Surroundings> Reader<'_, S> {
             return Err(JobErrorKind::SectionInside.at(place));
         }
         let name = rest.strip_suffix(']').ok_or_else(|| JobErrorKind::Header.at(place))?;
-        self.sections.push(Section { place: place.clone(), name: name.to_owned(), settings: Vec::new() });
+        let (place, name) = (place.clone(), name.to_owned());
+        self.sections.push(Section { place, name, named: false, settings: Vec::new() });
         Ok(())
     }
 }

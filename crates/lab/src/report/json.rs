@@ -44,10 +44,6 @@ fn job(run: &Run, outcome: &Outcome) -> Value {
         "eta": 0,
         "elapsed": outcome.elapsed.as_secs() + 1,
         "job options": job_options(outcome),
-        "sync": json!({
-            "total_ios": outcome.flushes.count(),
-            "lat_ns": latencies(&outcome.flushes, Some(&job.percentiles), run.bins),
-        }),
         "job_runtime": outcome.elapsed.as_millis() as u64,
         "usr_cpu": run.usage.user,
         "sys_cpu": run.usage.system,
@@ -65,10 +61,15 @@ fn job(run: &Run, outcome: &Outcome) -> Value {
     for (key, value) in distribution(outcome) {
         all[key] = value;
     }
+    // One figure for all has nothing beside it, flushes neither.
     if job.unified != Unified::Mixed {
         for of in DIRECTIONS {
             all[of.name()] = direction(&outcome.tallies[of.index()], job, run.bins);
         }
+        all["sync"] = json!({
+            "total_ios": outcome.flushes.count(),
+            "lat_ns": latencies(&outcome.flushes, Some(&job.percentiles), run.bins),
+        });
     }
     if job.unified != Unified::None {
         all["mixed"] = direction(&outcome.mixed(), job, run.bins);
@@ -81,7 +82,6 @@ fn job_options(outcome: &Outcome) -> Value {
     let job = &outcome.job;
     let mut all = options(&job.given);
     let always = [
-        ("name", job.name.clone()),
         ("rw", words::rw(job.access)),
         ("bs", words::bs(job)),
         ("iodepth", job.iodepth.to_string()),

@@ -98,6 +98,34 @@ fn devices_are_asked_in_turn_and_logs_stand_in_the_current_folder() {
 }
 
 #[test]
+fn job_files_behind_the_devices_are_not_written_to_and_fios_flags_are_taken() {
+    let set = Set::random(2, MIB);
+    let file = set.path("job.fio");
+    let job = "[one]\nrw=write\nnumber_ios=3\n";
+    fs::write(&file, job).unwrap();
+    let flags = "bench --force --output-format=json --device";
+    let words = |last: &str| {
+        let words = flags.split(' ').chain(set.members.iter().map(|member| name(member)));
+        program::brindle(words.chain(last.split(' ')))
+    };
+    let report = words(name(&file)).json();
+    assert_eq!(ios(&report, 0, "write"), 3);
+    assert_eq!(fs::read_to_string(&file).unwrap(), job, "a job file is no device");
+    program::brindle(["bench", "--device", name(&file)]).refused(2, &["only job files are named"]);
+    words(&format!("{} --suite latency", name(&file))).refused(2, &["job.fio is a job file"]);
+    let taken =
+        words("--name=x --filename=/dev/x --direct=1 --thread --invalidate=0 --time_based --runtime=50ms");
+    let ran = taken.ended(0);
+    assert!(ran.err.contains("filename: without effect: the target is named"), "{}", ran.err);
+    let options = &ran.report()["jobs"][0]["job options"];
+    assert_eq!((&options["filename"], &options["name"]), (&"/dev/x".into(), &"x".into()), "{options}");
+    assert!(
+        options["thread"].is_null() && options["time_based"].is_null(),
+        "words alone have no value: {options}"
+    );
+}
+
+#[test]
 fn an_export_is_measured_and_its_members_are_not_to_be_had_beside() {
     let set = Set::raid5(3);
     let server = set.serve("");
