@@ -402,3 +402,18 @@ fn state_words(assembly: &Assembly) -> Vec<&'static str> {
     }
     words
 }
+
+/// What is true of the run wherever it is: the program first, the machine last.
+pub(crate) fn facts(own: Vec<(String, String)>) -> Vec<(String, String)> {
+    let proc = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let cpu = proc("/proc/cpuinfo");
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("")
+        .trim_start_matches([':', '\t', ' ']);
+    let fact = |name: &str, value: &str| (name.to_owned(), value.trim().to_owned());
+    let program = fact("program", concat!("brindle ", env!("CARGO_PKG_VERSION")));
+    let machine = [fact("kernel", &proc("/proc/sys/kernel/osrelease")), fact("processor", cpu)];
+    std::iter::once(program).chain(own).chain(machine).collect()
+}

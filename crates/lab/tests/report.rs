@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use brindle_io::Io;
 use brindle_io::memory::Memory;
-use brindle_lab::report::{Disk, Run, grouped, json, logs, text};
+use brindle_lab::report::{Disk, Run, grouped, json, logs, series_csv, series_html, text};
 use brindle_lab::run::{Device, Live, Outcome, Terms, run};
 use brindle_testkit::skip::{find, or_skip};
 use serde_json::Value;
@@ -161,6 +161,22 @@ fn logs_have_fios_names_and_columns() {
         assert!(columns.len() == 6 && columns[2] <= 1 && columns[3] == 4096, "{line}");
     }
     assert_eq!(logs[4].text, "10000, 1, 1, 4096, 0, 0\n", "16 requests in 10 seconds");
+}
+
+#[test]
+fn what_happened_over_time_is_a_table_and_a_page() {
+    let (_, outcomes) = measured("[a<b]\nrw=randrw\nbs=4k\nlog_avg_msec=10000\n");
+    let table = series_csv(&outcomes);
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows[0], ["job", "direction", "seconds", "iops", "mb_s", "mean_us", "max_us"]);
+    assert_eq!((rows.len(), rows[1][0], rows[1][1], rows[2][1]), (3, "\"a<b\"", "read", "write"));
+    let number = |row: &Vec<&str>, at: usize| row[at].parse::<f64>().expect("a number");
+    let ios: f64 = rows[1..].iter().map(|row| number(row, 3) * 10.0).sum();
+    assert!((ios - 1024.0).abs() < 2.0, "{table}");
+    assert!(rows[1..].iter().all(|row| number(row, 6) >= number(row, 5)), "{table}");
+    let page = series_html("over time", &[("kernel".to_owned(), "6".to_owned())], &outcomes);
+    assert_eq!((page.matches("<svg").count(), page.matches("<polyline").count()), (4, 8));
+    assert!(page.contains("a&lt;b read") && !page.contains("<script") && !page.contains("NaN"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use brindle_lab::job::{Given, Job, Plan};
-use brindle_lab::report::{Disk, Run, Usage, grouped, json, logs, text};
+use brindle_lab::report::{Disk, Run, Usage, grouped, json, logs, series_csv, series_html, text};
 use brindle_lab::run::Outcome;
 
 use crate::cli::{Bench, Format};
@@ -92,6 +92,7 @@ fn replay(args: &Bench) -> Result<ExitCode, Failure> {
     opened.close()?;
     let measured = measured?;
     let outcomes = measured.outcomes();
+    write_series(args, &outcomes)?;
     if args.output_format == Format::Normal {
         report::print(&format!("{}{}", text(&outcomes), measured.text()))?;
     } else {
@@ -133,6 +134,7 @@ fn tell(
 ) -> Result<(), Failure> {
     let reported = grouped(&measured.outcomes);
     write_logs(&measured.outcomes)?;
+    write_series(args, &reported)?;
     if args.output_format == Format::Normal {
         let steady = measured.steady_text();
         let scores = suited.map_or_else(String::new, |suited| suited.text(&reported));
@@ -149,6 +151,27 @@ fn tell(
         all["brindle left out"] = plan.warnings.iter().map(ToString::to_string).collect();
     }
     report::print_json(&all)
+}
+
+/// The targets, for reports.
+fn targets(args: &Bench) -> Vec<(String, String)> {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let disk = |path: &PathBuf| fact(&path.display().to_string(), disks::about(path));
+    let nbd = args.nbd.iter().map(|uri| fact("export", uri.to_string()));
+    args.array.iter().chain(&args.device).map(disk).chain(nbd).collect()
+}
+
+/// What happened over time, where that is asked for.
+fn write_series(args: &Bench, outcomes: &[Outcome]) -> Result<(), Failure> {
+    for path in &args.series {
+        let text = if path.extension().is_some_and(|ending| ending == "html") {
+            series_html("brindle bench: over time", &report::facts(targets(args)), outcomes)
+        } else {
+            series_csv(outcomes)
+        };
+        fs::write(path, text).map_err(|source| Failure::output(path.display(), source))?;
+    }
+    Ok(())
 }
 
 /// Where the jobs ask for logs, they go to the current folder, as fio's do.

@@ -46,12 +46,12 @@ pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
     let environment = match world {
         World::Simulated(drive) => Environment {
             title: format!("Sweep of {drive}"),
-            facts: facts(simulated::facts(args, drive)?),
+            facts: report::facts(simulated::facts(args, drive)?),
             command: simulated::command(args, drive),
         },
         World::Measured => Environment {
             title: format!("Sweep of {} members", args.destroy.len()),
-            facts: facts(measured::facts(args)),
+            facts: report::facts(measured::facts(args)),
             command: measured::command(args),
         },
     };
@@ -117,21 +117,6 @@ fn shape(point: &Point) -> Result<Option<Shape>, Failure> {
     let chunk = Bytes::parse_kib(&point.chunk).map_err(Failure::Usage)?;
     let layout = Some(point.layout.as_str()).filter(|layout| !layout.is_empty());
     shape_of(&point.level, layout, chunk, members)
-}
-
-/// What is true of the run wherever it is: the program first, the machine last.
-fn facts(own: Vec<(String, String)>) -> Vec<(String, String)> {
-    let proc = |file: &str| fs::read_to_string(file).unwrap_or_default();
-    let cpu = proc("/proc/cpuinfo");
-    let cpu = cpu
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .unwrap_or("")
-        .trim_start_matches([':', '\t', ' ']);
-    let fact = |name: &str, value: &str| (name.to_owned(), value.trim().to_owned());
-    let program = fact("program", concat!("brindle ", env!("CARGO_PKG_VERSION")));
-    let machine = [fact("kernel", &proc("/proc/sys/kernel/osrelease")), fact("processor", cpu)];
-    std::iter::once(program).chain(own).chain(machine).collect()
 }
 
 fn write(args: &Sweep, environment: &Environment, head: &Value, all: &[Finished]) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 mod direction;
 mod json;
 mod logs;
+mod series;
 mod text;
 mod words;
 
@@ -11,6 +12,7 @@ use crate::run::Outcome;
 
 pub use json::json;
 pub use logs::{Log, logs};
+pub use series::{series_csv, series_html};
 pub use text::{summary, text};
 
 /// What a report says beside the jobs.

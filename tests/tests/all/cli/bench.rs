@@ -126,6 +126,23 @@ fn job_files_behind_the_devices_are_not_written_to_and_fios_flags_are_taken() {
 }
 
 #[test]
+fn what_happens_over_time_is_written_and_drawn() {
+    let set = Set::raid5(3);
+    let (table, page) = (set.path("t.csv"), set.path("t.html"));
+    let series = format!("--series {} --series {}", name(&table), name(&page));
+    set.run(&format!("bench --rw=randread --runtime=300ms --time_based --log_avg_msec=50 {series} --array"))
+        .ok();
+    let text = fs::read_to_string(&table).unwrap();
+    assert!(
+        text.starts_with("job,direction,seconds,iops,mb_s,mean_us,max_us\n\"bench\",read,0.050,"),
+        "{text}"
+    );
+    assert!(text.lines().count() > 4, "{text}");
+    let page = fs::read_to_string(&page).unwrap();
+    assert!(page.matches("<polyline").count() == 4 && page.contains("maximum latency"), "{page}");
+}
+
+#[test]
 fn an_export_is_measured_and_its_members_are_not_to_be_had_beside() {
     let set = Set::raid5(3);
     let server = set.serve("");
