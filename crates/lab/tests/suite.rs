@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
-use brindle_lab::job::Direction;
+use brindle_lab::job::{Direction, Distribution};
 use brindle_lab::report::grouped;
-use brindle_lab::run::{Device, Live, Outcome, Terms, run};
+use brindle_lab::run::{Device, Live, Outcome, Terms, memory_for, run};
 use brindle_lab::suite::{Loads, Of, SUITES, suite};
-use brindle_volume::Volume;
+use brindle_volume::{Limits, Volume};
 use made::Nowhere;
 
 fn shipped(name: &str) -> &'static str {
@@ -62,6 +62,8 @@ fn every_suite_that_ships_is_jobs_one_after_the_other() {
     ];
     assert_eq!(counts, expected);
     assert_eq!(loads("chunk-table", shipped("chunk-table"), &[]).fixed, ["chunk"]);
+    let zones = &loads("jesd219", shipped("jesd219"), &[]).plan.jobs[0].distribution;
+    assert!(matches!(zones, Distribution::Zoned(_)), "{zones:?}");
 }
 
 #[test]
@@ -143,4 +145,35 @@ fn what_is_wrong_is_told_with_file_and_line() {
     let unknown = suite("own.toml", text).expect("a suite");
     let error = unknown.loads(("own.toml", text), &[], &Nowhere).expect_err("no such option").to_string();
     assert!(error.starts_with("own.toml:2: job 'a': option 'zonemode'"), "{error}");
+}
+
+#[test]
+fn requests_that_are_no_whole_blocks_are_left_out() {
+    let small = |name: &str, block: u32| {
+        let limits =
+            Limits { size: 1 << 30, block, preferred: 4096, optimal: 0, read_only: false, discard: false };
+        let mut jobs = loads(name, shipped(name), &[]).plan.jobs;
+        let all = jobs.len();
+        let out = Loads::leave_out_small(&mut jobs, &[limits]);
+        assert_eq!(jobs.len() + out.len(), all);
+        out.len()
+    };
+    assert_eq!(
+        (small("mix-matrix", 512), small("mix-matrix", 4096)),
+        (0, 7),
+        "seven mixes by seven sizes are left"
+    );
+    assert_eq!((small("jesd219", 4096), small("throughput", 4096)), (1, 0));
+}
+
+#[test]
+fn where_memory_is_short_fewer_requests_are_in_flight() {
+    for (name, text) in SUITES {
+        let mut jobs = loads(name, text, &[]).plan.jobs;
+        let wanted: Vec<_> = jobs.iter().map(|job| job.iodepth).collect();
+        let told = Loads::fit_memory(&mut jobs, 128 << 20);
+        assert!(jobs.iter().all(|job| memory_for(job) <= 128 << 20), "{name}: what --memory is at first");
+        assert_eq!(jobs.iter().zip(wanted).filter(|(job, wanted)| job.iodepth < *wanted).count(), told.len());
+        assert_eq!(told.is_empty(), name != "mix-matrix", "{name}: {told:?}");
+    }
 }

@@ -35,7 +35,7 @@ pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
     if !args.traces.trace.is_empty() || args.traces.trace_set.is_some() {
         return replay(args);
     }
-    let (mut plan, suited) = match &args.suite {
+    let (mut plan, mut suited) = match &args.suite {
         None => (plan::plan(args)?, None),
         Some(named) => {
             let suited = suites::suited(args, named)?;
@@ -47,11 +47,11 @@ pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
     let precondition = args.precondition.then(|| "--precondition writes".to_owned());
     check_word(args, writes.map(says).or(precondition))?;
     let opened = Opened::open(&on(args), writes.is_some() || args.precondition)?;
-    if let Some(suited) = &suited {
-        suited.loads.spread(&mut plan.jobs, &opened.limits());
-    }
+    let memory = args.tuning.memory.0 / 2;
+    let fit = |suited: &mut Suited| suited.fit(&mut plan.jobs, &opened.limits(), memory);
+    let fitted = suited.as_mut().map_or(Ok(()), fit);
     let (meter, disks) = (Meter::start(), disks(args));
-    let measured = rounds::measure(&opened, args, &plan.jobs);
+    let measured = fitted.and_then(|()| rounds::measure(&opened, args, &plan.jobs));
     let used = (meter.stop(), disks.since());
     // An array is marked clean whatever became of the jobs.
     opened.close()?;

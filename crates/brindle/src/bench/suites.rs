@@ -3,8 +3,10 @@
 use core::fmt::Write;
 use std::path::Path;
 
+use brindle_lab::job::Job;
 use brindle_lab::run::Outcome;
 use brindle_lab::suite::{Loads, SUITES, Suite, suite};
+use brindle_volume::Limits;
 use serde_json::{Value, json};
 
 use super::plan::{Here, tell};
@@ -16,7 +18,7 @@ use crate::text;
 pub(super) struct Suited {
     name: String,
     pub(super) loads: Loads,
-    /// Jobs that did not run, since they write.
+    /// Jobs that did not run: they write, or are no whole blocks.
     left_out: Vec<String>,
 }
 
@@ -66,6 +68,29 @@ pub(super) fn suited(args: &Bench, named: &str) -> Result<Suited, Failure> {
 }
 
 impl Suited {
+    /// What the targets are decides where requests go, and how small they may be.
+    pub(super) fn fit(
+        &mut self,
+        jobs: &mut Vec<Job>,
+        targets: &[Limits],
+        memory: u64,
+    ) -> Result<(), Failure> {
+        let small = Loads::leave_out_small(jobs, targets);
+        if jobs.is_empty() {
+            let why = format!("suite {}: the target's blocks are larger than its requests", self.name);
+            return Err(Failure::Refused(why));
+        }
+        if !small.is_empty() {
+            eprintln!("brindle: no whole blocks of the target, and left out: {}", small.join(", "));
+        }
+        self.left_out.extend(small);
+        for less in Loads::fit_memory(jobs, memory) {
+            eprintln!("brindle: fewer requests in flight than the suite says, for want of --memory: {less}");
+        }
+        self.loads.spread(jobs, targets);
+        Ok(())
+    }
+
     /// A line for each score.
     pub(super) fn text(&self, outcomes: &[Outcome]) -> String {
         let mut text = String::new();

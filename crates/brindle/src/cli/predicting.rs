@@ -64,6 +64,9 @@ pub(crate) struct Simulate {
     /// Share of reads in a mixed load
     #[arg(long, value_name = "PERCENT", default_value = "50")]
     pub(crate) rwmixread: String,
+    /// Which blocks are drawn how often: random, zipf:THETA, pareto:POWER, zoned:SHARE/PERCENT:...
+    #[arg(long = "random_distribution", value_name = "KIND", default_value = "random")]
+    pub(crate) random_distribution: String,
     /// Requests in flight of each job
     #[arg(long, value_name = "COUNT", default_value = "1")]
     pub(crate) iodepth: String,
@@ -153,6 +156,9 @@ pub(crate) struct Sweep {
     /// Shares of reads in mixed loads
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) rwmixread: Vec<String>,
+    /// Which blocks random loads draw how often
+    #[arg(long = "random_distribution", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) random_distribution: Vec<String>,
     /// Requests in flight of each job
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) iodepth: Vec<String>,

@@ -29,6 +29,7 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
         ("rw", args.rw.as_str()),
         (sizes_option(&args.bs), &args.bs),
         ("rwmixread", &args.rwmixread),
+        ("random_distribution", &args.random_distribution),
         ("iodepth", &args.iodepth),
         ("numjobs", &args.numjobs),
     ];

@@ -217,8 +217,15 @@ impl Running<'_> {
 
     /// Bytes a second of a load on members without an array, to which requests go in turn; none if they can't carry it.
     fn alone(&self, load: &Job, names: &[PathBuf]) -> Result<Option<f64>, Failure> {
-        let question =
-            format!("{:?} {:?} {} {} {}", load.access, load.blocks, load.reads, load.depth(), load.numjobs);
+        let question = format!(
+            "{:?} {:?} {} {} {} {:?}",
+            load.access,
+            load.blocks,
+            load.reads,
+            load.depth(),
+            load.numjobs,
+            load.distribution
+        );
         let key = format!("{} {question}", names.len());
         if let Some(known) = self.known.borrow().get(&key) {
             return Ok(Some(*known));

@@ -99,6 +99,7 @@ fn axes(args: &Sweep) -> Result<Axes, Failure> {
         bs: args.bs.clone(),
         rw: args.rw.clone(),
         rwmixread: args.rwmixread.clone(),
+        random_distribution: args.random_distribution.clone(),
         iodepth: args.iodepth.clone(),
         numjobs: args.numjobs.clone(),
     });

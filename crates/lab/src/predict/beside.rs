@@ -46,8 +46,10 @@ impl Beside {
 
     fn drives(&self, spec: &Spec, job: &Job) -> Result<f64, PredictError> {
         let (members, depth) = (spec.members(), job.depth());
-        let question =
-            format!("{members} {:?} {:?} {} {depth} {}", job.access, job.blocks, job.reads, job.numjobs);
+        let question = format!(
+            "{members} {:?} {:?} {} {depth} {} {:?}",
+            job.access, job.blocks, job.reads, job.numjobs, job.distribution
+        );
         let key = format!("{question} {}", spec.drive.name);
         if let Some(known) = self.lock().get(&key) {
             return Ok(*known);

@@ -10,5 +10,5 @@ mod work;
 
 pub use device::Device;
 pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};
-pub use phases::{Terms, run};
+pub use phases::{Terms, memory_for, run};
 pub use replay::{Replayed, replay};

@@ -84,7 +84,10 @@ pub enum RunError {
     )]
     Verify(String),
     /// The requests in flight need more memory than there is.
-    #[error("the jobs that run together need {needed} bytes for requests in flight; {there} may be used")]
+    #[error(
+        "the jobs that run together need {needed} bytes for requests in flight; {there} may be used: give more (--memory of bench \
+         and sweep), or ask for fewer in flight"
+    )]
     Memory {
         /// Bytes that they need.
         needed: u64,

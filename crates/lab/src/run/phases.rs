@@ -140,6 +140,11 @@ fn empty(job: &Job) -> super::work::Sums {
     }
 }
 
+/// Bytes for the requests of all copies of a job that may be in flight.
+pub fn memory_for(job: &Job) -> u64 {
+    memory(job).saturating_mul(job.numjobs.into())
+}
+
 /// Bytes for the requests of a copy: one more than are in flight, for what a member keeps. Buffers are powers of two.
 fn memory(job: &Job) -> u64 {
     let one = job.largest().max(4096).next_power_of_two();

@@ -6,8 +6,8 @@ use brindle_volume::Limits;
 
 use super::jobs::{Score, Scored, Words};
 use super::{Suite, SuiteError, wrong};
-use crate::job::{Blocks, Extent, Job, JobError, Plan, Surroundings, parse_words};
-use crate::run::Outcome;
+use crate::job::{Blocks, DIRECTIONS, Extent, Job, JobError, Plan, Surroundings, parse_words};
+use crate::run::{Outcome, memory_for};
 use crate::sweep::{Axes, Point};
 
 /// How long each load of a suite with axes is measured, unless somebody says otherwise.
@@ -87,6 +87,34 @@ impl Loads {
             core::mem::take(&mut self.plan.jobs).into_iter().partition(|job| job.access.changes());
         self.plan.jobs = left;
         Vec::<Job>::into_iter(out).map(|job| job.name).collect()
+    }
+
+    /// Takes out the jobs whose requests are no whole blocks of these targets, and says which those were.
+    pub fn leave_out_small(jobs: &mut Vec<Job>, targets: &[Limits]) -> Vec<String> {
+        let block = targets.iter().map(|limits| u64::from(limits.block)).max().unwrap_or(1);
+        let whole = |blocks: &Blocks| match blocks {
+            Blocks::One(size) => size.is_multiple_of(block),
+            Blocks::Range(least, most) => least.is_multiple_of(block) && most.is_multiple_of(block),
+            Blocks::Split(sizes) => sizes.iter().all(|(size, _)| size.is_multiple_of(block)),
+        };
+        let fits =
+            |job: &Job| DIRECTIONS.iter().all(|of| !job.access.has(*of) || whole(&job.blocks[of.index()]));
+        jobs.extract_if(.., |job| !fits(job)).map(|job| job.name).collect()
+    }
+
+    /// Has fewer requests in flight where there is not as much memory, and says of which jobs and how many.
+    pub fn fit_memory(jobs: &mut [Job], memory: u64) -> Vec<String> {
+        let mut told = Vec::new();
+        for job in jobs {
+            let wanted = job.iodepth;
+            while memory_for(job) > memory && job.iodepth > 1 {
+                job.iodepth /= 2;
+            }
+            if job.iodepth < wanted {
+                told.push(format!("{}: iodepth={}", job.name, job.iodepth));
+            }
+        }
+        told
     }
 
     /// Spreads jobs evenly over targets of these sizes; where these are small, requests are smaller.

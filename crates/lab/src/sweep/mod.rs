@@ -29,6 +29,8 @@ pub struct Axes {
     pub rw: Vec<String>,
     /// Per cent of reads, of loads that mix them.
     pub rwmixread: Vec<String>,
+    /// Which blocks are drawn how often, of loads with random places.
+    pub random_distribution: Vec<String>,
     /// Requests in flight of each job.
     pub iodepth: Vec<String>,
     /// Jobs at once.
@@ -50,6 +52,9 @@ pub struct Point {
     pub rw: String,
     /// Empty where nothing is mixed.
     pub rwmixread: String,
+    /// Empty where all blocks are drawn as often, or in sequence.
+    #[serde(default)]
+    pub random_distribution: String,
     /// See [`Axes`].
     pub bs: String,
     /// See [`Axes`].
@@ -161,6 +166,7 @@ impl Axes {
             bs: pick(own.bs, self.bs),
             rw: pick(own.rw, self.rw),
             rwmixread: pick(own.rwmixread, self.rwmixread),
+            random_distribution: pick(own.random_distribution, self.random_distribution),
             iodepth: pick(own.iodepth, self.iodepth),
             numjobs: pick(own.numjobs, self.numjobs),
         }
@@ -178,6 +184,7 @@ impl Axes {
             members: String::new(),
             rw: String::new(),
             rwmixread: String::new(),
+            random_distribution: String::new(),
             bs: String::new(),
             iodepth: String::new(),
             numjobs: String::new(),
@@ -202,6 +209,10 @@ impl Axes {
             let mixes = matches!(point.rw.as_str(), "rw" | "readwrite" | "randrw");
             point.rwmixread = if mixes { value.to_owned() } else { String::new() };
         });
+        cross(or(&self.random_distribution, ""), |point, value| {
+            let random = point.rw.starts_with("rand");
+            point.random_distribution = if random { value.to_owned() } else { String::new() };
+        });
         cross(or(&self.bs, "4k"), |point, value| point.bs = value.to_owned());
         cross(or(&self.iodepth, "1"), |point, value| point.iodepth = value.to_owned());
         cross(or(&self.numjobs, "1"), |point, value| point.numjobs = value.to_owned());
@@ -223,6 +234,9 @@ impl Point {
         if !self.rwmixread.is_empty() {
             words.push(("rwmixread", &self.rwmixread));
         }
+        if !self.random_distribution.is_empty() {
+            words.push(("random_distribution", &self.random_distribution));
+        }
         words.extend([("iodepth", self.iodepth.as_str()), ("numjobs", self.numjobs.as_str())]);
         words
     }
@@ -241,7 +255,7 @@ impl Point {
     }
 
     /// Names and values, in the order of columns.
-    pub fn columns(&self) -> [(&'static str, &str); 9] {
+    pub fn columns(&self) -> [(&'static str, &str); 10] {
         [
             ("level", &self.level),
             ("layout", &self.layout),
@@ -249,6 +263,7 @@ impl Point {
             ("chunk", &self.chunk),
             ("rw", &self.rw),
             ("rwmixread", &self.rwmixread),
+            ("random_distribution", &self.random_distribution),
             ("bs", &self.bs),
             ("iodepth", &self.iodepth),
             ("numjobs", &self.numjobs),
@@ -285,7 +300,7 @@ impl Figures {
 /// All points as CSV, with a header.
 pub fn csv(all: &[Finished]) -> String {
     let mut text = String::from(
-        "level,layout,members,chunk,rw,rwmixread,bs,iodepth,numjobs,mb_s,iops,mean_us,p50_us,p99_us,max_us,utilisation,\
+        "level,layout,members,chunk,rw,rwmixread,random_distribution,bs,iodepth,numjobs,mb_s,iops,mean_us,p50_us,p99_us,max_us,utilisation,\
          cpu_share,to_jbod,to_limit,digest,refused\n",
     );
     for one in all {

@@ -1,7 +1,7 @@
 // Draws what stands in the page: the reader chooses axis, series and figure.
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent).filter((one) => one.figures);
-  const axes = ['level', 'layout', 'members', 'chunk', 'rw', 'rwmixread', 'bs', 'iodepth', 'numjobs'];
+  const axes = ['level', 'layout', 'members', 'chunk', 'rw', 'rwmixread', 'random_distribution', 'bs', 'iodepth', 'numjobs'];
   const figures = ['mb_s', 'iops', 'mean_us', 'p50_us', 'p99_us', 'max_us', 'utilisation', 'cpu_share', 'to_jbod', 'to_limit'];
   const values = (axis) => [...new Set(data.map((one) => one.point[axis]))];
   const varied = axes.filter((axis) => values(axis).length > 1);

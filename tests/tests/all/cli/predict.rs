@@ -105,3 +105,25 @@ fn a_sweep_goes_on_where_it_was_interrupted() {
     program::brindle(words("sweep --drive nvme --output", name(&folder))).ended(2);
     program::brindle(words("sweep --simulate --drive nvme --suite", "nothing")).refused(1, &["mix-matrix"]);
 }
+
+#[test]
+fn some_blocks_may_be_drawn_more_often_and_a_report_says_how_to_ask_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    program::brindle(words(
+        "sweep --simulate --drive nvme --level 0 --suite jesd219 --output",
+        name(dir.path()),
+    ))
+    .ok();
+    let html = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    let of = |text: &str, from: &str, to: &str| -> String {
+        let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("{from}: {text}"));
+        rest.split_once(to).unwrap().0.to_owned()
+    };
+    let command = of(&html, "<code>brindle ", "</code>");
+    assert!(command.contains("--random_distribution zoned:50/5:30/15:20/80"), "{command}");
+    let alone = program::brindle(command.split(' ').chain(["--json"])).json();
+    let csv = fs::read_to_string(dir.path().join("sweep.csv")).unwrap();
+    assert!(csv.contains(alone["digest"].as_str().unwrap()), "the same run: {alone} {csv}");
+    let flags = "simulate --drive nvme --members 1 --level none --rw read --bs 4k --random_distribution";
+    program::brindle(words(flags, "zipf:1.2")).refused(2, &["random_distribution needs random requests"]);
+}
