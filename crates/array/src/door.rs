@@ -140,6 +140,12 @@ impl From<&Refused> for Cause {
 }
 
 impl Core {
+    /// Whether a device is large enough for `len` bytes of data.
+    pub(crate) fn has_room(&self, device: Device, len: u64) -> bool {
+        let end = device.data_offset.saturating_add(len);
+        self.io.member_info(device.id).is_some_and(|info| info.size >= end)
+    }
+
     /// The way to the members. `moved` is where they have the data of whoever asks, if that is not where they say.
     #[inline]
     pub(crate) fn door<'a>(&'a self, moved: Option<&'a Moved>) -> Door<'a> {

@@ -7,6 +7,7 @@ mod planning;
 mod predicting;
 mod reliability;
 mod running;
+mod sockets;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, SpareGroup, Status, Stop, Wait, Watch,
 };
+pub(crate) use sockets::{Listen, SocketMode};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -477,49 +479,6 @@ pub(crate) struct Serve {
     /// The members of one array or several, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
-}
-
-/// Permissions of a socket's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SocketMode(pub(crate) u32);
-
-impl std::str::FromStr for SocketMode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match u32::from_str_radix(text, 8) {
-            Ok(mode) if mode <= 0o777 && mode & 0o600 == 0o600 => Ok(Self(mode)),
-            _ => Err("say 600 (its owner), 660 (its group too), 666 (everybody) or what chmod takes between"
-                .into()),
-        }
-    }
-}
-
-/// Where an NBD server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// Host and port.
-    Tcp(String),
-}
-
-impl std::str::FromStr for Listen {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return if path.is_empty() {
-                Err("unix: wants a path behind it".into())
-            } else {
-                Ok(Self::Unix(path.into()))
-            };
-        }
-        match text.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                Ok(Self::Tcp(text.into()))
-            }
-            _ => Err("say unix:PATH or HOST:PORT, for example unix:/run/a.sock or 127.0.0.1:10809".into()),
-        }
-    }
 }
 
 /// Flags of `brindle demo`.

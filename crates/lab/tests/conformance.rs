@@ -2,16 +2,16 @@
 
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
-use brindle_lab::run::Device;
+use brindle_lab::run::LoneMember;
 use brindle_testkit::conformance::{conforms, refuses_changes};
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 /// A member, written to and only looked at.
-fn world(model: Model) -> (Io, Device, Device) {
+fn world(model: Model) -> (Io, LoneMember, LoneMember) {
     let sim = Sim::new(22);
     let member = sim.add_blank_drive(model, 256 << 10);
     let io = Io::new(Box::new(sim));
-    let device = |read_only| Device::new(&io, member, read_only).expect("a member");
+    let device = |read_only| LoneMember::new(&io, member, read_only).expect("a member");
     let (own, looked_at) = (device(false), device(true));
     (io, own, looked_at)
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use brindle_io::Io;
 use brindle_io::memory::Memory;
 use brindle_lab::report::{Disk, Run, grouped, json, logs, series_csv, series_html, text};
-use brindle_lab::run::{Device, Live, Outcome, Terms, run};
+use brindle_lab::run::{Live, LoneMember, Outcome, Terms, run};
 use brindle_testkit::skip::{find, or_skip};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn measured(file: &str) -> (Run, Vec<Outcome>) {
     let memory = Memory::new();
     let member = memory.add_ram(SIZE);
     let io = Io::new(Box::new(memory));
-    let device = Device::new(&io, member, false).expect("a member");
+    let device = LoneMember::new(&io, member, false).expect("a member");
     let plan = made::plan(file);
     let terms = Terms { chance: 1, memory: 1 << 30, hollow: false };
     let outcomes = io.block_on(run(&io, &[device], &plan.jobs, terms, &Rc::new(Live::default())));

@@ -8,7 +8,7 @@ use brindle_io::sim::{Model, Sim};
 use brindle_io::{Io, MemberId};
 use brindle_lab::job::Job;
 use brindle_lab::measure::Tally;
-use brindle_lab::run::{Device, Live, Outcome, RunError, Terms, Trouble, WhyNot, run};
+use brindle_lab::run::{Live, LoneMember, Outcome, RunError, Terms, Trouble, WhyNot, run};
 use brindle_volume::Volume;
 use made::jobs;
 
@@ -28,8 +28,11 @@ impl Bench {
         Self { io: Io::new(Box::new(sim.clone())), sim, drives }
     }
 
-    fn devices(&self, read_only: bool) -> Vec<Device> {
-        self.drives.iter().map(|&drive| Device::new(&self.io, drive, read_only).expect("a drive")).collect()
+    fn devices(&self, read_only: bool) -> Vec<LoneMember> {
+        self.drives
+            .iter()
+            .map(|&drive| LoneMember::new(&self.io, drive, read_only).expect("a drive"))
+            .collect()
     }
 
     fn try_run(
@@ -207,7 +210,7 @@ fn what_can_not_run_is_refused_before_anything_is_written() {
     assert!(matches!(refused("[a]\niodepth=64\n", false, little), RunError::Memory { .. }));
     let parts = "[a]\nrw=randwrite\nverify=crc32c\nbsrange=4k-8k\nnorandommap\n";
     assert_eq!(refused(parts, false, TERMS), RunError::Verify("a".to_owned()));
-    let none: [Device; 0] = [];
+    let none: [LoneMember; 0] = [];
     assert_eq!(bench.try_run(&none, &jobs("[a]\n"), TERMS).map(drop), Err(RunError::NoTarget));
     assert_eq!(bench.sim.operations(bench.drives[0]), 0);
 }

@@ -8,7 +8,7 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_lab::job::{Direction, Distribution};
 use brindle_lab::report::grouped;
-use brindle_lab::run::{Device, Live, Outcome, Terms, memory_for, run};
+use brindle_lab::run::{Live, LoneMember, Outcome, Terms, memory_for, run};
 use brindle_lab::suite::{Loads, Of, SUITES, suite};
 use brindle_volume::{Limits, Volume};
 use made::Nowhere;
@@ -31,7 +31,8 @@ fn measured(loads: &Loads, size: u64, drives: usize) -> Vec<Outcome> {
     let sim = Sim::new(1);
     let all: Vec<_> = (0..drives).map(|_| sim.add_drive(Model::nvme(), size)).collect();
     let io = Io::new(Box::new(sim));
-    let targets: Vec<_> = all.iter().map(|&drive| Device::new(&io, drive, false).expect("a drive")).collect();
+    let targets: Vec<_> =
+        all.iter().map(|&drive| LoneMember::new(&io, drive, false).expect("a drive")).collect();
     let mut jobs = loads.plan.jobs.clone();
     loads.spread(&mut jobs, &targets.iter().map(Volume::limits).collect::<Vec<_>>());
     let terms = Terms { chance: 9, memory: 1 << 30, hollow: false };

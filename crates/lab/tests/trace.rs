@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
-use brindle_lab::job::{Access, Blocks, Direction, Job, Kinds};
+use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::load::Request;
-use brindle_lab::run::{Device, Live, Replayed, RunError, Terms, replay};
+use brindle_lab::run::{Live, LoneMember, Replayed, RunError, Terms, replay};
 use brindle_lab::trace::{
     Act, Entry, Format, Pacing, TraceError, columns, entries, index, msr, paced, recognised, set, survey,
 };
@@ -157,9 +157,9 @@ fn replayed(
     let sim = Sim::new(1);
     let drive = sim.add_drive(Model::nvme(), SIZE);
     let io = Io::new(Box::new(sim));
-    let device = Device::new(&io, drive, read_only).expect("a drive");
+    let device = LoneMember::new(&io, drive, read_only).expect("a drive");
     let job = Job {
-        access: Access { kinds: Kinds::Mixed, random: true, step: 0 },
+        access: IoPattern { kinds: Kinds::Mixed, random: true, step: 0 },
         blocks: core::array::from_fn(|_| Blocks::One(64 << 10)),
         iodepth: depth,
         ..Job::default()

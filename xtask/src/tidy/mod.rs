@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod floors;
+mod homes;
 mod length;
 mod machine_paths;
 mod manifests;
@@ -22,6 +23,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     offences.extend(floors::check(workspace)?);
     offences.extend(manifests::check(workspace)?);
     offences.extend(names::check(workspace)?);
+    offences.extend(homes::check(workspace));
     offences.extend(safety::check(workspace)?);
     offences.extend(length::check(workspace)?);
     offences.extend(machine_paths::check(workspace));

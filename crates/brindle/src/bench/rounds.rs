@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_lab::job::{Access, Blocks, Direction, Job, Kinds};
+use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::measure::{Steadiness, steadiness};
 use brindle_lab::run::{Live, Outcome, Terms, run};
 use indicatif::ProgressBar;
@@ -76,7 +76,7 @@ pub(crate) fn once(
 pub(crate) fn precondition() -> Job {
     Job {
         name: "precondition".to_owned(),
-        access: Access { kinds: Kinds::One(Direction::Write), random: false, step: 0 },
+        access: IoPattern { kinds: Kinds::One(Direction::Write), random: false, step: 0 },
         blocks: core::array::from_fn(|_| Blocks::One(128 << 10)),
         iodepth: 32,
         loops: 2,

@@ -9,7 +9,7 @@ use brindle_array::Array;
 use brindle_export::nbd::client::Remote;
 use brindle_io::device::DeviceAccess;
 use brindle_io::{Io, Slice};
-use brindle_lab::run::Device;
+use brindle_lab::run::LoneMember;
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::cli::{Listen, NbdUri, Tuning};
@@ -23,7 +23,7 @@ pub(crate) enum Target {
     /// An array.
     Array(Array),
     /// A device or file by itself.
-    Device(Device),
+    Device(LoneMember),
     /// An export of a server.
     Remote(Remote),
 }
@@ -109,7 +109,7 @@ fn devices(world: &mut World, names: &[PathBuf], read_only: bool) -> Result<Vec<
     if let Some(left_out) = set.left_out.first() {
         return Err(Failure::Refused(left_out.why.clone()));
     }
-    let device = |id| Device::new(&world.io, id, read_only).map(Target::Device);
+    let device = |id| LoneMember::new(&world.io, id, read_only).map(Target::Device);
     Ok(set.members.iter().filter_map(|named| device(named.id)).collect())
 }
 

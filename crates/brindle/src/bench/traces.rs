@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_lab::job::{Access, Blocks, Direction, Given, Job, Kinds};
+use brindle_lab::job::{Blocks, Direction, Given, IoPattern, Job, Kinds};
 use brindle_lab::measure::Latency;
 use brindle_lab::run::{Live, Outcome, Replayed, Terms, replay};
 use brindle_lab::trace::{
@@ -165,7 +165,7 @@ fn job(asked: &Asked, depth: u32) -> Job {
     Job {
         name: stem.into_owned(),
         given: vec![Given { name: "read_iolog".to_owned(), value: asked.path.display().to_string() }],
-        access: Access { kinds, random: true, step: 0 },
+        access: IoPattern { kinds, random: true, step: 0 },
         blocks: core::array::from_fn(|_| Blocks::Range(512, largest)),
         iodepth: depth,
         ..Job::default()

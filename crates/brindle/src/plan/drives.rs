@@ -1,7 +1,7 @@
 //! From flags to drives.
 
 use brindle_lab::drive::{self, Drive};
-use brindle_lab::job::{Access, Direction, Job, Kinds};
+use brindle_lab::job::{Direction, IoPattern, Job, Kinds};
 use brindle_lab::predict::{alone, job};
 use brindle_planner::{DEPTHS, Disk, DiskError, ParseError, Queued, Set, number, second_set};
 
@@ -100,7 +100,7 @@ fn queued(model: &Drive, asked: &Asked) -> Result<Queued, Failure> {
     let rates = |direction: Direction| -> Result<[f64; DEPTHS.len()], Failure> {
         let mut rates = [0.0; DEPTHS.len()];
         for (rate, depth) in rates.iter_mut().zip(DEPTHS) {
-            let access = Access { kinds: Kinds::One(direction), ..asked.job.access };
+            let access = IoPattern { kinds: Kinds::One(direction), ..asked.job.access };
             let job = Job { access, iodepth: depth, numjobs: 1, one_at_a_time: false, ..asked.job.clone() };
             *rate = alone(&model, job)?.outcome.mixed().iops();
         }

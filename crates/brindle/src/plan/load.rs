@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use brindle_lab::drive::Drive;
-use brindle_lab::job::{Access, Blocks, Direction, Job, Kinds, parse};
+use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds, parse};
 use brindle_planner::Load;
 
 use crate::bench::{Here, tell_notes};
@@ -92,7 +92,7 @@ fn as_one(jobs: &[Job], load: &Load) -> Job {
     let whole = |size: u64| Blocks::One(size.next_multiple_of(4096).max(4096));
     Job {
         name: "all".to_owned(),
-        access: Access { kinds: Kinds::of_reads(percent), random: load.random, step: 0 },
+        access: IoPattern { kinds: Kinds::of_reads(percent), random: load.random, step: 0 },
         blocks: [whole(load.read_size), whole(load.write_size), Blocks::One(4096)],
         iodepth: load.depth,
         reads: percent,

@@ -1,4 +1,4 @@
-//! `brindle calibrate DEVICE`: a drive is measured, and becomes the tables that a model is fitted to.
+//! `brindle calibrate Device`: a drive is measured, and becomes the tables that a model is fitted to.
 
 use core::time::Duration;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use brindle_io::device::DeviceAccess;
 use brindle_lab::drive::{Table, probes, tables};
-use brindle_lab::run::{Device, Live, Outcome, Terms, run};
+use brindle_lab::run::{Live, LoneMember, Outcome, Terms, run};
 use brindle_volume::Volume;
 
 use crate::cli::Calibrate;
@@ -38,8 +38,8 @@ fn measure(world: &mut World, path: &Path, args: &Calibrate) -> Result<(u64, Vec
         (Some(left_out), _) => return Err(Failure::Refused(left_out.why.clone())),
         (None, member) => member.map(|named| named.id),
     };
-    let device = member.and_then(|id| Device::new(&world.io, id, !args.force));
-    let targets: Vec<Device> = device.into_iter().collect();
+    let device = member.and_then(|id| LoneMember::new(&world.io, id, !args.force));
+    let targets: Vec<LoneMember> = device.into_iter().collect();
     let size = targets.iter().map(|target| target.limits().size).sum();
     let terms = Terms { chance: 0, memory: MEMORY, hollow: false };
     let live = Rc::new(Live::default());

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::error::DriveError;
 use super::table::{Table, table};
-use crate::job::{Access, Blocks, Job, Kinds};
+use crate::job::{Blocks, IoPattern, Job, Kinds};
 use crate::run::Outcome;
 
 /// KiB of requests.
@@ -31,7 +31,7 @@ fn probe(size: u64, reads: u64, many: bool, long: Duration) -> Job {
     let depth = if many { MANY.0.min(MANY.1 / size) } else { 1 };
     Job {
         name: format!("{}k-r{reads}-d{depth}", size >> 10),
-        access: Access { kinds: Kinds::of_reads(reads), random: true, step: 0 },
+        access: IoPattern { kinds: Kinds::of_reads(reads), random: true, step: 0 },
         blocks: core::array::from_fn(|_| Blocks::One(size)),
         reads,
         iodepth: depth as u32,

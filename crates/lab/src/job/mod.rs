@@ -19,7 +19,7 @@ mod text;
 pub use error::{JobError, JobErrorKind, Place};
 pub use given::Given;
 pub use options::{
-    Access, Blocks, DIRECTIONS, Direction, Distribution, Each, Extent, Job, Kinds, Logs, PERCENTILES,
+    Blocks, DIRECTIONS, Direction, Distribution, Each, Extent, IoPattern, Job, Kinds, Logs, PERCENTILES,
     Unified, Verify, Zone,
 };
 pub use parse::{Note, Plan, Surroundings, parse, parse_words};

@@ -1,7 +1,7 @@
 //! Values that are words.
 
 use super::error::Wants;
-use super::options::{Access, Direction, Each, Kinds, Unified};
+use super::options::{Direction, Each, IoPattern, Kinds, Unified};
 
 /// `0`, `1`, and nothing for 1.
 pub(super) fn boolean(text: Option<&str>) -> Result<bool, Wants> {
@@ -28,7 +28,7 @@ pub(super) const RW: [(&str, Kinds, bool); 11] = [
 ];
 
 /// A word of [`RW`], and how many requests go on from a drawn place, or the hole behind each; `size` reads it.
-pub(super) fn access(text: &str, size: impl Fn(&str) -> Result<u64, Wants>) -> Result<Access, Wants> {
+pub(super) fn access(text: &str, size: impl Fn(&str) -> Result<u64, Wants>) -> Result<IoPattern, Wants> {
     const WANTS: Wants = Wants(
         "read, write, trim, rw, trimwrite, or one of these with rand before it; a number may follow: randread:8",
     );
@@ -39,7 +39,7 @@ pub(super) fn access(text: &str, size: impl Fn(&str) -> Result<u64, Wants>) -> R
         Some((-1, _)) if *random => return Err(WANTS),
         Some((sign, step)) => sign * i64::try_from(size(step).map_err(|_| WANTS)?).map_err(|_| WANTS)?,
     };
-    Ok(Access { kinds: *kinds, random: *random, step })
+    Ok(IoPattern { kinds: *kinds, random: *random, step })
 }
 
 pub(super) fn sync(text: Option<&str>) -> Result<bool, Wants> {

@@ -61,7 +61,7 @@ impl Kinds {
 
 /// `rw`: what is done and in which order of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct IoPattern {
     /// What is done.
     pub kinds: Kinds,
     /// Blocks are drawn, not taken one after the other.
@@ -71,7 +71,7 @@ pub struct Access {
     pub step: i64,
 }
 
-impl Access {
+impl IoPattern {
     /// Whether any request is of this direction.
     pub const fn has(self, direction: Direction) -> bool {
         match self.kinds {
@@ -202,7 +202,7 @@ pub struct Job {
     /// What its own section said, for reports.
     pub given: Vec<Given>,
     /// What is done.
-    pub access: Access,
+    pub access: IoPattern,
     /// Sizes of requests.
     pub blocks: Each<Blocks>,
     /// Random requests begin at multiples of this; at those of their smallest size if nothing is said.
@@ -300,7 +300,7 @@ impl Default for Job {
         Self {
             name: String::new(),
             given: Vec::new(),
-            access: Access { kinds: Kinds::One(Direction::Read), random: false, step: 0 },
+            access: IoPattern { kinds: Kinds::One(Direction::Read), random: false, step: 0 },
             blocks: core::array::from_fn(|_| Blocks::One(4096)),
             align: None,
             size: None,

@@ -7,7 +7,7 @@ use brindle_layout::Geometry;
 
 use super::moved::Moved;
 use super::{PredictError, Spec, Stage, run_on};
-use crate::job::{Access, Job, Kinds};
+use crate::job::{IoPattern, Job, Kinds};
 
 /// Requests in flight at each drive that keep it as busy as it can be: queues of drives are no deeper than they have use for.
 const DEPTH: u64 = 128;
@@ -92,7 +92,7 @@ fn saturating(job: &Job, moved: &Moved, members: u16, memory: u64) -> Job {
     let largest = moved.reads.largest().max(moved.writes.largest()).max(1);
     let wanted = (DEPTH * u64::from(members)).min(memory / largest).max(u64::from(members));
     Job {
-        access: Access { kinds, ..job.access },
+        access: IoPattern { kinds, ..job.access },
         blocks,
         reads: if kinds == Kinds::Mixed { moved.share_of_reads() } else { 50 },
         iodepth: wanted as u32,

@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::predict::spec::Policies;
-    use crate::run::Device;
+    use crate::run::LoneMember;
 
     #[test]
     fn a_volume_whose_requests_cost_time_conforms_as_the_one_beneath() {
@@ -139,7 +139,7 @@ mod tests {
         let member = sim.add_blank_drive(Model::nvme(), 256 << 10);
         let io = Io::new(Box::new(sim));
         let pool = io.pool(8 << 20);
-        let device = Device::new(&io, member, false).unwrap();
+        let device = LoneMember::new(&io, member, false).unwrap();
         let geometry = Geometry::new(Level::Linear, Layout::None, 0, &[256 << 10]).unwrap();
         let costs = Costs::new(Policies::Brindle, &geometry);
         let volume = Costly::new(device, Processors::new(&io, 2), costs);

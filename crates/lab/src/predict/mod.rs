@@ -22,7 +22,7 @@ pub use spec::{Balance, Policies, PredictError, Shape, Spec, job};
 
 use crate::drive::Drive;
 use crate::job::{Direction, Job};
-use crate::run::{Device, Live, Outcome, RunError, Terms, run};
+use crate::run::{Live, LoneMember, Outcome, RunError, Terms, run};
 use costly::{Costly, Processors};
 
 /// The chance of every prediction: two of one question have one answer.
@@ -160,8 +160,8 @@ impl Stage {
     }
 
     /// The drives by themselves.
-    fn alone(&self) -> Vec<Device> {
-        self.drives.iter().filter_map(|drive| Device::new(&self.io, *drive, false)).collect()
+    fn alone(&self) -> Vec<LoneMember> {
+        self.drives.iter().filter_map(|drive| LoneMember::new(&self.io, *drive, false)).collect()
     }
 
     fn array(&self, shape: &Shape, spec: &Spec) -> Result<(Array, Geometry), PredictError> {

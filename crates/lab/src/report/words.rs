@@ -1,9 +1,9 @@
 //! Options in fio's words.
 
-use crate::job::{Access, Blocks, Direction, Job, Kinds};
+use crate::job::{Blocks, Direction, IoPattern, Job, Kinds};
 
 /// `rw`, as a job has it.
-pub(super) fn rw(access: Access) -> String {
+pub(super) fn rw(access: IoPattern) -> String {
     let word = match access.kinds {
         Kinds::One(Direction::Read) => "read",
         Kinds::One(Direction::Write) => "write",

@@ -1,14 +1,14 @@
 //! Runs jobs on volumes, in any world: the reactor's time is what is measured.
 
 mod copy;
-mod device;
+mod lone_member;
 mod outcome;
 mod pace;
 mod phases;
 mod replay;
 mod work;
 
-pub use device::Device;
+pub use lone_member::LoneMember;
 pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};
 pub use phases::{Terms, memory_for, run};
 pub use replay::{Replayed, replay};

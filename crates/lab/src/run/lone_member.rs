@@ -8,7 +8,7 @@ const ZEROES: u64 = 64 << 10;
 
 /// A member by itself. A handle.
 #[derive(Clone)]
-pub struct Device {
+pub struct LoneMember {
     io: Io,
     member: MemberId,
     limits: Limits,
@@ -18,7 +18,7 @@ pub struct Device {
     pool: Pool,
 }
 
-impl Device {
+impl LoneMember {
     /// The member, if the reactor has it.
     pub fn new(io: &Io, member: MemberId, read_only: bool) -> Option<Self> {
         let info = io.member_info(member)?;
@@ -60,7 +60,7 @@ impl Device {
     }
 }
 
-impl Volume for Device {
+impl Volume for LoneMember {
     fn limits(&self) -> Limits {
         self.limits
     }
