@@ -111,7 +111,14 @@ fn a_partition_that_lies_across_rows_is_told_what_that_costs() {
     let (image, mut table) = (set.path("image"), [0; 512]);
     table[446 + 4] = 0x83;
     table[446 + 8..446 + 12].copy_from_slice(&63_u32.to_le_bytes());
-    table[446 + 12..446 + 16].copy_from_slice(&16_384_u32.to_le_bytes());
+    table[446 + 12..446 + 16].copy_from_slice(&1024_u32.to_le_bytes());
+    // As they do it now: at 1 MiB, which is no multiple of a row of three chunks; and one at 1.5 MiB, which is.
+    for (entry, start) in [(1, 2048_u32), (2, 3072)] {
+        let at = 446 + 16 * entry;
+        table[at + 4] = 0x83;
+        table[at + 8..at + 12].copy_from_slice(&start.to_le_bytes());
+        table[at + 12..at + 16].copy_from_slice(&1024_u32.to_le_bytes());
+    }
     table[510..].copy_from_slice(&[0x55, 0xaa]);
     files::sparse(&image, set.detail()["size"].as_u64().unwrap());
     fs::OpenOptions::new().write(true).open(&image).unwrap().write_all(&table).unwrap();
@@ -122,6 +129,12 @@ fn a_partition_that_lies_across_rows_is_told_what_that_costs() {
         let report = set.run("advise --json --drive nvme").json();
         let with = ["a partition at byte 32256", "a partition at byte 196608"];
         better(&report, "partition", with, 1.3);
+        let all = report["findings"].as_array().unwrap().iter();
+        let verdicts: Vec<&str> = all
+            .filter(|found| found["topic"] == "partition")
+            .map(|found| found["verdict"].as_str().unwrap())
+            .collect();
+        assert_eq!(verdicts, ["change", "change", "fine"], "{report:#}");
         let report = set.run("advise --json").json();
         assert!(finding(&report, "partition")["expected"].as_str().unwrap().contains("--drive"));
     });

@@ -91,6 +91,42 @@ fn a_plan_tells_of_each_configuration_and_takes_one() {
 }
 
 #[test]
+fn what_is_asked_for_stands_first() {
+    let flags = "--drives 6,8 --size 2TB --iops 400/200 --mb-s 200 --price 50 --json";
+    let share = |text: &str| {
+        let (above, below) = text.split_once('/').unwrap_or((text, "1"));
+        above.parse::<f64>().unwrap() / below.parse::<f64>().unwrap()
+    };
+    let figure = |one: &Value, key: &str| match key {
+        // What bears nothing comes last, whatever its shares.
+        "loss" if one["tolerates"] == 0 => 2.0,
+        "loss" => share(one["loss_on_double_failure"].as_str().unwrap()),
+        "usable" => -one["allocated"].as_f64().or(one["net"].as_f64()).unwrap(),
+        "rebuild_seconds" => one[key].as_f64().unwrap_or(f64::INFINITY),
+        "price_per_tb" => one[key].as_f64().unwrap(),
+        _ => -one[key].as_f64().unwrap(),
+    };
+    for (order, key) in [
+        ("capacity", "usable"),
+        ("read-iops", "random_read_iops"),
+        ("write-iops", "random_write_iops"),
+        ("loss", "loss"),
+        ("price", "price_per_tb"),
+        ("rebuild", "rebuild_seconds"),
+    ] {
+        let report = plan(&format!("{flags} --sort {order}")).json();
+        let all = report["configurations"].as_array().unwrap();
+        // What differs by rounding only is equal.
+        let figures: Vec<f32> = all.iter().map(|one| figure(one, key) as f32).collect();
+        assert!(figures.len() > 20 && figures.is_sorted(), "--sort {order}: {figures:?}");
+        let of = |fits: &dyn Fn(&Value) -> bool| figure(all.iter().find(|one| fits(one)).unwrap(), key);
+        let best = of(&|one| one["creatable"] == true && one["tolerates"] != 0);
+        let taken = of(&|one| one["recommended"] == true);
+        assert!((taken - best).abs() <= 0.021 * best.abs(), "--sort {order}: {taken} of {best}");
+    }
+}
+
+#[test]
 fn needs_leave_out_what_does_not_meet_them_and_say_who_excludes_whom() {
     let four = "--drives 4 --size 2TB --iops 200";
     let report = plan(&format!("{four} --min-capacity 4TB --max-loss 1/3 --sort capacity --json")).json();
