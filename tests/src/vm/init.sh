@@ -38,6 +38,8 @@ done
 mv "/dev/member/$disks" /dev/output
 echo 0 >/run/output
 
+[ ! -e /modules/order.file_system ] || load /modules/order.file_system
+
 # The address that QEMU's own network gives to its first machine.
 if [ -e /modules/order.network ]; then
     load /modules/order.network

@@ -32,6 +32,9 @@ const MODULES: [&str; 12] = [
 /// Modules of machines with a network.
 const NETWORK_MODULES: [&str; 2] = ["virtio_net", "nbd"];
 
+/// Modules of machines that mount the file system of a disk.
+const FILE_SYSTEM_MODULES: [&str; 1] = ["ext4"];
+
 /// Builds all but the script, with the kernel's modules from folder `modules`.
 ///
 /// # Errors
@@ -61,6 +64,16 @@ pub(super) fn network(modules: &Path) -> Result<Vec<u8>, Missing> {
     let mut archive = Archive::default();
     add_program(&mut archive, "nbd-client")?;
     add_modules(&mut archive, modules, &NETWORK_MODULES, "modules/order.network")?;
+    Ok(archive.finish())
+}
+
+/// What a machine with a file system has beside.
+///
+/// # Errors
+/// A module that can't be unpacked.
+pub(super) fn file_system(modules: &Path) -> Result<Vec<u8>, Missing> {
+    let mut archive = Archive::default();
+    add_modules(&mut archive, modules, &FILE_SYSTEM_MODULES, "modules/order.file_system")?;
     Ok(archive.finish())
 }
 

@@ -84,6 +84,7 @@ pub struct Vm {
     accel: Accel,
     disks: Vec<Disk>,
     network: Option<&'static [u8]>,
+    file_system: Option<&'static [u8]>,
     limit: Duration,
 }
 
@@ -113,7 +114,8 @@ impl Vm {
     }
 
     fn emulated(parts: &'static Parts) -> Self {
-        Self { parts, accel: Accel::Tcg, disks: Vec::new(), network: None, limit: Duration::from_secs(300) }
+        let limit = Duration::from_secs(300);
+        Self { parts, accel: Accel::Tcg, disks: Vec::new(), network: None, file_system: None, limit }
     }
 
     /// Major and minor number of the kernel's version.
@@ -166,6 +168,20 @@ impl Vm {
         Ok(self)
     }
 
+    /// Adds the module ext4: its file systems can be mounted.
+    ///
+    /// # Errors
+    /// What it is packed with can't be unpacked.
+    pub fn file_system(mut self) -> Result<Self, Missing> {
+        static MORE: [OnceLock<Result<Vec<u8>, Missing>>; 2] = [const { OnceLock::new() }; 2];
+        let more = MORE[self.parts.kernel.of as usize]
+            .get_or_init(|| initramfs::file_system(&self.parts.kernel.modules))
+            .as_ref()
+            .map_err(Clone::clone)?;
+        self.file_system = Some(more);
+        Ok(self)
+    }
+
     /// How long the machine may run before it counts as hung; five minutes if not said.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -190,9 +206,9 @@ impl Vm {
     pub fn start(self, script: &str) -> Machine {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
-        let more = self.network.unwrap_or_default();
+        let more = [self.network.unwrap_or_default(), self.file_system.unwrap_or_default()].concat();
         let script = initramfs::script(script, self.disks.len());
-        std::fs::write(&initramfs, [&self.parts.initramfs, more, &script].concat())
+        std::fs::write(&initramfs, [&self.parts.initramfs[..], &more, &script].concat())
             .expect("the initramfs is written");
         files::sparse(&dir.path().join(machine::OUTPUT), OUTPUT);
         let command = self.command(&initramfs, dir.path());

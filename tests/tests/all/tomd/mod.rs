@@ -6,6 +6,7 @@ mod again;
 mod behind;
 mod continued;
 mod fields;
+mod filed;
 mod grown;
 mod matrix;
 mod written;
