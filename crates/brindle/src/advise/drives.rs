@@ -149,7 +149,7 @@ fn cache(drive: &Drive, disk: &str, simulator: Option<&Simulator>) -> Finding {
             compared(
                 finding,
                 simulator,
-                "random 4K writes of one drive, until its cache is full",
+                "random 4K writes of one drive, also once its cache is full",
                 |simulator| {
                     let job = load(&[("rw", "randwrite"), ("bs", "4k")])?;
                     let without = simulator.drive_without_cache("write through".to_owned(), job.clone())?;

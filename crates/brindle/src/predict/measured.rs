@@ -1,4 +1,4 @@
-//! `brindle calibrate Device`: a drive is measured, and becomes the tables that a model is fitted to.
+//! `brindle calibrate DEVICE`: a drive is measured, and becomes the tables that a model is fitted to.
 
 use core::time::Duration;
 use std::path::Path;

@@ -50,13 +50,17 @@ impl Head {
         self.drain(now);
         let chosen = waiting.min(self.platter.queue.max(1) as usize - 1);
         if !reads && self.platter.cache > 0 {
+            // What is in the cache goes to the platter in the order that suits the head: of so many drawn by chance the nearest is
+            // nearer by as many times as they are, and what was chosen of those that wait is that already.
             let queued = chosen.max(self.cached.len().min(self.platter.queue as usize));
-            let takes = self.position(offset, queued, rng) + self.transfer(offset, len);
+            let nearer = (chosen as u64 + 1, queued as u64 + 1);
+            let takes = self.position(offset, nearer, rng) + self.transfer(offset, len);
             self.went(offset, len, takes);
             return self.cache(now, len, takes);
         }
         let under_way = self.cached.front().map_or(0, |(end, _)| end - now);
-        let takes = self.position(offset, chosen, rng) + self.transfer(offset, len);
+        let takes =
+            self.position(offset, (chosen as u64 + 1, chosen as u64 + 1), rng) + self.transfer(offset, len);
         self.went(offset, len, takes);
         // What is in the cache waits meanwhile.
         self.cached.iter_mut().skip(1).for_each(|(end, _)| *end = end.saturating_add(takes));
@@ -73,15 +77,16 @@ impl Head {
         self.cached.back().map_or(0, |(end, _)| end - now)
     }
 
-    /// The seek, and the wait for the sector. Of those that wait, about the root of their number are so near that the head chooses
-    /// among them by the wait, and of so many drawn by chance the shortest is a whole turn divided by one more than they are.
-    fn position(&self, offset: u64, others: usize, rng: &mut Rng) -> u64 {
+    /// The seek, and the wait for the sector. Of `all` that wait, about the root of their number are so near that the head chooses
+    /// among them by the wait, and of so many drawn by chance the shortest is a whole turn divided by one more than they are. The
+    /// place is the nearest of `chosen` already.
+    fn position(&self, offset: u64, (chosen, all): (u64, u64), rng: &mut Rng) -> u64 {
         if offset == self.at {
             return 0;
         }
         let distance = u128::from(offset.abs_diff(self.at)) * u128::from(STROKE) / u128::from(self.size);
-        let turn = 2 * self.platter.rotation / ((others as u64 + 1).isqrt() + 1);
-        self.platter.seek.at(distance as u64) + rng.below(turn)
+        let turn = 2 * self.platter.rotation / (all.isqrt() + 1);
+        self.platter.seek.at(distance as u64 * chosen / all.max(1)) + rng.below(turn)
     }
 
     /// Zones: the rate falls evenly from the outer edge to the inner one.

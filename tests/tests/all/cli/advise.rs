@@ -273,7 +273,8 @@ fn a_running_array_is_explained_from_sysfs() {
     // What sysfs says of the first drive makes it a disk, so that the simulator knows what each change gives.
     better(&report, "read-ahead", ["read-ahead 128 KiB", "read-ahead 3 MiB"], 2.0);
     better(&report, "queue depth", ["queue depth 1", "queue depth 31"], 2.0);
-    better(&report, "write cache", ["write through", "write back"], 10.0);
+    // For as long as one likes: the head has more to choose from.
+    better(&report, "write cache", ["write through", "write back"], 2.5);
     better(&report, "stripe cache", ["256 entries", "2048 entries"], 0.9);
     // 32 that the drive has, and 256 that the kernel keeps waiting.
     better(&of(&report, "vdd"), "scheduler", ["the nearest of 32", "the nearest of 288"], 1.3);
