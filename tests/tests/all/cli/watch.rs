@@ -35,7 +35,9 @@ fn a_terminal_of_few_rows_never_scrolls_and_is_as_it_was_in_the_end() {
     let shown = &drawn[..drawn.find(leave).unwrap()];
     for frame in shown.split("\x1b[H").skip(1) {
         assert_eq!(frame.matches('\n').count(), 9, "{frame:?}");
-        assert!(frame.starts_with("a: raid5 of ") && frame.contains("\n6 more lines\x1b[K"), "{frame:?}");
+        // A busy server may have a line of its own that says so.
+        let is_cut = ["\n6 more lines\x1b[K", "\n7 more lines\x1b[K"].iter().any(|last| frame.contains(last));
+        assert!(frame.starts_with("a: raid5 of ") && is_cut, "{frame:?}");
     }
 }
 
