@@ -186,20 +186,22 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
         None => Target::with_member(&folder, &args.member)?,
     };
     let member = name_of_member(&folder, &target, &args.member)?;
+    let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() });
+    let named = told_as(&told.unwrap_or_default(), &args.member);
     let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
     if args.json {
         return report::print_json(&answer);
     }
     let array = args.array.as_deref().or(answer["name"].as_str()).unwrap_or_default();
-    let member = told_as(&answer, &args.member);
-    report::print(&format!("{member} of {array} has failed and is out of service\n"))
+    report::print(&format!("{named} of {array} has failed and is out of service\n"))
 }
 
-/// A member as it is told of: behind a role's number stands the device that fills it, or did until it failed.
+/// A member as it is told of: behind a role's number stands the device that fills it.
 fn told_as(told: &Value, member: &str) -> String {
     let Ok(role) = member.parse::<u16>() else { return member.to_owned() };
     let array = &report::of_arrays(told).first().unwrap_or(&Value::Null)["array"];
-    let of_role = |device: &&Value| device["role"] == role && device["state"] != "replacement";
+    let is_in_use = |device: &Value| device["state"] == "in-sync" || device["state"] == "recovering";
+    let of_role = |device: &&Value| device["role"] == role && is_in_use(device);
     let device = array["devices"].as_array().into_iter().flatten().find(of_role);
     device
         .and_then(|device| device["path"].as_str())

@@ -125,6 +125,12 @@ impl Report {
         if json { report::print_json(self) } else { report::print(&self.text()) }
     }
 
+    /// Of a resync: what it could not make true.
+    fn text_of_resync(&self) -> String {
+        let bytes = Bytes(self.unverified);
+        format!("resynced but for {bytes}, since members are missing or can't be read\n{}", self.bad_text())
+    }
+
     /// Of a recovery, or what else makes members or redundancy whole: what could not be.
     fn text_of_rebuilding(&self, done: &str) -> String {
         if self.unreadable == 0 {
@@ -199,6 +205,7 @@ pub(crate) fn text(told: &Value) -> Option<String> {
     Some(match action {
         "recover" => report.text_of_rebuilding("rebuilt"),
         "replace" => report.text_of_rebuilding("replaced"),
+        "resync" if report.unverified > 0 => report.text_of_resync(),
         "resync" => report.text_of_rebuilding("resynced"),
         _ => report.text(),
     })
@@ -247,6 +254,14 @@ mod tests {
             assert!(report(0, 512).text_of_rebuilding("rebuilt").contains(words));
         }
         assert_eq!(report(0, 0).text_of_rebuilding("rebuilt"), "rebuilt\n");
+        let told = |report: Report| {
+            let mut told = serde_json::to_value(report).unwrap_or_default();
+            told["action"] = "resync".into();
+            super::text(&told).unwrap_or_default()
+        };
+        assert_eq!(told(report(0, 0)), "resynced\n");
+        let lacking = told(Report { unverified: 4096, ..report(0, 0) });
+        assert_eq!(lacking, "resynced but for 4 KiB, since members are missing or can't be read\n");
         assert!(!report(0, 0).text().contains("unreadable"));
     }
 }

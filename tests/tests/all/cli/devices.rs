@@ -273,15 +273,18 @@ fn what_has_no_redundancy_is_not_replaced_and_is_told_so() {
 }
 
 #[test]
-fn a_resync_is_told_of_by_who_waits_for_it_and_a_member_by_its_name() {
-    let set = Set::sparse(3, 64 * MIB);
-    set.create("-l 1 -N a --assume-clean").ok();
+fn a_member_that_is_failed_by_its_role_is_told_of_by_its_name() {
+    let set = Set::sparse(4, 4 * MIB);
+    set.create("-l 5 -c 64K -x 1 -N a").ok();
     let server = set.serve("");
     assert_eq!(server.ask("wait", &[]).ok().text(), "nothing goes over the array\n");
-    let failed = server.ask("fail", &["0"]).ok().text();
-    let member = name(&set.members[0]);
-    assert_eq!(failed, format!("{member} (role 0) of a has failed and is out of service\n"));
-    server.stop_after_failing(1);
+    for member in [&set.members[0], &set.members[3]] {
+        let failed = server.ask("fail", &["0"]).ok().text();
+        assert_eq!(failed, format!("{} (role 0) of a has failed and is out of service\n", name(member)));
+        // The spare is in that role then.
+        server.ask("wait", &[]).ok();
+    }
+    server.stop_after_failing(2);
 }
 
 #[test]
