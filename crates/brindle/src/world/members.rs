@@ -309,10 +309,11 @@ impl World {
         self.devices.borrow().iter().find(|opened| opened.id == id).cloned()
     }
 
-    /// The devices that are open: what tells each from others, and how it was named.
+    /// The devices that are open, and those that owe an answer, which may write to them still: what tells each from others, and how it
+    /// was named.
     pub(crate) fn known(&self) -> Vec<(Identity, PathBuf)> {
         let devices = self.devices.borrow();
-        let open = devices.iter().filter(|opened| !opened.closed);
+        let open = devices.iter().filter(|opened| !opened.closed || self.io.orphans(opened.id) > 0);
         open.map(|opened| (opened.identity, opened.path.clone())).collect()
     }
 

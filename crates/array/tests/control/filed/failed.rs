@@ -1,5 +1,6 @@
 //! Files that fail: the array goes on without, and finds them stale.
 
+use brindle_io::OpError;
 use brindle_io::sim::{BadRange, Faults, When};
 
 use super::*;
@@ -58,6 +59,24 @@ fn a_file_that_was_cut_short_is_not_made_as_long_again() {
     set(&world, &array, to(None, CHUNK)).unwrap();
     let moved = array.detail().bitmap.unwrap();
     assert!(!moved.failed && moved.file.is_none() && moved.dirty == detail.dirty);
+    world.stop(&array);
+}
+
+#[test]
+fn a_file_on_which_something_may_yet_land_has_no_other_bitmap_before() {
+    let (world, array, file) = filed(&shape(Level::Raid5, 4));
+    world.bench.afflict(file, |faults| faults.hangs = true);
+    world.write(&array, 0, &pattern(2, 4096)).unwrap();
+    assert!(array.detail().bitmap.unwrap().failed);
+    set(&world, &array, to(None, CHUNK)).unwrap();
+    let soon = world.io.now().after(Duration::from_millis(1));
+    let error = set(&world, &array, to(Some(file), CHUNK)).unwrap_err();
+    assert!(world.io.now() < soon, "nothing is sent to it");
+    let busy = BitmapError::File { label: "file".into(), error: OpError::TimedOut };
+    assert_eq!(error, busy, "{error}");
+    world.bench.afflict(file, |faults| faults.hangs = false);
+    idle(&world, Duration::from_millis(20));
+    set(&world, &array, to(Some(file), CHUNK)).unwrap();
     world.stop(&array);
 }
 
