@@ -127,6 +127,8 @@ pub struct Shape {
     pub spares: usize,
     /// Bytes to a bit of the write-intent bitmap, if there is one.
     pub bitmap: Option<u64>,
+    /// That stands in a file: [`Shape::bitmap_file`].
+    pub filed: bool,
     /// Writes that may lag behind on the first member, which is write-mostly then; 0: none.
     pub behind: u32,
 }
@@ -136,8 +138,8 @@ impl Shape {
     pub fn new(level: Level, members: usize) -> Self {
         let (layout, chunk, rows) = (None, 4096, 16);
         let (version, table, in_sync) = (Version::V1_2, 0, true);
-        let (spares, bitmap, behind) = (0, None, 0);
-        Self { level, layout, members, chunk, rows, version, table, in_sync, spares, bitmap, behind }
+        let (spares, bitmap, filed, behind) = (0, None, false, 0);
+        Self { level, layout, members, chunk, rows, version, table, in_sync, spares, bitmap, filed, behind }
     }
 
     /// Another layout, by its name.
@@ -165,7 +167,11 @@ impl Shape {
         spec.size = self.level.is_redundant().then_some(self.chunk * self.rows);
         spec.data_offset = first.then_some(DATA_OFFSET);
         spec.assume_clean = self.in_sync;
-        spec.bitmap = self.bitmap.map_or(NewBitmap::None, |chunk| NewBitmap::Internal { chunk: Some(chunk) });
+        spec.bitmap = match self.bitmap {
+            None => NewBitmap::None,
+            chunk if self.filed => NewBitmap::File { chunk },
+            chunk => NewBitmap::Internal { chunk },
+        };
         let device = |n| new_member(n, self.device_bytes());
         spec.roles = (0..self.members).map(|n| Some(device(n))).collect();
         spec.write_behind = self.behind;
@@ -198,6 +204,14 @@ impl Shape {
     pub fn bitmaps(&self) -> Vec<(usize, u64, Vec<u8>)> {
         let bitmaps = planned(&self.spec()).bitmaps;
         bitmaps.into_iter().map(|write| (write.device, write.offset, write.bytes)).collect()
+    }
+
+    /// What the file holds that has the write-intent bitmap, if one does.
+    ///
+    /// # Panics
+    /// If the array can't be made.
+    pub fn bitmap_file(&self) -> Option<Vec<u8>> {
+        planned(&self.spec()).bitmap_file
     }
 
     /// Where each device's superblock goes, and what it is.
@@ -236,7 +250,7 @@ impl core::fmt::Display for Shape {
             spares => write!(f, ", {spares} spares")?,
         }
         if let Some(chunk) = self.bitmap {
-            write!(f, ", bitmap with chunks of {chunk}")?;
+            write!(f, ", bitmap with chunks of {chunk}{}", if self.filed { " in a file" } else { "" })?;
         }
         if self.behind > 0 {
             write!(f, ", {} writes behind", self.behind)?;

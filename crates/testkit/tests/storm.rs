@@ -201,6 +201,7 @@ fn plans_are_of_every_kind() {
     assert!(some(&|plan| plan.model.logical_block == 4096) && some(&|plan| !plan.shape.in_sync));
     assert!(some(&|plan| plan.container), "those of a container");
     assert!(plans.iter().any(|plan| plan.shape.behind > 0), "with writes that lag behind");
+    assert!(some(&|plan| plan.shape.filed), "bitmaps in files");
     assert!(some(&|plan| plan.shape.spares == 1) && some(&|plan| plan.shape.spares == 2), "with spares");
     assert!(plans.iter().all(|plan| plan.lanes * plan.requests >= 50), "at least 50 requests");
 }

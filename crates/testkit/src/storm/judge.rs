@@ -53,6 +53,11 @@ pub enum Failure {
         /// Where, as a resync counts.
         offset: u64,
     },
+    /// The same of the bitmap in a file, which counts.
+    UnmarkedInFile {
+        /// Where, as a resync counts.
+        offset: u64,
+    },
     /// Redundancy differs where it is known true.
     Mismatch(SyncReport),
     /// After a stop the superblocks do not say clean.
@@ -98,6 +103,9 @@ impl fmt::Display for Failure {
             }
             Self::Unmarked { role, offset } => {
                 write!(f, "redundancy differs at {offset}, and the bitmap of role {role} does not mark it")
+            }
+            Self::UnmarkedInFile { offset } => {
+                write!(f, "redundancy differs at {offset}, and the bitmap in its file does not mark it")
             }
             Self::Engine { what, error } => write!(f, "{what}: {error}"),
             Self::Mismatch(report) => {

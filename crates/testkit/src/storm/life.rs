@@ -3,6 +3,7 @@
 mod again;
 mod contained;
 mod fewer;
+mod filed;
 mod flags;
 mod grow;
 mod locate;
@@ -172,6 +173,8 @@ pub(super) struct Stage<'a> {
     pub(super) drives: &'a [MemberId],
     /// The second devices of the roles, if they have some.
     pub(super) seconds: &'a [MemberId],
+    /// Files that bitmaps may stand in, if there are some: the first has it at first.
+    pub(super) files: &'a [MemberId],
     pub(super) oracle: Rc<RefCell<Oracle>>,
 }
 
@@ -308,10 +311,12 @@ impl Run<'_> {
         }
         // What force gives may be wrong: nothing is made of it that a next life would take for true.
         let recovery = if forced { Recovery::Manual } else { Recovery::Automatic };
-        Array::open(&self.io, assembly, &ids, OpenConfig { recovery, ..self.config() })
-            .await
-            .map(|array| (array, forced))
-            .map_err(Failure::Open)
+        let config = OpenConfig { recovery, ..self.config() };
+        if let Some(array) = self.open_with_file(&assembly, &ids, &config).await? {
+            return Ok((array, forced));
+        }
+        let array = Array::open(&self.io, assembly, &ids, config).await;
+        array.map(|array| (array, forced)).map_err(Failure::Open)
     }
 
     fn config(&self) -> OpenConfig {
@@ -398,6 +403,7 @@ impl Run<'_> {
         if self.stage.drives.iter().chain(self.stage.seconds).any(|&drive| self.may_yet_fail(drive)) {
             self.stage.oracle.borrow_mut().upset();
         }
+        self.plan_faults_of_files();
         for planned in &self.fate.faults {
             let Some(drive) = self.drive_of(array, planned.role) else { continue };
             let place = self.place(array, &mut random);

@@ -2,8 +2,8 @@
 //! likes, so each of them must mark whatever a cut has left apart.
 
 use brindle_array::assembly::{Assembly, DeviceUse};
-use brindle_format::md::Superblock;
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
+use brindle_format::md::{Superblock, Uuid};
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
 use brindle_layout::{Extent, Family};
@@ -63,6 +63,29 @@ pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bo
         }
     }
     Ok(())
+}
+
+/// What stands in a file marks all in which redundancy differs, if it counts: it is as new as the superblocks, and says so.
+pub(super) fn judge_file(
+    sim: &Sim,
+    assembly: &Assembly,
+    ids: &[MemberId],
+    file: MemberId,
+) -> Result<(), Failure> {
+    let Some(marks) = Marks::look_at(sim, file, 0) else { return Ok(()) };
+    let fresh = marks.head.events >= assembly.events;
+    if !fresh || marks.head.uuid != bitmap_uuid(assembly) || !assembly.degraded().is_empty() {
+        return Ok(());
+    }
+    let apart = Members::of(sim, assembly, ids).apart(assembly);
+    match apart.into_iter().find(|&place| !marks.is_set(place)) {
+        Some(offset) => Err(Failure::UnmarkedInFile { offset }),
+        None => Ok(()),
+    }
+}
+
+fn bitmap_uuid(assembly: &Assembly) -> Uuid {
+    assembly.devices.first().map_or(assembly.uuid, |device| device.superblock.bitmap_uuid())
 }
 
 struct Member<'a> {

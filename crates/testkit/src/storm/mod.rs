@@ -9,6 +9,7 @@
 //! nobody writes. `(seed, cut)` is all that a run depends on.
 
 mod disks;
+mod files;
 mod judge;
 mod life;
 mod marks;

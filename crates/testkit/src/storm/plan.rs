@@ -122,6 +122,8 @@ impl Plan {
             shape.behind = *behind.pick(&[1, 3, 256]);
             slower = *behind.pick(&[1, 4, 16]);
         }
+        // Of its own stream, too.
+        shape.filed = shape.bitmap.is_some() && Random::stream(seed, 0x6669_6c65).one_in(3);
         let model = drives(&mut random);
         let lanes = 2 + random.below(4);
         let mix = Mix {

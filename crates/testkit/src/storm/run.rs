@@ -9,6 +9,7 @@ use brindle_io::MemberId;
 use brindle_io::sim::{Hostility, Overlaps, Sim};
 use brindle_layout::{Geometry, Level};
 
+use super::files;
 use super::judge::Failure;
 use super::life::{End, Fate, Stage};
 use super::plan::Plan;
@@ -215,6 +216,7 @@ impl Course {
         }
         let second = |_: &MemberId| sim.add_drive(plan.model, plan.shape.device_bytes());
         let seconds: Vec<MemberId> = drives.iter().filter(|_| plan.seats).map(second).collect();
+        let files = files::make(&sim, plan);
         let geometry = planned(&plan.shape.spec()).geometry;
         let new = if plan.shape.in_sync { Oracle::zeroes } else { Oracle::anything };
         let oracle = Rc::new(RefCell::new(new(geometry.size())));
@@ -226,6 +228,7 @@ impl Course {
                 sim: sim.clone(),
                 drives: &drives,
                 seconds: &seconds,
+                files: &files,
                 oracle: Rc::clone(&oracle),
             };
             let lived = stage.live(&fate);
@@ -257,7 +260,7 @@ impl Course {
                 self.lose_newest(&geometry, &stage, &mut past);
             }
             sim = sim.restart(plan.seed.wrapping_add(storm.trace));
-            let all = drives.iter().chain(&seconds);
+            let all = drives.iter().chain(&seconds).chain(&files);
             all.for_each(|&drive| Fault::after_power_cycle(&sim, drive, self.stays_dead));
             past.lost.iter().for_each(|&(_, drive)| sim.kill(drives[usize::from(drive)]));
         }
