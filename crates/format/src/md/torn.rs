@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use super::superblock::{Kept, Sum};
+use super::v0;
 use super::{DeviceFlags, DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
 use crate::SECTOR;
 
@@ -68,8 +69,11 @@ impl Superblock {
             return Vec::new();
         }
         let all = [(false, false), (false, true), (true, false), (true, true)];
-        let with =
-            |(write_mostly, failfast)| Self { flags: DeviceFlags { write_mostly, failfast }, ..self.clone() };
+        let agreed = Self { raw: v0::with_flags_agreed(self), ..self.clone() };
+        let with = |(write_mostly, failfast)| Self {
+            flags: DeviceFlags { write_mostly, failfast },
+            ..agreed.clone()
+        };
         all.map(with).into()
     }
 

@@ -392,10 +392,7 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
         let flags = [(DISK_WRITE_MOSTLY, sb.flags.write_mostly), (DISK_FAILFAST, sb.flags.failfast)];
         let bits =
             flags.into_iter().fold(own.state.get(), |s, (bit, on)| if on { s | bit } else { s & !bit });
-        // The other place too, should only one of them have been written.
-        let elsewhere = raw.this_disk.state.get() & (DISK_WRITE_MOSTLY | DISK_FAILFAST);
         changed |= bits != own.state.get() || sb.device_number != raw.this_disk.number.get();
-        changed |= bits & (DISK_WRITE_MOSTLY | DISK_FAILFAST) != elsewhere;
         own.state.set(bits);
         if changed {
             raw.this_disk = *own;
@@ -404,6 +401,25 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     if changed {
         count_disks(raw, sb.raid_disks);
     }
+}
+
+/// The block from which a superblock was read, but that the flags of its own device are the same in both places where they
+/// stand: a cut may have left one of them old.
+pub(super) fn with_flags_agreed(sb: &Superblock) -> Kept {
+    match sb.version {
+        Version::V0_90(Endian::Big) => agree::<BigEndian>(sb),
+        _ => agree::<LittleEndian>(sb),
+    }
+}
+
+fn agree<O: ByteOrder>(sb: &Superblock) -> Kept {
+    let mut raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
+    if let Some(own) = raw.disks.get(sb.device_number as usize) {
+        let flags = own.state.get() & (DISK_WRITE_MOSTLY | DISK_FAILFAST);
+        let others = raw.this_disk.state.get() & !(DISK_WRITE_MOSTLY | DISK_FAILFAST);
+        raw.this_disk.state.set(others | flags);
+    }
+    Kept(Box::new(zerocopy::transmute!(raw)))
 }
 
 /// Fills a descriptor; the device's numbers in its host (`major`, `minor`) stay.
