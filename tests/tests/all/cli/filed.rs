@@ -272,8 +272,9 @@ fn what_can_not_have_a_bitmap_in_a_file_is_refused_and_leaves_none() {
         assert!(told.contains("say internal, none, or a file") && told.contains("./bits2"), "{told}");
         grow(&format!("--bitmap {}", name(&file))).refused(1, &[name(&file), "there already", "--force"]);
         grow(&format!("--force --bitmap {}", name(&set.members[0]))).refused(1, &["a device of the array"]);
-        grow(&format!("--bitmap {} --bitmap-chunk 12K", name(&new)))
-            .refused(1, &["--bitmap-chunk", name(&new)]);
+        let chunk = |size: &str| format!("--bitmap {} --bitmap-chunk {size}", name(&new));
+        assert!(grow(&chunk("12K")).ended(2).err.contains("no power of two"));
+        grow(&chunk("256b")).refused(1, &["--bitmap-chunk", name(&new)]);
         grow(&format!("--bitmap {}/nowhere/bits", name(&new))).refused(1, &["No such file"]);
         grow("--force --bitmap none").refused(2, &["--force"]);
         assert!(set.run("grow --bitmap none --from x").ended(2).err.contains("--array"));
@@ -295,7 +296,7 @@ fn what_can_not_have_a_bitmap_in_a_file_is_refused_and_leaves_none() {
     std::fs::write(&there, "mine").unwrap();
     server.ask("grow", &["--bitmap", name(&there)]).refused(1, &[name(&there), "there already"]);
     assert_eq!(std::fs::read(&there).unwrap(), b"mine");
-    server.ask("grow", &["--bitmap", name(&new), "--bitmap-chunk", "12K"]).refused(1, &["--bitmap-chunk"]);
+    server.ask("grow", &["--bitmap", name(&new), "--bitmap-chunk", "256b"]).refused(1, &["--bitmap-chunk"]);
     assert!(!new.exists());
     server.stop();
 }
