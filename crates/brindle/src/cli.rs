@@ -82,7 +82,7 @@ pub(crate) enum Command {
     ///
     /// A server that is killed while clients write leaves redundancy in doubt, as a power cut does: the next one resyncs the array.
     /// Where members of RAID 4, 5 or 6 are missing or not rebuilt yet, nothing tells what the lost blocks of half-written stripes
-    /// held: such an array is exposed. It starts again only with --force, and what it then gives of rows that were being written
+    /// held: such an array is exposed. It starts again only with --force, and what it then gives of those that were being written
     /// may be wrong. Once something has been written to it, it is clean when it is stopped; if nothing has, it stays as it was, so that
     /// a missing member that turns up is used as it is, and the next start needs --force, too. mdadm marks it clean at once, and
     /// rebuilds that member from the others. The log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.

@@ -9,7 +9,8 @@ use crate::door::MemberOps;
 const SECTOR: u64 = 512;
 
 impl Mirror {
-    /// Names the copies that differ from most others, one logical block after the other as disks forget and rot, and adds the writes that make them the same where
+    /// Names the copies that differ from most others, one logical block after the other, since disks forget and rot by those,
+    /// and adds the writes that make them the same where
     /// only these are to be written. Gives the number of sectors that differ from the first copy's where no content has most.
     pub(super) fn vote(
         &self,
