@@ -64,7 +64,7 @@ impl Mirror {
                         let extent = self.map.locate(at, copy);
                         let place = extent.offset..extent.offset + len;
                         self.core.note_unread(&mut search.ailing, extent.member, OpError::Gone, place);
-                        gone = Some(extent.member);
+                        gone = Some((extent.member, self.core.members.joined(extent.member)));
                         search.holes.0.push(Hole { copy, at, len });
                     }
                     Some(Err(_)) => bad.push(copy),
@@ -77,11 +77,13 @@ impl Mirror {
             }
         }
         self.door().judge(search.ailing).await;
-        match gone {
-            Some(role) if self.core.members.writable(role).is_some() => {
-                Err(VolumeError::of_member(role, OpError::Gone))
-            }
-            _ => Ok(search.holes),
+        // Unless a spare has come into the role meanwhile.
+        let stays = |&(role, joined): &(u16, u32)| {
+            self.core.members.writable(role).is_some() && self.core.members.joined(role) == joined
+        };
+        match gone.filter(stays) {
+            Some((role, _)) => Err(VolumeError::of_member(role, OpError::Gone)),
+            None => Ok(search.holes),
         }
     }
 
