@@ -40,16 +40,17 @@ fn dirty_before_the_first_write_and_clean_after_stop() {
         assert_eq!(events(&world.superblocks()), vec![1; world.ids.len()], "a read changes nothing");
         world.write(&array, 8192, &pattern(1, 65536)).unwrap();
         let sbs = world.superblocks();
+        // Twice: a bitmap's file that is not here may have the next count, and must be behind when it is given.
         assert!(
             sbs.iter()
-                .all(|sb| sb.resync_offset == Some(0) && sb.events == 2 && sb.updated == sbs[0].updated)
+                .all(|sb| sb.resync_offset == Some(0) && sb.events == 3 && sb.updated == sbs[0].updated)
         );
         assert_eq!(array.detail().state_words(), "active");
         world.write(&array, 0, &pattern(2, 4096)).unwrap();
-        assert_eq!(events(&world.superblocks()), vec![2; world.ids.len()], "{level}: marked once");
+        assert_eq!(events(&world.superblocks()), vec![3; world.ids.len()], "{level}: marked once");
         world.stop(&array);
         assert!(clean(&world.superblocks()));
-        assert_eq!(events(&world.superblocks()), vec![3; world.ids.len()]);
+        assert_eq!(events(&world.superblocks()), vec![4; world.ids.len()]);
         assert_eq!(world.write(&array, 0, &[0; 512]), Err(VolumeError::Stopping));
         assert_eq!(world.read(&array, 0, 512), Err(VolumeError::Stopping));
         let again = world.reboot();
@@ -95,7 +96,7 @@ fn clean_after_idle_time_and_dirty_again() {
             });
             let sbs = world.superblocks();
             assert!(clean(&sbs));
-            assert_eq!(events(&sbs), vec![1 + 2 * round; sbs.len()]);
+            assert_eq!(events(&sbs), vec![2 + 2 * round; sbs.len()]);
         }
     });
 }
@@ -147,9 +148,9 @@ fn a_failure_is_recorded_before_the_write_is_acknowledged() {
         // Nothing but the acknowledgement has happened since.
         for n in 1..world.ids.len() {
             let sb = world.superblock(n);
-            assert_eq!((sb.events, sb.role_of(0)), (4, DeviceRole::Faulty));
+            assert_eq!((sb.events, sb.role_of(0)), (5, DeviceRole::Faulty));
         }
-        assert_eq!(world.superblock(0).events, 2, "further behind than md tolerates");
+        assert_eq!(world.superblock(0).events, 3, "further behind than md tolerates");
         assert_eq!(array.detail().state_words(), "active, degraded");
         assert_eq!(array.detail().devices[0].state, DeviceState::Failed);
         world.stop(&array);
@@ -178,7 +179,7 @@ fn a_member_that_comes_back_stale_is_left_out() {
         let assembly = assembled_by_force(level, &found);
         assert_eq!(assembly.missing(), [1]);
         // Two events lie between: with one md would take it for a member in sync.
-        let why = LeftOut::Stale { events: 2 };
+        let why = LeftOut::Stale { events: 3 };
         assert_eq!(assembly.devices[1].usage, DeviceUse::LeftOut { role: Some(1), why });
         let array = found.try_open(assembly, patient()).unwrap();
         assert_eq!(found.read(&array, 0, 65536).unwrap(), pattern(2, 65536));
@@ -205,7 +206,7 @@ fn a_member_that_was_away_is_not_taken_for_one_in_sync() {
         let part = part.reboot();
         let array = part.try_open(assembled_by_force(level, &part), patient()).unwrap();
         part.write(&array, 0, &pattern(6, 4096)).unwrap();
-        assert_eq!(part.superblock(0).events, 4);
+        assert_eq!(part.superblock(0).events, 5);
     });
 }
 
@@ -324,7 +325,7 @@ fn spares_keep_step_and_may_go() {
     let world = World::create(&spec);
     let array = world.open();
     world.write(&array, 0, &[1; 512]).unwrap();
-    assert_eq!(events(&world.superblocks()), [2, 2, 2]);
+    assert_eq!(events(&world.superblocks()), [3, 3, 3]);
     assert_eq!(array.detail().devices[2].state, DeviceState::Spare);
     world.bench.kill(world.ids[2]);
     world.stop(&array);
@@ -364,7 +365,7 @@ fn many_writers_wait_for_one_mark() {
             writer.await.unwrap();
         }
     });
-    assert_eq!(events(&world.superblocks()), [2, 2]);
+    assert_eq!(events(&world.superblocks()), [3, 3]);
     world.stop(&array);
 }
 
@@ -422,7 +423,7 @@ fn writes_with_little_time_between_them_keep_the_array_dirty() {
             world.write(&array, 0, &pattern(1, 4096)).unwrap();
             idle(&world, Duration::from_millis(5));
         }
-        assert_eq!(events(&world.superblocks()), vec![2; world.ids.len()], "{level}: marked once");
+        assert_eq!(events(&world.superblocks()), vec![3; world.ids.len()], "{level}: marked once");
         assert_eq!(array.state_change(), None, "{level}: nothing is being written any more");
         idle(&world, Duration::from_millis(100));
         assert!(clean(&world.superblocks()), "{level}");

@@ -47,9 +47,14 @@ fn a_torn_mark_of_dirty_or_clean_leaves_the_array_whole() {
             },
             world.superblocks(),
         ];
-        mixtures(level, &states[0], &states[1], |new, array| {
+        // The first mark of a run without a bitmap is written twice: who has its file gives it later.
+        let between = one_change_earlier(&states[1]);
+        mixtures(level, &states[0], &between, |new, array| {
             assert!(array.degraded().is_empty());
             assert_eq!(array.is_clean(), new == 0, "any newer superblock says dirty");
+        });
+        mixtures(level, &between, &states[1], |_, array| {
+            assert!(array.degraded().is_empty() && !array.is_clean());
         });
         mixtures(level, &states[1], &states[2], |new, array| {
             assert!(array.degraded().is_empty());
@@ -104,7 +109,7 @@ fn a_torn_table_is_made_whole_by_the_next_run() {
     assert_eq!(array.detail().degraded, 1);
     world.write(&array, 0, &pattern(1, 4096)).unwrap();
     let sbs = world.superblocks();
-    assert!([0, 2, 3, 4].iter().all(|&n| sbs[n].roles == sbs[0].roles && sbs[n].events == 3));
+    assert!([0, 2, 3, 4].iter().all(|&n| sbs[n].roles == sbs[0].roles && sbs[n].events == 4));
     assert!(sbs[3].device_in_role(1).is_none());
     world.stop(&array);
 }

@@ -27,7 +27,8 @@
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
 //!    living member names it. A laggard is given what the others say of it, and so is each spare (`bitmap`).
 //! 9. One in a file is named by no superblock, and stale for whoever finds its count behind theirs. So one that has failed is left behind
-//!    before anything relies on that: by one event, since the file may have the present count.
+//!    before anything relies on that: by one event, since the file may have the present count. So is any that was not given when the
+//!    array was opened, or was stale: by two, since a cut may have come between it and superblocks of its count.
 
 mod bad_log;
 mod bitmap;
@@ -51,7 +52,7 @@ use super::{
     NewDevice, Recording, State,
 };
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
-use crate::bitmap::Bitmap;
+use crate::bitmap::{Bitmap, sync_len};
 use crate::config::{Access, OpenConfig};
 use crate::members::Device;
 use crate::patience::Patience;
@@ -157,8 +158,10 @@ pub(crate) struct Superblocks {
     named: Cell<Named>,
     /// One that has gone: pages of it that were given up may still land.
     gone: RefCell<Option<Rc<Bitmap>>>,
-    /// The highest count that a bitmap's file may have which has failed.
+    /// The highest count that a bitmap's file may have which has failed, or is not here.
     file_left_behind: Cell<Option<u64>>,
+    /// The same of one that is not here, as long as nothing has been recorded in this run.
+    absent_file: Cell<Option<u64>>,
     events: Cell<u64>,
     /// What superblocks of the present count say.
     recorded: RefCell<Recorded>,
@@ -184,6 +187,7 @@ impl Superblocks {
         let writable = config.access == Access::ReadWrite;
         let pool = writable.then(|| io.pool(ids.len().max(1) * SUPERBLOCK_BYTES));
         let behind = left_behind(&assembly);
+        let absent_file = absent_file(&assembly, bitmap.as_deref());
         let devices = assembly.devices.into_iter().zip(ids);
         let superblocks = Self {
             io: io.clone(),
@@ -210,6 +214,7 @@ impl Superblocks {
             named: Cell::new(Named::Present),
             gone: RefCell::default(),
             file_left_behind: Cell::new(None),
+            absent_file: Cell::new(absent_file),
             events: Cell::new(assembly.events),
             roles: RefCell::new(assembly.recorded.roles.clone()),
             left_behind: Cell::new(behind),
@@ -256,6 +261,11 @@ impl Superblocks {
         self.left_behind.get().is_some_and(|count| self.events.get() < count.saturating_add(2))
     }
 
+    /// A bitmap's file may have this count, and must not be believed when it comes back.
+    fn leave_file_behind(&self, count: u64) {
+        self.file_left_behind.set(self.file_left_behind.get().max(Some(count)));
+    }
+
     /// Where superblocks say that redundancy stops being known true, if that was overruled by force, and as long as
     /// this run has not recorded otherwise.
     fn forced_offset(&self) -> Option<u64> {
@@ -298,7 +308,7 @@ impl Ledger for Superblocks {
         for bitmap in self.bitmaps() {
             bitmap.lose(id);
             if bitmap.is_file(id) {
-                self.file_left_behind.set(Some(self.events.get()));
+                self.leave_file_behind(self.events.get());
             }
         }
         let mut devices = self.devices.borrow_mut();
@@ -493,4 +503,12 @@ fn left_behind(assembly: &Assembly) -> Option<u64> {
         _ => None,
     });
     counts.max().map(|count| count.min(assembly.events))
+}
+
+/// The highest count of a bitmap's file that is not here, or was stale and is written anew: a cut may have come between it and
+/// superblocks of its count. None where there can't be one.
+fn absent_file(assembly: &Assembly, bitmap: Option<&Bitmap>) -> Option<u64> {
+    let can_be_filed = sync_len(&assembly.geometry) > 0 && assembly.recorded.bitmap_offset.is_none();
+    let is_fresh = bitmap.is_some_and(Bitmap::is_whole);
+    (can_be_filed && !is_fresh).then(|| assembly.events.saturating_add(1))
 }

@@ -35,6 +35,9 @@ impl Superblocks {
         if !failed.is_empty() {
             return failed;
         }
+        if let Some(count) = self.absent_file.take() {
+            self.leave_file_behind(count);
+        }
         self.events.set(self.events.get() + 1);
         let roles = self.next_roles();
         // In 0.90 flags stand beyond the first sector: one change at a time.
