@@ -408,6 +408,12 @@ impl Members {
         self.lost.get() | self.slow.get() == 0
     }
 
+    /// Some role does not answer, or is shunned, as far as a glance tells.
+    #[inline]
+    pub(crate) fn is_any_slow(&self) -> bool {
+        self.slow.get() > 0
+    }
+
     /// Puts a device into a role (a spare that takes over).
     pub(crate) fn set_device(&self, role: u16, device: Device, state: RoleState) {
         // It may have been in another seat before.

@@ -1,6 +1,8 @@
-//! Whole rows read into a request's own memory: what members hold by them, what they lack computed in its place.
+//! Whole rows, and parts of one block, read into a request's own memory: what members hold by them, what they lack
+//! computed in its place.
 //!
-//! Only parity takes scratch, and nothing is copied: a large read of an array that lacks members moves each byte once.
+//! Nothing is copied, and only what nobody asked for takes scratch: a read of an array that lacks members moves each
+//! byte once.
 
 use core::ops::Range;
 
@@ -12,7 +14,7 @@ use smallvec::SmallVec;
 use super::bad::Bad;
 use super::solve::{self, LostData};
 use super::window::Blocks;
-use super::{Parity, parity_roles};
+use super::{Parity, data_roles, parity_roles};
 
 /// What a row lacks, and which of its parity has been read.
 struct Lack {
@@ -80,13 +82,56 @@ impl Parity {
         }
         Ok(true)
     }
+
+    /// Computes columns of one data block into memory of their length, without its member and those in `bad`; `false` if that
+    /// failed, or can't be done: others use the memory, or parity can't stand for what is lost. The caller holds the row.
+    pub(super) async fn compute_block(
+        &self,
+        row: u64,
+        role: u16,
+        cols: Range<u64>,
+        into: &Slice,
+        bad: &Bad,
+    ) -> bool {
+        if into.try_bytes_mut().is_none() {
+            return false;
+        }
+        let (len, roles) = (into.len(), self.map.row(row));
+        let scratch = self.core.scratch.alloc(usize::from(self.width()) * len).await;
+        // Members may have failed while this task waited for memory: from here to the reads nothing waits.
+        let there: SmallVec<[bool; 32]> = (0..self.width())
+            .map(|other| other != role && self.readable_in(row, other).is_some() && !bad.has(other))
+            .collect();
+        let there = |other: u16| there[usize::from(other)];
+        let known = self.is_true(row, &cols);
+        let Ok(needs) = solve::needs(&roles, there, |other| other == role, known) else { return false };
+        let Ok(lost) = solve::lost_data(&roles, there) else { return false };
+        let mut group = self.ask();
+        let offset = self.map.row_offset(row) + cols.start;
+        let parity = parity_roles(&roles).zip([needs.p, needs.q]).filter(|(_, needed)| *needed);
+        for other in data_roles(&roles).chain(parity.map(|(other, _)| other)) {
+            if let Some(device) = self.core.members.device(other).filter(|_| there(other)) {
+                let at = usize::from(other) * len;
+                group.read(device, offset, &scratch.slice(at..at + len));
+            }
+        }
+        if !group.submit().await.is_ok() {
+            return false;
+        }
+        let Some(mut wanted) = into.try_bytes_mut() else { return false };
+        let mut others = scratch.bytes_mut();
+        let mut blocks: Blocks<'_> = others.chunks_exact_mut(len).collect();
+        blocks[usize::from(role)] = &mut wanted;
+        solve::rebuild_data(self.kernel, &roles, &mut blocks, &lost, needs.p);
+        true
+    }
 }
 
 /// The blocks of a row by role, of which data and parity stand apart.
 fn blocks<'a>(roles: &Row, data: &'a mut [u8], parity: &'a mut [u8], chunk: usize) -> Blocks<'a> {
     let members = usize::from(roles.data_members()) + parity_roles(roles).count();
     let mut blocks: Blocks<'a> = core::iter::repeat_with(Default::default).take(members).collect();
-    for (role, block) in super::data_roles(roles).zip(data.chunks_exact_mut(chunk)) {
+    for (role, block) in data_roles(roles).zip(data.chunks_exact_mut(chunk)) {
         blocks[usize::from(role)] = block;
     }
     for (role, block) in parity_roles(roles).zip(parity.chunks_exact_mut(chunk)) {

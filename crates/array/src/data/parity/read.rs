@@ -86,8 +86,20 @@ impl Parity {
         join_all(reads.map(|(at, slice)| self.read_degraded(at, slice))).await.into_iter().collect()
     }
 
-    /// Reads what is there straight, and rows of which something wanted is lost window by window.
+    /// Small reads are many: what only the others need, which is large, is in a box of its own.
     async fn read_degraded(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
+        let (len, column) = (into.len() as u64, self.map.position(offset).column);
+        if column + len > self.map.chunk() || len * u64::from(self.width()) > self.budget() {
+            return Box::pin(self.read_in_rows(offset, into)).await;
+        }
+        if self.read_in_block(offset, into).await? {
+            return Ok(());
+        }
+        Box::pin(self.read_carefully(offset, into)).await
+    }
+
+    /// Reads what is there straight, and rows of which something wanted is lost window by window.
+    async fn read_in_rows(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
         let len = into.len() as u64;
         let rows = self.map.position(offset).row..self.map.position(offset + len - 1).row + 1;
         let mut hit: Vec<(u64, Range<u64>)> = Vec::new();
@@ -134,6 +146,26 @@ impl Parity {
             }
         }
         Ok(())
+    }
+
+    /// Reads a stretch of one block that takes no more scratch than a step may; `false` if that failed.
+    async fn read_in_block(&self, offset: u64, into: &Slice) -> Result<bool, VolumeError> {
+        let position = self.map.position(offset);
+        let (row, start) = (position.row, position.column);
+        let role = self.map.row(row).data_member(position.data_index);
+        let members = &self.core.members;
+        let shuns = || self.may_shun() && members.is_shunned(role) && !members.is_shunned_asked();
+        let avoided = members.is_slow(role) || shuns();
+        let Some(device) = self.readable_in(row, role).filter(|_| !avoided) else {
+            let _held = self.locks.acquire(row..row + 1, Hold::Shared).await;
+            self.spend_for(&self.slow_members(false));
+            let cols = start..start + into.len() as u64;
+            return Ok(self.compute_block(row, role, cols, into, &self.slow_members(true)).await);
+        };
+        let mut group = self.ask();
+        group.read(device, self.map.row_offset(row) + start, into);
+        let done = group.submit().await;
+        self.core.lent(into, &done).map_or(Ok(done.is_ok()), Err)
     }
 
     /// All data of a row lies in a range of the array.
@@ -188,7 +220,7 @@ impl Parity {
     /// to be `shunned`.
     fn slow_members(&self, shunned: bool) -> Bad {
         let (mut slow, members) = (Bad::default(), &self.core.members);
-        if !members.all_answer() {
+        if members.is_any_slow() {
             let shuns = shunned && self.may_shun();
             let avoided = |&role: &u16| members.is_slow(role) || shuns && members.is_shunned(role);
             let roles = (0..self.width()).filter(avoided);
