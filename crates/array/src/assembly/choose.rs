@@ -136,7 +136,7 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     let claim = claimed(own);
     let left_out = |why| DeviceUse::LeftOut { role: claim, why };
     match own.role() {
-        DeviceRole::Spare => return spare(own, newest),
+        DeviceRole::Spare => return spare(own, freshest),
         DeviceRole::Faulty => return left_out(LeftOut::Faulty),
         DeviceRole::Active(_) | DeviceRole::Journal => {}
     }
@@ -156,13 +156,19 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     }
 }
 
-/// A device that calls itself a spare is one, but where another has been given its number since. One that was given a role in
-/// an update which has not reached it holds nothing of that.
-fn spare(own: &Superblock, newest: &Superblock) -> DeviceUse {
-    let is_another = matches!(newest.role_of(own.device_number), DeviceRole::Active(_))
-        && own.events.saturating_add(1) < newest.events;
-    let why = LeftOut::Stale { events: own.events };
-    if is_another { DeviceUse::LeftOut { role: None, why } } else { DeviceUse::Spare }
+/// A device that calls itself a spare is one, but where another has been given its number since, or it failed in a role that it was
+/// given: md from Linux 6.8 on does not take it either, and of several sectors a table could not be torn where a faulty one becomes a
+/// spare ([`Superblock::parse_torn`]). One that was given a role in an update which has not reached it holds nothing of that.
+fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
+    let newest = freshest.superblock;
+    let left_out = |why| DeviceUse::LeftOut { role: None, why };
+    match newest.role_of(own.device_number) {
+        DeviceRole::Active(_) if own.events.saturating_add(1) < newest.events => {
+            left_out(LeftOut::Stale { events: own.events })
+        }
+        DeviceRole::Faulty if !freshest.torn => left_out(LeftOut::Faulty),
+        _ => DeviceUse::Spare,
+    }
 }
 
 /// A device that fills its role, as far as it has been recovered. Where writes were under way, one that lacks only what bits tell

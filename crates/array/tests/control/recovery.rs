@@ -389,3 +389,30 @@ fn of_two_that_are_rebuilt_one_may_fail() {
         assert!(world.read(&array, 0, content.len()).unwrap() == content, "{level}");
     }
 }
+
+#[test]
+fn a_spare_that_failed_when_it_was_taken_in_stays_out_in_the_next_run() {
+    for (version, table) in METADATA {
+        let (world, array, content) = with_spares(&Shape::new(Level::Raid10, 4).metadata(version, table), 1);
+        world.io.block_on(array.fail(1)).unwrap();
+        let recovery = world.io.spawn(array.recover(1, array.spares()[0], |_| ()));
+        idle(&world, Duration::from_micros(300));
+        assert!(matches!(array.state(1), RoleState::Recovering(_)), "{version}: {:?}", array.state(1));
+        let place = world.superblock(4).super_offset;
+        let refused = BadRange::forever(place..place + 4096);
+        world.bench.afflict(world.ids[4], |faults| faults.unwritable.push(refused));
+        world.io.block_on(recovery).unwrap_err();
+        world.stop(&array);
+        drop(array);
+        let world = world.restart(8);
+        world.bench.afflict(world.ids[4], |faults| faults.unwritable.clear());
+        let assembly = world.assembly().unwrap();
+        let usage = assembly.devices[4].usage;
+        assert!(matches!(usage, DeviceUse::LeftOut { .. }), "{version}: {usage:?}");
+        let array = world.try_open(assembly, automatic()).unwrap();
+        world.write(&array, 0, &content).unwrap();
+        let sbs = world.superblocks();
+        assert_eq!(sbs[0].roles.get(4).copied(), Some(DeviceRole::Faulty), "{version}");
+        world.stop(&array);
+    }
+}
