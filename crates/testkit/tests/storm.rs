@@ -158,7 +158,7 @@ fn power_cuts_while_writes_lag_behind() {
 #[test]
 fn power_cuts_while_arrays_are_gone_over() {
     let mut tally = Tally::default();
-    for seed in 9000..9040 {
+    for seed in 9000..9060 {
         let mode = [SyncMode::Repair, SyncMode::Check, SyncMode::Locate][seed as usize % 3];
         let plan = Plan { work: Some(Work::Scrub(mode)), ..Plan::new(seed) };
         let calm = Calm::of_plan(plan.clone()).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));

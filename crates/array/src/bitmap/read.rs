@@ -274,7 +274,10 @@ fn targets<'a>(
     assembly.devices.iter().zip(ids).filter_map(|(device, &id)| {
         let common = assembly.recorded.bitmap_offset?;
         let offset = device.superblock.bitmap_offset.unwrap_or(common);
-        let member = matches!(device.usage, DeviceUse::Active { .. } | DeviceUse::Recovering { .. });
+        let member = matches!(
+            device.usage,
+            DeviceUse::Active { .. } | DeviceUse::Recovering { .. } | DeviceUse::Replacement { .. }
+        );
         let offset = device.super_offset.checked_add_signed(offset)?;
         member.then_some((device, Target { id, offset }))
     })

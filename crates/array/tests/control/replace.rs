@@ -12,6 +12,7 @@ use brindle_io::{Duration, MemberId};
 use brindle_layout::Level;
 use brindle_volume::{Volume, VolumeError};
 
+use crate::bitmap::on_disk;
 use crate::common::*;
 
 const LEVELS: [(Level, usize); 5] =
@@ -29,7 +30,11 @@ struct Replaced {
 
 impl Replaced {
     fn new(level: Level, members: usize) -> Self {
-        let shape = Shape { rows: 64, spares: 1, ..Shape::new(level, members) };
+        Self::of(Shape::new(level, members))
+    }
+
+    fn of(shape: Shape) -> Self {
+        let shape = Shape { rows: 64, spares: 1, ..shape };
         let world = World::in_sim(&shape, Model::nvme(), 7);
         let array = world.open();
         let content = pattern(5, array.limits().size as usize);
@@ -179,6 +184,23 @@ fn a_copy_that_was_stopped_goes_on_where_its_superblock_says() {
         run.settle();
         let begun = run.array.events_since(0).into_iter().find(|event| event.kind == EventKind::CopyBegun);
         assert_eq!(begun.and_then(|event| event.range).map(|range| range.start), Some(found), "{level}");
+        run.judge(&level.to_string());
+    }
+}
+
+#[test]
+fn a_replacement_keeps_step_with_the_bitmap_in_the_next_run_too() {
+    for (level, members) in LEVELS {
+        let run = Replaced::of(Shape { bitmap: Some(8192), ..Shape::new(level, members) });
+        run.begin().unwrap();
+        run.copy_a_part();
+        let mut run = run.again();
+        run.pause();
+        run.write(4096, 11);
+        let of = |member: usize| on_disk(&run.world, member);
+        assert_eq!(of(run.spare), of(0), "{level}");
+        run.array.process().unwrap().resume();
+        run.settle();
         run.judge(&level.to_string());
     }
 }
