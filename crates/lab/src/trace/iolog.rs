@@ -1,6 +1,7 @@
 //! fio's iolog. Version 2 has `FILE ACTION [OFFSET LENGTH]`, with `wait` lines of microseconds; version 3 (since 3.31) has
 //! the microseconds since its beginning before that, and no `wait`. fio's HOWTO describes both.
 
+use std::collections::HashSet;
 use std::io::BufRead;
 
 use super::error::{TraceError, TraceErrorKind, field};
@@ -21,11 +22,13 @@ pub(super) struct Iolog<R> {
     stamped: Option<bool>,
     /// Nanoseconds.
     now: u64,
+    /// The files that the log has added, which all others must be among (HOWTO, `add`).
+    added: HashSet<String>,
 }
 
 impl<R: BufRead> Iolog<R> {
-    pub(super) const fn new(lines: Lines<R>) -> Self {
-        Self { lines, stamped: None, now: 0 }
+    pub(super) fn new(lines: Lines<R>) -> Self {
+        Self { lines, stamped: None, now: 0, added: HashSet::new() }
     }
 
     fn begin(&mut self) -> Result<bool, TraceError> {
@@ -44,19 +47,31 @@ impl<R: BufRead> Iterator for Iolog<R> {
             Err(error) => return Some(Err(error)),
         };
         self.stamped = Some(stamped);
-        let now = &mut self.now;
-        self.lines.find(|line| if line.is_empty() { Ok(None) } else { entry(line, stamped, now) })
+        let (now, added) = (&mut self.now, &mut self.added);
+        self.lines.find(|line| if line.is_empty() { Ok(None) } else { entry(line, stamped, now, added) })
     }
 }
 
-fn entry(line: &str, stamped: bool, now: &mut u64) -> Result<Option<Entry>, TraceErrorKind> {
+fn entry(
+    line: &str,
+    stamped: bool,
+    now: &mut u64,
+    added: &mut HashSet<String>,
+) -> Result<Option<Entry>, TraceErrorKind> {
     let mut fields: Vec<&str> = line.split_whitespace().collect();
     let found = fields.len();
     if stamped {
         *now = micros(fields.remove(0))?;
     }
     let act = match fields[..] {
-        [_, "add" | "open" | "close"] => None,
+        [file, "add"] => {
+            added.insert(file.to_owned());
+            None
+        }
+        [file, action, ..] if action != "wait" && !added.contains(file) => {
+            return Err(field(file, "file that a line before adds"));
+        }
+        [_, "open" | "close"] => None,
         [_, "wait", time] | [_, "wait", time, _] if !stamped => {
             *now = now.saturating_add(micros(time)?);
             None
