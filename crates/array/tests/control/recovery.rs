@@ -413,6 +413,11 @@ fn a_spare_that_failed_when_it_was_taken_in_stays_out_in_the_next_run() {
         world.write(&array, 0, &content).unwrap();
         let sbs = world.superblocks();
         assert_eq!(sbs[0].roles.get(4).copied(), Some(DeviceRole::Faulty), "{version}");
+        // Whoever wants it removes it and adds it anew.
+        world.io.block_on(array.remove(Removal::Device(world.ids[4]))).unwrap();
+        world.io.block_on(array.add(world.ids[4], "it", Uuid::from_u128(9), false)).unwrap();
+        made_whole(&world, &array);
+        assert!(world.read(&array, 0, content.len()).unwrap() == content, "{version}");
         world.stop(&array);
     }
 }
