@@ -30,11 +30,11 @@ struct Replaced {
 
 impl Replaced {
     fn new(level: Level, members: usize) -> Self {
-        Self::of(Shape::new(level, members))
+        Self::of(&Shape::new(level, members))
     }
 
-    fn of(shape: Shape) -> Self {
-        let shape = Shape { rows: 64, spares: 1, ..shape };
+    fn of(shape: &Shape) -> Self {
+        let shape = Shape { rows: 64, spares: 1, ..shape.clone() };
         let world = World::in_sim(&shape, Model::nvme(), 7);
         let array = world.open();
         let content = pattern(5, array.limits().size as usize);
@@ -191,7 +191,7 @@ fn a_copy_that_was_stopped_goes_on_where_its_superblock_says() {
 #[test]
 fn a_replacement_keeps_step_with_the_bitmap_in_the_next_run_too() {
     for (level, members) in LEVELS {
-        let run = Replaced::of(Shape { bitmap: Some(8192), ..Shape::new(level, members) });
+        let run = Replaced::of(&Shape { bitmap: Some(8192), ..Shape::new(level, members) });
         run.begin().unwrap();
         run.copy_a_part();
         let mut run = run.again();
