@@ -477,6 +477,8 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         held: match device.usage {
             DeviceUse::Replacement { upto, .. } => Some(upto).filter(|&upto| upto != u64::MAX),
             DeviceUse::Spare => None,
+            // Less than its superblock says where only a bitmap could tell what it lacks below that, and bits may be missing.
+            DeviceUse::Recovering { upto, .. } => Some(upto),
             _ => device.superblock.recovery_offset,
         },
         guided: matches!(device.usage, DeviceUse::Recovering { .. })
