@@ -1,5 +1,6 @@
 //! Write-intent bitmaps in files: kept as those beside superblocks are.
 
+mod absent;
 mod failed;
 mod moved;
 mod refused;
