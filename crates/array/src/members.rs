@@ -408,7 +408,7 @@ impl Members {
         self.lost.get() | self.slow.get() == 0
     }
 
-    /// Some role does not answer, or is shunned, as far as a glance tells.
+    /// Some role does not answer, is shunned or lags: which, [`Members::is_slow`] and [`Members::is_shunned`] tell.
     #[inline]
     pub(crate) fn is_any_slow(&self) -> bool {
         self.slow.get() > 0

@@ -5,7 +5,7 @@ use brindle_layout::Level;
 use brindle_testkit::faults::Fault;
 use brindle_testkit::random::Random;
 use brindle_testkit::shape::Shape;
-use brindle_testkit::storm::{self, Calm, Condition, Course, Plan, Strike, Tally, Work};
+use brindle_testkit::storm::{self, Calm, Condition, Course, Plan, Storm, Strike, Tally, Work};
 
 /// Storms of these seeds, some cuts of each.
 fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
@@ -27,6 +27,15 @@ fn storms(seeds: core::ops::Range<u64>, cuts: u64, kinds: &[Fault]) -> Tally {
         }
     }
     tally
+}
+
+/// A storm of a plan, with all kinds of faults, that breaks no promise.
+fn survived(plan: &Plan, seed: u64, cut: u64) -> Storm {
+    let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
+    if let Some(failure) = &storm.failure {
+        panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
+    }
+    storm
 }
 
 #[test]
@@ -60,10 +69,7 @@ fn power_cuts_and_all_that_goes_wrong_with_drives_of_a_container() {
         let mut random = Random::stream(seed, 0x6669_7865);
         for _ in 0..8 {
             let cut = calm.cut(&mut random);
-            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
-            if let Some(failure) = storm.failure {
-                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
-            }
+            let storm = survived(&plan, seed, cut);
             tally.add(&storm.tally);
             runs += 1;
         }
@@ -91,10 +97,7 @@ fn power_cuts_while_spares_take_the_place_of_members() {
         let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
         for _ in 0..10 {
             let cut = random.below(steps);
-            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
-            if let Some(failure) = storm.failure {
-                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
-            }
+            let storm = survived(&plan, seed, cut);
             tally.add(&storm.tally);
             (runs, recovered) = (runs + 1, recovered + storm.recovered);
         }
@@ -119,10 +122,7 @@ fn power_cuts_while_members_leave_and_come_back() {
         let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
         for _ in 0..6 {
             let cut = random.below(steps);
-            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
-            if let Some(failure) = storm.failure {
-                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
-            }
+            let storm = survived(&plan, seed, cut);
             (runs, returned) = (runs + 1, returned + storm.returned);
         }
     }
@@ -142,10 +142,7 @@ fn power_cuts_while_writes_lag_behind() {
         let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
         for _ in 0..8 {
             let cut = random.below(steps);
-            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
-            if let Some(failure) = storm.failure {
-                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
-            }
+            let storm = survived(&plan, seed, cut);
             tally.add(&storm.tally);
         }
     }
@@ -165,10 +162,7 @@ fn power_cuts_while_arrays_are_gone_over() {
         let mut random = Random::stream(seed, 0x7363_7275);
         for _ in 0..8 {
             let cut = calm.cut(&mut random);
-            let storm = Course::of_plan(plan.clone(), Some(cut), &Fault::ALL).run();
-            if let Some(failure) = storm.failure {
-                panic!("seed {seed}, cut {cut}, life {}: {failure}\n{plan}", storm.life);
-            }
+            let storm = survived(&plan, seed, cut);
             tally.add(&storm.tally);
         }
     }

@@ -156,9 +156,10 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     }
 }
 
-/// A device that calls itself a spare is one, but where another has been given its number since, or it failed in a role that it was
-/// given: md from Linux 6.8 on does not take it either, and of several sectors a table could not be torn where a faulty one becomes a
-/// spare ([`Superblock::parse_torn`]). One that was given a role in an update which has not reached it holds nothing of that.
+/// A device that calls itself a spare is one, but where another has been given its number since, or where it failed in a role that it
+/// was given. md from Linux 6.8 on does not take that one either (metadata 1.x, `super_1_validate`); and a table of several sectors in
+/// which a faulty device becomes a spare can't be told from a rotten one when it is torn ([`Superblock::parse_torn`]). One that was given
+/// a role in an update which has not reached it holds nothing of that.
 fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
     let newest = freshest.superblock;
     let left_out = |why| DeviceUse::LeftOut { role: None, why };

@@ -3,7 +3,7 @@
 use brindle_array::Array;
 use brindle_array::assembly::Candidate;
 use brindle_array::create::CreateSpec;
-use brindle_format::md::{Superblock, Version};
+use brindle_format::md::{Endian, Superblock, Version};
 use brindle_io::Duration;
 use brindle_io::sim::{Model, Sim};
 use brindle_layout::Level;
@@ -24,6 +24,15 @@ pub(crate) const EVERY_LEVEL: [(Level, usize); 7] = [
     (Level::Raid4, 3),
     (Level::Raid5, 4),
     (Level::Raid6, 5),
+];
+
+/// Metadata, and entries of the table.
+pub(crate) const METADATA: [(Version, usize); 5] = [
+    (Version::V1_2, 0),
+    (Version::V1_0, 0),
+    (Version::V1_1, 384),
+    (Version::V0_90(Endian::Little), 0),
+    (Version::V0_90(Endian::Big), 0),
 ];
 
 /// All that an array holds.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use brindle_array::hooks::{Change, Computed, Hooks, MakeHooks, OnRecord};
 use brindle_array::{Array, BitmapError, BitmapSpec, EventKind, Joined, OpenConfig, Recovery, SyncMode};
-use brindle_format::md::{Endian, Uuid, Version};
+use brindle_format::md::{Uuid, Version};
 use brindle_io::Duration;
 use brindle_io::sim::{BadRange, Model, Sim, When};
 use brindle_io::sync::Event;
@@ -17,15 +17,6 @@ use crate::common::*;
 
 const REDUNDANT: [(Level, usize); 5] =
     [(Level::Raid1, 3), (Level::Raid4, 3), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
-
-/// Metadata, and entries of the table.
-const METADATA: [(Version, usize); 5] = [
-    (Version::V1_2, 0),
-    (Version::V1_0, 0),
-    (Version::V1_1, 384),
-    (Version::V0_90(Endian::Little), 0),
-    (Version::V0_90(Endian::Big), 0),
-];
 
 const CHUNK: u64 = 8192;
 

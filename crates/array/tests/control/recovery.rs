@@ -7,7 +7,7 @@ use brindle_array::{
     Access, AddError, Array, DeviceState, OpenConfig, ProcessError, Recovery, Removal, RemoveError,
     RoleState, SyncMode,
 };
-use brindle_format::md::{DeviceRole, Endian, Features, Uuid, Version};
+use brindle_format::md::{DeviceRole, Features, Uuid, Version};
 use brindle_io::sim::{BadRange, Model, Sim};
 use brindle_io::{Duration, MemberId};
 use brindle_layout::Level;
@@ -17,15 +17,6 @@ use crate::common::*;
 
 const LEVELS: [(Level, usize); 5] =
     [(Level::Raid1, 2), (Level::Raid4, 3), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)];
-
-/// Metadata, and entries of the table.
-const METADATA: [(Version, usize); 5] = [
-    (Version::V1_2, 0),
-    (Version::V1_0, 0),
-    (Version::V1_1, 384),
-    (Version::V0_90(Endian::Little), 0),
-    (Version::V0_90(Endian::Big), 0),
-];
 
 /// An array with spares, and what it holds.
 fn with_spares(shape: &Shape, spares: usize) -> (World<Sim>, Array, Vec<u8>) {

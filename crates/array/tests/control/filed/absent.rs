@@ -44,7 +44,7 @@ fn a_file_that_was_not_given_for_a_run_is_stale_wherever_the_power_went_before()
 #[test]
 fn a_member_that_came_back_begins_anew_where_the_file_is_not_given() {
     for (level, members) in REDUNDANT {
-        let (world, array, file) = filed(&shape(level, members));
+        let (world, array, _) = filed(&shape(level, members));
         let content = pattern(5, array.limits().size as usize);
         world.io.block_on(array.fail(1)).unwrap();
         world.write(&array, 0, &content).unwrap();

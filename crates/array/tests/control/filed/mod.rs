@@ -10,8 +10,8 @@ use brindle_array::create::{CreateSpec, NewBitmap};
 use brindle_array::{
     Array, BitmapError, BitmapFile, BitmapSpec, EventKind, OpenConfig, OpenError, Recovery, SyncMode,
 };
+use brindle_format::md::Version;
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
-use brindle_format::md::{Endian, Version};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, MemberId, Task};
@@ -22,15 +22,6 @@ use crate::common::*;
 
 const REDUNDANT: [(Level, usize); 5] =
     [(Level::Raid1, 3), (Level::Raid4, 3), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
-
-/// Metadata, and entries of the table.
-const METADATA: [(Version, usize); 5] = [
-    (Version::V1_2, 0),
-    (Version::V1_0, 0),
-    (Version::V1_1, 384),
-    (Version::V0_90(Endian::Little), 0),
-    (Version::V0_90(Endian::Big), 0),
-];
 
 const CHUNK: u64 = 8192;
 
