@@ -39,8 +39,9 @@ impl Marks {
     }
 }
 
-/// Each member's bitmap is as new as its superblock, if the newest superblock says that there is one: though its own does not say
-/// so yet; and it marks all in which redundancy differs, if that `counts` and no member is missing.
+/// Each member has a bitmap if the newest superblock says that there is one, though its own does not say so yet; as new as its superblock
+/// if that says so; and it marks all in which redundancy differs, if that `counts` and no member is missing. A member may have refused a
+/// bitmap that was named again just then, since a file to which it was moving had failed: what stands there is stale, and so is safe.
 pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bool) -> Result<(), Failure> {
     let members = Members::of(sim, assembly, ids);
     let newest = members.0.iter().find(|member| member.superblock.events == assembly.events);
@@ -51,9 +52,9 @@ pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bo
         let (role, events) = (member.role, member.superblock.events);
         let offset = member.superblock.bitmap_offset.unwrap_or(common);
         let start = member.superblock.super_offset.saturating_add_signed(offset);
-        let Some(marks) =
-            Marks::look_at(sim, member.drive, start).filter(|marks| marks.head.events >= events)
-        else {
+        let is_named = member.superblock.bitmap_offset.is_some();
+        let as_new = |marks: &Marks| !is_named || marks.head.events >= events;
+        let Some(marks) = Marks::look_at(sim, member.drive, start).filter(as_new) else {
             return Err(Failure::BitmapBehind(role));
         };
         // Of one that is behind the newest superblock everything counts as marked.
