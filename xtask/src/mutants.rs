@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: engines that are broken on purpose, each of which a storm must find.
 //!
-//! A mutant is a file in `scripts/mutants`: a line that says what is broken, and edits, each a file and the text in it
-//! that is replaced by another. They are made in a copy of the sources under the target folder, so that nothing in the
-//! product knows of them.
+//! A mutant is a file in `scripts/mutants`: a line that says what is broken, maybe one that says which storms come by it
+//! (`only: text in their plan`), and edits, each a file and the text in it that is replaced by another. They are made in a
+//! copy of the sources under the target folder, so that nothing in the product knows of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ struct Edit {
 pub(crate) struct Mutant {
     name: String,
     why: String,
+    /// In the plan of each storm that is tried; empty: any storm.
+    only: String,
     edits: Vec<Edit>,
 }
 
@@ -48,6 +50,7 @@ pub(crate) struct Options {
 impl Mutant {
     fn parse(name: &str, text: &str) -> Option<Self> {
         let (why, rest) = text.split_once('\n')?;
+        let only = rest.strip_prefix("only: ").and_then(|rest| rest.lines().next()).unwrap_or_default();
         let edit = |part: &str| {
             let (file, rest) = part.split_once("\n<<<<\n")?;
             let (find, rest) = rest.split_once("\n====\n")?;
@@ -56,7 +59,7 @@ impl Mutant {
         };
         let edits: Option<Vec<Edit>> = rest.split("\n--- ").skip(1).map(edit).collect();
         let edits = edits.filter(|edits| !edits.is_empty())?;
-        Some(Self { name: name.into(), why: why.into(), edits })
+        Some(Self { name: name.into(), why: why.into(), only: only.into(), edits })
     }
 
     /// All of them, by name.
@@ -113,7 +116,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Failure> {
             fs::write(copy.join(file), text)?;
         }
         let storm = built.map_err(|why| format!("{}: {why}", mutant.name))?;
-        let caught = search(&storm, options)?;
+        let caught = search(&storm, &mutant.only, options)?;
         if known == 0 {
             println!(
                 "| mutant | caught | cuts, median | seconds, most | what is broken |\n|---|---|---|---|---|"
@@ -169,7 +172,7 @@ struct Caught {
 }
 
 /// The seeds that found it.
-fn search(storm: &Path, options: &Options) -> Result<Vec<Caught>, Failure> {
+fn search(storm: &Path, only: &str, options: &Options) -> Result<Vec<Caught>, Failure> {
     let mut caught = Vec::new();
     for n in 0..options.seeds {
         let (seed, seconds) = ((options.seed + n * STRIDE).to_string(), options.seconds.to_string());
@@ -177,7 +180,7 @@ fn search(storm: &Path, options: &Options) -> Result<Vec<Caught>, Failure> {
         // One that never comes back has been found too.
         let mut search = Command::new("timeout");
         search.arg((options.seconds + 30).to_string()).arg(storm);
-        search.args(["--seed", &seed, "--seconds", &seconds]);
+        search.args(["--seed", &seed, "--seconds", &seconds, "--only", only]);
         search.envs([
             ("MALLOC_MMAP_THRESHOLD_", "1073741824"),
             ("MALLOC_TRIM_THRESHOLD_", "2147483648"),
@@ -209,7 +212,8 @@ fn line(mutant: &Mutant, caught: &[Caught], seeds: u64) -> String {
     };
     let longest = caught.iter().map(|caught| caught.seconds).max().map_or("-".to_owned(), |s| s.to_string());
     let (name, why, count) = (&mutant.name, &mutant.why, caught.len());
-    format!("| {name} | {count} of {seeds} | {middle} | {longest} | {why} |")
+    let among = if mutant.only.is_empty() { String::new() } else { format!(" (storms: {})", mutant.only) };
+    format!("| {name} | {count} of {seeds} | {middle} | {longest} | {why}{among} |")
 }
 
 #[cfg(test)]
@@ -238,10 +242,12 @@ mod tests {
             "why\n\n--- x.rs\n<<<<\nold\nline\n====\nnew\n>>>>\n\n--- y.rs\n<<<<\n1\n====\n2\n>>>>\n",
         );
         let mutant = mutant.expect("two edits");
-        assert_eq!((mutant.why.as_str(), mutant.edits.len()), ("why", 2));
+        assert_eq!((mutant.why.as_str(), mutant.only.as_str(), mutant.edits.len()), ("why", "", 2));
         assert_eq!(mutant.edits[0].find, "old\nline");
         assert_eq!(mutant.edits[1].file, Path::new("y.rs"));
         assert!(Mutant::parse("b", "why\n").is_none());
+        let lane = Mutant::parse("c", "why\nonly: in a file\n\n--- x.rs\n<<<<\n1\n====\n2\n>>>>\n");
+        assert_eq!(lane.expect("an edit").only, "in a file");
     }
 
     #[test]
@@ -250,11 +256,13 @@ mod tests {
             "a table\n9 seeds from 1, 216 runs, 301 power cuts (20 starts by force), 1 failures in 2 s";
         assert_eq!(cuts_told(told), Some(301));
         assert_eq!(cuts_told("FAILED: make storm"), None);
-        let mutant = Mutant { name: "a".into(), why: "why".into(), edits: Vec::new() };
+        let mutant = Mutant { name: "a".into(), why: "why".into(), only: String::new(), edits: Vec::new() };
         let caught = [(None, 90), (Some(7), 1), (Some(301), 2)];
         let caught = caught.map(|(cuts, seconds)| Caught { cuts, seconds });
         assert_eq!(line(&mutant, &caught, 3), "| a | 3 of 3 | 301 | 90 | why |");
         assert_eq!(line(&mutant, &caught[..1], 3), "| a | 1 of 3 | hangs | 90 | why |");
         assert_eq!(line(&mutant, &[], 3), "| a | 0 of 3 | - | - | why |");
+        let lane = Mutant { only: "writes behind".into(), ..mutant };
+        assert_eq!(line(&lane, &[], 3), "| a | 0 of 3 | - | - | why (storms: writes behind) |");
     }
 }
