@@ -60,3 +60,4 @@ pub use patience::Patience;
 pub use process::{Process, ProcessDetail, ProcessError, ProcessKind, Progress, Speeds};
 pub use refusal::OpenError;
 pub use sharing::HandOverError;
+pub use sweep::Redundancy;

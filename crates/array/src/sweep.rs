@@ -7,6 +7,8 @@ mod guided;
 mod rebuild;
 mod samples;
 
+pub use samples::Redundancy;
+
 use core::ops::Range;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -117,7 +117,7 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
     let count = |field: &str| last[field].as_u64().unwrap_or(0);
     let left = match last["action"].as_str() {
         Some("check") => count("mismatch_cnt"),
-        Some("locate") => count("unlocated"),
+        Some("locate") if last["resynced"] != true => count("unlocated"),
         _ => 0,
     };
     Ok(match (left, count("unreadable"), last["error"].is_string()) {

@@ -69,13 +69,14 @@ impl Last {
         if let Some(process) = array.process() {
             return Err(ProcessError::Busy(process.detail().kind).to_string());
         }
-        if mode == SyncMode::Locate {
-            match array.seems_never_synced().await {
-                Ok(false) => {}
-                Ok(true) => return Err(findings::NEVER_SYNCED.to_owned()),
+        let mode = match mode {
+            SyncMode::Locate => match array.sample_redundancy().await {
+                Ok(redundancy) => findings::mode_of_locating(redundancy)?,
                 Err(error) => return Err(error.to_string()),
-            }
-        }
+            },
+            mode => mode,
+        };
+        let resynced = word == Word::Locate && mode == SyncMode::Repair;
         // It begins with the call.
         let work = array.check(mode, |_| ());
         if let Some(process) = array.process() {
@@ -85,7 +86,8 @@ impl Last {
         let task = io.spawn(async move {
             let ended = work.await;
             let found = ended.clone().unwrap_or_default();
-            let told = told(word.name(), &of, &found, ended.as_ref().err().copied());
+            let mut told = told(word.name(), &of, &found, ended.as_ref().err().copied());
+            told["resynced"] = json!(resynced);
             *last.0.borrow_mut() = Some((of_io.now(), told));
             ended
         });

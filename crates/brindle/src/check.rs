@@ -7,7 +7,7 @@ use brindle_io::device::DeviceAccess;
 
 use crate::cli::{Check, Repair};
 use crate::failure::Failure;
-use crate::findings::{NEVER_SYNCED, Report};
+use crate::findings::{self, Report};
 use crate::host::Host;
 use crate::progress;
 use crate::world::Opening;
@@ -25,7 +25,6 @@ pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
 pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
     let host = Host::open_to_change(&args.members, &args.given.bitmaps, args.tuning, Recovery::Manual)?;
     let (array, io) = (host.only().array.clone(), host.world.io.clone());
-    let mode = if args.locate { SyncMode::Locate } else { SyncMode::Repair };
     if args.locate && array.needs_resync() {
         // Who is wrong can be known only where all was right once.
         let bar = progress::bar("resyncing", array.sync_len());
@@ -33,16 +32,23 @@ pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
         resynced.map_err(|source| Failure::Process { doing: "resyncing the array", source })?;
         bar.finish_and_clear();
     }
-    let never_synced = if args.locate { io.block_on(array.seems_never_synced()) } else { Ok(false) };
-    let report = match never_synced {
-        Ok(false) => go_over(&host, mode),
-        Ok(true) => Err(Failure::Refused(NEVER_SYNCED.to_owned())),
-        Err(source) => Err(Failure::Volume { doing: "looking at the array's redundancy", source }),
-    };
+    let mode = if args.locate { mode_of_locating(&host) } else { Ok(SyncMode::Repair) };
+    let report = mode.and_then(|mode| {
+        let mut report = go_over(&host, mode)?;
+        report.resynced = args.locate && mode == SyncMode::Repair;
+        Ok(report)
+    });
     io.block_on(host.only().stop())?;
     let report = report?;
     report.show(args.json)?;
-    Ok(report.status(if args.locate { report.unlocated } else { 0 }))
+    Ok(report.status(if args.locate && !report.resynced { report.unlocated } else { 0 }))
+}
+
+fn mode_of_locating(host: &Host) -> Result<SyncMode, Failure> {
+    let doing = "looking at the array's redundancy";
+    let redundancy = host.world.io.block_on(host.only().array.sample_redundancy());
+    let redundancy = redundancy.map_err(|source| Failure::Volume { doing, source })?;
+    findings::mode_of_locating(redundancy).map_err(|why| Failure::Refused(why.to_owned()))
 }
 
 /// Goes over the whole array of a host that has one.

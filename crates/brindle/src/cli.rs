@@ -70,10 +70,10 @@ pub(crate) enum Command {
     /// read. With --locate only what is known to be wrong is written: where P and Q of RAID 6 tell of one block that explains
     /// all bytes of a sector, or where more than half of three or more copies agree, and redundancy was in sync. All else is
     /// reported and left alone. Exits with 3 if something was left. Redundancy that never was made true tells of nobody: an
-    /// array that was made with --assume-clean, over members that did not agree, is to be repaired once without --locate first. md's
-    /// superblocks don't say how an array was made, but 64 places of it do: where they disagree nearly everywhere, or in more than an
-    /// eighth of them in a way that tells of no one member, --locate refuses, with nothing changed. It does not resync such an array
-    /// by itself: members in wrong roles look the same, and what their parity holds would be lost.
+    /// array that was made with --assume-clean, over members that did not agree, is resynced first. md's superblocks don't say how an
+    /// array was made, but 64 places of it do: if more than an eighth of them disagrees in a way that tells of no one member, --locate
+    /// makes all redundancy true, and says so. If they disagree nearly everywhere, and one member that was written over would explain
+    /// it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
     Repair(Repair),
     /// Serve arrays over NBD, in the foreground
     ///

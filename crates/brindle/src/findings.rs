@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
-use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, SyncReport};
+use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, Redundancy, SyncMode, SyncReport};
 use brindle_format::md::display_uuid;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,6 +31,9 @@ pub(crate) struct Report {
     places: Vec<Place>,
     /// The first places that can't be read.
     bad_places: Vec<Bad>,
+    /// Redundancy was never made true before: all of it was made, and nothing was located.
+    #[serde(default)]
+    pub(crate) resynced: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,10 +74,19 @@ struct Place {
     located: bool,
 }
 
-/// Why nothing is written to what is wrong: nobody knows it.
-pub(crate) const NEVER_SYNCED: &str = "redundancy disagrees with the data in so much of the array that it hardly was ever in sync, as \
-after create --assume-clean over members that did not agree: nothing tells which member is wrong, and nothing was changed. Make \
-sure that the right members have the right roles; then repair the array once without locating";
+/// What goes over an array of which a repair is to write only what is known to be wrong. `Err` says why nothing does.
+pub(crate) fn mode_of_locating(redundancy: Redundancy) -> Result<SyncMode, &'static str> {
+    match redundancy {
+        Redundancy::Made => Ok(SyncMode::Locate),
+        // As after `--assume-clean`: which member is wrong can be known only where all was right once.
+        Redundancy::NeverMade => Ok(SyncMode::Repair),
+        Redundancy::InDoubt => Err(IN_DOUBT),
+    }
+}
+
+const IN_DOUBT: &str = "redundancy disagrees with the data in so much of the array that either it hardly was ever in sync, as after \
+create --assume-clean, or one member was written over: nothing tells which, and nothing was changed. If one was, fail it, remove it and \
+add it again; if the right members have the right roles, repair the array once without locating";
 
 impl Report {
     /// Of what was found on an array.
@@ -109,6 +121,7 @@ impl Report {
             unreadable: found.unreadable,
             bad_places: found.bad_places.iter().filter(|place| !place.mended).map(bad).collect(),
             places: found.places.iter().map(place).collect(),
+            resynced: false,
         }
     }
 
@@ -145,6 +158,11 @@ impl Report {
 
     fn text(&self) -> String {
         let mut text = format!("mismatch_cnt {} (sectors of 512 bytes)\n", self.mismatch_cnt);
+        if self.resynced {
+            return text
+                + "redundancy hardly was ever in sync: it was made true all over, and no member was looked for\n"
+                + &self.bad_text();
+        }
         if self.unverified > 0 {
             let bytes = Bytes(self.unverified);
             text.push_str(&format!(
@@ -237,6 +255,7 @@ mod tests {
             unreadable,
             places: Vec::new(),
             bad_places: if unreadable > 0 { vec![bad] } else { Vec::new() },
+            resynced: false,
         }
     }
 

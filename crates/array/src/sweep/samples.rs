@@ -2,8 +2,9 @@
 //!
 //! Which member is wrong can be known only where all was right once. Of an array that was made with `--assume-clean` md's format
 //! says that, whatever its members held: nothing on them tells it from one that was synced. But it shows: where P and Q, or copies,
-//! never were made from the data, they disagree nearly everywhere, and tell of no one member; or, where members held one and the same
-//! byte all over, of the same one everywhere. Bytes that rot, and places that somebody wrote over, are few beside that.
+//! never were made from the data, they disagree nearly everywhere, and tell of no one member. Bytes that rot, and places that somebody
+//! wrote over, are few beside that. Where they tell of the same member everywhere, its like held one and the same byte all over when the
+//! array was made, or somebody has written all over it since: a resync would make that wrong for ever.
 
 use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
@@ -19,17 +20,30 @@ const SAMPLES: u64 = 64;
 const LEAST: u64 = 1024;
 const SECTOR: u64 = 512;
 
+/// What places all over an array tell of whether its redundancy ever was true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redundancy {
+    /// It agrees in most places, or there are too few to tell.
+    Made,
+    /// It hardly ever was true, as after `--assume-clean`: no one member explains what disagrees, though all are there, and one that
+    /// was written over would be known. A resync loses nothing.
+    NeverMade,
+    /// It disagrees nearly everywhere, and that may be of one member which was written over: a resync would lose what it held.
+    InDoubt,
+}
+
 impl Array {
     /// Whether redundancy disagrees with the data in so much of the array that it hardly ever was true: then nothing tells which
     /// member is wrong, and what [`SyncMode::Locate`] would write is anything. Compares 64 places, each of 64 KiB or a chunk, whichever
-    /// is more. Of an array that is too small for that, or has no redundancy, it says no.
+    /// is more. Of an array that is too small for that, or has no redundancy, it says [`Redundancy::Made`].
     ///
     /// # Errors
     /// As [`Array::sync_window`].
-    pub async fn seems_never_synced(&self) -> Result<bool, VolumeError> {
-        let unit = match self.0.geometry.family() {
-            Map::Parity(map) => map.chunk().max(ALIGNMENT),
-            _ => ALIGNMENT,
+    pub async fn sample_redundancy(&self) -> Result<Redundancy, VolumeError> {
+        let (unit, locates) = match self.0.geometry.family() {
+            Map::Parity(map) => (map.chunk().max(ALIGNMENT), map.parity_members() > 1),
+            Map::Mirrored(map) => (ALIGNMENT, map.copies() > 2),
+            Map::Striped(_) => return Ok(Redundancy::Made),
         };
         let total = sync_len(&self.0.geometry);
         let units = total.div_ceil(unit);
@@ -42,13 +56,19 @@ impl Array {
             report.add(&self.sync_window(pos, len, SyncMode::Check).await?);
             sectors += len / SECTOR;
         }
-        Ok(sectors >= LEAST && is_never_synced(&report, sectors))
+        let all = locates && self.0.core.members.lost() == 0;
+        Ok(if sectors < LEAST { Redundancy::Made } else { told(&report, sectors, all) })
     }
 }
 
-/// Of so many sectors more than an eighth tell of no one member, or less than an eighth agree.
-fn is_never_synced(report: &SyncReport, sectors: u64) -> bool {
-    report.unlocated > sectors / 8 || report.unlocated + report.located > sectors - sectors / 8
+/// Of so many sectors more than an eighth tell of no one member, or less than an eighth agree. `all`: a wrong member would be known.
+fn told(report: &SyncReport, sectors: u64, all: bool) -> Redundancy {
+    let is_odd = report.unlocated + report.located > sectors - sectors / 8;
+    match report.unlocated > sectors / 8 {
+        true if all => Redundancy::NeverMade,
+        false if !is_odd => Redundancy::Made,
+        _ => Redundancy::InDoubt,
+    }
 }
 
 #[cfg(test)]
@@ -57,13 +77,15 @@ mod tests {
 
     #[test]
     fn what_disagrees_nearly_everywhere_or_tells_of_nobody_was_never_true() {
-        let seen = |unlocated, located| {
-            is_never_synced(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024)
+        use Redundancy::{InDoubt, Made, NeverMade};
+        let seen = |unlocated, located, all| {
+            told(&SyncReport { unlocated, located, ..SyncReport::default() }, 1024, all)
         };
-        assert!(!seen(0, 0) && !seen(128, 0) && seen(129, 0), "a few may have rotted in two members");
-        assert!(
-            !seen(0, 896) && seen(0, 897) && seen(1, 896),
-            "one that was written over has most of its places still"
-        );
+        // A few may have rotted in two members.
+        assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, true)), [Made, Made, NeverMade]);
+        assert_eq!([0, 128, 129].map(|sectors| seen(sectors, 0, false)), [Made, Made, InDoubt]);
+        // One that was written over has most of its places still.
+        let told = [(0, 896), (0, 897), (1, 896)].map(|(nobody, one)| seen(nobody, one, true));
+        assert_eq!(told, [Made, InDoubt, InDoubt]);
     }
 }

@@ -65,29 +65,44 @@ fn overwrite(member: &Path, offset: u64, len: u64) {
     std::fs::File::options().write(true).open(member).unwrap().write_all_at(&bytes, offset).unwrap();
 }
 
+const IN_DOUBT: [&str; 4] = ["hardly was ever in sync", "--assume-clean", "nothing was changed", "repair"];
+
 #[test]
-fn what_was_never_in_sync_tells_of_nobody_until_it_was_repaired() {
-    for flags in ["-l 6 -c 64K", "-l 6 -c 512K", "-l 1", "-l 5 -c 64K"] {
+fn what_was_never_in_sync_is_resynced_before_anybody_is_said_to_be_wrong() {
+    for flags in ["-l 6 -c 64K", "-l 6 -c 512K", "-l 1", "-l 10 -p n3 -c 64K"] {
         let set = Set::random(5, 8 * MIB);
         let created = set.create(&format!("{flags} -N a --assume-clean --json")).json();
         let offset = created["devices"][2]["data_offset"].as_u64().unwrap() + 4096;
-        let refusal = ["hardly was ever in sync", "--assume-clean", "nothing was changed", "repair"];
-        set.unchanged(|| set.run("repair --locate").refused(1, &refusal));
-        let server = set.serve("");
-        server.ask("action", &["locate"]).refused(1, &refusal);
-        server.ask("action", &["repair"]).ok();
-        server.ask("wait", &[]).ok();
-        let (code, said) = server.signal(rustix::process::Signal::TERM);
-        let is_told =
-            |line: &str| line.contains("which was written anew") || line.contains("has been repaired: ");
-        assert!(code == 0 && said.lines().all(is_told) && said.lines().count() == 17, "{said}");
+        let report = set.run("repair --locate --json").json();
+        assert!(report["resynced"] == true && report["mismatch_cnt"].as_u64() > Some(10_000), "{flags}");
+        assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{flags}");
         flip(&set.members[2], offset);
-        let known = u8::from(!flags.contains("-l 5"));
-        let report = set.run("repair --locate --json").ended(if known == 1 { 0 } else { 3 }).report();
-        assert_eq!(report["places"][0]["located"], known == 1, "{flags}: {report}");
-        let left = set.run("check --json").report();
-        assert_eq!(left["mismatch_cnt"], if known == 1 { 0 } else { 8 }, "{flags}");
+        let report = set.run("repair --locate --json").json();
+        assert!(report["resynced"] == false && report["places"][0]["located"] == true, "{flags}: {report}");
+        assert_eq!(set.run("check --json").json()["mismatch_cnt"], 0, "{flags}");
     }
+}
+
+#[test]
+fn what_was_never_in_sync_is_resynced_while_it_is_served() {
+    let set = Set::random(5, 8 * MIB);
+    set.create("-l 6 -c 64K -N a --assume-clean").ok();
+    let server = set.serve("");
+    server.ask("action", &["locate"]).ok();
+    let text = server.ask("wait", &[]).ok().text();
+    assert!(text.contains("hardly was ever in sync: it was made true all over"), "{text}");
+    server.ask("action", &["check"]).ok();
+    let told = server.ask("wait", &["--json"]).json();
+    assert_eq!(told["last_action"]["mismatch_cnt"], 0, "{told}");
+}
+
+#[test]
+fn what_never_tells_who_is_wrong_is_left_as_it_is() {
+    let set = Set::random(5, 8 * MIB);
+    set.create("-l 5 -c 64K -N a --assume-clean").ok();
+    set.unchanged(|| set.run("repair --locate").refused(1, &IN_DOUBT));
+    let server = set.serve("");
+    server.ask("action", &["locate"]).refused(1, &IN_DOUBT);
 }
 
 #[test]
@@ -97,7 +112,7 @@ fn one_odd_member_of_an_array_that_was_never_in_sync_is_left_as_it_is() {
         let set = Set::sparse(4, 8 * MIB);
         files::write_pattern(&set.members[3], 8 * MIB, 5);
         set.create(&format!("{flags} --assume-clean")).ok();
-        set.unchanged(|| set.run("repair --locate").refused(1, &["hardly was ever in sync"]));
+        set.unchanged(|| set.run("repair --locate").refused(1, &IN_DOUBT));
     }
 }
 
