@@ -57,22 +57,11 @@ fn tree(value: &Value, path: &str, found: &mut BTreeMap<String, &'static str>) {
     found.insert(path.to_owned(), kind);
 }
 
-/// What differs between fio's own releases, or is always told here.
+/// What is always told here, and what is of the machine.
 fn is_free(path: &str) -> bool {
-    let release = [
-        "/job_start",
-        "/latency_depth",
-        "/latency_target",
-        "/latency_percentile",
-        "/latency_window",
-        "/read_sectors",
-        "/write_sectors",
-    ];
     let always = ["rw", "bs", "iodepth", "numjobs"].map(|option| format!("/job options/{option}"));
     // Aggregates of disks beneath a disk are of the machine that fio ran on.
-    release.iter().any(|end| path.ends_with(end))
-        || always.iter().any(|end| path.ends_with(end))
-        || path.contains("/aggr_")
+    always.iter().any(|end| path.ends_with(end)) || path.contains("/aggr_")
 }
 
 fn fios_own(fio: &Path, folder: &Path, job: &str, format: &str) -> Value {

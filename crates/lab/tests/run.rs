@@ -101,6 +101,8 @@ fn jobs_end_when_they_are_to() {
     assert_eq!(ios("rw=read\nsize=1m\nloops=3\niodepth=8\n"), 768);
     assert_eq!(ios("rw=randread\nio_size=64k\n"), 16);
     assert_eq!(ios("rw=randread\nnumber_ios=7\niodepth=4\n"), 7);
+    assert_eq!(ios("rw=trimwrite\nnumber_ios=7\n"), 14, "as many trims as writes");
+    assert_eq!(ios("rw=read\nnumber_ios=7\nrate_iops=1000\niodepth=3\n"), 7, "each waits for its turn");
     assert_eq!(ios("rw=randrw\nsize=25%\n"), 256);
     let timed = alone("rw=randread\ntime_based\nruntime=1\nramp_time=500ms\n");
     let (elapsed, counted) = (timed.elapsed.as_secs_f64(), read(&timed).runtime.as_secs_f64());

@@ -1,7 +1,7 @@
 //! How fast the sim is: operations of members for each second of processor time, of arrays of twelve modelled drives that
 //! run the engine, and of the reactor without an array.
 //!
-//! `cargo run --release -p brindle-array --example sim_speed [SECONDS]`
+//! `cargo run --release -p brindle-array --example sim_speed [SECONDS [ROW]]`: the rows whose names hold that text.
 //!
 //! Requests of 4 KiB at random places, 384 in flight (32 for each drive) and 2048, all of the same memory. The drives keep nothing: they only
 //! take their time. `scripts/bench-sim` runs this by turns with an older commit, in whose tree it has to build, too.
@@ -59,6 +59,7 @@ impl Target {
 
 fn main() {
     let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1.0);
+    let wanted = std::env::args().nth(2).unwrap_or_default();
     let near = Layout::Raid10(Raid10Layout::near(2));
     let symmetric = Layout::Parity(ParityLayout::LeftSymmetric);
     let arrays = [
@@ -70,8 +71,10 @@ fn main() {
     for (name, shape) in arrays {
         for (write, kind) in [(false, "reads"), (true, "writes")] {
             for depth in [32 * DRIVES, 2048] {
-                let speed = measure(shape, write, depth, seconds) / 1e6;
-                println!("{name}, {kind}, {depth} in flight|{speed:.4}");
+                let row = format!("{name}, {kind}, {depth} in flight");
+                if row.contains(&wanted) {
+                    println!("{row}|{:.4}", measure(shape, write, depth, seconds) / 1e6);
+                }
             }
         }
     }

@@ -299,10 +299,16 @@ pub const HONOURED: &[Honoured] = &[
         job.sync = sync(word.text)?;
         Ok(())
     }),
-    option("number_ios", &[], "COUNT", "Requests after which the job ends", |job, word| {
-        job.number_ios = positive(word.base, word.needed()?)?;
-        Ok(())
-    }),
+    option(
+        "number_ios",
+        &[],
+        "COUNT",
+        "Requests after which the job ends; of trimwrite, a trim and its write are one",
+        |job, word| {
+            job.number_ios = positive(word.base, word.needed()?)?;
+            Ok(())
+        },
+    ),
     option("percentile_list", &[], "NUMBER:...", "Percentiles of latencies in reports", |job, word| {
         job.percentiles = percentiles(word.needed()?)?;
         Ok(())

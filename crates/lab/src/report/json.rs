@@ -39,7 +39,6 @@ fn job(run: &Run, outcome: &Outcome) -> Value {
     let mut all = json!({
         "jobname": job.name,
         "groupid": outcome.group,
-        "job_start": run.time.0.saturating_sub(outcome.elapsed.as_millis() as u64),
         "error": outcome.trouble.map_or(0, |trouble| trouble.why.errno()),
         "eta": 0,
         "elapsed": outcome.elapsed.as_secs() + 1,
@@ -144,8 +143,6 @@ fn disk(disk: &Disk) -> Value {
         "name": disk.name,
         "read_ios": disk.reads[0],
         "write_ios": disk.writes[0],
-        "read_sectors": disk.reads[1],
-        "write_sectors": disk.writes[1],
         "read_merges": disk.reads[2],
         "write_merges": disk.writes[2],
         "read_ticks": disk.reads[3],

@@ -62,7 +62,7 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
         let due = work.pace.due(&asked.request);
         if due > bench.io.now() {
             bench.io.sleep_until(due).await;
-            if work.is_over(bench.io.now()) {
+            if work.is_cut_short(bench.io.now()) {
                 work.leave(&asked);
                 return;
             }

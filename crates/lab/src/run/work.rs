@@ -138,13 +138,16 @@ impl Work {
         true
     }
 
-    /// The job's time is over, or something has ended it.
+    /// All has been asked that is to be, or the job is [cut short](Self::is_cut_short).
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        let enough =
-            self.mode.get() == Mode::Job && self.job.number_ios.is_some_and(|n| self.asked.get() >= n);
+        let is_enough = self.job.number_ios.is_some_and(|n| self.asked.get() >= n);
+        (self.mode.get() == Mode::Job && is_enough) || self.is_cut_short(now)
+    }
+
+    /// The job's time is over, or something has ended it: what has been asked is not sent any more.
+    pub(super) fn is_cut_short(&self, now: Instant) -> bool {
         self.stop.get()
             || self.live.is_stopping()
-            || enough
             || self.until.is_some_and(|until| now >= until)
             || self.sums.borrow().trouble.is_some()
     }
@@ -161,7 +164,10 @@ impl Work {
             }
             asked => asked,
         }?;
-        if self.mode.get() == Mode::Job {
+        // As fio counts: a trim and the write after it are one.
+        let is_half =
+            self.job.access.kinds == Kinds::TrimThenWrite && asked.request.direction == Direction::Trim;
+        if self.mode.get() == Mode::Job && !is_half {
             self.asked.set(self.asked.get() + 1);
         }
         Some(asked)
