@@ -9,7 +9,7 @@ fn drive(name: &str) -> Drive {
 }
 
 fn spec(level: Level, members: u16, words: &[(&str, &str)]) -> Spec {
-    let shape = Shape { level, layout: Layout::default_for(level), chunk: 64 << 10, members };
+    let shape = Shape { level, layout: Layout::default_for(level), chunk: 64 << 10, members, bitmap: None };
     let job = job(words).expect("a load");
     Spec { drive: drive("nvme"), shape: Some(shape), policies: Policies::Brindle, cores: 1, job }
 }
@@ -42,6 +42,25 @@ fn mirrors_write_twice_and_read_from_both() {
     let one = iops(&Spec { shape: None, ..spec(Level::Raid1, 1, &reads) });
     let pair = iops(&spec(Level::Raid1, 2, &reads));
     assert!((1.85..2.02).contains(&(pair / one)), "reads: {pair:.0} against {one:.0}");
+}
+
+#[test]
+fn a_fine_bitmap_costs_writes_in_sequence_and_a_coarse_one_nearly_nothing() {
+    let writes = [("rw", "write"), ("bs", "1m"), ("iodepth", "4")];
+    let plain = Spec { drive: drive("hdd-7200"), ..spec(Level::Raid5, 3, &writes) };
+    let marked = |chunk: u64| {
+        let shape = plain.shape.map(|shape| Shape { bitmap: Some(chunk), ..shape });
+        predict(&Spec { shape, ..plain.clone() }).map(|predicted| predicted.outcome.mixed().iops())
+    };
+    let [without, fine, coarse] = [Ok(iops(&plain)), marked(16 << 20), marked(1 << 30)].map(Result::unwrap);
+    assert!(fine < 0.985 * without && coarse > 0.99 * without, "{fine} {coarse} {without}");
+    assert!(matches!(marked(4 << 10), Err(PredictError::Create(_))), "more bits than there is room for");
+    // What is written all the while has its bit.
+    let hot = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "4"), ("size", "1g")];
+    let hot = Spec { drive: drive("hdd-7200"), ..spec(Level::Raid1, 2, &hot) };
+    let shape = hot.shape.map(|shape| Shape { bitmap: Some(64 << 20), ..shape });
+    let share = iops(&Spec { shape, ..hot.clone() }) / iops(&hot);
+    assert!((0.9..1.02).contains(&share), "{share}");
 }
 
 #[test]
@@ -126,7 +145,8 @@ fn a_disks_cache_is_full_before_anything_counts() {
 fn reads_in_sequence_go_past_parity_and_large_writes_do_not_wait_for_all_of_it() {
     let evo = |level, rw, bs| {
         let words = [("rw", rw), ("bs", bs)];
-        let shape = Shape { level, layout: Layout::default_for(level), chunk: 32 << 10, members: 4 };
+        let shape =
+            Shape { level, layout: Layout::default_for(level), chunk: 32 << 10, members: 4, bitmap: None };
         let policies = Policies::LinuxMd(Balance::Nearest);
         let job = job(&words).expect("a load");
         let spec = Spec { drive: drive("evo850"), shape: Some(shape), policies, cores: 1, job };

@@ -10,10 +10,13 @@ use super::sysfs::Drive;
 use crate::cli::Advise;
 use crate::failure::Failure;
 use crate::models::model;
+use crate::units::Bytes;
 
 /// Why nothing is predicted where nobody says what the drives are.
 pub(super) const NO_MODEL: &str =
     "not predicted: the members are no block devices whose kind is known; name a model with --drive";
+/// What mdadm leaves free before the data of large members, and more.
+const BESIDE: u64 = 256 << 20;
 /// Of a chunk where the level has none that counts.
 const ANY_CHUNK: u64 = 64 << 10;
 
@@ -23,6 +26,8 @@ pub(super) struct Simulator {
     pub(super) drive: String,
     model: Model,
     shape: Shape,
+    /// Bytes of each member that the array uses.
+    component: u64,
 }
 
 impl Simulator {
@@ -38,8 +43,9 @@ impl Simulator {
             layout: facts.shape,
             chunk: facts.chunk().unwrap_or(ANY_CHUNK),
             members: u16::try_from(facts.raid_devices).unwrap_or(u16::MAX),
+            bitmap: None,
         };
-        Ok(Some(Self { drive: named.to_owned(), model: model(named)?, shape }))
+        Ok(Some(Self { drive: named.to_owned(), model: model(named)?, shape, component: facts.component }))
     }
 
     /// The array under a load. `with` says what is set so.
@@ -50,6 +56,15 @@ impl Simulator {
     /// The same with another chunk.
     pub(super) fn with_chunk(&self, chunk: u64, with: String, job: Job) -> Result<Prediction, PredictError> {
         self.run(&self.model, Some(Shape { chunk, ..self.shape }), with, job)
+    }
+
+    /// The array under a load, with a write-intent bitmap of so many bytes to a bit, or none.
+    pub(super) fn with_bitmap(&self, bitmap: Option<u64>, job: Job) -> Result<Prediction, PredictError> {
+        let with = bitmap.map_or("no bitmap".to_owned(), |bit| format!("a bit for each {}", Bytes(bit)));
+        // As many bits as there are: of more, one change marks fewer, and there may be no room for them.
+        let size = self.model.size.min(self.component.saturating_add(BESIDE));
+        let model = Model { size, ..self.model.clone() };
+        self.run(&model, Some(Shape { bitmap, ..self.shape }), with, job)
     }
 
     /// One drive under a load.

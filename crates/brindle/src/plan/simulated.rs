@@ -122,5 +122,5 @@ fn shape(part: &Part, chunk: u64) -> Shape {
         Scheme::Parity(_) => (Level::Raid6, None),
     };
     let layout = layout.unwrap_or_else(|| Layout::default_for(level));
-    Shape { level, layout, chunk, members: part.width as u16 }
+    Shape { level, layout, chunk, members: part.width as u16, bitmap: None }
 }

@@ -33,9 +33,13 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
         ("iodepth", &args.iodepth),
         ("numjobs", &args.numjobs),
     ];
+    let shape = shape_of(&args.level, args.layout.as_deref(), args.chunk, args.members)?;
+    if shape.is_none() && args.bitmap_chunk.is_some() {
+        return Err(Failure::Usage("--bitmap-chunk: one drive by itself has no bitmap".to_owned()));
+    }
     Ok(Spec {
         drive: model(&args.drive)?,
-        shape: shape_of(&args.level, args.layout.as_deref(), args.chunk, args.members)?,
+        shape: shape.map(|shape| Shape { bitmap: args.bitmap_chunk.map(|chunk| chunk.0), ..shape }),
         policies: policies(args.policies, args.read_balance),
         cores: args.cores,
         job: job(&words)?,
@@ -69,5 +73,5 @@ pub(crate) fn shape_of(
         Some(layout) => Layout::parse(level, layout).map_err(|why| wrong(&why))?,
         None => Layout::default_for(level),
     };
-    Ok(Some(Shape { level, layout, chunk: chunk.0, members }))
+    Ok(Some(Shape { level, layout, chunk: chunk.0, members, bitmap: None }))
 }

@@ -21,6 +21,7 @@ pub(super) fn json(spec: &Spec, predicted: &Predicted) -> Value {
         "level": spec.shape.map_or("none", |shape| shape.level.name()),
         "layout": spec.shape.map(|shape| shape.layout.name()),
         "chunk": spec.shape.map(|shape| shape.chunk),
+        "bitmap_chunk": spec.shape.and_then(|shape| shape.bitmap),
         "cores": spec.cores,
         "mb_s": all.bandwidth() / 1_048_576.0,
         "iops": all.iops(),

@@ -51,6 +51,8 @@ struct Unstable {
 pub(super) struct Disk {
     /// `None`: nothing is kept, for runs that only ask how long things take.
     content: Option<Content>,
+    /// Bytes at the beginning that are kept. Operations that reach beyond leave nothing.
+    kept: u64,
     unit: u64,
     writes: u64,
     /// Oldest first.
@@ -63,6 +65,7 @@ impl Disk {
     pub(super) fn new(size: u64, unit: u32, unwritten: Option<Unwritten>) -> Self {
         Self {
             content: unwritten.map(|unwritten| Content::new(size, unwritten)),
+            kept: if unwritten.is_some() { size } else { 0 },
             unit: u64::from(unit),
             writes: 0,
             unstable: VecDeque::new(),
@@ -72,6 +75,11 @@ impl Disk {
 
     pub(super) fn keeps(&self) -> bool {
         self.content.is_some()
+    }
+
+    /// Keeps the first bytes from now on, which read as zeroes until they are written.
+    pub(super) fn keep_beginning(&mut self, bytes: u64) {
+        (self.content, self.kept) = (Some(Content::new(bytes, Unwritten::Zeroes)), bytes);
     }
 
     pub(super) fn peek(&self, offset: u64, into: &mut [u8]) {
@@ -98,7 +106,9 @@ impl Disk {
 
     /// Reads as many bytes to the memory, which may be longer.
     pub(super) fn read(&mut self, offset: u64, len: u64, segments: &[Segment]) {
-        if let Some(content) = &mut self.content {
+        if let Some(content) = &mut self.content
+            && offset + len <= self.kept
+        {
             content.read(offset, len, segments);
         }
     }
@@ -117,7 +127,7 @@ impl Disk {
         stable: bool,
         rng: &mut Rng,
     ) {
-        if self.content.is_none() {
+        if offset + len > self.kept {
             return;
         }
         self.writes += 1;

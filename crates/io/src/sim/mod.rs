@@ -130,6 +130,12 @@ impl Sim {
         self.put(Drive::measured(Rc::clone(stations), bytes))
     }
 
+    /// From now on a hollow drive keeps its first `bytes` bytes: it can carry superblocks, and still only takes its time with
+    /// what stands beyond.
+    pub fn keep_beginning(&self, member: MemberId, bytes: u64) {
+        self.with(member, |drive| drive.disk.keep_beginning(bytes));
+    }
+
     fn put(&self, drive: Drive) -> MemberId {
         let drives = &mut self.0.borrow_mut().drives;
         drives.push(drive);

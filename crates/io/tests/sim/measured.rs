@@ -69,6 +69,37 @@ fn place(number: u64) -> u64 {
 }
 
 #[test]
+fn a_hollow_drive_can_keep_its_beginning() {
+    let (sim, io, drive) = with(flat());
+    sim.keep_beginning(drive, 1 << 20);
+    let pool = io.pool(PAGE);
+    let kept = |offset: u64| {
+        io.block_on(async {
+            let buf = pool.alloc(PAGE).await;
+            for (byte, write) in [(0xa5, true), (0, false)] {
+                buf.bytes_mut().fill(byte);
+                let mut group = io.group();
+                if write {
+                    group.write(drive, offset, &buf.all(), true);
+                } else {
+                    group.read(drive, offset, &buf.all());
+                }
+                group.submit().await.ok().expect("a drive that works");
+            }
+            buf.bytes().iter().all(|byte| *byte == 0xa5)
+        })
+    };
+    assert_eq!(
+        [0, (1 << 20) - 4096, (1 << 20) - 2048, 1 << 20, 1 << 39].map(kept),
+        [true, true, false, false, false]
+    );
+    sim.poke(drive, 512, &[7; 8]);
+    let mut bytes = [0; 8];
+    sim.peek(drive, 512, &mut bytes);
+    assert_eq!(bytes, [7; 8]);
+}
+
+#[test]
 fn alone_a_request_takes_both_and_many_are_bound_by_the_shared_station() {
     let (_, io, drive) = with(flat());
     assert_eq!(load(&io, 1, 10, |n| (drive, place(n + 1), PAGE, false)), 10 * 100 * US);

@@ -3,6 +3,7 @@
 mod beside;
 mod costly;
 mod costs;
+mod marked;
 mod moved;
 mod rows;
 mod spec;
@@ -33,6 +34,9 @@ const FEWEST: u64 = 2000;
 /// Bytes that are moved are enough at this, whatever their number, down to [`LEAST`] requests.
 const BYTES: u64 = 4 << 30;
 const LEAST: u64 = 24;
+/// Two rounds in which bits of a bitmap are cleared, as mdadm has them, and requests that are waited for at most.
+const BITS: Duration = Duration::from_secs(10);
+const MOST_MARKED: u64 = 1 << 20;
 /// Requests that are spent on caches at most.
 const MOST_FILLING: u64 = 1 << 17;
 /// Longer than any prediction: a deadline of the engine counts virtual time, too.
@@ -105,7 +109,11 @@ impl Spans {
         let wanted = (ROUNDS * in_flight).max(FEWEST).min(by_size.max(2 * in_flight));
         let each = outcome.elapsed.as_secs_f64() / outcome.ios().max(1) as f64;
         let span = |count: u64| Duration::from_secs_f64((each * count as f64).max(1e-6));
-        Self { ramp: span((2 * in_flight).max(filling(spec))), counted: span(wanted) }
+        let (ramp, counted) = (span((2 * in_flight).max(filling(spec))), span(wanted));
+        // Bits are cleared so often; before the first are, most writes find theirs clear.
+        let marks =
+            spec.shape.and_then(|shape| shape.bitmap).map_or(Duration::ZERO, |_| BITS.min(span(MOST_MARKED)));
+        Self { ramp: ramp.max(marks), counted: counted.max(marks) }
     }
 }
 
@@ -167,15 +175,20 @@ impl Stage {
     fn array(&self, shape: &Shape, spec: &Spec) -> Result<(Array, Geometry), PredictError> {
         let geometry = shape.geometry(&spec.drive)?;
         let device = |id: &MemberId| Some(ArrayDevice { id: *id, data_offset: 0 });
-        let config = OpenConfig {
+        let config = || OpenConfig {
             read_policy: spec.policies.read_policy(shape.level),
             // Drives that are modelled as they are don't fail, however long the queue before them is.
             patience: Patience { answer: ENDLESS, flush: ENDLESS, read: ENDLESS },
             idle: Duration::from_secs(3600),
             ..OpenConfig::new(Access::ReadWrite, || 0)
         };
-        let devices = self.drives.iter().map(device).collect();
-        let array = Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config);
+        let array = match shape.bitmap {
+            Some(chunk) => marked::array((&self.sim, &self.io), &self.drives, (shape, chunk), config())?,
+            None => {
+                let devices = self.drives.iter().map(device).collect();
+                Array::kept(&self.io, geometry.clone(), devices, Box::new(Nothing), &config())
+            }
+        };
         Ok((array, geometry))
     }
 

@@ -1,5 +1,9 @@
 //! What is to be predicted.
 
+use brindle_array::OpenError;
+use brindle_array::assembly::AssemblyError;
+use brindle_array::create::CreateError;
+use brindle_io::OpError;
 use brindle_layout::{GeometryError, Layout, Level};
 
 use crate::drive::Drive;
@@ -32,6 +36,8 @@ pub struct Shape {
     pub chunk: u64,
     /// How many members it has.
     pub members: u16,
+    /// Bytes to a bit of its write-intent bitmap, beside each superblock; none has neither.
+    pub bitmap: Option<u64>,
 }
 
 /// Who makes the array.
@@ -80,6 +86,18 @@ pub enum PredictError {
     /// A request failed.
     #[error("{0}")]
     Trouble(Trouble),
+    /// An array with a bitmap can't be made so.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// It was not assembled from what was made.
+    #[error(transparent)]
+    Assembly(#[from] AssemblyError),
+    /// It could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A drive could not be read.
+    #[error(transparent)]
+    Drive(#[from] OpError),
 }
 
 impl Spec {

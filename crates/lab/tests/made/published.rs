@@ -64,7 +64,7 @@ pub(crate) fn raid10(wanted: impl Fn(&str, u64) -> bool) -> Vec<Point> {
             return None;
         }
         let layout = Layout::Raid10(Raid10Layout::near(2));
-        let shape = Shape { level: Level::Raid10, layout, chunk: 32 << 10, members: 4 };
+        let shape = Shape { level: Level::Raid10, layout, chunk: 32 << 10, members: 4, bitmap: None };
         let predicted = md(&drive, Some(shape), &[("rw", pattern), ("bs", &format!("{kib}k"))]);
         Some(Point {
             load: format!("{pattern} {kib}K"),
@@ -89,6 +89,7 @@ pub(crate) fn raid0(wanted: impl Fn(u32) -> bool) -> Vec<Point> {
             layout: Layout::default_for(Level::Raid0),
             chunk: 128 << 10,
             members: 12,
+            bitmap: None,
         };
         let mix = reads.to_string();
         let words = [("rw", "randrw"), ("rwmixread", mix.as_str()), ("bs", "4k"), ("iodepth", "2048")];

@@ -103,6 +103,30 @@ fn better(report: &Value, topic: &str, with: [&str; 2], times: f64) {
 }
 
 #[test]
+fn what_a_bitmap_gives_and_costs_is_told() {
+    let size = 128 << 30;
+    let set = Set::sparse(3, size);
+    set.create("-l 5 -c 64K -N a --assume-clean --bitmap internal --bitmap-chunk 2M").ok();
+    better(
+        &set.run("advise --json --drive hdd-7200").json(),
+        "bitmap",
+        ["a bit for each 2 MiB", "a bit for each 64 MiB"],
+        1.1,
+    );
+    set.run("grow --bitmap none --array").ok();
+    let report = set.run("advise --json --drive hdd-7200").json();
+    let found = finding(&report, "bitmap");
+    let expected = found["expected"].as_str().unwrap();
+    assert!(
+        expected.contains("after a crash seconds instead of")
+            && expected.contains("in random writes of 4 KiB"),
+        "{found}"
+    );
+    let [without, with] = [0, 1].map(|at| found["predicted"][at]["iops"].as_f64().unwrap());
+    assert!(with < without && with > 0.5 * without, "{found}");
+}
+
+#[test]
 fn a_partition_that_lies_across_rows_is_told_what_that_costs() {
     let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
     let set = Set::sparse(4, 16 * MIB);

@@ -49,7 +49,10 @@ fn reports_have_the_fields_of_the_document() {
 
     flip(&set.members[2], created["devices"][2]["data_offset"].as_u64().unwrap());
     let checked = set.run("check --json").ended(3).report();
-    fields(&checked, "uuid level checked mismatch_cnt unlocated places unverified unreadable bad_places");
+    fields(
+        &checked,
+        "uuid level checked mismatch_cnt unlocated places unverified unreadable bad_places resynced",
+    );
     fields(&checked["places"][0], "role kind device offset length located");
 }
 
