@@ -89,6 +89,15 @@ impl Mirrored {
         (self.near.value() * self.far.value()) as u16
     }
 
+    /// Members stand side by side in groups of so many, each of which holds what no other does: the copies of near layouts. All
+    /// members, where there are no such groups.
+    #[must_use]
+    pub fn group(&self) -> u16 {
+        let (members, near) = (self.members.value(), self.near.value());
+        let apart = self.far.value() == 1 && members.is_multiple_of(near);
+        (if apart { near } else { members }) as u16
+    }
+
     /// Where copy `copy` (below [`Mirrored::copies`]) of byte `array_offset` of the array (below its size)
     /// is, and how many bytes follow it there: to the end of its chunk, or where each member holds the
     /// whole array to its end. Copies are numbered as md numbers them: the far copies of the first near

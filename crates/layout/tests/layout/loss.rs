@@ -50,6 +50,22 @@ fn brute_force_over_every_set_of_members() {
     assert!(count > 250, "only {count} geometries");
 }
 
+/// Copies lie within groups, and the smallest groups that do are told, where they are apart.
+#[test]
+fn copies_lie_within_groups_of_members() {
+    let (chunk, mut split) = (4096, 0);
+    shapes::for_each(8, 3, chunk, |geometry| {
+        let Family::Mirrored(map) = geometry.family() else { return };
+        let group = map.group();
+        assert!(geometry.members().is_multiple_of(group) && group >= map.copies());
+        for copies in groups(geometry, chunk) {
+            assert!(copies.iter().all(|member| member / group == copies[0] / group), "{}", geometry.layout());
+        }
+        split += u32::from(group < geometry.members());
+    });
+    assert!(split > 3, "n2 and n3 on more members: {split}");
+}
+
 /// What an administrator expects of the common RAID 10s.
 #[test]
 fn raid10_by_hand() {

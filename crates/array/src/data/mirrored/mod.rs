@@ -65,7 +65,7 @@ impl Mirror {
             locks: RangeLock::new(&core.io),
             load: (0..members).map(|_| Cell::new(0)).collect(),
             sent_to: (0..members).map(|_| Cell::new(0)).collect(),
-            paces: Paces::new(members),
+            paces: Paces::new(members, map.group()),
             behind: Behind::new(&core.io),
             turn: Cell::new(0),
         };

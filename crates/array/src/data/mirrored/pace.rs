@@ -43,6 +43,8 @@ struct Pace {
 #[derive(Debug)]
 pub(crate) struct Paces {
     roles: Vec<Pace>,
+    /// Roles side by side that hold the same: nobody chooses between others, whose queues may be of any length.
+    group: usize,
     /// No member is slow, nor write-mostly.
     even: Cell<bool>,
     /// Split reads until the next is measured.
@@ -50,8 +52,9 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
-    pub(crate) fn new(roles: u16) -> Self {
+    pub(crate) fn new(roles: u16, group: u16) -> Self {
         Self {
+            group: usize::from(group).max(1),
             roles: (0..roles).map(|_| Pace::default()).collect(),
             even: Cell::new(true),
             until: Cell::new(0),
@@ -132,14 +135,18 @@ impl Paces {
         self.compare(in_use);
     }
 
-    /// Looks whether a member is slow now, or write-mostly.
+    /// Looks whether a member is slow now beside those that hold the same, or write-mostly.
     pub(super) fn compare(&self, in_use: impl Fn(u16) -> bool) {
         let mostly = self.roles.iter().any(|pace| pace.write_mostly.get());
-        let known = (0..).zip(&self.roles).filter(|(role, pace)| pace.latency.get() > 0 && in_use(*role));
-        let latencies = known.map(|(_, pace)| pace.latency.get());
-        let (least, most) =
-            latencies.fold((u64::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
-        self.even.set(!mostly && most < least.saturating_mul(SLOW));
+        let known = |(role, pace): &(u16, &Pace)| pace.latency.get() > 0 && in_use(*role);
+        let is_even = |(first, group): (u16, &[Pace])| {
+            let latencies = (first..).zip(group).filter(known).map(|(_, pace)| pace.latency.get());
+            let (least, most) =
+                latencies.fold((u64::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
+            most < least.saturating_mul(SLOW)
+        };
+        let groups = (0..).step_by(self.group).zip(self.roles.chunks(self.group));
+        self.even.set(!mostly && { groups }.all(is_even));
     }
 
     /// Whether this member is not to be read where another can answer.
@@ -208,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_slow_member_is_told_at_its_first_answer_and_forgiven_after_few() {
-        let paces = Paces::new(2);
+        let paces = Paces::new(2, 2);
         reads(&paces, 0, MS / 10, 10);
         assert!(paces.are_even(), "nothing is known of the other");
         reads(&paces, 1, 200 * MS, 1);
@@ -220,7 +227,7 @@ mod tests {
 
     #[test]
     fn chance_and_length_make_nobody_slow() {
-        let paces = Paces::new(2);
+        let paces = Paces::new(2, 2);
         for n in 0..100 {
             reads(&paces, 0, MS / 10, 1);
             reads(&paces, 1, if n % 10 == 9 { 50 * MS } else { MS / 8 }, 1);
@@ -235,8 +242,18 @@ mod tests {
     }
 
     #[test]
+    fn members_that_hold_other_things_make_nobody_slow() {
+        let paces = Paces::new(4, 2);
+        (0..2).for_each(|role| reads(&paces, role, MS / 10, 10));
+        (2..4).for_each(|role| reads(&paces, role, 200 * MS, 10));
+        assert!(paces.are_even(), "a longer queue for both");
+        reads(&paces, 1, 200 * MS, 2);
+        assert!(!paces.are_even());
+    }
+
+    #[test]
     fn some_reads_are_measured_and_all_while_a_member_is_slow() {
-        let paces = Paces::new(2);
+        let paces = Paces::new(2, 2);
         let due = |count| (0..count).filter(|_| paces.is_due(0)).count();
         assert_eq!(due(6), 6, "the first, as long as no answer has come");
         reads(&paces, 0, MS, 4);
@@ -244,7 +261,7 @@ mod tests {
         assert_eq!(due(80), 10);
         reads(&paces, 1, 100 * MS, 1);
         assert_eq!(due(80), 80);
-        let even = Paces::new(2);
+        let even = Paces::new(2, 2);
         let split = |count| (0..count).filter(|_| even.is_split_due()).count();
         assert_eq!(split(65), 3);
         reads(&even, 0, MS, 4);
@@ -256,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_member_is_slow_as_soon_as_a_read_of_it_was_given_up() {
-        let paces = Paces::new(2);
+        let paces = Paces::new(2, 2);
         reads(&paces, 0, MS / 10, 1);
         reads(&paces, 1, MS / 10, 10);
         paces.given_up(1, Duration::from_millis(500), at(1_000 * MS), |_| true);
@@ -269,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_slow_member_is_asked_again_when_that_costs_little() {
-        let paces = Paces::new(1);
+        let paces = Paces::new(1, 1);
         paces.answered(0, 0, at(0), at(100 * MS), |_| true);
         assert!(!paces.ask_again(0, at(5_000 * MS)));
         assert!(paces.ask_again(0, at(5_100 * MS)));
