@@ -55,9 +55,9 @@ pub(crate) struct Simulate {
     /// Chunk size; a plain number counts KiB
     #[arg(long, short = 'c', value_name = "SIZE", default_value = "512K", value_parser = Bytes::parse_kib)]
     pub(crate) chunk: Bytes,
-    /// Give the array superblocks and a write-intent bitmap, a bit for so much; a plain number counts KiB. As long as some seconds,
-    /// in which bits are cleared, are simulated then
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_kib)]
+    /// Give the array superblocks and a write-intent bitmap, a bit for so much, a power of two; a plain number counts KiB. As long as
+    /// some seconds, in which bits are cleared, are simulated then
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
     /// What is done, in fio's words: read, write, randread, randwrite, rw, randrw
     #[arg(long, value_name = "KIND")]
