@@ -62,6 +62,26 @@ fn about(array: &Value) -> String {
     format!("{} of {}, {}", word(array, "level"), bytes(array, "size"), list(&array["state"]))
 }
 
+/// How much a write-intent bitmap says is not known to agree, and how many writes lag behind that it bears.
+fn bitmap(text: &mut String, bitmap: &Value) {
+    let Some(chunk) = bitmap["chunk"].as_u64() else { return };
+    let place = bitmap["file"].as_str().map_or_else(String::new, |file| format!(" in {file}"));
+    let failed =
+        if bitmap["failed"] == true { ", which has failed: after a crash all is resynced" } else { "" };
+    let (dirty, bits) = (word(bitmap, "dirty"), word(bitmap, "bits"));
+    push(
+        text,
+        format_args!(
+            "  write-intent bitmap{place}{failed}: {dirty} of {bits} bits set, each of {}\n",
+            Bytes(chunk)
+        ),
+    );
+    if let Some(most @ 1..) = bitmap["write_behind"].as_u64() {
+        let lagging = word(bitmap, "lagging");
+        push(text, format_args!("  {lagging} of {most} writes lag behind on write-mostly members\n"));
+    }
+}
+
 /// How far a process is, and the members.
 fn array(text: &mut String, array: &Value) {
     if array["exposed"] == true {
@@ -69,18 +89,7 @@ fn array(text: &mut String, array: &Value) {
             "  exposed: if this server is killed while the array is written to, it starts again only with --force\n",
         );
     }
-    if let Some(file) = array["bitmap"]["file"].as_str() {
-        let failed = if array["bitmap"]["failed"] == true {
-            ", which has failed: after a crash all is resynced"
-        } else {
-            ""
-        };
-        push(text, format_args!("  write-intent bitmap in {file}{failed}\n"));
-    }
-    if let Some(lagging @ 1..) = array["bitmap"]["lagging"].as_u64() {
-        let most = word(&array["bitmap"], "write_behind");
-        push(text, format_args!("  {lagging} of {most} writes lag behind on write-mostly members\n"));
-    }
+    bitmap(text, &array["bitmap"]);
     let speeds = [("at most", "max_speed"), ("at least", "min_speed")];
     let speeds = speeds.iter().filter_map(|(words, name)| Some((words, array[*name].as_u64()?)));
     let speeds: Vec<String> =
