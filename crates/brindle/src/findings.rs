@@ -217,7 +217,13 @@ impl Report {
 pub(crate) fn text(told: &Value) -> Option<String> {
     let action = told["action"].as_str()?;
     if let Some(error) = told["error"].as_str() {
-        return Some(format!("the {action} did not come to its end: {error}\n"));
+        let what = match action {
+            "recover" => "recovery",
+            "replace" => "replacement",
+            "locate" => "repair",
+            action => action,
+        };
+        return Some(format!("the {what} did not come to its end: {error}\n"));
     }
     let report = serde_json::from_value::<Report>(told.clone()).ok()?;
     Some(match action {

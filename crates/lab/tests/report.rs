@@ -86,7 +86,7 @@ fn keys_are_those_of_fio() {
     let Some(fio) = or_skip(find("fio")) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let job = "[global]\nfilename=target\nsize=1m\nioengine=libaio\n[mixed]\nrw=randrw\nbs=4k\niodepth=4\nnumjobs=2\n\
-        group_reporting\n[flushing]\nstonewall\nrw=write\nbs=64k\nfsync=4\nlat_percentiles=1\npercentile_list=50:99.5\n\
+        group_reporting\n[flushing]\nstonewall\ndescription=flushes\nrw=write\nbs=64k\nfsync=4\nend_fsync=1\nlat_percentiles=1\npercentile_list=50:99.5\n\
         [unified]\nstonewall\nrw=randrw\nunified_rw_reporting=mixed\n";
     for (format, bins) in [("json", false), ("json+", true)] {
         let fios = fios_own(&fio, folder.path(), job, format);
@@ -145,11 +145,14 @@ fn logs_have_fios_names_and_columns() {
     let names: Vec<_> = logs.iter().map(|log| log.name.as_str()).collect();
     assert_eq!(names, ["a_bw.1.log", "x_lat.1.log", "x_clat.1.log", "x_slat.1.log", "y_iops.2.log"]);
     assert_eq!(logs[1].text.lines().count(), 16, "each request");
-    for line in logs.iter().flat_map(|log| log.text.lines()) {
+    for line in logs[..4].iter().flat_map(|log| log.text.lines()) {
         let columns: Vec<u64> = line.split(", ").map(|column| column.parse().expect("a number")).collect();
-        assert!(columns.len() == 6 && columns[2] <= 1 && columns[3] == 4096, "{line}");
+        assert!(columns.len() == 5 && columns[2] <= 1 && columns[3] == 4096, "{line}");
     }
-    assert_eq!(logs[4].text, "10000, 1, 1, 4096, 0, 0\n", "16 requests in 10 seconds");
+    assert_eq!(logs[4].text, "10000, 1, 1, 0, 0\n", "16 requests in 10 seconds");
+    let (_, outcomes) = measured("[a]\nrw=read\nsize=64k\nwrite_bw_log\nlog_offset=1\n");
+    let text = &brindle_lab::report::logs(&outcomes)[0].text;
+    assert!(text.lines().nth(2).is_some_and(|line| line.ends_with(", 0, 4096, 8192, 0")), "{text}");
 }
 
 #[test]

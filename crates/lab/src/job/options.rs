@@ -188,6 +188,8 @@ pub struct Logs {
     pub latency: Option<Option<String>>,
     /// `log_avg_msec`: one line for so much time; nothing for one for each request.
     pub average: Option<Duration>,
+    /// `log_offset`: where each request began stands in its line.
+    pub offset: bool,
 }
 
 /// The percentiles that reports have if nobody asks for others.

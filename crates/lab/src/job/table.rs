@@ -339,6 +339,10 @@ pub const HONOURED: &[Honoured] = &[
         job.logs.average = Some(word.count()?).filter(|count| *count > 0).map(Duration::from_millis);
         Ok(())
     }),
+    option("log_offset", &[], "0|1", "Lines of logs tell where each request began", |job, word| {
+        job.logs.offset = word.flag()?;
+        Ok(())
+    }),
     option("write_bw_log", &[], "NAME", "Write a log of bandwidth", |job, word| {
         job.logs = Logs { bandwidth: Some(word.name()), ..core::mem::take(&mut job.logs) };
         Ok(())

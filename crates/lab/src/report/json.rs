@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::direction::{direction, latencies};
 use super::{Disk, Run, words};
-use crate::job::{DIRECTIONS, Given, Unified};
+use crate::job::{DIRECTIONS, Given, Job, Unified};
 use crate::measure::Latency;
 use crate::run::Outcome;
 
@@ -60,6 +60,9 @@ fn job(run: &Run, outcome: &Outcome) -> Value {
     for (key, value) in distribution(outcome) {
         all[key] = value;
     }
+    if let Some(description) = description(run, job) {
+        all["desc"] = description;
+    }
     // One figure for all has nothing beside it, flushes neither.
     if job.unified != Unified::Mixed {
         for of in DIRECTIONS {
@@ -74,6 +77,13 @@ fn job(run: &Run, outcome: &Outcome) -> Value {
         all["mixed"] = direction(&outcome.mixed(), job, run.bins);
     }
     all
+}
+
+/// What a job says of itself.
+fn description(run: &Run, job: &Job) -> Option<Value> {
+    let given = job.given.iter().rev().chain(run.global.iter().rev());
+    let found = { given }.find(|given| given.name == "description")?;
+    Some(found.value.as_str().into())
 }
 
 /// What the job's section said, and what those who draw reports look for even where it was not said.

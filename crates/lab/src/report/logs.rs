@@ -69,7 +69,7 @@ fn lines(outcome: &Outcome, kind: &Kind) -> String {
     for of in DIRECTIONS {
         let tally = &outcome.tallies[of.index()];
         match tally.logged {
-            true => lines.extend(tally.entries.iter().map(|entry| single(entry, of, kind))),
+            true => lines.extend(tally.entries.iter().map(|entry| single(entry, of, kind, &outcome.job))),
             false => lines.extend(steps(tally, of, kind, &outcome.job)),
         }
     }
@@ -77,9 +77,15 @@ fn lines(outcome: &Outcome, kind: &Kind) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-fn single(entry: &Entry, of: Direction, kind: &Kind) -> (u128, String) {
-    let (at, value) = (entry.at.as_millis(), (kind.entry)(entry));
-    (at, format!("{at}, {value}, {}, {}, {}, 0\n", of.index(), entry.len, entry.offset))
+fn single(entry: &Entry, of: Direction, kind: &Kind, job: &Job) -> (u128, String) {
+    let at = entry.at.as_millis();
+    (at, line(at, (kind.entry)(entry), of, (entry.len, entry.offset), job))
+}
+
+/// fio's columns: milliseconds, value, direction, bytes, with `log_offset` the offset, and the priority, of which there is none.
+fn line(at: u128, value: u64, of: Direction, (len, offset): (u64, u64), job: &Job) -> String {
+    let place = if job.logs.offset { format!("{offset}, ") } else { String::new() };
+    format!("{at}, {value}, {}, {len}, {place}0\n", of.index())
 }
 
 fn steps<'a>(
@@ -93,6 +99,7 @@ fn steps<'a>(
     used.map(move |(at, bin)| {
         let at = step.as_millis() * (at as u128 + 1);
         let value = (kind.bin)(bin, step.as_secs_f64());
-        (at, format!("{at}, {value}, {}, {}, 0, 0\n", of.index(), job.blocks[of.index()].least()))
+        // Of many requests neither size nor place is told.
+        (at, line(at, value, of, (0, 0), job))
     })
 }

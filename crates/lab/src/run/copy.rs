@@ -59,6 +59,11 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
     let len = work.job.largest() as usize;
     let mut memory = bench.pool.alloc(len).await;
     while let Some(asked) = work.next(bench.io.now()) {
+        if let Some(target) = work.flush_before(&asked)
+            && let Err(error) = flush(bench, target).await
+        {
+            return work.fail(Trouble { request: asked.request, why: WhyNot::Volume(error) });
+        }
         let due = work.pace.due(&asked.request);
         if due > bench.io.now() {
             bench.io.sleep_until(due).await;
@@ -106,7 +111,6 @@ async fn carry<V: Volume>(
     work.record(&request, [begun, sent, bench.io.now()]);
     match request.direction {
         Direction::Read => check(work, &request, content, &slice.bytes()),
-        Direction::Write if work.flush_is_due() => flush(bench, asked.target).await.map_err(WhyNot::Volume),
         _ => Ok(()),
     }
 }
@@ -142,7 +146,8 @@ async fn flush<V: Volume>(bench: &Bench<V>, target: usize) -> Result<(), VolumeE
 
 async fn flush_all<V: Volume>(bench: &Bench<V>) {
     for target in 0..bench.targets.len() {
-        if let Err(error) = flush(bench, target).await {
+        // As fio, which does not count it among those of fsync.
+        if let Err(error) = bench.targets[target].flush().await {
             let request = Request { direction: Direction::Write, offset: 0, len: 0 };
             bench.work.fail(Trouble { request, why: WhyNot::Volume(error) });
         }

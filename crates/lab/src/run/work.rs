@@ -59,6 +59,8 @@ pub(super) struct Work {
     unsent: RefCell<Vec<(usize, u64)>>,
     in_flight: Cell<u32>,
     writes: Cell<u64>,
+    /// The target to flush before the next request.
+    owed: Cell<Option<usize>>,
     stop: Rc<Cell<bool>>,
     pub(super) live: Rc<Live>,
     pub(super) sums: RefCell<Sums>,
@@ -92,6 +94,7 @@ impl Work {
             unsent: RefCell::default(),
             in_flight: Cell::new(0),
             writes: Cell::new(0),
+            owed: Cell::new(None),
             stop,
             live,
             sums: RefCell::new(sums),
@@ -246,12 +249,17 @@ impl Work {
         self.sums.borrow_mut().tallies[request.direction.index()].record(timing, request.offset, request.len);
     }
 
-    /// A write has completed: whether a flush is due now.
-    pub(super) fn flush_is_due(&self) -> bool {
+    /// A request is about to be sent: the target to flush before it, if `fsync` or `fdatasync` have that. After the last request
+    /// none is, as with fio.
+    pub(super) fn flush_before(&self, asked: &Asked) -> Option<usize> {
         let every = [self.job.fsync, self.job.fdatasync].into_iter().filter(|every| *every > 0).min();
-        let Some(every) = every.filter(|_| self.mode.get() == Mode::Job) else { return false };
-        self.writes.set(self.writes.get() + 1);
-        self.writes.get().is_multiple_of(every)
+        let every = every.filter(|_| self.mode.get() == Mode::Job)?;
+        let owed = self.owed.take();
+        if asked.request.direction == Direction::Write {
+            self.writes.set(self.writes.get() + 1);
+            self.owed.set(self.writes.get().is_multiple_of(every).then_some(asked.target));
+        }
+        owed
     }
 
     /// A flush took from one moment to another.
