@@ -138,6 +138,7 @@ fn parts_of_a_target_are_where_they_are_asked_for() {
     assert_eq!(of("size=25% offset=50%", 0), range(512 << 10, 256 << 10, 256 << 10));
     assert_eq!(of("size=64k offset_increment=64k", 3), range(192 << 10, 64 << 10, 64 << 10));
     assert_eq!(of("filesize=512k io_size=1m", 0), range(0, 512 << 10, 1 << 20));
+    assert_eq!(of("filesize=512k size=1m", 0), range(0, 512 << 10, 512 << 10));
     assert_eq!(of("size=2m", 0), Err(RangeError::Beyond(2 << 20, 0, 1 << 20)));
     assert_eq!(of("offset=1m", 0), Err(RangeError::Empty(4096)));
     assert_eq!(of("bs=1000", 0), Err(RangeError::Unaligned(1000, 512)));

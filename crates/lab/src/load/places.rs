@@ -68,8 +68,11 @@ impl Range {
         let len = match job.size {
             None | Some(Extent::Percent(100)) => rest,
             Some(size @ Extent::Percent(_)) => size.of(whole).min(rest),
-            Some(Extent::Bytes(size)) if size > rest => return Err(RangeError::Beyond(size, begin, whole)),
-            Some(Extent::Bytes(size)) => size,
+            // A file of another size than is there is as large as it is, as with fio.
+            Some(Extent::Bytes(size)) if size > rest && job.filesize.is_none() => {
+                return Err(RangeError::Beyond(size, begin, whole));
+            }
+            Some(Extent::Bytes(size)) => size.min(rest),
         };
         let len = len / block * block;
         if len < job.largest() {
