@@ -126,6 +126,10 @@ pub(crate) struct Sweep {
     /// Destroy file systems, partition tables and arrays on these members, too
     #[arg(long, short = 'f', requires = "destroy")]
     pub(crate) force: bool,
+    /// Measure each load on this file, too, as level `file`, and destroy what it holds: on a file system over an array it shows what
+    /// that adds
+    #[arg(long, value_name = "FILE", requires = "destroy")]
+    pub(crate) file: Option<PathBuf>,
     /// How long each point is measured
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = Span::parse, conflicts_with = "simulate")]
     pub(crate) runtime: Span,
@@ -139,7 +143,7 @@ pub(crate) struct Sweep {
     /// flags take the place of its axes
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) suite: Option<String>,
-    /// Levels
+    /// Levels; measured, 1+0, 5+0 and 6+0 are RAID 0 over pairs, or over two arrays of half of the members
     #[arg(long, short = 'l', value_name = "LIST", value_delimiter = ',')]
     pub(crate) level: Vec<String>,
     /// Layouts [default: each level's own]

@@ -17,6 +17,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::kept::{Kept, OWN};
+use super::nested::{self, Nested};
 use super::shape;
 use crate::bench::disks::{self, Disks};
 use crate::bench::rounds;
@@ -35,12 +36,19 @@ const STEPS: u32 = 50;
 /// A load that was given so long and had no answer has none.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// The level of what stands beside the arrays: a file.
+pub(super) const FILE: &str = "file";
+
 /// What all points have in common. All of them are looked at first, so that nothing is destroyed for words that mean nothing.
 pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
     for point in points {
         job(args, point)?;
-        let wanted = shape(point)?.map_or(1, |shape| shape.members);
-        if usize::from(wanted) > args.destroy.len() {
+        let wanted = match Nested::of(point)? {
+            _ if point.level == FILE && args.file.is_some() => 0,
+            Some(nested) => nested.map_or(0, |nested| nested.members),
+            None => shape(point)?.map_or(1, |shape| shape.members.into()),
+        };
+        if wanted > args.destroy.len() {
             let named = args.destroy.len();
             return Err(Failure::Usage(format!("--members {wanted}, but --destroy names {named}")));
         }
@@ -48,6 +56,7 @@ pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "members": args.destroy.iter().map(|member| member.display().to_string()).collect::<Vec<_>>(),
+        "file": args.file.as_ref().map(|file| file.display().to_string()),
         "runtime_ms": args.runtime.0,
         "ramp_ms": args.ramp_time.0,
         "tuning": format!("{:?}", args.tuning),
@@ -117,9 +126,11 @@ impl Running<'_> {
     fn prepare(&self) -> Result<(), Failure> {
         let opening = Opening { access: DeviceAccess::Write, force: false, ..Opening::LOOK };
         let mut world = World::new(opening)?;
-        let set = world.open_each(&self.args.destroy)?;
+        let all: Vec<PathBuf> = self.args.destroy.iter().chain(&self.args.file).cloned().collect();
+        let set = world.open_each(&all)?;
         if !self.args.force {
-            let others = set.members.iter().filter(|member| member.array() != Some(self.uuid));
+            let others =
+                set.members.iter().filter(|member| !member.array().is_some_and(|uuid| self.is_own(uuid)));
             create::refuse_occupied(&world, others)?;
         }
         drop(world);
@@ -140,12 +151,32 @@ impl Running<'_> {
         Opened::open(&On { device: names, ..On::nothing(self.args.tuning) }, true)
     }
 
+    /// The UUID of an array beneath that of a point, which has number 0.
+    fn own(&self, number: u16) -> Uuid {
+        Uuid::from_u128(self.uuid.as_u128() ^ u128::from(number))
+    }
+
+    /// Whether this sweep made an array, before it was interrupted.
+    fn is_own(&self, uuid: Uuid) -> bool {
+        self.uuid.as_u128() ^ uuid.as_u128() <= u128::from(u16::MAX)
+    }
+
     /// All points of one array, with what stands beside them: that comes first, since it overwrites the array.
     fn on_one_array(&mut self, points: &[&Point]) -> Result<(), Failure> {
+        if let Some(file) = self.args.file.as_ref().filter(|_| points[0].level == FILE) {
+            let loads = self.beside_drives(points, &self.args.destroy)?;
+            let opened = self.members(std::slice::from_ref(file))?;
+            return self.measure(opened, loads, std::slice::from_ref(file));
+        }
+        match Nested::of(points[0])? {
+            Some(Ok(nested)) => return self.on_nested(&nested, points),
+            Some(Err(why)) => return self.refuse(points, &why),
+            None => {}
+        }
         let Some(shape) = shape(points[0])? else {
             let opened = self.members(&self.args.destroy[..1])?;
             let loads = points.iter().map(|point| (*point, Aside::default())).collect();
-            return self.measure(opened, loads, 1);
+            return self.measure(opened, loads, &self.args.destroy[..1]);
         };
         let names = &self.args.destroy[..shape.members.into()];
         let geometry = match self.geometry(&shape, names)? {
@@ -159,14 +190,43 @@ impl Running<'_> {
                 return Ok(());
             }
         }
-        if let Err(failure) = create::make(&self.array(points[0], names)?, self.uuid) {
-            return match failure {
-                Failure::Create(why) => self.refuse(points, &why.to_string()),
-                failure => Err(failure),
-            };
+        if let Err(why) = made(&self.array(points[0], names)?, self.uuid)? {
+            return self.refuse(points, &why);
         }
         let opened = Opened::open(&On { array: names, ..On::nothing(self.args.tuning) }, true)?;
-        self.measure(opened, loads, names.len())
+        self.measure(opened, loads, names)
+    }
+
+    /// The same of RAID 0 over arrays. How many operations it costs the drives at least is not counted.
+    fn on_nested(&mut self, nested: &Nested<'_>, points: &[&Point]) -> Result<(), Failure> {
+        let names = &self.args.destroy[..nested.members];
+        let loads = self.beside_drives(points, names)?;
+        let level =
+            |level: &str| Point { level: level.to_owned(), layout: String::new(), ..points[0].clone() };
+        for (number, group) in (1..).zip(names.chunks(nested.each)) {
+            if let Err(why) = made(&self.array(&level(nested.inner), group)?, self.own(number))? {
+                return self.refuse(points, &why);
+            }
+        }
+        let arrays = nested.joined(names);
+        if let Err(why) = made(&self.array(&level("0"), &arrays)?, self.uuid)? {
+            return self.refuse(points, &why);
+        }
+        let opened = Opened::open(&On { array: &arrays, ..On::nothing(self.args.tuning) }, true)?;
+        self.measure(opened, loads, names)
+    }
+
+    /// Loads, and what they come to on drives without an array.
+    fn beside_drives<'p>(
+        &self,
+        points: &[&'p Point],
+        names: &[PathBuf],
+    ) -> Result<Vec<(&'p Point, Aside)>, Failure> {
+        let of = |point: &&'p Point| {
+            let jbod = self.alone(&job(self.args, point)?, names)?;
+            Ok((*point, Aside { jbod, ..Aside::default() }))
+        };
+        points.iter().map(of).collect()
     }
 
     /// About that which the array will have: its members are a little smaller than they are by themselves.
@@ -180,11 +240,12 @@ impl Running<'_> {
 
     /// The array of a point, as `create` takes it.
     fn array(&self, point: &Point, names: &[PathBuf]) -> Result<Create, Failure> {
+        let chunk = Bytes::parse_kib(&point.chunk).map_err(Failure::Usage)?;
         Ok(Create {
             name: Some("sweep".to_owned()),
             level: point.level.clone(),
             layout: Some(point.layout.clone()).filter(|layout| !layout.is_empty()),
-            chunk: Some(Bytes::parse_kib(&point.chunk).map_err(Failure::Usage)?),
+            chunk: Some(chunk).filter(|_| !nested::is_mirror(&point.level)),
             metadata: Metadata::V1_2,
             bitmap: None,
             bitmap_chunk: None,
@@ -243,9 +304,8 @@ impl Running<'_> {
         &mut self,
         opened: Opened,
         loads: Vec<(&Point, Aside)>,
-        members: usize,
+        names: &[PathBuf],
     ) -> Result<(), Failure> {
-        let names = &self.args.destroy[..members];
         for (point, beside) in loads {
             let came = self.one(&opened, &job(self.args, point)?, names)?;
             if self.ending.is_asked() {
@@ -310,6 +370,15 @@ impl Running<'_> {
         self.bar.inc(1);
         self.done.push(finished);
         Ok(())
+    }
+}
+
+/// Makes an array; or why it can't be.
+fn made(array: &Create, uuid: Uuid) -> Result<Result<(), String>, Failure> {
+    match create::make(array, uuid) {
+        Ok(_) => Ok(Ok(())),
+        Err(Failure::Create(why)) => Ok(Err(why.to_string())),
+        Err(failure) => Err(failure),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod kept;
 mod measured;
+mod nested;
 mod simulated;
 
 use std::collections::BTreeSet;
@@ -103,6 +104,9 @@ fn axes(args: &Sweep) -> Result<Axes, Failure> {
         iodepth: args.iodepth.clone(),
         numjobs: args.numjobs.clone(),
     });
+    if args.file.is_some() {
+        axes.level.push(measured::FILE.to_owned());
+    }
     if axes.members.is_empty() && !args.destroy.is_empty() {
         axes.members = vec![args.destroy.len().to_string()];
     }

@@ -7,6 +7,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::kept::Kept;
+use super::nested::Nested;
 use crate::cli::{Balance, Sweep, Whose};
 use crate::cores;
 use crate::failure::Failure;
@@ -42,6 +43,11 @@ pub(super) fn run(
 
 /// Words that mean nothing end the sweep; an array that can't be is a point without figures.
 fn one(args: &Sweep, drive: &str, point: &Point, beside: &Beside) -> Result<Finished, Failure> {
+    if let Some(nested) = Nested::of(point)? {
+        let why =
+            nested.err().unwrap_or_else(|| "an array of arrays can be measured only: --destroy".to_owned());
+        return Ok(Finished { point: point.clone(), figures: None, refused: Some(why) });
+    }
     let spec = Spec {
         drive: model(drive)?,
         shape: super::shape(point)?,

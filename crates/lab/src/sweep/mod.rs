@@ -38,7 +38,7 @@ pub struct Axes {
 }
 
 /// One array and load.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Point {
     /// As [`Axes`] has them.
     pub level: String,

@@ -71,6 +71,31 @@ fn arrays_are_made_measured_and_held_against_their_members() {
 }
 
 #[test]
+fn mirrors_arrays_of_arrays_and_a_file_are_measured_in_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (members, folder, file) = (members(dir.path(), 4), dir.path().join("s"), dir.path().join("file"));
+    fs::File::create(&file).unwrap().set_len(8 * MIB).unwrap();
+    let flags = format!("--level 1,1+0,5+0,6+0 --rw randread,randwrite --bs 4k --file {}", name(&file));
+    let text = program::brindle(words(&flags, &folder, &members)).ok().text();
+    assert!(text.contains("10 points, 0 of them from before, 2 that can't be"), "{text}");
+    for point in points(&folder) {
+        let can_be = point["point"]["level"] != "6+0";
+        assert_eq!(point["figures"]["to_jbod"].as_f64().is_some_and(|of| of > 0.0), can_be, "{point}");
+        assert!(can_be || point["refused"].as_str().unwrap().contains("raid6 needs at least 4"), "{point}");
+    }
+    // What a sweep that was interrupted left behind is its own, whichever array it belongs to.
+    let kept = fs::read_to_string(folder.join("points.jsonl")).unwrap();
+    let first: Vec<&str> = kept.lines().take(4).collect();
+    fs::write(folder.join("points.jsonl"), first.join("\n") + "\n").unwrap();
+    let text = program::brindle(words(&flags, &folder, &members)).ok().text();
+    assert!(text.contains("10 points, 3 of them from before"), "{text}");
+    let simulated =
+        ["sweep", "--simulate", "--drive", "nvme", "--level", "1+0", "--members", "4", "--output"];
+    let text = program::brindle(simulated.iter().copied().chain([name(&dir.path().join("t"))])).ok().text();
+    assert!(text.contains("1 that can't be"), "{text}");
+}
+
+#[test]
 fn nothing_is_destroyed_that_was_not_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let (members, folder) = (members(dir.path(), 3), dir.path().join("s"));

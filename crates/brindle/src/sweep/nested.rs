@@ -1,0 +1,84 @@
+//! Arrays of arrays: RAID 0 over others, which take the members in their order.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use brindle_lab::sweep::Point;
+use brindle_layout::Level;
+
+use crate::failure::Failure;
+
+/// How a level is written that is RAID 0 over arrays of another.
+const STRIPED: &str = "+0";
+
+/// RAID 0 over arrays.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Nested<'a> {
+    /// The level of those.
+    pub(super) inner: &'a str,
+    /// Members of each.
+    pub(super) each: usize,
+    /// Members of all.
+    pub(super) members: usize,
+}
+
+impl<'a> Nested<'a> {
+    /// What a point stands for, if that is an array of arrays: `1+0` is RAID 0 over pairs, any other over two arrays.
+    ///
+    /// # Errors
+    /// Its members make no whole arrays.
+    pub(super) fn of(point: &'a Point) -> Result<Option<Result<Self, String>>, Failure> {
+        let Some(inner) = point.level.strip_suffix(STRIPED) else { return Ok(None) };
+        let wrong = || Failure::Usage(format!("--members {}: no count", point.members));
+        let members: usize = point.members.parse().map_err(|_| wrong())?;
+        let each = if is_mirror(inner) { 2 } else { members / 2 };
+        if each < 2 || members < 4 || !members.is_multiple_of(each) {
+            return Ok(Some(Err(format!("{} members make no RAID {}", members, point.level))));
+        }
+        Ok(Some(Ok(Self { inner, each, members })))
+    }
+
+    /// The members of RAID 0: each the members of an array, joined as the command line has them.
+    pub(super) fn joined(&self, names: &[PathBuf]) -> Vec<PathBuf> {
+        let join = |group: &[PathBuf]| {
+            let mut all = OsString::new();
+            for (at, name) in group.iter().enumerate() {
+                all.push(if at == 0 { "" } else { "+" });
+                all.push(name);
+            }
+            PathBuf::from(all)
+        };
+        names.chunks(self.each).map(join).collect()
+    }
+}
+
+/// Whether a level is RAID 1, which has no chunks.
+pub(super) fn is_mirror(level: &str) -> bool {
+    level.parse() == Ok(Level::Raid1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(level: &str, members: &str) -> Point {
+        Point { level: level.into(), members: members.into(), ..Point::default() }
+    }
+
+    #[test]
+    fn pairs_are_striped_and_so_are_halves() {
+        let of = |level: &str, members: &str| {
+            let point = point(level, members);
+            let nested = Nested::of(&point).unwrap();
+            nested.map(|nested| nested.map(|nested| (nested.each, nested.members)))
+        };
+        assert_eq!(of("10", "4"), None);
+        assert_eq!(of("1+0", "6"), Some(Ok((2, 6))));
+        assert_eq!(of("5+0", "6"), Some(Ok((3, 6))));
+        assert!([("1+0", "5"), ("1+0", "2"), ("6+0", "9")].iter().all(|(l, m)| of(l, m).unwrap().is_err()));
+        assert!(Nested::of(&point("1+0", "many")).is_err());
+        let names = ["a", "b", "c", "d"].map(PathBuf::from);
+        let pairs = Nested { inner: "1", each: 2, members: 4 }.joined(&names);
+        assert_eq!(pairs, ["a+b", "c+d"].map(PathBuf::from));
+    }
+}
