@@ -107,8 +107,19 @@ fn axes(args: &Sweep) -> Result<Axes, Failure> {
     if args.file.is_some() {
         axes.level.push(measured::FILE.to_owned());
     }
-    if axes.members.is_empty() && !args.destroy.is_empty() {
-        axes.members = vec![args.destroy.len().to_string()];
+    if !args.destroy.is_empty() && args.members.is_empty() {
+        let named = args.destroy.len();
+        let too_many = |count: &String| count.parse::<usize>().is_ok_and(|count| count > named);
+        let left_out: Vec<String> = axes.members.extract_if(.., |count| too_many(count)).collect();
+        if !left_out.is_empty() {
+            eprintln!(
+                "brindle: --destroy names {named}: the suite's --members {} are left out",
+                left_out.join(",")
+            );
+        }
+        if axes.members.is_empty() {
+            axes.members = vec![named.to_string()];
+        }
     }
     Ok(axes)
 }

@@ -103,6 +103,12 @@ fn nothing_is_destroyed_that_was_not_given_up() {
     program::brindle(["create", "--level", "1", name(&members[1]), name(&members[2])]).ok();
     let before: Vec<Vec<u8>> = members.iter().map(|member| fs::read(member).unwrap()).collect();
     run("--level 5").refused(1, &["m1.img: carries", "--force"]);
+    // A suite counts to as many as are there.
+    let scaled = program::brindle(words("--suite scaling --rw randrad", &folder, &members)).ended(2).err;
+    assert!(
+        scaled.contains("--members 4,6,8,10,12,16,24 are left out") && scaled.contains("randrad"),
+        "{scaled}"
+    );
     // Words that mean nothing are told before anything is written, whatever else stands there.
     run("--force --level 5 --members 4").refused(2, &["--members 4, but --destroy names 3"]);
     run("--force --level 5 --rw randred").refused(2, &["randred"]);
