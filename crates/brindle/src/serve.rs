@@ -51,6 +51,9 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     let wanted = wanted(args, Host::find(&mut look, &args.members, &args.given.bitmaps, args.force)?)?;
     let names: Vec<&str> = wanted.iter().map(|wanted| &*wanted.name).collect();
     groups::check(&args.spare_group, &names)?;
+    for lone in groups::lone(&args.spare_group, &names) {
+        eprintln!("brindle: {lone}");
+    }
     let name = args.name.clone().unwrap_or_else(|| wanted[0].name.clone());
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;

@@ -31,6 +31,19 @@ pub(super) fn check(groups: &[SpareGroup], arrays: &[&str]) -> Result<(), Failur
     Ok(())
 }
 
+/// What is to be said of groups in which nothing is shared: other servers' arrays have no part in them.
+pub(super) fn lone(groups: &[SpareGroup], arrays: &[&str]) -> Vec<String> {
+    let count = |group: &SpareGroup| arrays.iter().filter(|array| has(group, array)).count();
+    let lone = groups.iter().filter(|group| count(group) < 2);
+    let said = |group: &SpareGroup| {
+        format!(
+            "--spare-group {}: it has one array; spares are shared by arrays of one server: serve them together",
+            group.name
+        )
+    };
+    lone.map(said).collect()
+}
+
 fn has(group: &SpareGroup, array: &str) -> bool {
     group.arrays.is_empty() || group.arrays.iter().any(|name| name == array)
 }
@@ -53,6 +66,11 @@ mod tests {
         assert!(unknown.contains("no array 'x'") && unknown.contains("a, b"), "{unknown}");
         let twice = check(&groups(&["all", "g=b"]), &["a", "b"]).unwrap_err().to_string();
         assert!(twice.contains("'b'") && twice.contains("all and g"), "{twice}");
+        let lone = |words: &[&str], arrays: &[&str]| super::lone(&groups(words), arrays).len();
+        assert_eq!(
+            [lone(&["all"], &["a"]), lone(&["all"], &["a", "b"]), lone(&["g=b"], &["a", "b"])],
+            [1, 0, 1]
+        );
         for wrong in ["", "=a", "g=", "g=a,,b"] {
             wrong.parse::<SpareGroup>().unwrap_err();
         }
