@@ -26,9 +26,10 @@ impl<'a> Nested<'a> {
     /// What a point stands for, if that is an array of arrays: `1+0` is RAID 0 over pairs, any other over two arrays.
     ///
     /// # Errors
-    /// Its members make no whole arrays.
+    /// There is no such level, or no such count. Members that make no whole arrays are a point that can't be.
     pub(super) fn of(point: &'a Point) -> Result<Option<Result<Self, String>>, Failure> {
         let Some(inner) = point.level.strip_suffix(STRIPED) else { return Ok(None) };
+        inner.parse::<Level>().map_err(|why| Failure::Usage(format!("--level {}: {why}", point.level)))?;
         let wrong = || Failure::Usage(format!("--members {}: no count", point.members));
         let members: usize = point.members.parse().map_err(|_| wrong())?;
         let each = if is_mirror(inner) { 2 } else { members / 2 };
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(of("1+0", "6"), Some(Ok((2, 6))));
         assert_eq!(of("5+0", "6"), Some(Ok((3, 6))));
         assert!([("1+0", "5"), ("1+0", "2"), ("6+0", "9")].iter().all(|(l, m)| of(l, m).unwrap().is_err()));
-        assert!(Nested::of(&point("1+0", "many")).is_err());
+        assert!(Nested::of(&point("1+0", "many")).is_err() && Nested::of(&point("7+0", "4")).is_err());
         let names = ["a", "b", "c", "d"].map(PathBuf::from);
         let pairs = Nested { inner: "1", each: 2, members: 4 }.joined(&names);
         assert_eq!(pairs, ["a+b", "c+d"].map(PathBuf::from));
