@@ -55,16 +55,17 @@ impl Mirror {
         report: &mut SyncReport,
     ) -> Result<Holes, VolumeError> {
         let mut search = Search { window, ailing: Ailing::default(), holes: Holes::default(), report };
-        let mut gone = None;
+        let mut gone: SmallVec<[(u16, u32); 4]> = SmallVec::new();
         for (at, len) in window.blocks(&self.map) {
             let mut bad: SmallVec<[u16; 4]> = SmallVec::new();
             for copy in 0..self.map.copies() {
+                let extent = self.map.locate(at, copy);
+                let asked = (extent.member, self.core.members.joined(extent.member));
                 match self.read_copy(window, copy, (at, len)).await {
                     Some(Err(OpError::Gone)) => {
-                        let extent = self.map.locate(at, copy);
                         let place = extent.offset..extent.offset + len;
                         self.core.note_unread(&mut search.ailing, extent.member, OpError::Gone, place);
-                        gone = Some((extent.member, self.core.members.joined(extent.member)));
+                        gone.push(asked);
                         search.holes.0.push(Hole { copy, at, len });
                     }
                     Some(Err(_)) => bad.push(copy),
@@ -77,12 +78,12 @@ impl Mirror {
             }
         }
         self.door().judge(search.ailing).await;
-        // Unless a spare has come into the role meanwhile.
+        // Unless a spare has come into the role since it was asked.
         let stays = |&(role, joined): &(u16, u32)| {
             self.core.members.writable(role).is_some() && self.core.members.joined(role) == joined
         };
-        match gone.filter(stays) {
-            Some((role, _)) => Err(VolumeError::of_member(role, OpError::Gone)),
+        match gone.iter().find(|gone| stays(gone)) {
+            Some(&(role, _)) => Err(VolumeError::of_member(role, OpError::Gone)),
             None => Ok(search.holes),
         }
     }
