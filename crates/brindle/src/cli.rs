@@ -72,7 +72,8 @@ pub(crate) enum Command {
     /// reported and left alone. Exits with 3 if something was left. Redundancy that never was made true tells of nobody: an
     /// array that was made with --assume-clean, over members that did not agree, is resynced first. md's superblocks don't say how an
     /// array was made, but 64 places of it do: if more than an eighth of them disagrees in a way that tells of no one member, --locate
-    /// makes all redundancy true, and says so. If they disagree nearly everywhere, and one member that was written over would explain
+    /// makes all redundancy true, and says so. Two members that were written over look the same: fail and add again those that you
+    /// know of before. If they disagree nearly everywhere, and one member that was written over would explain
     /// it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
     Repair(Repair),
     /// Serve arrays over NBD, in the foreground

@@ -68,6 +68,12 @@ impl Level {
         }
     }
 
+    /// Whether an array of this level is laid out in chunks that may be chosen.
+    #[must_use]
+    pub const fn has_chunks(self) -> bool {
+        !matches!(self, Level::Raid1)
+    }
+
     /// Whether an array of this level can lose a member at all (given enough of them).
     #[must_use]
     pub const fn is_redundant(self) -> bool {

@@ -26,7 +26,7 @@ pub enum Redundancy {
     /// It agrees in most places, or there are too few to tell.
     Made,
     /// It hardly ever was true, as after `--assume-clean`: no one member explains what disagrees, though all are there, and one that
-    /// was written over would be known. A resync loses nothing.
+    /// was written over would be known. Two that were written over look the same: what they held is lost with a resync.
     NeverMade,
     /// It disagrees nearly everywhere, and that may be of one member which was written over: a resync would lose what it held.
     InDoubt,

@@ -177,10 +177,13 @@ fn bitmap(facts: &Facts, md: Option<&Md>, simulator: Option<&Simulator>) -> Find
             let command =
                 format!("mdadm --grow --bitmap=internal {name}   # or brindle grow --bitmap internal");
             let why = "a crash while it is written to costs a resync of all of it";
-            let mut finding = change(None, "none".to_owned(), why, command);
-            let writes = finding.expected.take().filter(|_| simulator.is_some());
-            let expected = [Some(resync_saved(facts, simulator)), writes].into_iter().flatten();
-            finding.expecting(expected.collect::<Vec<_>>().join("; "))
+            let (saved, finding) =
+                (resync_saved(facts, simulator), change(None, "none".to_owned(), why, command));
+            let expected = match &finding.expected {
+                Some(writes) if simulator.is_some() => format!("{saved}; {writes}"),
+                _ => saved,
+            };
+            finding.expecting(expected)
         }
         Bitmap::Chunk(chunk) if *chunk < SMALL_BIT && facts.component > LARGE => change(
             Some(*chunk),

@@ -12,12 +12,12 @@ use brindle_lab::measure::Tally;
 use brindle_lab::predict::{Counted, Shape};
 use brindle_lab::run::Terms;
 use brindle_lab::sweep::{Aside, Figures, Finished, Point};
-use brindle_layout::Geometry;
+use brindle_layout::{Geometry, Level};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::kept::{Kept, OWN};
-use super::nested::{self, Nested};
+use super::nested::Nested;
 use super::shape;
 use crate::bench::disks::{self, Disks};
 use crate::bench::rounds;
@@ -48,6 +48,9 @@ pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
             Some(nested) => nested.map_or(0, |nested| nested.members),
             None => shape(point)?.map_or(1, |shape| shape.members.into()),
         };
+        if let Some(Ok(nested)) = Nested::of(point)? {
+            nested.can_join(&args.destroy)?;
+        }
         if wanted > args.destroy.len() {
             let named = args.destroy.len();
             return Err(Failure::Usage(format!("--members {wanted}, but --destroy names {named}")));
@@ -241,11 +244,12 @@ impl Running<'_> {
     /// The array of a point, as `create` takes it.
     fn array(&self, point: &Point, names: &[PathBuf]) -> Result<Create, Failure> {
         let chunk = Bytes::parse_kib(&point.chunk).map_err(Failure::Usage)?;
+        let has_chunks = point.level.parse().is_ok_and(Level::has_chunks);
         Ok(Create {
             name: Some("sweep".to_owned()),
             level: point.level.clone(),
             layout: Some(point.layout.clone()).filter(|layout| !layout.is_empty()),
-            chunk: Some(chunk).filter(|_| !nested::is_mirror(&point.level)),
+            chunk: has_chunks.then_some(chunk),
             metadata: Metadata::V1_2,
             bitmap: None,
             bitmap_chunk: None,
@@ -386,15 +390,16 @@ fn made(array: &Create, uuid: Uuid) -> Result<Result<(), String>, Failure> {
 pub(super) fn facts(args: &Sweep) -> Vec<(String, String)> {
     let member = |path: &PathBuf| (path.display().to_string(), disks::about(Path::new(path)));
     let world = ("world".to_owned(), "measured: the engine on these members, in this process".to_owned());
-    std::iter::once(world).chain(args.destroy.iter().map(member)).collect()
+    std::iter::once(world).chain(args.destroy.iter().chain(&args.file).map(member)).collect()
 }
 
 /// How each point is run by itself.
 pub(super) fn command(args: &Sweep) -> String {
     let members: Vec<String> = args.destroy.iter().map(|member| member.display().to_string()).collect();
     let (runtime, ramp) = (args.runtime.0, args.ramp_time.0);
+    let file = args.file.as_ref().map_or_else(String::new, |file| format!("--file {} ", file.display()));
     format!(
-        "brindle sweep --force --runtime {runtime}ms --ramp-time {ramp}ms --destroy {}",
+        "brindle sweep --force --runtime {runtime}ms --ramp-time {ramp}ms {file}--destroy {}",
         members.join(" ")
     )
 }

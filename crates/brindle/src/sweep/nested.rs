@@ -29,14 +29,26 @@ impl<'a> Nested<'a> {
     /// There is no such level, or no such count. Members that make no whole arrays are a point that can't be.
     pub(super) fn of(point: &'a Point) -> Result<Option<Result<Self, String>>, Failure> {
         let Some(inner) = point.level.strip_suffix(STRIPED) else { return Ok(None) };
-        inner.parse::<Level>().map_err(|why| Failure::Usage(format!("--level {}: {why}", point.level)))?;
+        let level: Level =
+            inner.parse().map_err(|why| Failure::Usage(format!("--level {}: {why}", point.level)))?;
         let wrong = || Failure::Usage(format!("--members {}: no count", point.members));
         let members: usize = point.members.parse().map_err(|_| wrong())?;
-        let each = if is_mirror(inner) { 2 } else { members / 2 };
+        let each = if level == Level::Raid1 { 2 } else { members / 2 };
         if each < 2 || members < 4 || !members.is_multiple_of(each) {
             return Ok(Some(Err(format!("{} members make no RAID {}", members, point.level))));
         }
         Ok(Some(Ok(Self { inner, each, members })))
+    }
+
+    /// Refuses members that could not be told apart once they are joined.
+    pub(super) fn can_join(&self, names: &[PathBuf]) -> Result<(), Failure> {
+        let odd = names.iter().find(|name| name.as_os_str().as_encoded_bytes().contains(&b'+'));
+        odd.map_or(Ok(()), |odd| {
+            let (inner, odd) = (self.inner, odd.display());
+            Err(Failure::Usage(format!(
+                "--level {inner}+0: '{odd}' has a '+' in its name, which joins members: link to it by another"
+            )))
+        })
     }
 
     /// The members of RAID 0: each the members of an array, joined as the command line has them.
@@ -51,11 +63,6 @@ impl<'a> Nested<'a> {
         };
         names.chunks(self.each).map(join).collect()
     }
-}
-
-/// Whether a level is RAID 1, which has no chunks.
-pub(super) fn is_mirror(level: &str) -> bool {
-    level.parse() == Ok(Level::Raid1)
 }
 
 #[cfg(test)]
@@ -81,5 +88,7 @@ mod tests {
         let names = ["a", "b", "c", "d"].map(PathBuf::from);
         let pairs = Nested { inner: "1", each: 2, members: 4 }.joined(&names);
         assert_eq!(pairs, ["a+b", "c+d"].map(PathBuf::from));
+        let nested = Nested { inner: "1", each: 2, members: 4 };
+        assert!(nested.can_join(&names).is_ok() && nested.can_join(&["a+b".into()]).is_err());
     }
 }

@@ -73,8 +73,9 @@ impl Disk {
         }
     }
 
-    pub(super) fn keeps(&self) -> bool {
-        self.content.is_some()
+    /// Whether what is written up to byte `end` is kept.
+    pub(super) fn keeps(&self, end: u64) -> bool {
+        end <= self.kept
     }
 
     /// Keeps the first bytes from now on, which read as zeroes until they are written.
@@ -91,7 +92,9 @@ impl Disk {
 
     /// Changes bytes at any offset, for good.
     pub(super) fn poke(&mut self, offset: u64, from: &[u8]) {
-        let Some(content) = &mut self.content else { return };
+        let Some(content) = self.content.as_mut().filter(|_| offset + from.len() as u64 <= self.kept) else {
+            return;
+        };
         let start = offset / self.unit * self.unit;
         let end = (offset + from.len() as u64).next_multiple_of(self.unit);
         let mut bytes = vec![0; (end - start) as usize];

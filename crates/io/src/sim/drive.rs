@@ -95,9 +95,9 @@ impl Drive {
         Self { timing, ..Self::new(model, bytes, None) }
     }
 
-    /// Whether it keeps what is written.
-    pub(super) fn keeps(&self) -> bool {
-        self.disk.keeps()
+    /// Whether it keeps what is written up to byte `end`.
+    pub(super) fn keeps(&self, end: u64) -> bool {
+        self.disk.keeps(end)
     }
 
     /// The drive has fewer bytes from now on. What was beyond is gone: once a write makes it longer again, a hole.

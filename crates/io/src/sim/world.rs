@@ -164,7 +164,9 @@ impl World {
             return;
         }
         let [a, b, c, d] = words(op.kind);
-        let kept = member.and_then(|member| self.drives.get(member.place())).is_none_or(Drive::keeps);
+        let end = if let OpKind::Write { offset, .. } = op.kind { offset.saturating_add(op.len) } else { 0 };
+        let drive = member.and_then(|member| self.drives.get(member.place()));
+        let kept = drive.is_none_or(|drive| drive.keeps(end));
         let bytes = if op.kind.fills() || !kept { 0 } else { bytes_of(segments) };
         self.trace.note(&[self.now, u64::from(key.0), a, b, c, d, op.class as u64, op.len, bytes]);
         let Some(member) = member else {

@@ -9,7 +9,6 @@ use brindle_format::md::bitmap::BITMAP_SUPER_BYTES;
 use brindle_format::md::{SUPERBLOCK_BYTES, Uuid, Version};
 use brindle_io::sim::Sim;
 use brindle_io::{Io, MemberId};
-use brindle_layout::Level;
 
 use super::spec::{PredictError, Shape};
 
@@ -61,7 +60,7 @@ fn wanted(io: &Io, drives: &[MemberId], shape: &Shape, bitmap: u64) -> CreateSpe
         version: Version::V1_2,
         level: shape.level,
         layout: Some(shape.layout),
-        chunk: (!matches!(shape.level, Level::Raid1 | Level::Linear)).then_some(shape.chunk),
+        chunk: shape.level.has_chunks().then_some(shape.chunk),
         size: None,
         data_offset: None,
         bitmap: NewBitmap::Internal { chunk: Some(bitmap) },
