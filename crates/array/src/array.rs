@@ -41,6 +41,8 @@ pub(crate) struct Running {
     pub(crate) speeds: Cell<Speeds>,
     /// The last that ended of what begins by itself.
     pub(crate) outcome: RefCell<Option<Outcome>>,
+    /// How often what had ended before its end was to begin again.
+    pub(crate) resumed: Cell<u32>,
 }
 
 /// What came of a resync, a recovery or a replacement.
@@ -105,8 +107,8 @@ impl Array {
             }
         };
         let (process, outcome) = (RefCell::default(), RefCell::default());
-        let speeds = Cell::new(config.speeds);
-        Self(Rc::new(Running { core, placement, geometry, process, speeds, outcome }))
+        let (speeds, resumed) = (Cell::new(config.speeds), Cell::new(0));
+        Self(Rc::new(Running { core, placement, geometry, process, speeds, outcome, resumed }))
     }
 
     /// What has become of a role's member.

@@ -18,11 +18,16 @@ impl Array {
     /// Members that are lost are rebuilt on spares from now on, if that is asked for.
     pub(crate) fn recovered(self) -> Self {
         let core = &self.0.core;
-        let redundant = core.ties.redundant && !core.config.is_read_only();
-        if redundant && core.config.recovery == Recovery::Automatic {
+        if self.is_kept_whole() {
             drop(core.io.spawn(keep_whole(Rc::downgrade(&self.0), Rc::clone(&core.members))));
         }
         self
+    }
+
+    fn is_kept_whole(&self) -> bool {
+        let core = &self.0.core;
+        let redundant = core.ties.redundant && !core.config.is_read_only();
+        redundant && core.config.recovery == Recovery::Automatic
     }
 
     /// What there is to rebuild, and can be: nothing while another process is under way, or redundancy is in doubt.
@@ -66,6 +71,19 @@ impl Array {
 }
 
 impl Array {
+    /// Begins a recovery or a replacement again that ended before its end, since it was [stopped](Process::stop) or met an
+    /// error; it goes on where it was. By itself it would begin only when there is something else to do. False if there is
+    /// nothing of that kind to do now.
+    pub fn recover_again(&self) -> bool {
+        let is_due =
+            self.is_kept_whole() && (!self.recovery_due().is_empty() || self.replacement_due().is_some());
+        if is_due {
+            self.0.resumed.set(self.0.resumed.get() + 1);
+            self.0.core.members.changed().notify();
+        }
+        is_due
+    }
+
     /// A role whose member is being replaced, if nothing else goes on.
     fn replacement_due(&self) -> Option<u16> {
         let keeper = &self.0.core.keeper;
@@ -76,10 +94,10 @@ impl Array {
     }
 }
 
-/// Rebuilds what is lost as soon as it can be, until the array's run has ended. What ended with an error is tried again when
-/// there is something else to do.
+/// Rebuilds what is lost as soon as it can be, until the array's run has ended. What ended before its end is tried again when
+/// there is something else to do, or when that is [asked for](Array::recover_again).
 async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
-    let mut tried = (Due::new(), None, 0);
+    let mut tried = (Due::new(), None, 0, 0);
     loop {
         let next = members.changed().until(|| {
             let Some(running) = array.upgrade().filter(|array| !array.core.ended.get()) else {
@@ -90,7 +108,7 @@ async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
             // What is lost comes first.
             let replacement = array.replacement_due().filter(|_| due.is_empty());
             let is_due = !due.is_empty() || replacement.is_some();
-            let next = (due, replacement, members.failures());
+            let next = (due, replacement, members.failures(), array.0.resumed.get());
             (is_due && next != tried).then_some(Some((array, next)))
         });
         let Some((array, next)) = next.await else { return };

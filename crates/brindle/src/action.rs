@@ -32,7 +32,9 @@ impl ValueEnum for Word {
                 "Compare redundancy, and write what is known to be wrong, as `brindle repair --locate` does"
             }
             Self::Pause => "Begin no more of what goes over the array",
-            Self::Resume => "Go on after `pause`",
+            Self::Resume => {
+                "Go on after `pause`, or with a resync, recovery or replacement that has ended early"
+            }
             Self::Idle => "End what goes over the array: what is done stays done",
             Self::Speed => "Set the array's speeds: of what goes over it now, and of what begins later",
         }))

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use brindle_array::{Array, Process, ProcessError, ProcessKind, SyncMode, SyncReport};
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Instant, Io};
+use brindle_volume::{Volume, VolumeError};
 use serde_json::{Value, json};
 
 use crate::control::Word;
 use crate::findings;
+use crate::units::Bytes;
 
 /// How long it may take until it is known that work can't begin.
 const BEGINNING: Duration = Duration::from_millis(100);
@@ -46,11 +48,21 @@ impl Last {
         }
     }
 
-    /// Does what is asked; `Err` says why not.
-    pub(crate) async fn act(&self, io: &Io, array: &Array, word: Word, speeds: Speeds) -> Result<(), String> {
+    /// Does what is asked; `Err` says why not. What is said later, of what it began, begins with `of`.
+    pub(crate) async fn act(
+        &self,
+        io: &Io,
+        array: &Array,
+        of: &str,
+        word: Word,
+        speeds: Speeds,
+    ) -> Result<(), String> {
         if word == Word::Speed {
             speeds.keep(array);
             return Ok(());
+        }
+        if word == Word::Resume && array.process().is_none() {
+            return begin_again(io, array, of, speeds).await;
         }
         let Some(mode) = word.mode() else {
             let process = array.process().ok_or("nothing goes over the array now")?;
@@ -96,6 +108,44 @@ impl Last {
             Either::First(Ok(_)) | Either::Second(()) => Ok(()),
         }
     }
+}
+
+/// Begins what ended before its end, of what begins by itself.
+async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result<(), String> {
+    if array.needs_resync() && !array.limits().read_only {
+        resync(io, array.clone(), of.to_owned());
+    } else if array.recover_again() {
+        io.sleep(BEGINNING).await;
+    } else {
+        return Err("nothing goes over the array now, and nothing is left to go on with".into());
+    }
+    if let Some(process) = array.process() {
+        speeds.set(&process);
+    }
+    Ok(())
+}
+
+/// Makes redundancy true behind the clients. What is said of it begins with `of`.
+pub(crate) fn resync(io: &Io, array: Array, of: String) {
+    let resync = array.resync(|_| {});
+    io.spawn(async move {
+        match resync.await {
+            Ok(report) => {
+                if let Some(offset) = array.detail().resync_offset {
+                    tracing::warn!(
+                        "{of}the resync has ended, but could not make {} redundant, first at byte {offset} of each \
+                         member's data area: data there is lost or can't be read, until it is written anew",
+                        Bytes(report.unverified)
+                    );
+                }
+            }
+            Err(ProcessError::Volume(VolumeError::Stopping)) => {}
+            Err(error @ ProcessError::Interrupted) => {
+                tracing::warn!("{of}the resync ended: {error}; `brindle action resume` goes on with it");
+            }
+            Err(error) => tracing::error!("{of}the resync stopped: {error}"),
+        }
+    });
 }
 
 /// Bytes a second; 0 is none.

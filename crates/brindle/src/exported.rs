@@ -12,7 +12,7 @@ use brindle_layout::Level;
 use brindle_volume::Volume;
 use serde_json::{Value, json};
 
-use crate::background::{Last, Speeds};
+use crate::background::{self, Last, Speeds};
 use crate::control::{Answer, DeviceFlag, Word};
 use crate::growth::Growth;
 use crate::host::Hosted;
@@ -76,6 +76,18 @@ impl Exported {
 
     pub(crate) fn name(&self) -> &str {
         &self.hosted.name
+    }
+
+    /// What messages of it begin with: its name, if its server serves several.
+    fn prefix(&self) -> String {
+        if self.server.is_some() { format!("{}: ", self.name()) } else { String::new() }
+    }
+
+    /// Makes redundancy true, behind the clients, where it is in doubt.
+    pub(crate) fn resync(&self) {
+        for array in self.arrays().filter(|array| array.needs_resync() && !array.limits().read_only) {
+            background::resync(&self.io, array.clone(), self.prefix());
+        }
     }
 
     /// The group of arrays with which it shares spares, if it is in one.
@@ -187,7 +199,7 @@ impl Exported {
 
     /// Begins, halts or ends what goes over the array; `Err` says why not.
     pub(crate) async fn act(&self, word: Word, speeds: Speeds) -> Result<(), String> {
-        self.last_action.act(&self.io, &self.hosted.array, word, speeds).await
+        self.last_action.act(&self.io, &self.hosted.array, &self.prefix(), word, speeds).await
     }
 
     /// Sets a flag of a member, or clears it; `Err` says why not.

@@ -223,7 +223,9 @@ pub(crate) fn text(told: &Value) -> Option<String> {
             "locate" => "repair",
             action => action,
         };
-        return Some(format!("the {what} did not come to its end: {error}\n"));
+        let begins_by_itself = matches!(action, "resync" | "recover" | "replace");
+        let way_out = if begins_by_itself { "; `brindle action resume` goes on with it" } else { "" };
+        return Some(format!("the {what} did not come to its end: {error}{way_out}\n"));
     }
     let report = serde_json::from_value::<Report>(told.clone()).ok()?;
     Some(match action {

@@ -11,13 +11,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brindle_array::{Array, ProcessError, Recovery, Speeds};
+use brindle_array::{Recovery, Speeds};
 use brindle_export::nbd;
-use brindle_io::Io;
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile};
-use brindle_volume::{Volume, VolumeError};
+use brindle_volume::Volume;
 use serde_json::json;
 
 use crate::cli::Serve;
@@ -242,15 +241,9 @@ fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
 
 /// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.
 async fn run(service: &Rc<Service>, ending: &Ending, args: &Serve) -> Result<(), Failure> {
-    let arrays = service.arrays();
-    let several = arrays.len() > 1;
-    for exported in &arrays {
-        let of = if several { format!("{}: ", exported.name()) } else { String::new() };
-        for array in exported.arrays().filter(|array| array.needs_resync() && !array.limits().read_only) {
-            resync_behind(&service.host.world.io, array.clone(), of.clone());
-        }
+    for exported in service.arrays() {
+        exported.resync();
     }
-    drop(arrays);
     service.share_spares();
     if args.re_add {
         service.host.world.io.spawn(Rc::clone(service).take_again());
@@ -267,23 +260,4 @@ async fn run(service: &Rc<Service>, ending: &Ending, args: &Serve) -> Result<(),
         Either::First(stopped) => stopped,
         Either::Second(()) => Err(Failure::Refused(service.not_stopped())),
     }
-}
-
-fn resync_behind(io: &Io, array: Array, of: String) {
-    let resync = array.resync(|_| {});
-    io.spawn(async move {
-        match resync.await {
-            Ok(report) => {
-                if let Some(offset) = array.detail().resync_offset {
-                    tracing::warn!(
-                        "{of}the resync has ended, but could not make {} redundant, first at byte {offset} of each \
-                         member's data area: data there is lost or can't be read, until it is written anew",
-                        Bytes(report.unverified)
-                    );
-                }
-            }
-            Err(ProcessError::Volume(VolumeError::Stopping)) => {}
-            Err(error) => tracing::error!("{of}the resync stopped: {error}"),
-        }
-    });
 }

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use super::*;
 
@@ -222,6 +224,39 @@ fn speeds_are_kept_with_the_array_for_what_begins_later() {
     assert_eq!((&status["array"]["sync"]["pace"], &status["array"]["max_speed"]), (&1.into(), &Value::Null));
     server.ask("action", &["idle"]).ok();
     server.stop_after_failing(1);
+}
+
+#[test]
+fn a_recovery_or_a_replacement_that_was_ended_goes_on_when_that_is_asked_for() {
+    for action in ["recover", "replace"] {
+        let set = Set::sparse(4, 64 * MIB);
+        set.create("-l 5 -c 64K -x 1 -N a --assume-clean").ok();
+        // So slow that nothing ends by itself.
+        let server = set.serve("--max-speed 1");
+        server.ask("action", &["resume"]).refused(1, &["nothing is left to go on with"]);
+        match action {
+            "recover" => server.fail("0"),
+            _ => drop(server.ask("replace", &["0", "--with", name(&set.members[3])]).ok()),
+        }
+        let begins = || {
+            while server.status()["array"]["sync"]["action"] != "recover" {
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        begins();
+        server.ask("action", &["idle"]).ok();
+        let ended = server.ask("wait", &[]).ended(1).text();
+        assert!(ended.contains("stopped before its end; `brindle action resume` goes on with it"), "{ended}");
+        assert!(server.status()["array"]["sync"].is_null());
+        server.ask("action", &["resume"]).ok();
+        begins();
+        server.ask("action", &["speed", "--max-speed", "0"]).ok();
+        server.ask("wait", &[]).ok();
+        let status = server.status();
+        let devices = status["array"]["devices"].as_array().unwrap();
+        let new = devices.iter().find(|device| device["path"] == *name(&set.members[3])).unwrap();
+        assert_eq!((&new["role"], &new["state"]), (&0.into(), &"in-sync".into()), "{status}");
+    }
 }
 
 #[test]

@@ -83,6 +83,31 @@ fn a_killed_server_leaves_an_array_that_needs_a_resync_and_the_next_one_does_it(
 }
 
 #[test]
+fn a_resync_that_was_ended_goes_on_when_that_is_asked_for() {
+    let Some(nbdsh) = or_skip(tools::find("nbdsh")) else { return };
+    let set = Set::sparse(3, 64 * MIB);
+    set.create("-l 5 -c 64K -N a").ok();
+    kill_while_writing(&set, &nbdsh, &set.members);
+    let server = set.serve("--max-speed 1");
+    let action = || server.status()["array"]["sync"]["action"].clone();
+    assert_eq!(action(), "resync");
+    server.ask("action", &["idle"]).ok();
+    let ended = server.ask("wait", &[]).ended(1).text();
+    assert!(ended.contains("stopped before its end; `brindle action resume` goes on with it"), "{ended}");
+    assert_eq!(action(), Value::Null);
+    server.ask("action", &["resume"]).ok();
+    assert_eq!(action(), "resync");
+    server.ask("action", &["speed", "--max-speed", "0"]).ok();
+    server.ask("wait", &[]).ok();
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(
+        code == 0 && err.contains("the resync ended: it was stopped before its end; `brindle action"),
+        "{err}"
+    );
+    assert_eq!(state(&set.detail()), ["clean"]);
+}
+
+#[test]
 fn dirty_and_degraded_is_told_and_has_to_be_forced() {
     let Some(nbdsh) = or_skip(tools::find("nbdsh")) else { return };
     let set = Set::raid5(3);
