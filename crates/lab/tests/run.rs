@@ -212,7 +212,12 @@ fn what_can_not_run_is_refused_before_anything_is_written() {
     assert_eq!(refused("[a]\nrw=write\n", true, TERMS), RunError::ReadOnly("a".to_owned()));
     assert!(matches!(refused("[a]\nrw=write\n[b]\nsize=1g\n", false, TERMS), RunError::Range { .. }));
     let little = Terms { memory: 100_000, ..TERMS };
-    assert!(matches!(refused("[a]\niodepth=64\n", false, little), RunError::Memory { .. }));
+    // What runs behind a wall does not run with them; buffers are of 4 KiB, and each job has one more.
+    let needed = "[a]\niodepth=64\nnumjobs=2\n[b]\n[c]\nstonewall\n";
+    assert_eq!(
+        refused(needed, false, little),
+        RunError::Memory { needed: 4096 * (2 * 65 + 2), there: little.memory }
+    );
     let parts = "[a]\nrw=randwrite\nverify=crc32c\nbsrange=4k-8k\nnorandommap\n";
     assert_eq!(refused(parts, false, TERMS), RunError::Verify("a".to_owned()));
     let none: [LoneMember; 0] = [];

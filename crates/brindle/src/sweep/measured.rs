@@ -10,7 +10,7 @@ use brindle_io::device::DeviceAccess;
 use brindle_lab::job::{Job, Logs};
 use brindle_lab::measure::Tally;
 use brindle_lab::predict::{Counted, Shape};
-use brindle_lab::run::Terms;
+use brindle_lab::run::{RunError, Terms, memory_for};
 use brindle_lab::sweep::{Aside, Figures, Finished, Point};
 use brindle_layout::{Geometry, Level};
 use indicatif::ProgressBar;
@@ -41,8 +41,8 @@ pub(super) const FILE: &str = "file";
 
 /// What all points have in common. All of them are looked at first, so that nothing is destroyed for words that mean nothing.
 pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
+    check_memory(args, points)?;
     for point in points {
-        job(args, point)?;
         let wanted = match Nested::of(point)? {
             _ if point.level == FILE && args.file.is_some() => 0,
             Some(nested) => nested.map_or(0, |nested| nested.members),
@@ -65,6 +65,26 @@ pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
         "tuning": format!("{:?}", args.tuning),
         OWN: random_uuid()?.to_string(),
     }))
+}
+
+/// Bytes for the requests in flight of a load; the rest is the arrays'.
+fn memory(args: &Sweep) -> u64 {
+    args.tuning.memory.0 / 2
+}
+
+/// Said before hours of other points are measured: with more memory it is another sweep.
+fn check_memory(args: &Sweep, points: &[Point]) -> Result<(), Failure> {
+    let (there, mut needed, mut count) = (memory(args), 0, 0);
+    for point in points {
+        let of_point = memory_for(&job(args, point)?);
+        count += usize::from(of_point > there);
+        needed = needed.max(of_point);
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    let why = RunError::Memory { needed, there };
+    Err(Failure::Usage(format!("{count} of {} points: {why}", points.len())))
 }
 
 /// A point's load: it runs for the time that was asked for, however large the array is.
@@ -147,7 +167,7 @@ impl Running<'_> {
     }
 
     fn terms(&self) -> Terms {
-        Terms { chance: 0, memory: self.args.tuning.memory.0 / 2, hollow: false }
+        Terms { chance: 0, memory: memory(self.args), hollow: false }
     }
 
     fn members(&self, names: &[PathBuf]) -> Result<Opened, Failure> {

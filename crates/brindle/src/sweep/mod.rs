@@ -5,7 +5,7 @@ mod measured;
 mod nested;
 mod simulated;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::ExitCode;
 
@@ -20,6 +20,9 @@ use crate::predict::shape_of;
 use crate::units::Bytes;
 use crate::{progress, report};
 use kept::Kept;
+
+/// How many reasons for points that can't be are told; the report has all.
+const REASONS: usize = 5;
 
 pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
     let points = axes(args)?.points();
@@ -57,13 +60,23 @@ pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
         },
     };
     write(args, &environment, &kept.head, &all)?;
-    let refused = all.iter().filter(|one| one.refused.is_some()).count();
-    let before = all.len() - new.len();
-    report::print(&format!(
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in all.iter().filter_map(|one| one.refused.as_deref()) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let (before, refused) = (all.len() - new.len(), reasons.values().sum::<usize>());
+    let mut text = format!(
         "{} points, {before} of them from before, {refused} that can't be; see report.html, sweep.csv and sweep.json in {}\n",
         all.len(),
         args.output.display()
-    ))?;
+    );
+    text.extend(
+        reasons.iter().take(REASONS).map(|(reason, count)| format!("  {count} can't be: {reason}\n")),
+    );
+    if reasons.len() > REASONS {
+        text.push_str("  the others' reasons are in the report\n");
+    }
+    report::print(&text)?;
     let left = points.len() - all.len();
     if left == 0 {
         return Ok(ExitCode::SUCCESS);

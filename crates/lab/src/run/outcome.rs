@@ -85,8 +85,8 @@ pub enum RunError {
     Verify(String),
     /// The requests in flight need more memory than there is.
     #[error(
-        "the jobs that run together need {needed} bytes for requests in flight; {there} may be used: give more (--memory of bench \
-         and sweep), or ask for fewer in flight"
+        "the jobs that run together need {} MiB for requests in flight, and {} MiB may be used, half of --memory: give \
+         --memory {}M or more, or ask for fewer in flight", needed.div_ceil(1 << 20), there >> 20, 2 * needed.div_ceil(1 << 20)
     )]
     Memory {
         /// Bytes that they need.

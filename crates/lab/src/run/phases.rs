@@ -206,15 +206,16 @@ fn fits<V: Volume>(targets: &[V], job: &Job) -> Result<(), RunError> {
 
 /// Those between two walls run together.
 fn check_memory(all: &[Copy], terms: Terms) -> Result<(), RunError> {
-    let mut needed = 0u64;
+    let (mut together, mut needed) = (0u64, 0);
     for copy in all {
         if copy.wall {
-            needed = 0;
+            together = 0;
         }
-        needed = needed.saturating_add(memory(&copy.job));
-        if needed > terms.memory {
-            return Err(RunError::Memory { needed, there: terms.memory });
-        }
+        together = together.saturating_add(memory(&copy.job));
+        needed = needed.max(together);
+    }
+    if needed > terms.memory {
+        return Err(RunError::Memory { needed, there: terms.memory });
     }
     Ok(())
 }

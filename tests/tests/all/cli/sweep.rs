@@ -38,6 +38,7 @@ fn arrays_are_made_measured_and_held_against_their_members() {
     let flags = "--level 0,6 --chunk 16K --members 3,4 --rw randread,randwrite --bs 4k --iodepth 4";
     let text = program::brindle(words(flags, &folder, &members)).ok().text();
     assert!(text.contains("8 points, 0 of them from before, 2 that can't be"), "{text}");
+    assert!(text.contains("\n  2 can't be: raid6"), "{text}");
     for point in points(&folder) {
         let (figures, of) = (&point["figures"], &point["point"]);
         if of["level"] == "6" && of["members"] == "3" {
@@ -113,6 +114,9 @@ fn nothing_is_destroyed_that_was_not_given_up() {
     run("--force --level 5 --members 4").refused(2, &["--members 4, but --destroy names 3"]);
     run("--force --level 5 --rw randred").refused(2, &["randred"]);
     run("--force --level 7").refused(2, &["7"]);
+    // With 1 MiB there are 32 and one for each of eight jobs.
+    let much = ["7 of 56 points", "need 264 MiB", "128 MiB may be used", "--memory 528M or more"];
+    run("--force --level 5 --suite mix-matrix").refused(2, &much);
     assert!(run("--simulate --drive nvme").ended(2).err.contains("cannot be used with"));
     assert!(program::brindle(["sweep", "--level", "5"]).ended(2).err.contains("--destroy"));
     assert!(program::brindle(["sweep", "--drive", "nvme"]).ended(2).err.contains("--simulate"));
