@@ -1,5 +1,5 @@
-//! Files whose device stops answering, or has places that can't be read: a file system in user space (FUSE) that answers
-//! until it is told not to.
+//! Files whose device stops answering, has places that can't be read, or loses what it had not made stable: a file system in
+//! user space (FUSE) that answers until it is told not to.
 //!
 //! The kernel's protocol is spoken as `linux/fuse.h` has it, as far as members of arrays need it.
 
@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
+use crate::random::Random;
 use crate::skip::Missing;
 
 /// The largest write that the kernel sends at once, in bytes.
@@ -25,6 +26,10 @@ const NO_ENTRY: i32 = 2;
 const INPUT_OUTPUT: i32 = 5;
 const NO_SPACE: i32 = 28;
 const NOT_SUPPORTED: i32 = 38;
+/// A write that is to be stable when it is answered.
+const DSYNC: u32 = 0o10_000;
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR: usize = 512;
 
 /// What is asked, by the numbers of `linux/fuse.h`.
 mod ask {
@@ -79,6 +84,42 @@ struct State {
     held: VecDeque<Vec<u8>>,
     /// Nothing more can be written.
     full: bool,
+    /// Of each file, if a power cut is to come.
+    caches: Vec<Cache>,
+}
+
+/// What a file's device has made stable, and what it has not.
+struct Cache {
+    stable: Vec<u8>,
+    /// Since then, in order: where, what, and whether it was to be stable at once.
+    written: Vec<(usize, Vec<u8>, bool)>,
+}
+
+impl Cache {
+    fn flush(&mut self) {
+        for (start, data, _) in core::mem::take(&mut self.written) {
+            put(&mut self.stable, start, &data);
+        }
+    }
+
+    /// What stands there after a power cut: of what is not stable no sector, any, or all.
+    fn cut(&self, random: &mut Random) -> Vec<u8> {
+        let (mut content, percent) = (self.stable.clone(), 50 * random.below(3));
+        for (start, data, sure) in &self.written {
+            for (at, sector) in data.chunks(SECTOR).enumerate() {
+                if *sure || random.below(100) < percent {
+                    put(&mut content, start + at * SECTOR, sector);
+                }
+            }
+        }
+        content
+    }
+}
+
+/// Writes to a file, which grows where that is needed.
+fn put(file: &mut Vec<u8>, start: usize, data: &[u8]) {
+    file.resize(file.len().max(start + data.len()), 0);
+    file[start..start + data.len()].copy_from_slice(data);
 }
 
 impl HangingFiles {
@@ -103,6 +144,7 @@ impl HangingFiles {
             hang: None,
             held: VecDeque::new(),
             full: false,
+            caches: Vec::new(),
         };
         let server = Arc::new(Server { device, state: Mutex::new(state) });
         let serving = Arc::clone(&server);
@@ -153,6 +195,23 @@ impl HangingFiles {
     /// Changes a file's bytes beside the kernel's back: rot.
     pub fn change(&self, file: usize, at: usize, change: impl FnOnce(&mut [u8])) {
         change(&mut self.server.state().files[file][at..]);
+    }
+
+    /// From now on it is noted what the files' devices have made stable: all of it, to begin with.
+    pub fn watch_caches(&self) {
+        let mut state = self.server.state();
+        let cache = |file: &Vec<u8>| Cache { stable: file.clone(), written: Vec::new() };
+        state.caches = state.files.iter().map(cache).collect();
+    }
+
+    /// What the files would hold if the power went now; they go on as if nothing had happened.
+    ///
+    /// # Panics
+    /// If that was not [watched](Self::watch_caches).
+    pub fn after_power_cut(&self, random: &mut Random) -> Vec<Vec<u8>> {
+        let state = self.server.state();
+        assert!(!state.caches.is_empty(), "caches are watched");
+        state.caches.iter().map(|cache| cache.cut(random)).collect()
     }
 
     /// A file's bytes, beside the kernel's back.
@@ -267,7 +326,12 @@ impl State {
             ask::SETATTR => {
                 const SIZE: u32 = 1 << 3;
                 if word(request, HEADER) & SIZE != 0 {
-                    self.file(node)?.resize(at(16) as usize, 0);
+                    let size = at(16) as usize;
+                    self.file(node)?.resize(size, 0);
+                    if let Some(cache) = self.cache(node) {
+                        cache.flush();
+                        cache.stable.resize(size, 0);
+                    }
                 }
                 Ok([words(&[0, 0]), self.attributes(node)].concat())
             }
@@ -290,9 +354,11 @@ impl State {
                 let (start, data) = (at(8) as usize, &request[HEADER + 40..]);
                 let whole = start..start + data.len();
                 self.bad.retain(|(of, bad)| *of != node || bad.start < whole.start || whole.end < bad.end);
-                let file = self.file(node)?;
-                file.resize(file.len().max(start + data.len()), 0);
-                file[start..start + data.len()].copy_from_slice(data);
+                put(self.file(node)?, start, data);
+                let sure = word(request, HEADER + 32) & DSYNC != 0;
+                if let Some(cache) = self.cache(node) {
+                    cache.written.push((start, data.to_vec(), sure));
+                }
                 Ok([(data.len() as u32).to_ne_bytes(), [0; 4]].concat())
             }
             ask::FALLOCATE => {
@@ -300,16 +366,29 @@ impl State {
                 let start = (at(8) as usize).min(file.len());
                 let end = (start + at(16) as usize).min(file.len());
                 file[start..end].fill(0);
+                if let Some(cache) = self.cache(node) {
+                    cache.written.push((start, vec![0; end - start], false));
+                }
                 Ok(Vec::new())
             }
             ask::STATFS => Ok(vec![0; 80]),
-            ask::FSYNC | ask::FLUSH | ask::RELEASE => Ok(Vec::new()),
+            ask::FSYNC => {
+                if let Some(cache) = self.cache(node) {
+                    cache.flush();
+                }
+                Ok(Vec::new())
+            }
+            ask::FLUSH | ask::RELEASE => Ok(Vec::new()),
             _ => Err(NOT_SUPPORTED),
         }
     }
 
     fn file(&mut self, node: u64) -> Result<&mut Vec<u8>, i32> {
         node.checked_sub(number(0)).and_then(|at| self.files.get_mut(at as usize)).ok_or(NO_ENTRY)
+    }
+
+    fn cache(&mut self, node: u64) -> Option<&mut Cache> {
+        node.checked_sub(number(0)).and_then(|at| self.caches.get_mut(at as usize))
     }
 
     /// `struct fuse_attr`.
@@ -375,6 +454,26 @@ mod tests {
         assert!(read(0, 4096).is_ok(), "the other is well");
         File::options().write(true).open(files.path(1)).unwrap().write_all_at(&[1; 4096], 4096).unwrap();
         assert!(read(1, 4096).is_ok());
+    }
+
+    #[test]
+    fn what_is_not_stable_may_be_lost_sector_by_sector() {
+        use std::os::unix::fs::FileExt;
+        let Some(files) = or_skip(HangingFiles::mount(1, 64 << 10)) else { return };
+        files.watch_caches();
+        let file = File::options().write(true).open(files.path(0)).unwrap();
+        file.write_all_at(&[1; 4096], 0).unwrap();
+        file.sync_data().unwrap();
+        file.write_all_at(&[2; 4096], 0).unwrap();
+        let mut random = Random::new(1);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..64 {
+            let content = files.after_power_cut(&mut random).remove(0);
+            let sectors = content[..4096].chunks(SECTOR);
+            assert!(sectors.clone().all(|sector| sector.iter().all(|&byte| byte == sector[0] && byte > 0)));
+            seen.insert(sectors.filter(|sector| sector[0] == 2).count());
+        }
+        assert!(seen.contains(&0) && seen.contains(&8) && seen.len() > 2, "{seen:?}");
     }
 
     #[test]

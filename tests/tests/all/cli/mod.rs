@@ -28,6 +28,7 @@ mod memory;
 mod occupied;
 mod places;
 mod plan;
+mod power;
 mod predict;
 mod refuse;
 mod reliability;
