@@ -203,7 +203,7 @@ async fn resync(sweep: &mut Sweep, mut progress: impl FnMut(Progress)) -> Result
 }
 
 /// One window. Members that the array can't do without, and that do not answer, are asked again: a resync that ended for
-/// that would not begin anew before the next run.
+/// that would not begin anew by itself.
 async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<SyncReport, VolumeError> {
     let mut tries = 0;
     loop {

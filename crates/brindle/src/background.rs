@@ -112,22 +112,23 @@ impl Last {
 
 /// Begins what ended before its end, of what begins by itself.
 async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result<(), String> {
-    if array.needs_resync() && !array.limits().read_only {
-        resync(io, array.clone(), of.to_owned());
-    } else if array.recover_again() {
-        io.sleep(BEGINNING).await;
-    } else {
+    if !resync(io, array, of) && !array.recover_again() {
         return Err("nothing goes over the array now, and nothing is left to go on with".into());
     }
+    io.sleep(BEGINNING).await;
     if let Some(process) = array.process() {
         speeds.set(&process);
     }
     Ok(())
 }
 
-/// Makes redundancy true behind the clients. What is said of it begins with `of`.
-pub(crate) fn resync(io: &Io, array: Array, of: String) {
-    let resync = array.resync(|_| {});
+/// Makes redundancy true behind the clients, where it is in doubt. What is said of it begins with `of`. False if there is nothing
+/// to make true, or nothing may be written.
+pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
+    if !array.needs_resync() || array.limits().read_only {
+        return false;
+    }
+    let (resync, array, of) = (array.resync(|_| {}), array.clone(), of.to_owned());
     io.spawn(async move {
         match resync.await {
             Ok(report) => {
@@ -146,6 +147,7 @@ pub(crate) fn resync(io: &Io, array: Array, of: String) {
             Err(error) => tracing::error!("{of}the resync stopped: {error}"),
         }
     });
+    true
 }
 
 /// Bytes a second; 0 is none.

@@ -379,6 +379,11 @@ pub(crate) struct Patience {
 }
 
 impl Tuning {
+    /// Bytes for requests in flight; the rest is the arrays'.
+    pub(crate) fn for_requests(&self) -> u64 {
+        self.memory.0 / 2
+    }
+
     /// As the flags are by default.
     pub(crate) const USUAL: Self = Self {
         read_policy: ReadPolicy::LeastOutstanding,

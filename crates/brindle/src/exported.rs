@@ -85,8 +85,8 @@ impl Exported {
 
     /// Makes redundancy true, behind the clients, where it is in doubt.
     pub(crate) fn resync(&self) {
-        for array in self.arrays().filter(|array| array.needs_resync() && !array.limits().read_only) {
-            background::resync(&self.io, array.clone(), self.prefix());
+        for array in self.arrays() {
+            background::resync(&self.io, array, &self.prefix());
         }
     }
 

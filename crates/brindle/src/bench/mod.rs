@@ -47,7 +47,7 @@ pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
     let precondition = args.precondition.then(|| "--precondition writes".to_owned());
     check_word(args, writes.map(says).or(precondition))?;
     let opened = Opened::open(&on(args), writes.is_some() || args.precondition)?;
-    let memory = args.tuning.memory.0 / 2;
+    let memory = args.tuning.for_requests();
     let fit = |suited: &mut Suited| suited.fit(&mut plan.jobs, &opened.limits(), memory);
     let fitted = suited.as_mut().map_or(Ok(()), fit);
     let (meter, disks) = (Meter::start(), disks(args));

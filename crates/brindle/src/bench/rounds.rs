@@ -27,7 +27,7 @@ pub(super) struct Measured {
 
 pub(super) fn measure(opened: &Opened, args: &Bench, jobs: &[Job]) -> Result<Measured, Failure> {
     let ending = Ending::new()?;
-    let terms = Terms { chance: chance()?, memory: args.tuning.memory.0 / 2, hollow: false };
+    let terms = Terms { chance: chance()?, memory: args.tuning.for_requests(), hollow: false };
     let bar = spinner();
     if args.precondition {
         once(opened, &[precondition()], terms, &ending, &bar)?;

@@ -136,7 +136,7 @@ impl Plan {
 
 fn once(opened: &Opened, args: &Bench, asked: &Asked, ending: &Ending) -> Result<Option<Replayed>, Failure> {
     let (io, traces) = (opened.io(), &args.traces);
-    let terms = Terms { chance: chance()?, memory: args.tuning.memory.0 / 2, hollow: false };
+    let terms = Terms { chance: chance()?, memory: args.tuning.for_requests(), hollow: false };
     let pacing = Pacing {
         full_speed: traces.full_speed,
         scale: traces.time_scale,

@@ -67,14 +67,9 @@ pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
     }))
 }
 
-/// Bytes for the requests in flight of a load; the rest is the arrays'.
-fn memory(args: &Sweep) -> u64 {
-    args.tuning.memory.0 / 2
-}
-
 /// Said before hours of other points are measured: with more memory it is another sweep.
 fn check_memory(args: &Sweep, points: &[Point]) -> Result<(), Failure> {
-    let (there, mut needed, mut count) = (memory(args), 0, 0);
+    let (there, mut needed, mut count) = (args.tuning.for_requests(), 0, 0);
     for point in points {
         let of_point = memory_for(&job(args, point)?);
         count += usize::from(of_point > there);
@@ -167,7 +162,7 @@ impl Running<'_> {
     }
 
     fn terms(&self) -> Terms {
-        Terms { chance: 0, memory: memory(self.args), hollow: false }
+        Terms { chance: 0, memory: self.args.tuning.for_requests(), hollow: false }
     }
 
     fn members(&self, names: &[PathBuf]) -> Result<Opened, Failure> {
