@@ -324,7 +324,7 @@ impl Run<'_> {
             idle: self.stage.plan.idle,
             daemon_sleep: Some(self.stage.plan.daemon_sleep),
             scratch_bytes: 0,
-            hooks: Some(guard::hooks()),
+            hooks: self.stage.plan.watched.then(guard::hooks),
             ..OpenConfig::new(Access::ReadWrite, self.clock())
         }
     }

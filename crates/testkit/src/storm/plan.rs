@@ -41,6 +41,8 @@ pub struct Plan {
     pub daemon_sleep: Duration,
     /// In each life only this is done beside what clients ask; `None`: what the seed stands for.
     pub work: Option<Work>,
+    /// A guard watches what members are sent. Without one, writes go the direct way that they go in the product.
+    pub watched: bool,
 }
 
 /// Level, layout, members: small, but of every kind, some with more redundancy than one member.
@@ -95,6 +97,7 @@ impl Plan {
             slower: 1,
             daemon_sleep: Duration::from_micros(200),
             work: None,
+            watched: true,
         }
     }
 
@@ -148,6 +151,7 @@ impl Plan {
             daemon_sleep: Duration::from_micros(*bitmap.pick(&[100, 400, 3000])),
             slower,
             work: None,
+            watched: !Random::stream(seed, 0x7761_7463).one_in(4),
             seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
         .with_some_spares()
@@ -203,9 +207,10 @@ impl core::fmt::Display for Plan {
         let (shape, block, tear) = (&self.shape, self.model.logical_block, self.model.tear_unit);
         let container = if self.container { ", kept by a container" } else { "" };
         let seats = if self.seats { ", two devices to a role" } else { "" };
+        let watched = if self.watched { "" } else { ", unwatched" };
         write!(
             f,
-            "{shape}{container}{seats}; drives with {cache} cache, blocks of {block}, torn at {tear}; "
+            "{shape}{container}{seats}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}; "
         )?;
         write!(f, "{} clients of {} requests each", self.lanes, self.requests)
     }
