@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use workspace::Workspace;
 
-const USAGE: &str = "usage: cargo xtask tidy|deny|counts|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  counts [--update|--base]   instructions of the hot paths, against docs/bench/instructions.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
+const USAGE: &str = "usage: cargo xtask tidy|deny|counts|mutants\n  tidy   check the source tree against the rules of ARCHITECTURE.md\n  deny   check dependencies against deny.toml\n  counts [--update|--base|--pin]   instructions of the hot paths, against docs/bench/instructions.toml\n  mutants [ONLY=name] [SECONDS=60] [SEEDS=10] [SEED=n]   search for engines broken on purpose";
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -35,6 +35,8 @@ pub(crate) enum Mode {
     Update,
     /// Count the stored commit anew.
     Base,
+    /// Pin the counts of now as those of the last commit.
+    Pin,
 }
 
 impl Mode {
@@ -45,6 +47,7 @@ impl Mode {
             [word] => match word.as_str() {
                 "--update" => Some(Self::Update),
                 "--base" => Some(Self::Base),
+                "--pin" => Some(Self::Pin),
                 _ => None,
             },
             _ => None,
@@ -80,12 +83,15 @@ pub(crate) fn run(root: &Path, mode: Mode) -> Result<ExitCode, Failure> {
             let counts = lowest(root, |_| true)?;
             store.accept(&counts);
         }
+        Mode::Pin => store.pin(&lowest(root, |_| true)?, last_commit(root)?),
         Mode::Check => {
             let raised = |counts: &[Count]| table::judge(&store, counts).iter().any(Judged::is_raised);
             let counts = lowest(root, raised)?;
             let judged = table::judge(&store, &counts);
             print!("{}", table::render(&store.commit, &judged));
-            return Ok(verdict(&judged, &growth::complaints(&counts)));
+            let mut more = growth::complaints(&counts);
+            more.extend(store.above_pins(&counts));
+            return Ok(verdict(&judged, &more));
         }
     }
     fs::write(&path, store.render())?;
@@ -115,18 +121,23 @@ fn skipped(why: &str) -> ExitCode {
     ExitCode::from(SKIPPED)
 }
 
-/// Tells what is to be mended, and what could be; `grown` is what costs more with many in flight.
-fn verdict(judged: &[Judged], grown: &[String]) -> ExitCode {
-    for told in judged.iter().filter_map(Judged::told).chain(grown.iter().cloned()) {
+/// Tells what is to be mended, and what could be; `more` is what else there is to complain about.
+fn verdict(judged: &[Judged], more: &[String]) -> ExitCode {
+    for told in judged.iter().filter_map(Judged::told).chain(more.iter().cloned()) {
         println!("counts: {told}");
     }
-    let failed = judged.iter().filter(|path| path.fails()).count() + grown.len();
+    let failed = judged.iter().filter(|path| path.fails()).count() + more.len();
     if failed == 0 {
         println!("counts: nothing to complain about");
         return ExitCode::SUCCESS;
     }
     eprintln!("counts: {failed} path(s) to mend; {STORE} says how a raise is accepted");
     ExitCode::FAILURE
+}
+
+fn last_commit(root: &Path) -> Result<String, Failure> {
+    let output = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root).output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 fn compiler() -> Result<String, Failure> {
@@ -146,6 +157,7 @@ mod tests {
         assert_eq!(mode(&[]), Some(Mode::Check));
         assert_eq!(mode(&["--update"]), Some(Mode::Update));
         assert_eq!(mode(&["--base"]), Some(Mode::Base));
+        assert_eq!(mode(&["--pin"]), Some(Mode::Pin));
         assert_eq!(mode(&["--update", "--base"]), None);
         assert_eq!(mode(&["base"]), None);
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use super::callgrind::Count;
-use super::table::nearly_above;
+use super::table::{above, nearly_above};
 
 /// What stands above the figures.
 const HEAD: &str = "\
@@ -16,6 +16,9 @@ const HEAD: &str = "\
 # base is refused, unless `accepted` holds it with the reasons for it: then it may be 3 % above that. What raises a count
 # comes with a reason, here and in the commit. `cargo xtask counts --update` puts the counts of now here,
 # `cargo xtask counts --base` counts `commit` anew, with another compiler, say.
+#
+# `pin` is the count at commit `pinned`, from which the house is rebuilt: no update touches it. No path may be more than 3 %
+# above its pin, and all together not more than 1 %. `cargo xtask counts --pin` pins the counts of now.
 ";
 
 /// The file of stored counts.
@@ -28,6 +31,8 @@ pub(crate) struct Store {
     pub(crate) compiler: String,
     /// The parity kernel that ran.
     pub(crate) kernel: String,
+    /// The commit whose counts are pinned.
+    pub(crate) pinned: Option<String>,
     /// Why counts have risen, by a short name.
     #[serde(default)]
     pub(crate) reasons: BTreeMap<String, String>,
@@ -43,6 +48,8 @@ pub(crate) struct Stored {
     pub(crate) name: String,
     /// At the commit to compare with.
     pub(crate) base: Option<u64>,
+    /// At the commit that is pinned.
+    pub(crate) pin: Option<u64>,
     /// Why that commit doesn't have it.
     pub(crate) absent: Option<String>,
     /// What it may take by now.
@@ -130,6 +137,36 @@ impl Store {
         self.reasons.retain(|name, _| used.contains(name));
     }
 
+    /// Pins counts as those of `commit`.
+    pub(crate) fn pin(&mut self, counts: &[Count], commit: String) {
+        self.pinned = Some(commit);
+        self.paths.iter_mut().for_each(|path| path.pin = None);
+        counts.iter().for_each(|count| self.entry(&count.name).pin = Some(count.instructions));
+    }
+
+    /// What is above the pins by too much, in words.
+    pub(crate) fn above_pins(&self, counts: &[Count]) -> Vec<String> {
+        let pinned = self.pinned.as_deref().unwrap_or("no commit");
+        let pin = |count: &Count| {
+            let path = self.paths.iter().find(|path| path.name == count.name)?;
+            path.pin.map(|pin| (pin, count.instructions))
+        };
+        let mut told = Vec::new();
+        for count in counts {
+            if let Some((pin, now)) = pin(count).filter(|&(pin, now)| above(pin, now)) {
+                told.push(format!("{}: {now}, more than 3 % above {pin} at {pinned}", count.name));
+            }
+        }
+        let pairs: Vec<(u64, u64)> = counts.iter().filter_map(pin).collect();
+        let ratios: f64 = pairs.iter().map(|&(pin, now)| now as f64 / pin as f64).sum();
+        let mean = ratios / pairs.len().max(1) as f64;
+        if mean > 1.01 {
+            let above = (mean - 1.0) * 100.0;
+            told.push(format!("all together: {above:.1} % above those at {pinned}, more than 1 %"));
+        }
+        told
+    }
+
     fn entry(&mut self, name: &str) -> &mut Stored {
         let at = self.paths.iter().position(|path| path.name == name).unwrap_or_else(|| {
             self.paths.push(Stored { name: name.to_owned(), ..Stored::default() });
@@ -146,6 +183,7 @@ impl Store {
         {
             line(&mut text, name, quoted(value));
         }
+        self.pinned.iter().for_each(|commit| line(&mut text, "pinned", quoted(commit)));
         text += "\n[reasons]\n";
         for (name, reason) in &self.reasons {
             line(&mut text, name, format!("\"\"\"\n{}\"\"\"", reason.replace('\\', "\\\\")));
@@ -153,7 +191,7 @@ impl Store {
         for path in &self.paths {
             text += "\n[[path]]\n";
             line(&mut text, "name", quoted(&path.name));
-            for (name, count) in [("base", path.base), ("accepted", path.accepted)] {
+            for (name, count) in [("base", path.base), ("accepted", path.accepted), ("pin", path.pin)] {
                 count.into_iter().for_each(|count| line(&mut text, name, count));
             }
             path.absent.iter().for_each(|why| line(&mut text, "absent", quoted(why)));
@@ -245,6 +283,24 @@ mod tests {
         let mut store = store();
         store.accept(&[count("a", 900), count("b", 1050), count("c", 40)]);
         assert_eq!(store.paths[1].accepted, Some(1050));
+        assert_eq!(Store::parse(&store.render()), Ok(store));
+    }
+
+    #[test]
+    fn no_update_touches_pins_and_no_small_steps_get_past_them() {
+        let mut store = store();
+        store.pin(&[count("a", 1000), count("b", 1000)], "1a4c58f".to_owned());
+        store.accept(&[count("a", 1100), count("b", 1100), count("c", 1)]);
+        let pins: Vec<_> = store.paths.iter().map(|path| path.pin).collect();
+        assert_eq!(pins, [Some(1000), Some(1000), None]);
+        assert!(store.above_pins(&[count("a", 1030), count("b", 990), count("c", 900)]).is_empty());
+        let told = store.above_pins(&[count("a", 1031), count("b", 900)]);
+        assert_eq!(told, ["a: 1031, more than 3 % above 1000 at 1a4c58f"]);
+        let told = store.above_pins(&[count("a", 1011), count("b", 1011)]);
+        assert_eq!(told, ["all together: 1.1 % above those at 1a4c58f, more than 1 %"]);
+        store.paths[0].why.push("counters".to_owned());
+        store.paths[1].why.push("counters".to_owned());
+        store.reasons.insert("counters".to_owned(), "each member has counters\n".to_owned());
         assert_eq!(Store::parse(&store.render()), Ok(store));
     }
 

@@ -9,7 +9,7 @@ use super::store::{Store, Stored};
 const TOLERANCE: u64 = 3;
 
 /// Whether `now` is above `held` by more than the tolerance.
-fn above(held: u64, now: u64) -> bool {
+pub(crate) fn above(held: u64, now: u64) -> bool {
     now * 100 > held * (100 + TOLERANCE)
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn render(commit: &str, judged: &[Judged]) -> String {
     for path in judged {
         let number = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
         let change = path.change().map_or("-".to_owned(), |change| format!("{change:+.1} %"));
-        let Stored { name, base, accepted, why, absent } = &path.stored;
+        let Stored { name, base, accepted, why, absent, pin: _ } = &path.stored;
         let why = absent.clone().unwrap_or_else(|| why.join(", "));
         let [base, accepted, now] = [*base, *accepted, path.now].map(number);
         row(&mut text, [name, &base, &accepted, &now, &change, path.words(), &why]);
@@ -182,6 +182,7 @@ mod tests {
             commit: "f8c2f50".to_owned(),
             compiler: String::new(),
             kernel: String::new(),
+            pinned: None,
             reasons: [].into(),
             paths: vec![stored(1000, None)],
         };
