@@ -1,5 +1,6 @@
 //! Where the bytes of an array live: with one family of levels, or with two on either side of a border.
 
+use core::ops::Range;
 use std::rc::Rc;
 
 use brindle_io::Slice;
@@ -177,6 +178,20 @@ impl Placement {
             Family::Mirror(mirror) => Some(mirror.quiet().await),
             Family::Parity(parity) => Some(parity.quiet().await),
         }
+    }
+
+    /// Waits until nothing is under way on what lies in these ranges of roles' data areas, and lets nothing begin there as long as
+    /// what comes back lives. Requests to all else go on.
+    pub(crate) async fn quiet_in(&self, parts: &[(u16, Range<u64>)]) -> Vec<Held<'_>> {
+        let held = match self.one() {
+            Err(_) | Ok(Family::Stripes(_)) => Vec::new(),
+            Ok(Family::Mirror(mirror)) => mirror.enter_all(parts),
+            Ok(Family::Parity(parity)) => parity.enter_all(parts),
+        };
+        for held in &held {
+            held.granted().await;
+        }
+        held
     }
 
     /// The mirrors, if the array has some: they choose by how fast members answer.

@@ -45,8 +45,9 @@ impl Array {
 
     /// The second device of a role holds what the member holds below a position.
     async fn copied_to(&self, role: u16, position: u64) -> Result<(), VolumeError> {
-        let _quiet = self.0.placement.quiet().await;
         let members = &self.0.core.members;
+        let good = members.second(role).map_or(position, |second| second.good.min(position));
+        let _quiet = self.0.placement.quiet_in(&[(role, good..position)]).await;
         let in_sync = members.state(role) == RoleState::InSync;
         let second = members.second(role).filter(|_| in_sync).ok_or(seat_lost(role))?;
         members.set_second(role, Second { good: second.good.max(position), ..second });

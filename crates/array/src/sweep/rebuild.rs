@@ -1,5 +1,7 @@
 //! Members rebuilt from the others, several in one pass.
 
+use core::ops::Range;
+
 use brindle_io::OpError;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
@@ -195,9 +197,14 @@ impl Array {
 
     /// Members that are being rebuilt hold what they should below a position. False if none of them is there any more.
     async fn recovered_to(&self, roles: &[(u16, u32)], position: u64) -> bool {
-        // No request must see both sides of the border's move.
-        let _quiet = self.0.placement.quiet().await;
         let members = &self.0.core.members;
+        let lacks = |&(role, _): &(u16, u32)| match members.state(role) {
+            RoleState::Recovering(upto) if upto < position => Some((role, upto..position)),
+            _ => None,
+        };
+        let parts: SmallVec<[(u16, Range<u64>); 2]> = roles.iter().filter_map(lacks).collect();
+        // No request must see both sides of the border's move; those elsewhere see one in any case.
+        let _quiet = self.0.placement.quiet_in(&parts).await;
         for (role, _) in still(members, roles) {
             // Not one that has failed meanwhile: the next window tells.
             if let RoleState::Recovering(upto) = members.state(role) {

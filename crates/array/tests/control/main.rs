@@ -11,6 +11,7 @@ mod create;
 mod cuts;
 mod discards;
 mod dropped;
+mod elsewhere;
 mod ending;
 mod events;
 mod filed;

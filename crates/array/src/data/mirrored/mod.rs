@@ -12,9 +12,10 @@ mod window;
 mod write;
 
 use core::cell::Cell;
+use core::ops::Range;
 use std::rc::Rc;
 
-use brindle_layout::{Extent, Geometry, Level, Mirrored};
+use brindle_layout::{Extent, Geometry, Level, Mirrored, Place};
 use smallvec::SmallVec;
 
 use behind::Behind;
@@ -83,6 +84,42 @@ impl Mirror {
     /// All of the array is held, as by a write to all of it.
     pub(crate) async fn quiet(&self) -> Held<'_> {
         self.locks.acquire(0..self.geometry.size(), Hold::Exclusive).await
+    }
+
+    /// Takes a place in the queue for all bytes of the array that these parts of data areas hold. All are taken before any is
+    /// waited for, so that no two wait for each other.
+    pub(crate) fn enter_all(&self, parts: &[(u16, Range<u64>)]) -> Vec<Held<'_>> {
+        let mut ranges: Vec<Range<u64>> =
+            parts.iter().flat_map(|(role, range)| self.array_ranges(*role, range.clone())).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        // Chunks of a member stand apart by the chunks of the others: one lock for those that do.
+        let near = self.geometry.chunk() * u64::from(self.geometry.members());
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end + near => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined.into_iter().map(|range| self.locks.enter(range, Hold::Exclusive)).collect()
+    }
+
+    /// The bytes of the array that a range of a role's data area holds, chunk by chunk.
+    fn array_ranges(&self, role: u16, range: Range<u64>) -> Vec<Range<u64>> {
+        let (mut ranges, mut at) = (Vec::new(), range.start);
+        while at < range.end {
+            let unit = match self.geometry.chunk() {
+                // Each member holds the whole array.
+                0 => range.end - at,
+                chunk => chunk - at % chunk,
+            };
+            let len = unit.min(range.end - at);
+            if let Place::Data { array_offset, .. } = self.geometry.place(role, at) {
+                ranges.push(array_offset..(array_offset + len).min(self.geometry.size()));
+            }
+            at += len;
+        }
+        ranges
     }
 
     /// Another device has taken the role.

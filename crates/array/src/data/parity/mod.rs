@@ -24,6 +24,7 @@ mod write;
 mod writers;
 mod zero;
 
+use core::ops::Range;
 use std::rc::Rc;
 
 use brindle_io::PAGE as IO_PAGE;
@@ -104,6 +105,15 @@ impl Parity {
     /// All rows are held, as by a write to all of them.
     pub(crate) async fn quiet(&self) -> Held<'_> {
         self.locks.acquire(0..self.map.rows(), Hold::Exclusive).await
+    }
+
+    /// Takes a place in the queue for the rows that have these parts of data areas, from the lowest to the highest.
+    pub(crate) fn enter_all(&self, parts: &[(u16, Range<u64>)]) -> Vec<Held<'_>> {
+        let (chunk, rows) = (self.map.chunk(), self.map.rows());
+        let first = parts.iter().map(|(_, range)| range.start / chunk).min();
+        let end = parts.iter().map(|(_, range)| range.end.div_ceil(chunk).min(rows)).max();
+        let range = first.zip(end).map(|(first, end)| first..end).filter(|range| !range.is_empty());
+        range.map(|range| self.locks.enter(range, Hold::Exclusive)).into_iter().collect()
     }
 
     /// The member of `role` if its bytes in row `row` can be trusted.
