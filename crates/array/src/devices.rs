@@ -175,7 +175,7 @@ impl Array {
         let core = &self.0.core;
         let mut gone = Vec::new();
         for device in self.detail().devices.iter().filter(|device| !is_in_use(device)) {
-            if core.io.orphans(device.id) > 0 {
+            if core.io.orphans_of_all(device.id) > 0 {
                 continue;
             }
             let until = core.io.now().after(core.config.patience.answer);

@@ -29,6 +29,7 @@ impl Array {
         ledger: Box<dyn Ledger>,
         config: &OpenConfig,
     ) -> Self {
+        let io = &io.owned();
         let members = Rc::new(Members::new(io, devices));
         Self::over(io, geometry, None, members, ledger, None, config).tried_again().watched().recovered()
     }
@@ -54,6 +55,8 @@ impl Array {
         if devices.len() != assembly.devices.len() {
             return Err(OpenError::Count { given: devices.len(), expected: assembly.devices.len() });
         }
+        // What else uses the devices goes on waiting for them as it likes.
+        let io = &io.owned();
         let writable = config.access == Access::ReadWrite;
         if writable && !assembly.writable() {
             return Err(OpenError::ReadOnly { limits: assembly.limits });

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
 use crate::arena::{Arenas, NEVER, Region, Registrar, SOON};
-use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan, OpView};
+use crate::op::{Completion, MemberId, MemberKind, OpError, OpKey, OpKind, OpSpan, OpView, Owner};
 use crate::patience::Patience;
 use crate::pool::Pool;
 use crate::queues::ServedQueues;
@@ -212,7 +212,7 @@ impl Core {
     fn submit(&self, table: &Table, reactor: &mut dyn Reactor, key: OpKey) {
         let view = table.view(key);
         if let Some(member) = view.kind.member()
-            && (table.is_forsaken(member) || member.is_served())
+            && (table.is_forsaken(member, key) || member.is_served())
         {
             return self.submit_elsewhere(table, reactor, member, key);
         }
@@ -234,7 +234,7 @@ impl Core {
         // Its completion may not overtake its submission.
         let refuse = || self.refused.borrow_mut().push(key);
         match member.kind() {
-            MemberKind::Served(served) if !table.is_forsaken(member) => {
+            MemberKind::Served(served) if !table.is_forsaken(member, key) => {
                 if !self.served.borrow_mut().push(served, key, &self.scheduler) {
                     refuse();
                 }
@@ -248,14 +248,14 @@ impl Core {
     }
 
     /// See [`crate::Io::forsake`].
-    pub(crate) fn forsake(&self, member: MemberId) {
-        let given_up = self.table.borrow_mut().forsake(member);
+    pub(crate) fn forsake(&self, member: MemberId, owner: Owner) {
+        let given_up = self.table.borrow_mut().forsake(member, owner);
         self.settle(given_up);
     }
 
     /// See [`crate::Io::give_up`].
-    pub(crate) fn give_up(&self, member: MemberId, span: OpSpan, before: Instant) -> usize {
-        let given_up = self.table.borrow_mut().give_up_on(member, span, before);
+    pub(crate) fn give_up(&self, member: MemberId, owner: Owner, span: OpSpan, before: Instant) -> usize {
+        let given_up = self.table.borrow_mut().give_up_on(member, owner, span, before);
         let count = given_up.orphans.len();
         self.settle(given_up);
         count

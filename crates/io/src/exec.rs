@@ -16,7 +16,8 @@ use crate::core::Core;
 use crate::given::{Given, Pages};
 use crate::group::{Group, Pending};
 use crate::op::{
-    Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKind, OpSpan, Place, Probe, SocketId,
+    Completion, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKind, OpSpan, Owner, Place, Probe,
+    SocketId,
 };
 use crate::pool::Pool;
 use crate::reactor::{Reactor, Unpark};
@@ -41,6 +42,8 @@ pub(crate) struct Inner {
     tasks: RefCell<Tasks>,
     timers: RefCell<BTreeMap<(Instant, u64), TaskId>>,
     next_timer: Cell<u64>,
+    /// How many handles with operations of their own there were.
+    owners: Cell<u32>,
     jobs: Arc<Jobs>,
 }
 
@@ -51,8 +54,11 @@ struct Jobs {
 }
 
 /// One executor with its reactor, op table and buffers. A handle: cloning gives the same executor. Stays on its thread.
+///
+/// Who gives members up does so by a handle of its [own](Io::owned): two arrays on one device wait for it each with its own
+/// patience. A handle that is nobody's means the operations of all.
 #[derive(Clone)]
-pub struct Io(pub(crate) Rc<Inner>);
+pub struct Io(pub(crate) Rc<Inner>, Owner);
 
 impl Io {
     /// An executor over `reactor`.
@@ -61,13 +67,23 @@ impl Io {
     /// If the reactor has an executor that was not shut down and dropped: their operations would get mixed up.
     pub fn new(reactor: Box<dyn Reactor>) -> Self {
         let tasks = Tasks { futures: vec![None], ..Tasks::default() }; // place 0 is the root's
-        Self(Rc::new(Inner {
+        let inner = Rc::new(Inner {
             core: Rc::new(Core::new(reactor)),
             tasks: RefCell::new(tasks),
             timers: RefCell::default(),
             next_timer: Cell::new(0),
+            owners: Cell::new(0),
             jobs: Arc::default(),
-        }))
+        });
+        Self(inner, Owner::NOBODY)
+    }
+
+    /// A handle whose operations are its own, and those of its clones: what it gives up, forsakes, or asks the age of, are these
+    /// and no others. [`Io::counters`] are of all.
+    #[must_use]
+    pub fn owned(&self) -> Self {
+        self.0.owners.set(self.0.owners.get() + 1);
+        Self(Rc::clone(&self.0), Owner(self.0.owners.get()))
     }
 
     /// A pool of up to `bytes` bytes of buffers (rounded up to pages). Memory is taken when it is first needed, in arenas
@@ -145,7 +161,7 @@ impl Io {
     /// An empty group of operations of a class.
     #[inline]
     pub fn group_of(&self, class: OpClass) -> Group {
-        Group::new(&self.0.core, class)
+        Group::new(&self.0.core, class, self.1)
     }
 
     /// The task that is being polled.
@@ -358,15 +374,16 @@ impl Io {
     }
 
     /// Gives a member up: everything in flight on it fails now with [`OpError::Gone`] for whoever waits, and so does, at
-    /// once, whatever it is asked from now on. What was in flight goes on as orphans (see [`Group::submit_by`]).
+    /// once, whatever it is asked from now on. What was in flight goes on as orphans (see [`Group::submit_by`]). An
+    /// [owned](Io::owned) handle does so for what it asks itself.
     pub fn forsake(&self, member: MemberId) {
-        self.0.core.forsake(member);
+        self.0.core.forsake(member, self.1);
     }
 
     /// A member that was [forsaken](Io::forsake) can be asked again from now on. False, and nothing changes, while something that
-    /// was given up on it is in flight: writes among that could land upon later ones.
+    /// was given up on it, by whomever, is in flight: writes among that could land upon later ones.
     pub fn take_back(&self, member: MemberId) -> bool {
-        self.0.core.table.borrow_mut().take_back(member)
+        self.0.core.table.borrow_mut().take_back(member, self.1)
     }
 
     /// The moment on the clock of deadlines: time in which this executor was not run, since its process was stopped or
@@ -378,20 +395,25 @@ impl Io {
     /// When ([`Io::ran`]) the oldest operation of a kind was sent that is in flight on a member, and that somebody waits
     /// for. To the turn of the executor.
     pub fn oldest(&self, member: MemberId, span: OpSpan) -> Option<Instant> {
-        self.0.core.table.borrow().oldest(member, span)
+        self.0.core.table.borrow().oldest(member, self.1, span)
     }
 
     /// Gives up what is in flight on a member, of a kind and sent ([`Io::ran`]) at `before` or earlier: whoever waits
     /// gets [`OpError::TimedOut`] now. Returns how many operations that were; they go on as orphans (see
     /// [`Group::submit_by`]).
     pub fn give_up(&self, member: MemberId, span: OpSpan, before: Instant) -> usize {
-        self.0.core.give_up(member, span, before)
+        self.0.core.give_up(member, self.1, span, before)
     }
 
     /// Operations on the member that were given up and whose real end is not known yet. While there are any, writes
     /// among them may still land, and reads still fill the memory that they were given.
     pub fn orphans(&self, member: MemberId) -> usize {
-        self.0.core.table.borrow().orphans(member)
+        self.0.core.table.borrow().orphans(member, self.1)
+    }
+
+    /// The same of whatever was given up by whomever: for those who are about to give the member to somebody else.
+    pub fn orphans_of_all(&self, member: MemberId) -> usize {
+        self.0.core.table.borrow().orphans(member, Owner::NOBODY)
     }
 
     /// What a member was asked so far, and how it answered. Counting takes no system call for an operation: latencies are
@@ -405,7 +427,7 @@ impl Io {
         let core = &self.0.core;
         core::future::poll_fn(|_| {
             let mut table = core.table.borrow_mut();
-            if table.orphans(member) == 0 {
+            if table.orphans(member, self.1) == 0 {
                 return Poll::Ready(());
             }
             table.wait_for_orphans(member, core.scheduler.current());

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::buf::Slice;
 use crate::core::Core;
-use crate::op::{Failure, MemberId, OpClass, OpError, OpKind, OpTag};
+use crate::op::{Failure, MemberId, OpClass, OpError, OpKind, OpTag, Owner};
 use crate::table::{Failures, Table, Way};
 use crate::time::Instant;
 
@@ -50,8 +50,8 @@ pub struct Group(Ticket);
 
 impl Group {
     #[inline(always)] // else a ticket comes back in memory
-    pub(crate) fn new(core: &Rc<Core>, class: OpClass) -> Self {
-        let id = core.table.borrow_mut().begin_group(class);
+    pub(crate) fn new(core: &Rc<Core>, class: OpClass, owner: Owner) -> Self {
+        let id = core.table.borrow_mut().begin_group(class, owner);
         Self(Ticket { core: Rc::clone(core), id })
     }
 

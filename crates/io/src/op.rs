@@ -78,6 +78,21 @@ impl core::fmt::Display for MemberId {
     }
 }
 
+/// Whose operations: each handle of [`crate::Io::owned`] has its own. What others ask belongs to nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owner(pub(crate) u32);
+
+impl Owner {
+    /// Nobody in particular: who asks so means the operations of all.
+    pub(crate) const NOBODY: Self = Self(0);
+
+    /// Whether who asks as this one means operations of that one.
+    #[inline]
+    pub(crate) fn means(self, other: Self) -> bool {
+        self == Self::NOBODY || self == other
+    }
+}
+
 /// A listening or connected socket of a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub u32);

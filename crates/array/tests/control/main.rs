@@ -38,6 +38,7 @@ mod replace;
 mod reshape;
 mod resync;
 mod retried;
+mod shared_device;
 mod sharing;
 mod torn;
 mod undone;

@@ -7,7 +7,9 @@ mod orphans;
 
 use crate::arena::NO_ARENA;
 use crate::buf::{Buf, Extent, Slice};
-use crate::op::{Completion, Failure, MemberId, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Segment};
+use crate::op::{
+    Completion, Failure, MemberId, OpClass, OpError, OpKey, OpKind, OpTag, OpView, Owner, Segment,
+};
 use crate::task::TaskId;
 use crate::time::Instant;
 pub use counters::{Histogram, MemberCounters};
@@ -31,6 +33,8 @@ pub(crate) struct Slot {
     done: u64,
     arena: u32,
     group: u32,
+    /// Whose it is, once it was given up: then it has no group that says so.
+    owner: Owner,
     class: OpClass,
     tag: OpTag,
     /// The borrow of the buffers is noted: a device may touch them.
@@ -53,8 +57,9 @@ enum GroupState {
 struct GroupSlot {
     ops: Vec<OpKey>,
     left: u32,
-    /// For what its operations are.
+    /// For what its operations are, and whose.
     class: OpClass,
+    owner: Owner,
     state: GroupState,
     failures: Vec<Failure>,
     /// Bytes of the last completion; a socket's answer.
@@ -72,8 +77,8 @@ struct MemberState {
     /// The operation that a group last began on it. Checked before it is trusted, so never cleared.
     last: OpKey,
     orphans: u32,
-    /// Nothing is submitted to it any more.
-    forsaken: bool,
+    /// Who submits nothing to it any more.
+    forsaken: Vec<Owner>,
     counters: MemberCounters,
 }
 
@@ -143,21 +148,22 @@ impl OpKind {
 
 impl Table {
     #[inline]
-    pub(crate) fn begin_group(&mut self, class: OpClass) -> u32 {
+    pub(crate) fn begin_group(&mut self, class: OpClass, owner: Owner) -> u32 {
         if let Some(group) = self.free_groups.pop() {
             let g = &mut self.groups[group as usize];
-            (g.state, g.class) = (GroupState::Building, class);
+            (g.state, g.class, g.owner) = (GroupState::Building, class, owner);
             return group;
         }
-        self.add_group(class)
+        self.add_group(class, owner)
     }
 
     #[cold]
-    fn add_group(&mut self, class: OpClass) -> u32 {
+    fn add_group(&mut self, class: OpClass, owner: Owner) -> u32 {
         self.groups.push(GroupSlot {
             ops: Vec::new(),
             left: 0,
             class,
+            owner,
             state: GroupState::Building,
             failures: Vec::new(),
             value: 0,
@@ -195,6 +201,7 @@ impl Table {
             done: 0,
             arena: NO_ARENA,
             group: NO_GROUP,
+            owner: Owner::NOBODY,
             class: OpClass::Client,
             tag: OpTag(0),
             borrowed: false,
@@ -211,7 +218,7 @@ impl Table {
             let unknown = || MemberState {
                 last: OpKey(u32::MAX),
                 orphans: 0,
-                forsaken: false,
+                forsaken: Vec::new(),
                 counters: MemberCounters::default(),
             };
             self.members.resize_with(at + 1, unknown);

@@ -4,7 +4,7 @@
 //! table keeps it, an orphan now, with its memory borrowed as before, until the reactor's real completion.
 
 use super::{After, GroupSlot, GroupState, NEVER, NO_GROUP, Slot, Table};
-use crate::op::{Failure, MemberId, OpError, OpKey, OpSpan};
+use crate::op::{Failure, MemberId, OpError, OpKey, OpSpan, Owner};
 use crate::task::TaskId;
 use crate::time::Instant;
 
@@ -52,23 +52,31 @@ impl Table {
         given_up
     }
 
-    /// Gives up all that is in flight on a member, and whatever is submitted to it from now on.
-    pub(crate) fn forsake(&mut self, member: MemberId) -> GivenUp {
+    /// Gives up all of an owner that is in flight on a member, and whatever is submitted to it from now on.
+    pub(crate) fn forsake(&mut self, member: MemberId, owner: Owner) -> GivenUp {
         let mut given_up = GivenUp::default();
-        self.member_mut(member).forsaken = true;
+        let forsaken = &mut self.member_mut(member).forsaken;
+        if !forsaken.contains(&owner) {
+            forsaken.push(owner);
+        }
         self.any_forsaken = true;
-        for group in 0..self.groups.len() {
+        for group in self.groups_of(owner) {
             let asks = |slot: &Slot| slot.kind.member() == Some(member);
             self.give_up(group, OpError::Gone, asks, &mut given_up);
         }
         given_up
     }
 
-    /// A member is forsaken no more, unless something that was given up on it is in flight still.
-    pub(crate) fn take_back(&mut self, member: MemberId) -> bool {
-        let ended = self.orphans(member) == 0;
+    /// The places of groups of an owner.
+    fn groups_of(&self, owner: Owner) -> Vec<usize> {
+        (0..self.groups.len()).filter(|&group| owner.means(self.groups[group].owner)).collect()
+    }
+
+    /// A member is forsaken by an owner no more, unless something that was given up on it is in flight still.
+    pub(crate) fn take_back(&mut self, member: MemberId, owner: Owner) -> bool {
+        let ended = self.orphans(member, Owner::NOBODY) == 0;
         if ended {
-            self.member_mut(member).forsaken = false;
+            self.member_mut(member).forsaken.retain(|&other| !owner.means(other));
         }
         ended
     }
@@ -82,40 +90,55 @@ impl Table {
         given_up
     }
 
-    /// Gives up what is in flight on a member of a kind and was sent at `before` or earlier.
-    pub(crate) fn give_up_on(&mut self, member: MemberId, span: OpSpan, before: Instant) -> GivenUp {
+    /// Gives up what of an owner is in flight on a member, of a kind and sent at `before` or earlier.
+    pub(crate) fn give_up_on(
+        &mut self,
+        member: MemberId,
+        owner: Owner,
+        span: OpSpan,
+        before: Instant,
+    ) -> GivenUp {
         let mut given_up = GivenUp::default();
         let asks = |slot: &Slot| {
             slot.kind.member() == Some(member) && slot.kind.span() == Some(span) && slot.since <= before
         };
-        for group in 0..self.groups.len() {
+        for group in self.groups_of(owner) {
             self.give_up(group, OpError::TimedOut, asks, &mut given_up);
         }
         given_up
     }
 
-    /// When the oldest operation of a kind was sent that is in flight on a member, and that somebody waits for.
-    pub(crate) fn oldest(&self, member: MemberId, span: OpSpan) -> Option<Instant> {
+    /// When the oldest operation of a kind was sent that is in flight on a member, and that its owner waits for.
+    pub(crate) fn oldest(&self, member: MemberId, owner: Owner, span: OpSpan) -> Option<Instant> {
         let asks = |slot: &&Slot| {
-            slot.kind.member() == Some(member) && slot.kind.span() == Some(span) && self.is_in_flight(slot)
+            let asked = slot.kind.member() == Some(member) && slot.kind.span() == Some(span);
+            asked && self.is_in_flight(slot, owner)
         };
         self.slots.iter().filter(asks).map(|slot| slot.since).min()
     }
 
-    fn is_in_flight(&self, slot: &Slot) -> bool {
-        let group = self.groups.get(slot.group as usize);
+    fn is_in_flight(&self, slot: &Slot, owner: Owner) -> bool {
+        let group = self.groups.get(slot.group as usize).filter(|group| owner.means(group.owner));
         group.is_some_and(|group| !matches!(group.state, GroupState::Free | GroupState::Building))
     }
 
-    /// Whether what asks the member fails at once.
+    /// Whether an operation that asks the member fails at once.
     #[inline]
-    pub(crate) fn is_forsaken(&self, member: MemberId) -> bool {
-        self.any_forsaken && self.members.get(member.index()).is_some_and(|member| member.forsaken)
+    pub(crate) fn is_forsaken(&self, member: MemberId, key: OpKey) -> bool {
+        self.any_forsaken && self.is_forsaken_by(member, key)
+    }
+
+    #[cold]
+    fn is_forsaken_by(&self, member: MemberId, key: OpKey) -> bool {
+        let group = self.groups.get(self.slots[key.0 as usize].group as usize);
+        let owner = group.map_or(Owner::NOBODY, |group| group.owner);
+        let forsaken = self.members.get(member.index()).map_or(&[][..], |member| &member.forsaken);
+        forsaken.iter().any(|by| by.means(owner))
     }
 
     /// The group's operations in flight that `which` names fail with `error` for whoever waits.
     fn give_up(&mut self, group: usize, error: OpError, which: impl Fn(&Slot) -> bool, to: &mut GivenUp) {
-        let GroupSlot { ops, left, state, failures, until, .. } = &mut self.groups[group];
+        let GroupSlot { ops, left, owner, state, failures, until, .. } = &mut self.groups[group];
         if matches!(state, GroupState::Free | GroupState::Building) {
             return;
         }
@@ -126,7 +149,7 @@ impl Table {
             if slot.group != group as u32 || !which(slot) {
                 return true;
             }
-            slot.group = NO_GROUP;
+            (slot.group, slot.owner) = (NO_GROUP, *owner);
             slot.holds.iter().for_each(|buf| buf.lend(slot.places()));
             let state = &mut self.members[member.index()];
             state.orphans += 1;
@@ -169,9 +192,16 @@ impl Table {
         After::OrphanEnded(member)
     }
 
-    /// Operations on the member that nobody waits for, and that have not completed.
-    pub(crate) fn orphans(&self, member: MemberId) -> usize {
-        self.members.get(member.index()).map_or(0, |member| member.orphans as usize)
+    /// Operations of an owner on the member that nobody waits for, and that have not completed.
+    pub(crate) fn orphans(&self, member: MemberId, owner: Owner) -> usize {
+        let all = self.members.get(member.index()).map_or(0, |member| member.orphans as usize);
+        if all == 0 || owner == Owner::NOBODY {
+            return all;
+        }
+        let is_its = |slot: &&Slot| {
+            slot.sent && slot.group == NO_GROUP && slot.owner == owner && slot.kind.member() == Some(member)
+        };
+        self.slots.iter().filter(is_its).count()
     }
 
     /// `task` is to look again when an orphan of the member has ended.

@@ -102,7 +102,7 @@ impl Superblocks {
         let unusable = |error| BitmapError::File { label: label(), error };
         let id = file.id.ok_or_else(|| unusable(OpError::Gone))?;
         let bytes = self.io.member_info(id).ok_or_else(|| unusable(OpError::Gone))?.size;
-        if self.io.orphans(id) > 0 {
+        if self.io.orphans_of_all(id) > 0 {
             // What it was given for another bitmap may land on this one.
             return Err(unusable(OpError::TimedOut));
         }
