@@ -111,6 +111,19 @@ impl Array {
         Self(Rc::new(Running { core, placement, geometry, process, speeds, outcome, resumed }))
     }
 
+    /// Members that don't answer are given up from now on.
+    pub(crate) fn watched(self) -> Self {
+        let weak = Rc::downgrade(&self.0);
+        let tell = move |role, age| {
+            let array = weak.upgrade();
+            let mirrors = array.iter().flat_map(|array| array.placement.mirrors());
+            mirrors.for_each(|mirror| mirror.note_given_up(role, age));
+        };
+        let _once = self.0.core.when_given_up.set(Box::new(tell));
+        self.0.core.watch();
+        self
+    }
+
     /// What has become of a role's member.
     ///
     /// # Panics

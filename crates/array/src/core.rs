@@ -3,44 +3,50 @@
 //! The families of levels (`data`) stand on it; it knows none of them, nor where a byte lives.
 
 use core::cell::{Cell, OnceCell};
+use core::ops::{Deref, Range};
 use std::rc::{Rc, Weak};
 
-use brindle_io::{Io, Slice};
+use brindle_io::{Duration, Io, Slice};
 use brindle_volume::{Limits, VolumeError};
 
-use crate::config::OpenConfig;
+use crate::change::MemberChange;
+use crate::config::{OnFull, OpenConfig};
 use crate::copies::Copies;
+use crate::events::Cause;
 use crate::hooks::Change;
 use crate::intent::{Intent, Upkeep, Writing};
 use crate::keeper::Keeper;
 use crate::members::{Members, Ties};
-use crate::patience::Ration;
-use crate::scratch::Scratch;
+use crate::owner::{Noticed, Owner, Recording};
+use crate::set::{MemberSet, Treatment};
+use crate::watch::watch;
 
 /// The part of a running array that knows no level.
 pub(crate) struct Core {
-    pub(crate) io: Io,
-    pub(crate) members: Rc<Members>,
+    set: MemberSet,
     pub(crate) keeper: Rc<Keeper>,
     pub(crate) intent: Intent,
     pub(crate) config: OpenConfig,
     pub(crate) limits: Limits,
-    pub(crate) ties: Ties,
-    pub(crate) scratch: Scratch,
     /// Memory for copies of what others change, once there was need of some.
     pub(crate) copies: OnceCell<Copies>,
     /// Requests of clients so far.
     pub(crate) requests: Cell<u64>,
-    /// Stopped: nobody looks at the members any more.
-    pub(crate) ended: Cell<bool>,
-    /// What answering reads early may still cost.
-    pub(crate) ration: Ration,
-    /// Zeroes to be written, once there was need of them.
-    pub(crate) zeroes: OnceCell<Slice>,
-    /// What is done as soon as something is to be made true for which there was no room.
+    /// Called as soon as something is to be made true for which there was no room.
     pub(crate) when_cramped: OnceCell<Box<dyn Fn()>>,
+    /// Called when reads of a role's member were given up that had waited for so long.
+    pub(crate) when_given_up: OnceCell<Box<dyn Fn(u16, Duration)>>,
     /// For tasks that must not keep the array alive.
-    pub(crate) me: Weak<Self>,
+    me: Weak<Self>,
+}
+
+impl Deref for Core {
+    type Target = MemberSet;
+
+    #[inline]
+    fn deref(&self) -> &MemberSet {
+        &self.set
+    }
 }
 
 impl Core {
@@ -55,23 +61,30 @@ impl Core {
         ties: Ties,
         scratch: usize,
     ) -> Rc<Self> {
-        Rc::new_cyclic(|me| Self {
-            io: io.clone(),
-            scratch: Scratch::new(io, scratch, members.len()),
+        let how = Treatment {
+            ties,
+            patience: config.patience,
+            waits_for_room: config.on_full == OnFull::Wait,
+            observed: !intent.is_plain(),
+            scratch,
+        };
+        Rc::new_cyclic(|me: &Weak<Self>| Self {
+            set: MemberSet::new(io, members, Rc::clone(keeper.flushes()), &how, me.clone()),
             copies: OnceCell::new(),
             requests: Cell::new(0),
-            ended: Cell::new(false),
-            ration: Ration::default(),
-            zeroes: OnceCell::new(),
             when_cramped: OnceCell::new(),
+            when_given_up: OnceCell::new(),
             me: me.clone(),
-            members,
             keeper,
             intent,
             config,
             limits,
-            ties,
         })
+    }
+
+    /// Members that don't answer are given up from now on.
+    pub(crate) fn watch(&self) {
+        drop(self.io.spawn(watch(self.me.clone(), self.io.clone(), self.patience)));
     }
 
     /// The same as [`Core::begin`] where nothing has to be waited for, else `None`.
@@ -120,5 +133,61 @@ impl Core {
     fn request_begins(&self) -> Result<(), VolumeError> {
         self.requests.set(self.requests.get() + 1);
         if self.keeper.is_stopping() { Err(VolumeError::Stopping) } else { Ok(()) }
+    }
+}
+
+impl Owner for Core {
+    fn set(&self) -> &MemberSet {
+        &self.set
+    }
+
+    fn can_lose(&self, roles: &[u16]) -> bool {
+        self.keeper.can_lose(roles)
+    }
+
+    fn begin_failing(&self, role: u16, why: Cause) -> Result<Recording, VolumeError> {
+        Ok(Box::pin(self.keeper.begin_failing(role, why)?))
+    }
+
+    fn unrecorded(&self) -> Option<Recording> {
+        self.keeper.owes_record().then(|| Box::pin(self.keeper.failures_recorded()) as Recording)
+    }
+
+    fn second_failed(&self, role: u16, why: Cause) {
+        self.keeper.second_failed(role, why);
+    }
+
+    fn notice(&self, role: u16, what: Noticed, why: Option<Cause>) {
+        self.keeper.note_member(role, what.into(), why, None);
+    }
+
+    fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
+        if self.keeper.no_room(range, members) {
+            self.when_cramped.get().into_iter().for_each(|begin| begin());
+        }
+    }
+
+    fn full(&self, role: u16, why: Cause) {
+        self.keeper.tell_full(role, why);
+    }
+
+    fn sent(&self, changes: &[MemberChange]) {
+        self.intent.sent(changes);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.keeper.is_stopping()
+    }
+
+    fn answers_for_members(&self) -> bool {
+        self.ties.redundant && self.keeper.synced_to() == u64::MAX
+    }
+
+    fn gave_up_reads(&self, role: u16, age: Duration) {
+        self.when_given_up.get().into_iter().for_each(|tell| tell(role, age));
+    }
+
+    fn looked(&self) {
+        self.copies.get().into_iter().for_each(Copies::renew_if_held);
     }
 }

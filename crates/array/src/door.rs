@@ -19,10 +19,11 @@ pub(crate) use done::Done;
 use done::NotDone;
 
 use crate::bad_blocks::UNREADABLE;
-use crate::core::Core;
+use crate::change::{Content, MemberChange};
 use crate::events::Cause;
-use crate::hooks::{Content, MemberChange};
 use crate::members::{Device, Members, RoleState};
+use crate::presence;
+use crate::set::MemberSet;
 
 /// Where members have the data of one side of a reshape's border: elsewhere than they say.
 pub(crate) struct Moved(Vec<(MemberId, u64)>);
@@ -42,7 +43,7 @@ impl Moved {
 /// The way to the members, as one family of levels sees them.
 #[derive(Clone, Copy)]
 pub(crate) struct Door<'a> {
-    pub(crate) core: &'a Core,
+    pub(crate) set: &'a MemberSet,
     moved: Option<&'a Moved>,
 }
 
@@ -139,26 +140,18 @@ impl From<&Refused> for Cause {
     }
 }
 
-impl Core {
-    /// Whether a device is large enough for `len` bytes of data.
-    pub(crate) fn has_room(&self, device: Device, len: u64) -> bool {
-        let end = device.data_offset.saturating_add(len);
-        self.io.member_info(device.id).is_some_and(|info| info.size >= end)
-    }
-
-    /// The way to the members. `moved` is where they have the data of whoever asks, if that is not where they say.
-    #[inline]
-    pub(crate) fn door<'a>(&'a self, moved: Option<&'a Moved>) -> Door<'a> {
-        Door { core: self, moved }
-    }
-}
-
 impl<'a> Door<'a> {
+    /// The way to the members of a set; `moved` is where they have the data of whoever asks.
+    #[inline]
+    pub(crate) fn new(set: &'a MemberSet, moved: Option<&'a Moved>) -> Self {
+        Self { set, moved }
+    }
+
     /// No operations yet.
     #[inline]
     pub(crate) fn ask(self) -> MemberOps<'a> {
-        let asked = Asked { readers: 0, failures: self.core.members.failures() };
-        MemberOps { door: self, group: self.core.io.group(), aside: None, asked }
+        let asked = Asked { readers: 0, failures: self.set.members.failures() };
+        MemberOps { door: self, group: self.set.io.group(), aside: None, asked }
     }
 
     /// Where the data area of a member begins.
@@ -172,7 +165,7 @@ impl<'a> Door<'a> {
 
     /// The byte of the role's device at which this byte of its data area is.
     pub(crate) fn device_offset(self, role: u16, offset: u64) -> Option<u64> {
-        self.core.members.device(role).map(|member| self.start(member) + offset)
+        self.set.members.device(role).map(|member| self.start(member) + offset)
     }
 
     /// A failure by its role. `None` for a device that has been taken out of its role meanwhile: nobody relies on it.
@@ -181,8 +174,8 @@ impl<'a> Door<'a> {
         if self.is_beside(failure) {
             return None;
         }
-        let role = self.core.members.role_of(member)?;
-        let start = self.start(self.core.members.device(role)?);
+        let role = self.set.members.role_of(member)?;
+        let start = self.start(self.set.members.device(role)?);
         let (offset, len) = match failure.kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
             OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => (offset, len),
@@ -195,10 +188,12 @@ impl<'a> Door<'a> {
     /// Whether a role took what this device did not: it has two, and this was the second, which is out of use then, or one
     /// that is out of use already.
     fn is_beside(self, failure: &Failure) -> bool {
-        let members = &self.core.members;
+        let members = &self.set.members;
         let Some(id) = failure.kind.member() else { return false };
         if let Some(role) = members.has_seconds().then(|| members.seconded_by(id)).flatten() {
-            self.core.keeper.second_failed(role, Cause::from(failure));
+            if let Ok(owner) = self.set.owner() {
+                owner.second_failed(role, Cause::from(failure));
+            }
         }
         !matches!(failure.kind, OpKind::Read { .. }) && members.unseated_from(id).is_some()
     }
@@ -206,7 +201,7 @@ impl<'a> Door<'a> {
     /// The members among those that were read which have failed meanwhile.
     #[cold]
     fn failed_readers(self, asked: Asked) -> Vec<Refused> {
-        let members = &self.core.members;
+        let members = &self.set.members;
         if members.failures() == asked.failures {
             return Vec::new();
         }
@@ -220,7 +215,7 @@ impl<'a> Door<'a> {
     #[cold]
     fn all_refused(self, failures: &[Failure]) -> Vec<Refused> {
         let refused: Vec<Refused> = failures.iter().filter_map(|failure| self.refused(failure)).collect();
-        refused.iter().for_each(|refused| self.core.look_after_error(refused.role));
+        refused.iter().for_each(|refused| presence::look_after_error(self.set, refused.role));
         refused
     }
 }
@@ -229,10 +224,10 @@ impl<'a> MemberOps<'a> {
     /// Fills `into` from the member's bytes at `offset`.
     #[inline(always)]
     pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice) {
-        if (into.is_lent() || self.door.core.members.reads_aside()) && !self.may_read(member, offset, into) {
+        if (into.is_lent() || self.door.set.members.reads_aside()) && !self.may_read(member, offset, into) {
             return;
         }
-        self.door.core.ration.sent(1);
+        self.door.set.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
         self.group.read(member.id, self.door.start(member) + offset, into);
     }
@@ -250,7 +245,7 @@ impl<'a> MemberOps<'a> {
             self.refuse(device, offset, 0, OpError::TimedOut);
             return false;
         }
-        let members = &self.door.core.members;
+        let members = &self.door.set.members;
         let range = offset..offset + into.len() as u64;
         if members.role_of(device.id).is_some_and(|role| members.is_bad(role, &range)) {
             self.refuse(device, offset, 0, UNREADABLE);
@@ -271,7 +266,7 @@ impl<'a> MemberOps<'a> {
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline]
     pub(crate) fn write(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
-        if self.door.core.members.writes_aside() {
+        if self.door.set.members.writes_aside() {
             return self.write_beside(member, offset, from, fua);
         }
         self.group.write(member.id, self.door.start(member) + offset, from, fua);
@@ -293,7 +288,7 @@ impl<'a> MemberOps<'a> {
     /// Makes the member's completed writes stable.
     #[inline]
     pub(crate) fn flush(&mut self, member: Device) {
-        if self.door.core.members.writes_aside() {
+        if self.door.set.members.writes_aside() {
             return self.flush_beside(member);
         }
         self.group.flush(member.id);
@@ -336,7 +331,7 @@ impl<'a> MemberOps<'a> {
 
     /// What is bad of a range that is written is not any more, once the member has taken it.
     fn heal(&mut self, member: Device, offset: u64, len: u64) {
-        let members = &self.door.core.members;
+        let members = &self.door.set.members;
         let range = offset..offset + len;
         if !members.writes_aside() {
             return;
@@ -348,7 +343,7 @@ impl<'a> MemberOps<'a> {
 
     /// Writes what was made for a role's member anew: to its second device alone, if the member holds it already.
     pub(crate) fn write_rebuilt(&mut self, role: u16, member: Device, offset: u64, from: &Slice) {
-        let members = &self.door.core.members;
+        let members = &self.door.set.members;
         match members.second(role).filter(|_| members.state(role) == RoleState::InSync) {
             None => self.write(member, offset, from, false),
             Some(second) => {
@@ -367,7 +362,7 @@ impl<'a> MemberOps<'a> {
 
     /// Sends to the second device in the member's role, if there is one, what the member is sent.
     fn second(&mut self, member: Device, send: impl FnOnce(&mut Group, Device)) {
-        let members = &self.door.core.members;
+        let members = &self.door.set.members;
         if members.has_seconds()
             && let Some(second) = members.second_beside(member)
         {
@@ -378,7 +373,7 @@ impl<'a> MemberOps<'a> {
     /// Refuses what would change a member on which writes that were given up may still land.
     #[inline]
     fn is_held(&mut self, member: Device, offset: u64, len: u64) -> bool {
-        let held = self.door.core.members.is_held(member);
+        let held = self.door.set.members.is_held(member);
         if held {
             self.refuse(member, offset, len, OpError::TimedOut);
         }
@@ -387,7 +382,7 @@ impl<'a> MemberOps<'a> {
 
     #[cold]
     fn refuse(&mut self, member: Device, offset: u64, len: u64, error: OpError) {
-        let role = self.door.core.members.role_of(member.id).unwrap_or_default();
+        let role = self.door.set.members.role_of(member.id).unwrap_or_default();
         let refused = Refused { role, member: member.id, offset, len, error, cause: error.into() };
         self.aside().refused.push(refused);
     }
@@ -402,8 +397,8 @@ impl<'a> MemberOps<'a> {
     #[cold]
     pub(crate) fn changes(&self) -> Vec<MemberChange> {
         let change = |(kind, slices): (OpKind, Vec<Slice>)| {
-            let role = self.door.core.members.role_of(kind.member()?)?;
-            let start = self.door.start(self.door.core.members.device(role)?);
+            let role = self.door.set.members.role_of(kind.member()?)?;
+            let start = self.door.start(self.door.set.members.device(role)?);
             let (offset, len, content) = match kind {
                 OpKind::Write { offset, .. } => {
                     let len = slices.iter().map(|slice| slice.len() as u64).sum();
@@ -418,10 +413,20 @@ impl<'a> MemberOps<'a> {
         self.group.asked().into_iter().filter_map(change).collect()
     }
 
+    /// Tells the owner what members are about to be sent.
+    #[cold]
+    fn tell(&self) {
+        if let Ok(owner) = self.door.set.owner() {
+            owner.sent(&self.changes());
+        }
+    }
+
     /// Sends all operations. What comes back waits for the last.
     #[inline(always)]
     pub(crate) fn submit(self) -> Sent<'a> {
-        self.door.core.intent.sent(|| self.changes());
+        if self.door.set.is_observed() {
+            self.tell();
+        }
         Sent { door: self.door, pending: self.group.submit(), aside: self.aside, asked: self.asked, told: 0 }
     }
 }
@@ -476,7 +481,7 @@ impl Sent<'_> {
     fn ask_seconds(&mut self, outcome: &Outcome) -> Option<Pending> {
         let aside = Rc::make_mut(self.aside.as_mut()?);
         let reads = core::mem::take(&mut aside.reads);
-        let members = &self.door.core.members;
+        let members = &self.door.set.members;
         let unread = |id: MemberId| {
             let failed =
                 |failure: &Failure| matches!(failure.kind, OpKind::Read { member, .. } if member == id);
@@ -491,7 +496,7 @@ impl Sent<'_> {
             device.filter(|_| !asking.into.is_lent())
         };
         let mut asked: Vec<MemberId> = Vec::new();
-        let mut group = self.door.core.io.group();
+        let mut group = self.door.set.io.group();
         for asking in reads.iter().filter(|asking| unread(asking.device.id)) {
             let of_it = reads.iter().filter(|other| other.device.id == asking.device.id);
             // Operations are joined: what failed of a member may be any of this.
@@ -526,7 +531,7 @@ fn judge(door: Door<'_>, asked: Asked, aside: Aside, outcome: &Outcome) -> Done 
         failures.splice(0..0, before);
     }
     for Healing { role, member, range } in heals {
-        let members = &door.core.members;
+        let members = &door.set.members;
         let refused = failures.iter().any(|failure| failure.kind.member() == Some(member));
         // Another may have the role meanwhile.
         if !refused && members.device(role).is_some_and(|there| there.id == member) {
@@ -552,7 +557,7 @@ impl Future for Sent<'_> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
         let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(cx) else { return Poll::Pending };
-        let unchanged = self.door.core.members.failures() == self.asked.failures;
+        let unchanged = self.door.set.members.failures() == self.asked.failures;
         if outcome.is_ok() && self.aside.is_none() && unchanged {
             return Poll::Ready(Done::default());
         }

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use brindle_io::sync;
 use brindle_io::{Failure, Instant, Io, OpError, OpKind};
 
+use crate::owner::Noticed;
+
 /// Events that are remembered; older ones are forgotten, which gaps in the numbers tell.
 const MOST: usize = 1024;
 
@@ -300,6 +302,19 @@ impl EventKind {
             Self::Exposed => {
                 "lacks members: if its server is killed, or the machine stops, while it is written to, it starts again only with --force"
             }
+        }
+    }
+}
+
+impl From<Noticed> for EventKind {
+    fn from(what: Noticed) -> Self {
+        match what {
+            Noticed::Slow => Self::Slow,
+            Noticed::Slower => Self::Slower,
+            Noticed::AsFastAgain => Self::AsFastAgain,
+            Noticed::GivenUp => Self::GivenUp,
+            Noticed::Deleted => Self::Deleted,
+            Noticed::Replaced => Self::Replaced,
         }
     }
 }

@@ -6,9 +6,10 @@ use core::ops::Range;
 use core::pin::Pin;
 use std::rc::Rc;
 
-use brindle_io::Slice;
 use brindle_layout::Geometry;
 use brindle_volume::VolumeError;
+
+pub use crate::change::{Content, MemberChange};
 
 /// Something that is being put on record.
 pub type OnRecord<'a> = Pin<Box<dyn Future<Output = Result<(), VolumeError>> + 'a>>;
@@ -62,30 +63,6 @@ pub struct Computed {
     pub range: Range<u64>,
     /// All that is written, data and parity. What does not change is left out.
     pub changes: Vec<MemberChange>,
-}
-
-/// What becomes of a stretch of a member's data.
-#[derive(Clone, Debug)]
-pub struct MemberChange {
-    /// Whose member.
-    pub role: u16,
-    /// First byte, of the data area.
-    pub offset: u64,
-    /// Bytes.
-    pub len: u64,
-    /// What it is to hold.
-    pub content: Content,
-}
-
-/// What a stretch of a member is to hold.
-#[derive(Clone, Debug)]
-pub enum Content {
-    /// These bytes, one stretch of memory after the other. They stay as they are until the change has ended.
-    Bytes(Vec<Slice>),
-    /// Zeroes.
-    Zeroes,
-    /// Anything.
-    Discarded,
 }
 
 type Make = dyn Fn(&Geometry) -> Rc<dyn Hooks>;

@@ -11,7 +11,8 @@ use std::rc::Rc;
 use brindle_volume::VolumeError;
 
 use crate::bitmap::Bitmap;
-use crate::hooks::{Change, Computed, Hooks, MemberChange, OnRecord};
+use crate::change::MemberChange;
+use crate::hooks::{Change, Computed, Hooks, OnRecord};
 use crate::keeper::{Keeper, Tending};
 
 /// What is put on record, and so what is in doubt after a crash: that the array changes, not where, so that all of its
@@ -104,11 +105,8 @@ impl Intent {
     }
 
     /// Members are about to be sent changes of their data.
-    #[inline]
-    pub(crate) fn sent(&self, changes: impl FnOnce() -> Vec<MemberChange>) {
-        if let Some(hooks) = &self.hooks {
-            tell(&**hooks, changes);
-        }
+    pub(crate) fn sent(&self, changes: &[MemberChange]) {
+        self.hooks.iter().for_each(|hooks| changes.iter().for_each(|change| hooks.sent(change)));
     }
 }
 
@@ -117,11 +115,6 @@ impl Intent {
 #[cold]
 fn announce(hooks: &dyn Hooks, rows: impl FnOnce() -> Computed) -> OnRecord<'_> {
     hooks.computed(&rows())
-}
-
-#[cold]
-fn tell(hooks: &dyn Hooks, changes: impl FnOnce() -> Vec<MemberChange>) {
-    changes().iter().for_each(|change| hooks.sent(change));
 }
 
 #[cold]

@@ -8,53 +8,54 @@ use std::rc::Rc;
 
 use brindle_io::{Duration, Instant, OpError, OpSpan, Place, Probe};
 
-use crate::core::Core;
-use crate::events::{Cause, EventKind, Operation};
+use crate::events::{Cause, Operation};
+use crate::owner::{Noticed, Owner};
+use crate::set::MemberSet;
 
 /// Time between two looks.
 pub(crate) const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks at a member, unless that is under way; one that does not answer is judged by `patience`.
-pub(crate) fn look(core: &Rc<Core>, role: u16) {
-    let Some(device) = core.members.writable(role) else { return };
-    if core.io.oldest(device.id, OpSpan::Probe).is_some() {
+pub(crate) fn look(owner: &Rc<dyn Owner>, role: u16) {
+    let set = owner.set();
+    let Some(device) = set.members.writable(role) else { return };
+    if set.io.oldest(device.id, OpSpan::Probe).is_some() {
         return;
     }
-    let (weak, io) = (Rc::downgrade(core), core.io.clone());
-    drop(core.io.spawn(async move {
+    let (weak, io) = (Rc::downgrade(owner), set.io.clone());
+    drop(set.io.spawn(async move {
         let probe = io.probe(device.id, Instant::from_nanos(u64::MAX)).await;
-        if let (Ok(probe), Some(core)) = (probe, weak.upgrade()) {
-            core.found(role, probe).await;
+        if let (Ok(probe), Some(owner)) = (probe, weak.upgrade()) {
+            found(&*owner, role, probe).await;
         }
     }));
 }
 
-impl Core {
-    /// A member gave an error: perhaps since it is shorter than it was.
-    #[cold]
-    pub(crate) fn look_after_error(&self, role: u16) {
-        if let Some(core) = self.me.upgrade() {
-            look(&core, role);
-        }
+/// A member gave an error: perhaps since it is shorter than it was.
+#[cold]
+pub(crate) fn look_after_error(set: &MemberSet, role: u16) {
+    if let Ok(owner) = set.owner() {
+        look(&owner, role);
     }
+}
 
-    /// A look at the device of a role has found this.
-    async fn found(&self, role: u16, probe: Probe) {
-        let Some(device) = self.members.writable(role) else { return };
-        if self.io.member_info(device.id).is_some_and(|info| probe.size < info.size) {
-            let why = Cause::new(Operation::Probe, OpError::Truncated);
-            // Whatever comes of it is known to those who ask the member for something.
-            let _recorded = self.fail_member(role, why, true).await;
-        }
-        let kind = match probe.place {
-            place if place == self.members.place(role) => return,
-            Place::There => None,
-            Place::Deleted => Some(EventKind::Deleted),
-            Place::Replaced => Some(EventKind::Replaced),
-        };
-        self.members.set_place(role, probe.place);
-        if let Some(kind) = kind {
-            self.keeper.note_member(role, kind, None, None);
-        }
+/// A look at the device of a role has found this.
+async fn found(owner: &dyn Owner, role: u16, probe: Probe) {
+    let set = owner.set();
+    let Some(device) = set.members.writable(role) else { return };
+    if set.io.member_info(device.id).is_some_and(|info| probe.size < info.size) {
+        let why = Cause::new(Operation::Probe, OpError::Truncated);
+        // Whatever comes of it is known to those who ask the member for something.
+        let _recorded = set.fail_member(role, why, true).await;
+    }
+    let noticed = match probe.place {
+        place if place == set.members.place(role) => return,
+        Place::There => None,
+        Place::Deleted => Some(Noticed::Deleted),
+        Place::Replaced => Some(Noticed::Replaced),
+    };
+    set.members.set_place(role, probe.place);
+    if let Some(noticed) = noticed {
+        owner.notice(role, noticed, None);
     }
 }

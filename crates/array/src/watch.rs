@@ -15,39 +15,29 @@ use std::rc::{Rc, Weak};
 
 use brindle_io::{Duration, Instant, Io, MemberId, OpError, OpSpan};
 
-use crate::array::{Array, Running};
-use crate::copies::Copies;
-use crate::core::Core;
-use crate::events::{Cause, EventKind, Operation};
+use crate::events::{Cause, Operation};
+use crate::owner::{Noticed, Owner};
 use crate::patience::Patience;
 use crate::peers::{self, Peers};
 use crate::presence;
+use crate::set::MemberSet;
 
 /// By so much less patience is had with members that are to fail fast.
 const HASTE: u32 = 4;
 
 const CLASSES: [OpSpan; 4] = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
 
-impl Array {
-    /// Members that don't answer are given up from now on.
-    pub(crate) fn watched(self) -> Self {
-        let (io, patience) = (&self.0.core.io, self.0.core.config.patience);
-        drop(io.spawn(watch(Rc::downgrade(&self.0), io.clone(), patience)));
-        self
-    }
-}
-
-/// Looks at the members of an array until its run has ended.
-async fn watch(array: Weak<Running>, io: Io, patience: Patience) {
+/// Looks at the members of an owner until its run has ended: those that don't answer are given up.
+pub(crate) async fn watch(owner: Weak<dyn Owner>, io: Io, patience: Patience) {
     let (look_at, compare_at) = (io.ran().after(presence::EVERY), io.ran().after(peers::EVERY));
     let mut watch = Watch { asked: patience, look_at, compare_at, peers: Peers::default(), patience };
     loop {
         io.sleep(patience.tick()).await;
-        let Some(array) = array.upgrade() else { return };
-        if array.core.ended.get() {
+        let Some(owner) = owner.upgrade() else { return };
+        if owner.set().ended.get() {
             return;
         }
-        watch.look(&array, io.ran());
+        watch.look(&owner, io.ran());
     }
 }
 
@@ -72,18 +62,18 @@ struct Waits {
 }
 
 impl Watch {
-    fn look(&mut self, array: &Rc<Running>, now: Instant) {
-        let core = &array.core;
-        self.patience = if core.keeper.is_stopping() { self.asked.at_stop() } else { self.asked };
-        core.ration.renew(now);
-        if !core.ration.is_left() {
-            (0..core.members.len()).for_each(|role| core.members.set_slow(role, None));
+    fn look(&mut self, owner: &Rc<dyn Owner>, now: Instant) {
+        let set = owner.set();
+        self.patience = if owner.is_ending() { self.asked.at_stop() } else { self.asked };
+        set.ration.renew(now);
+        if !set.ration.is_left() {
+            (0..set.members.len()).for_each(|role| set.members.set_slow(role, None));
         }
-        self.fail_silent_seconds(core, now);
+        self.fail_silent_seconds(&**owner, now);
         let waits: Vec<Waits> =
-            (0..core.members.len()).filter_map(|role| self.waits(core, role, now)).collect();
+            (0..set.members.len()).filter_map(|role| self.waits(set, role, now)).collect();
         // As md does, mirrors wait less long for a member that is to fail fast.
-        let hasty = |role| if !core.ties.coupled && core.members.flags(role).failfast { HASTE } else { 1 };
+        let hasty = |role| if !set.ties.coupled && set.members.flags(role).failfast { HASTE } else { 1 };
         let beyond = |waits: &Waits, share: u32| {
             let share = share * hasty(waits.role);
             CLASSES.iter().zip(waits.age).any(|(&class, age)| age >= self.patience.of(class) / share)
@@ -91,121 +81,121 @@ impl Watch {
         if waits.iter().any(|waits| beyond(waits, 1)) {
             let silent: Vec<u16> = waits.iter().filter(|w| w.held || beyond(w, 2)).map(|w| w.role).collect();
             let overdue = waits.iter().filter(|waits| beyond(waits, 1));
-            let bearable = core.keeper.can_lose(&silent);
-            overdue.for_each(
-                |waits| {
-                    if bearable { fail(core, waits.role) } else { self.give_up(array, waits, now) }
-                },
-            );
+            let bearable = owner.can_lose(&silent);
+            overdue.for_each(|waits| {
+                if bearable { fail(&**owner, waits.role) } else { self.give_up(owner, waits, now) }
+            });
         }
-        self.answer_early(array, &waits, now);
-        core.scratch.renew_if_held();
-        core.copies.get().into_iter().for_each(Copies::renew_if_held);
+        self.answer_early(owner, &waits, now);
+        set.scratch.renew_if_held();
+        owner.looked();
         if now >= self.look_at {
             self.look_at = now.after(presence::EVERY);
-            waits.iter().for_each(|waits| presence::look(core, waits.role));
+            waits.iter().for_each(|waits| presence::look(owner, waits.role));
         }
         if now >= self.compare_at {
             self.compare_at = now.after(peers::EVERY);
-            self.compare(core);
+            self.compare(&**owner);
         }
     }
 
     /// Tells of members that have grown slow against the others, or are as fast again.
-    fn compare(&mut self, core: &Core) {
+    fn compare(&mut self, owner: &dyn Owner) {
+        let set = owner.set();
         let answers = |role| {
-            let device = core.members.writable(role)?;
-            let counters = core.io.counters(device.id);
+            let device = set.members.writable(role)?;
+            let counters = set.io.counters(device.id);
             Some((device.id, [counters.read_latency, counters.write_latency]))
         };
-        let all: Vec<_> = (0..core.members.len()).map(answers).collect();
+        let all: Vec<_> = (0..set.members.len()).map(answers).collect();
         for (role, times) in self.peers.look(&all) {
-            core.members.set_slower(role, times);
+            set.members.set_slower(role, times);
             // Mirrors choose among copies by what they measure themselves. Of parity the row is read instead, which has the others
             // read twice as much as before at most, and spares what takes eight times as long.
-            core.members.set_shunned(role, times > 0 && core.ties.redundant && core.ties.coupled);
-            let kind = if times > 0 { EventKind::Slower } else { EventKind::AsFastAgain };
-            core.keeper.note_member(role, kind, None, None);
+            set.members.set_shunned(role, times > 0 && set.ties.redundant && set.ties.coupled);
+            let noticed = if times > 0 { Noticed::Slower } else { Noticed::AsFastAgain };
+            owner.notice(role, noticed, None);
         }
     }
 
     /// Takes second devices out of use that have let something wait beyond patience: the array loses nothing.
-    fn fail_silent_seconds(&self, core: &Core, now: Instant) {
-        for role in (0..core.members.len()).filter(|_| core.members.has_seconds()) {
-            let Some(second) = core.members.second(role) else { continue };
+    fn fail_silent_seconds(&self, owner: &dyn Owner, now: Instant) {
+        let set = owner.set();
+        for role in (0..set.members.len()).filter(|_| set.members.has_seconds()) {
+            let Some(second) = set.members.second(role) else { continue };
             let silent = |&class: &OpSpan| {
-                let oldest = core.io.oldest(second.device.id, class);
+                let oldest = set.io.oldest(second.device.id, class);
                 oldest.is_some_and(|since| now.since(since) >= self.patience.of(class))
             };
             if let Some(&class) = CLASSES.iter().find(|class| silent(class)) {
-                core.keeper.second_failed(role, Cause::new(operation(class), OpError::TimedOut));
+                owner.second_failed(role, Cause::new(operation(class), OpError::TimedOut));
             }
         }
     }
 
     /// What a member in use lets wait. An array that is a member deals with its own members itself.
-    fn waits(&self, core: &Core, role: u16, now: Instant) -> Option<Waits> {
-        let device = core.members.writable(role).filter(|device| !device.id.is_served())?;
+    fn waits(&self, set: &MemberSet, role: u16, now: Instant) -> Option<Waits> {
+        let device = set.members.writable(role).filter(|device| !device.id.is_served())?;
         let age = |class| {
             // What was given up is waited for still: a member that stays silent is judged again.
             let given_up = match class {
-                OpSpan::Read => core.members.slow_since(role),
-                OpSpan::Write => core.members.held_since(role),
+                OpSpan::Read => set.members.slow_since(role),
+                OpSpan::Write => set.members.held_since(role),
                 _ => None,
             };
-            let oldest = core.io.oldest(device.id, class).into_iter().chain(given_up).min()?;
+            let oldest = set.io.oldest(device.id, class).into_iter().chain(given_up).min()?;
             Some(now.since(oldest))
         };
         let age = CLASSES.map(|class| age(class).unwrap_or_default());
-        Some(Waits { role, age, held: core.members.is_held(device) })
+        Some(Waits { role, age, held: set.members.is_held(device) })
     }
 
     /// Whoever waits beyond patience for this member, which the array can't do without, gets an error.
-    fn give_up(&self, array: &Rc<Running>, waits: &Waits, now: Instant) {
-        let core = &array.core;
-        let Some(device) = core.members.writable(waits.role) else { return };
+    fn give_up(&self, owner: &Rc<dyn Owner>, waits: &Waits, now: Instant) {
+        let set = owner.set();
+        let Some(device) = set.members.writable(waits.role) else { return };
         for (&class, age) in CLASSES.iter().zip(waits.age) {
             let patience = self.patience.of(class);
             if age < patience {
                 continue;
             }
-            if core.io.give_up(device.id, class, before(now, patience)) > 0 {
+            if set.io.give_up(device.id, class, before(now, patience)) > 0 {
                 let why = Cause::new(operation(class), OpError::TimedOut);
-                core.keeper.note_member(waits.role, EventKind::GivenUp, why, None);
+                owner.notice(waits.role, Noticed::GivenUp, Some(why));
             }
             if class == OpSpan::Read {
-                core.members.set_slow(waits.role, None);
-                array.placement.mirrors().for_each(|mirror| mirror.note_given_up(waits.role, age));
+                set.members.set_slow(waits.role, None);
+                owner.gave_up_reads(waits.role, age);
             }
             if matches!(class, OpSpan::Write | OpSpan::Slow) {
-                hold_writes(core, waits.role, device.id);
+                hold_writes(owner, waits.role, device.id);
             }
         }
     }
 
     /// Reads that have waited for long enough are given up, if others can answer, and sooner.
-    fn answer_early(&self, array: &Rc<Running>, waits: &[Waits], now: Instant) {
-        let core = &array.core;
-        if !core.ties.redundant || core.keeper.synced_to() != u64::MAX {
+    fn answer_early(&self, owner: &Rc<dyn Owner>, waits: &[Waits], now: Instant) {
+        let set = owner.set();
+        if !owner.answers_for_members() {
             return;
         }
         let reads = |waits: &Waits| waits.age[0];
         for slow in waits.iter().filter(|waits| reads(waits) >= self.patience.read) {
             let faster = waits.iter().all(|w| w.role == slow.role || !w.held && reads(w) * 2 < reads(slow));
-            let Some(device) = core.members.readable(slow.role, u64::MAX) else { continue };
-            if !faster || !core.ration.is_left() || !core.keeper.can_lose(&[slow.role]) {
+            let Some(device) = set.members.readable(slow.role, u64::MAX) else { continue };
+            if !faster || !set.ration.is_left() || !owner.can_lose(&[slow.role]) {
                 continue;
             }
-            let given_up = core.io.give_up(device.id, OpSpan::Read, before(now, self.patience.read));
-            core.ration.spent(given_up as u64);
+            let given_up = set.io.give_up(device.id, OpSpan::Read, before(now, self.patience.read));
+            set.ration.spent(given_up as u64);
             if given_up > 0 {
-                array.placement.mirrors().for_each(|mirror| mirror.note_given_up(slow.role, reads(slow)));
+                owner.gave_up_reads(slow.role, reads(slow));
             }
-            if given_up > 0 && !core.members.is_slow(slow.role) {
-                core.members.set_slow(slow.role, Some(before(now, reads(slow))));
+            if given_up > 0 && !set.members.is_slow(slow.role) {
+                set.members.set_slow(slow.role, Some(before(now, reads(slow))));
                 let why = Cause::new(Operation::Read, OpError::TimedOut);
-                core.keeper.note_member(slow.role, EventKind::Slow, why, None);
-                when_answered(core, slow.role, device.id, |core, role| core.members.set_slow(role, None));
+                owner.notice(slow.role, Noticed::Slow, Some(why));
+                when_answered(owner, slow.role, device.id, |set, role| set.members.set_slow(role, None));
             }
         }
     }
@@ -227,26 +217,32 @@ fn before(now: Instant, span: Duration) -> Instant {
 }
 
 /// Takes a member out of use; what waits for it goes on at once.
-fn fail(core: &Core, role: u16) {
+fn fail(owner: &dyn Owner, role: u16) {
     // Whoever waited for the member learns whether that could be recorded.
-    let _recording = core.keeper.begin_failing(role, Cause::from(OpError::TimedOut));
+    let _recording = owner.begin_failing(role, Cause::from(OpError::TimedOut));
 }
 
 /// Nothing more is written to the member before the end of what was given up is known: it may still land.
-fn hold_writes(core: &Rc<Core>, role: u16, id: MemberId) {
-    if core.io.orphans(id) > 0 && core.members.held_since(role).is_none() {
-        core.members.set_held(role, Some(core.io.ran()));
-        when_answered(core, role, id, |core, role| core.members.set_held(role, None));
+fn hold_writes(owner: &Rc<dyn Owner>, role: u16, id: MemberId) {
+    let set = owner.set();
+    if set.io.orphans(id) > 0 && set.members.held_since(role).is_none() {
+        set.members.set_held(role, Some(set.io.ran()));
+        when_answered(owner, role, id, |set, role| set.members.set_held(role, None));
     }
 }
 
 /// Does something once all that was given up on a member has ended.
-fn when_answered(core: &Rc<Core>, role: u16, id: MemberId, then: impl FnOnce(&Core, u16) + 'static) {
-    let (weak, io) = (Rc::downgrade(core), core.io.clone());
-    drop(core.io.spawn(async move {
+fn when_answered(
+    owner: &Rc<dyn Owner>,
+    role: u16,
+    id: MemberId,
+    then: impl FnOnce(&MemberSet, u16) + 'static,
+) {
+    let (weak, io) = (Rc::downgrade(owner), owner.set().io.clone());
+    drop(owner.set().io.spawn(async move {
         io.orphans_ended(id).await;
-        if let Some(core) = weak.upgrade() {
-            then(&core, role);
+        if let Some(owner) = weak.upgrade() {
+            then(owner.set(), role);
         }
     }));
 }

@@ -3,10 +3,11 @@
 use brindle_io::OpError;
 use brindle_volume::VolumeError;
 
-use crate::core::Core;
 use crate::door::Refused;
+use crate::owner::Recording;
+use crate::set::MemberSet;
 
-impl Core {
+impl MemberSet {
     /// Makes stable what every member in use was given. A flush shares the fate of those that are under way when it
     /// returns.
     ///
@@ -17,7 +18,7 @@ impl Core {
             // Nothing was sent: this says nothing of flushes to come.
             return Err(VolumeError::of_member(role, OpError::TimedOut));
         }
-        let flushes = self.keeper.flushes();
+        let flushes = &self.flushes;
         let flight = flushes.begin();
         let mut group = self.door(None).ask();
         for role in 0..self.members.len() {
@@ -36,26 +37,23 @@ impl Core {
             let _recorded = recording.await;
         }
         flushes.others_landed().await?;
-        self.keeper.failures_recorded().await
+        self.recorded().await
     }
 
     /// Takes a member that failed a flush out of use; the future is done when that is recorded.
-    fn flush_failed(
-        &self,
-        refused: &Refused,
-    ) -> Option<impl Future<Output = Result<(), VolumeError>> + use<>> {
+    fn flush_failed(&self, refused: &Refused) -> Option<Recording> {
         // A member that knows no flush has nothing to make stable: no reason to do without it.
         if refused.error == OpError::Unsupported {
             return None;
         }
         if !self.ties.redundant {
-            self.keeper.flushes().fail(VolumeError::of_member(refused.role, refused.error));
+            self.flushes.fail(VolumeError::of_member(refused.role, refused.error));
             return None;
         }
         match self.begin_failing(refused.role, refused.into(), self.ties.coupled) {
             Ok(recording) => Some(recording),
             Err(error) => {
-                self.keeper.flushes().fail(error);
+                self.flushes.fail(error);
                 None
             }
         }

@@ -115,14 +115,15 @@ impl Core {
     }
 }
 
-impl Door<'_> {
+impl Core {
     /// Writes good bytes over a place that a member could not read (because of `why`), and reads it back into `spare`,
     /// which is as long; nothing of it where the array is read-only. The caller holds the place alone.
     ///
     /// Returns whether the member can read the place now. What follows for the member is noted in `ailing`, to be
-    /// [judged](Door::judge) when the step is done: until then it may give what others can't.
+    /// [judged](Core::judge) when the step is done: until then it may give what others can't.
     pub(crate) async fn mend_place(
-        self,
+        &self,
+        door: Door<'_>,
         role: u16,
         offset: u64,
         why: OpError,
@@ -132,22 +133,22 @@ impl Door<'_> {
     ) -> bool {
         let place = offset..offset + good.len() as u64;
         if is_lost(why) {
-            self.core.note_unread(ailing, role, why, place);
+            self.note_unread(ailing, role, why, place);
             return false;
         }
         // Only what the medium can't give is written anew: who is too short, or does not answer, is not written to.
-        if self.core.config.is_read_only() || !matches!(why, OpError::Medium(_)) {
+        if self.config.is_read_only() || !matches!(why, OpError::Medium(_)) {
             return false;
         }
-        let on_record = self.core.members.is_bad(role, &place);
-        let fails_fast = !self.core.ties.coupled && self.core.members.flags(role).failfast;
-        if fails_fast && !on_record && self.core.can_spare(role, why) {
+        let on_record = self.members.is_bad(role, &place);
+        let fails_fast = !self.ties.coupled && self.members.flags(role).failfast;
+        if fails_fast && !on_record && self.can_spare(role, why) {
             // As md does: what can't be read at once is not mended.
-            let (member, operation) = (self.core.member_of(role), Operation::Read);
+            let (member, operation) = (self.member_of(role), Operation::Read);
             ailing.note(Ailment { role, member, operation, error: why, fate: Fate::Worn, place });
             return false;
         }
-        let (operation, error, fate) = match self.rewrite(role, offset, good, spare).await {
+        let (operation, error, fate) = match rewrite(door, role, offset, good, spare).await {
             Ok(()) => (Operation::Read, why, Fate::Mended),
             // Full is the file system that the member lives in: the place may be mended another time.
             Err((_, OpError::NoSpace)) => return false,
@@ -157,38 +158,21 @@ impl Door<'_> {
             // It is no new error of its medium.
             return true;
         }
-        ailing.note(Ailment { role, member: self.core.member_of(role), operation, error, fate, place });
+        ailing.note(Ailment { role, member: self.member_of(role), operation, error, fate, place });
         fate == Fate::Mended
-    }
-
-    async fn rewrite(
-        self,
-        role: u16,
-        offset: u64,
-        good: &Slice,
-        spare: &Slice,
-    ) -> Result<(), (Operation, OpError)> {
-        let member = self.core.members.writable(role).ok_or((Operation::Write, OpError::Gone))?;
-        let mut group = self.ask();
-        group.write(member, offset, good, false);
-        group.submit().await.ok().map_err(|error| (Operation::Write, error))?;
-        let mut group = self.ask();
-        group.read(member, offset, spare);
-        group.ask_no_second();
-        group.submit().await.ok().map_err(|error| (Operation::Read, error))
     }
 
     /// Fails members that could not read what they were given anew, or that have been mended too often, where the array
     /// can do without them. Whatever the step was for has been done: this changes nothing about its result.
-    pub(crate) async fn judge(self, ailing: Ailing) {
-        let core = self.core;
+    pub(crate) async fn judge(&self, door: Door<'_>, ailing: Ailing) {
+        let core = self;
         for Ailment { role, member, operation, error, fate, place } in ailing.0 {
             if core.member_of(role) != member {
                 // Another device has taken over meanwhile.
                 continue;
             }
             let verdict = core.members.errors(role).note(core.io.now(), place.start, core.config.read_errors);
-            let offset = self.device_offset(role, place.start);
+            let offset = door.device_offset(role, place.start);
             let cause = Cause { operation: Some(operation), offset, error: Some(error) };
             if error == OpError::Truncated {
                 // What it gives from now on is not what it was given, whether or not the array can do without it.
@@ -204,6 +188,24 @@ impl Door<'_> {
             }
         }
     }
+}
+
+/// Writes good bytes over a place of a member, and reads them back into `spare`.
+async fn rewrite(
+    door: Door<'_>,
+    role: u16,
+    offset: u64,
+    good: &Slice,
+    spare: &Slice,
+) -> Result<(), (Operation, OpError)> {
+    let member = door.set.members.writable(role).ok_or((Operation::Write, OpError::Gone))?;
+    let mut group = door.ask();
+    group.write(member, offset, good, false);
+    group.submit().await.ok().map_err(|error| (Operation::Write, error))?;
+    let mut group = door.ask();
+    group.read(member, offset, spare);
+    group.ask_no_second();
+    group.submit().await.ok().map_err(|error| (Operation::Read, error))
 }
 
 #[cfg(test)]

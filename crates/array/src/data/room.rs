@@ -2,13 +2,12 @@
 
 use core::ops::Range;
 
-use brindle_io::OpError;
 use brindle_volume::VolumeError;
 
-use crate::config::OnFull;
 use crate::core::Core;
 use crate::door::Done;
 use crate::events::Cause;
+use crate::owner::Owner as _;
 
 impl Core {
     /// [`Core::settle_writes`] of a change of `range`, which is counted as a resync counts and held by the caller: what
@@ -29,25 +28,6 @@ impl Core {
             self.no_room(range, &cramped);
         }
         self.settle_failed_writes(outcome, for_good).await
-    }
-
-    /// The member stays in use although it did not take a write.
-    pub(crate) fn is_kept(&self, role: u16, error: OpError) -> bool {
-        let silent = error == OpError::TimedOut && self.ties.redundant;
-        self.waits_for_room(error) || silent && self.members.writable(role).is_some()
-    }
-
-    /// A member that gives this error stays in use.
-    pub(crate) fn waits_for_room(&self, error: OpError) -> bool {
-        let waits = self.config.on_full == OnFull::Wait;
-        error == OpError::NoSpace && waits && self.ties.redundant
-    }
-
-    /// Members had no room for a part of what was to be written to a range, which the caller holds.
-    pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
-        if self.keeper.no_room(range, members) {
-            self.when_cramped.get().into_iter().for_each(|begin| begin());
-        }
     }
 
     /// Tells that members had no room, where nothing is left to be made true.

@@ -2,17 +2,14 @@
 
 use core::ops::Range;
 
-use brindle_io::{OpError, Slice};
+use brindle_io::OpError;
 use brindle_volume::{VolumeError, ZeroOptions};
 
-use crate::core::Core;
 use crate::door::{Door, Refused};
 use crate::events::Cause;
 
 /// Bytes of the array that one round of a discard or write-zeroes covers: bounds the operations in flight.
 const ROUND: u64 = 256 << 20;
-/// Bytes of zeroes that are written at a time where a member has no other way.
-const ZEROES: usize = 256 << 10;
 /// Bytes that are looked at a time for what is not zero.
 const LOOK: u64 = 64 << 10;
 
@@ -30,31 +27,6 @@ impl Spans {
     }
 }
 
-impl Core {
-    /// Whether every member in use can make zeroes without being sent them.
-    pub(crate) fn zeroes_fast(&self) -> bool {
-        let devices = (0..self.members.len()).filter_map(|role| self.members.writable(role));
-        let mut infos = devices.filter_map(|device| self.io.member_info(device.id));
-        infos.all(|info| info.write_zeroes)
-    }
-
-    /// Refuses zeroes that would have to be sent where that is not wanted.
-    pub(crate) fn check_zeroes(&self, options: ZeroOptions) -> Result<(), VolumeError> {
-        if options.fast_only && !self.zeroes_fast() { Err(VolumeError::Unsupported) } else { Ok(()) }
-    }
-
-    /// Zeroes to be written; made when first asked for, and kept.
-    pub(crate) fn zeroes(&self) -> &Slice {
-        self.zeroes.get_or_init(|| {
-            // A pool of its own: a step that holds scratch must not wait for more.
-            let pool = self.io.pool(ZEROES);
-            let buf = pool.try_alloc(ZEROES).unwrap_or_else(|| unreachable!("a new pool has room"));
-            buf.bytes_mut().fill(0);
-            buf.all()
-        })
-    }
-}
-
 impl Door<'_> {
     /// Discards a range round by round; `spans` tells where a part of it lies. Discards are hints: a member that can't,
     /// does not.
@@ -62,7 +34,7 @@ impl Door<'_> {
         for at in (0..len).step_by(ROUND as usize) {
             let mut group = self.ask();
             for (role, offset, len) in spans(offset + at, ROUND.min(len - at)).0 {
-                if let Some(device) = self.core.members.writable(role) {
+                if let Some(device) = self.set.members.writable(role) {
                     group.discard(device, offset, len);
                 }
             }
@@ -83,7 +55,7 @@ impl Door<'_> {
             let range = offset + at..offset + at + round;
             self.zero_spans(&spans(range.start, round).0, options, range).await?;
         }
-        if options.fua { self.core.flush_members().await } else { Ok(()) }
+        if options.fua { self.set.flush_members().await } else { Ok(()) }
     }
 
     /// Zeroes ranges of members (role, offset in the data area, bytes); sends zeroes where a member must be sent
@@ -94,10 +66,10 @@ impl Door<'_> {
         options: ZeroOptions,
         doubtful: Range<u64>,
     ) -> Result<(), VolumeError> {
-        let redundant = self.core.ties.redundant;
+        let redundant = self.set.ties.redundant;
         let mut group = self.ask();
         for &(role, offset, len) in spans {
-            match self.core.members.writable(role) {
+            match self.set.members.writable(role) {
                 Some(device) => {
                     group.write_zeroes(device, offset, len, !options.keep_allocated);
                 }
@@ -107,29 +79,29 @@ impl Door<'_> {
         }
         let outcome = group.submit().await;
         if outcome.is_ok() {
-            return self.core.settle_writes(&outcome, redundant).await;
+            return self.set.settle_writes(&outcome, redundant).await;
         }
         // Members that were left out have to be recorded as failed here too.
-        let mut result = self.core.keeper.failures_recorded().await;
+        let mut result = self.set.recorded().await;
         for refused in outcome.refused() {
             let mut done = Err(refused.error);
             if refused.error == OpError::Unsupported {
                 done = self.send_zeroes(refused).await;
             }
             let Err(error) = done else { continue };
-            if !refused.is_of(&self.core.members) {
+            if !refused.is_of(&self.set.members) {
                 continue;
             }
-            let failed = if self.core.is_kept(refused.role, error) {
+            let failed = if self.set.is_kept(refused.role, error) {
                 let why = Cause { error: Some(error), ..refused.into() };
                 if error == OpError::NoSpace && self.zero_in_place(refused).await {
-                    self.core.keeper.tell_full(refused.role, why);
+                    self.set.owner()?.full(refused.role, why);
                 } else {
-                    self.core.no_room(doubtful.clone(), &[(refused.role, why)]);
+                    self.set.owner()?.no_room(doubtful.clone(), &[(refused.role, why)]);
                 }
                 Err(VolumeError::of_member(refused.role, error))
             } else if redundant {
-                self.core.fail_member(refused.role, error, self.core.ties.coupled).await
+                self.set.fail_member(refused.role, error, self.set.ties.coupled).await
             } else {
                 Err(VolumeError::of_member(refused.role, error))
             };
@@ -141,8 +113,8 @@ impl Door<'_> {
     /// Writes zeroes to a member that makes none by itself.
     async fn send_zeroes(self, asked: &Refused) -> Result<(), OpError> {
         let Refused { role, offset, len, .. } = *asked;
-        let Some(member) = self.core.members.writable(role) else { return Err(OpError::Gone) };
-        let zeroes = self.core.zeroes();
+        let Some(member) = self.set.members.writable(role) else { return Err(OpError::Gone) };
+        let zeroes = self.set.zeroes();
         let mut at = 0;
         while at < len {
             let mut group = self.ask();
@@ -162,9 +134,9 @@ impl Door<'_> {
     /// zeroes everywhere then, as that which was never written does.
     async fn zero_in_place(self, asked: &Refused) -> bool {
         let Refused { role, offset, len, .. } = *asked;
-        let Some(member) = self.core.members.writable(role) else { return false };
-        let block = self.core.io.member_info(member.id).map_or(512, |info| info.logical_block as usize);
-        let buf = self.core.scratch.alloc(LOOK as usize).await;
+        let Some(member) = self.set.members.writable(role) else { return false };
+        let block = self.set.io.member_info(member.id).map_or(512, |info| info.logical_block as usize);
+        let buf = self.set.scratch.alloc(LOOK as usize).await;
         for at in (0..len).step_by(LOOK as usize) {
             let part = buf.slice(0..LOOK.min(len - at) as usize);
             let mut group = self.ask();
@@ -175,7 +147,7 @@ impl Door<'_> {
             let mut group = self.ask();
             for (place, found) in (offset + at..).step_by(block).zip(part.bytes().chunks(block)) {
                 if found.iter().any(|&byte| byte != 0) {
-                    group.write(member, place, &self.core.zeroes().slice(0..found.len()), false);
+                    group.write(member, place, &self.set.zeroes().slice(0..found.len()), false);
                 }
             }
             if !group.is_empty() && !group.submit().await.is_ok() {

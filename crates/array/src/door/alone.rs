@@ -6,8 +6,8 @@
 use brindle_io::{Group, Outcome, Pending, Slice};
 
 use super::{Aside, Asked, Done, Door, judge};
-use crate::core::Core;
 use crate::members::Device;
+use crate::set::MemberSet;
 
 /// Such operations, which are sent together and awaited as one. Offsets are bytes of the data area.
 pub(crate) struct Alone<'a> {
@@ -20,20 +20,20 @@ impl<'a> Door<'a> {
     /// Reads into this memory can't be refused here, nor have to be asked twice.
     #[inline(always)]
     pub(crate) fn reads_alone(self, into: &[Slice]) -> bool {
-        !self.core.members.reads_aside() && !into.iter().any(Slice::is_lent)
+        !self.set.members.reads_aside() && !into.iter().any(Slice::is_lent)
     }
 
     /// Writes can't be refused here, need not go to two devices, and nobody watches them.
     #[inline(always)]
     pub(crate) fn writes_alone(self) -> bool {
-        !self.core.members.writes_aside() && self.core.intent.is_plain()
+        !self.set.members.writes_aside() && !self.set.is_observed()
     }
 
     /// No operations yet, of those that go alone.
     #[inline(always)]
     pub(crate) fn alone(self) -> Alone<'a> {
-        let asked = Asked { readers: 0, failures: self.core.members.failures() };
-        Alone { door: self, group: self.core.io.group(), asked }
+        let asked = Asked { readers: 0, failures: self.set.members.failures() };
+        Alone { door: self, group: self.set.io.group(), asked }
     }
 
     /// What became of operations that went alone.
@@ -46,8 +46,8 @@ impl<'a> Door<'a> {
 impl Asked {
     /// All that went alone was carried out, and still counts.
     #[inline(always)]
-    pub(crate) fn is_well(self, core: &Core, outcome: &Outcome) -> bool {
-        outcome.is_ok() && core.members.failures() == self.failures
+    pub(crate) fn is_well(self, set: &MemberSet, outcome: &Outcome) -> bool {
+        outcome.is_ok() && set.members.failures() == self.failures
     }
 }
 
@@ -55,7 +55,7 @@ impl Alone<'_> {
     /// Fills `len` bytes of `into`, from its byte `start` on, from the member's bytes at `offset`.
     #[inline(always)]
     pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice, start: usize, len: usize) {
-        self.door.core.ration.sent(1);
+        self.door.set.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
         self.group.read_part(member.id, self.door.start(member) + offset, into, start, len);
     }

@@ -6,11 +6,9 @@ mod change;
 mod commit;
 mod ending;
 mod exposed;
-mod flushes;
 mod recovery;
 mod room;
 mod truth;
-mod turn;
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -22,17 +20,17 @@ use brindle_volume::VolumeError;
 
 use crate::config::OpenConfig;
 use crate::events::{Cause, EventKind, Events, Note};
+use crate::flushes::Flushes;
 use crate::ledger::{Failed, Ledger, State};
 use crate::members::{Members, RoleState, Ties};
+use crate::turn::Turns;
 pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
 use ending::Ending;
 pub(crate) use ending::Tending;
-use flushes::Flushes;
 use room::Cramped;
 pub(crate) use truth::Truth;
-use turn::Turns;
 
 /// Whether every byte survives the loss of these roles.
 pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
@@ -304,9 +302,8 @@ impl Keeper {
     /// # Errors
     /// If it could not be recorded; or if the array can't live without a member that failed.
     pub(crate) fn failures_recorded(&self) -> impl Future<Output = Result<(), VolumeError>> + use<> {
-        let is_due = |keeper: &Self| keeper.unrecorded.get() || keeper.members.has_unrecorded_bad();
-        let change = is_due(self).then(|| {
-            self.change(async move |keeper| if is_due(keeper) { keeper.commit().await } else { Ok(()) })
+        let change = self.is_due().then(|| {
+            self.change(async move |keeper| if keeper.is_due() { keeper.commit().await } else { Ok(()) })
         });
         let me = self.me.clone();
         async move {
@@ -316,6 +313,15 @@ impl Keeper {
             let broken = me.upgrade().is_some_and(|keeper| keeper.is_broken());
             if broken { Err(VolumeError::TooManyLost) } else { Ok(()) }
         }
+    }
+
+    fn is_due(&self) -> bool {
+        self.unrecorded.get() || self.members.has_unrecorded_bad()
+    }
+
+    /// Something is to be on record before success may be told of, or may not be told of any more.
+    pub(crate) fn owes_record(&self) -> bool {
+        self.is_due() || self.is_broken()
     }
 
     /// Another array that uses the device, too, has lost it: this one does without from now on, or is broken. That it does

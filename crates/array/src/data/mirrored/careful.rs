@@ -90,13 +90,13 @@ impl Mirror {
                 }
             }
             // Whatever becomes of the members now, what has been read is the answer.
-            self.door().judge(ailing).await;
+            self.core.judge(self.door(), ailing).await;
             result?;
         }
         Ok(())
     }
 
-    /// [`Door::mend_place`](crate::door::Door::mend_place) of a copy, the range of which the caller holds alone.
+    /// [`Core::mend_place`](crate::core::Core::mend_place) of a copy, the range of which the caller holds alone.
     pub(super) async fn mend_copy(
         &self,
         extent: &Extent,
@@ -108,7 +108,7 @@ impl Mirror {
         let (role, offset) = (extent.member, extent.offset);
         let range = offset..offset + good.len() as u64;
         let Ok(_upkeep) = self.core.upkeep(Change::Member { role, range }).await else { return false };
-        self.door().mend_place(role, offset, why, good, spare, ailing).await
+        self.core.mend_place(self.door(), role, offset, why, good, spare, ailing).await
     }
 
     /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last, and

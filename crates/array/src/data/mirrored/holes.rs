@@ -77,7 +77,7 @@ impl Mirror {
                 self.mend_copies(&mut search, (start, block.min(at + len - start)), &bad).await;
             }
         }
-        self.door().judge(search.ailing).await;
+        self.core.judge(self.door(), search.ailing).await;
         // Unless a spare has come into the role since it was asked.
         let stays = |&(role, joined): &(u16, u32)| {
             self.core.members.writable(role).is_some() && self.core.members.joined(role) == joined

@@ -20,6 +20,7 @@ use super::solve::{SmallSlots, generate, slots};
 use super::window::{self, Planes, RowWindow};
 use crate::door::Done;
 use crate::events::Cause;
+use crate::owner::Owner as _;
 
 /// What members hold is told apart by this: none has smaller blocks.
 const SECTOR: usize = 512;

@@ -58,6 +58,6 @@ impl Parity {
         if self.core.intent.computed(rows).await.is_err() {
             return false;
         }
-        self.door().mend_place(role, offset, why, &good, &spare, ailing).await
+        self.core.mend_place(self.door(), role, offset, why, &good, &spare, ailing).await
     }
 }

@@ -102,7 +102,7 @@ impl Parity {
                     result = result.and(loaded.map(|_| ()));
                 }
             }
-            self.door().judge(ailing).await;
+            self.core.judge(self.door(), ailing).await;
         }
         result
     }

@@ -317,7 +317,7 @@ impl Parity {
             }
         }
         // Whatever becomes of the members now, what has been rebuilt is the answer.
-        self.door().judge(ailing).await;
+        self.core.judge(self.door(), ailing).await;
         result
     }
 }

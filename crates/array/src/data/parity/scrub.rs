@@ -95,7 +95,7 @@ impl Parity {
                 let left = self.sync_step(&block, mode, report, &mut ailing).await?;
                 note_unreadable(&self.map, &block, &left, report);
             }
-            self.door().judge(ailing).await;
+            self.core.judge(self.door(), ailing).await;
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Parity {
             let (lost, mut ailing) = (self.core.members.lost(), Ailing::default());
             let left = self.sync_step(step, mode, report, &mut ailing).await?;
             ailing.forget_lost();
-            self.door().judge(ailing).await;
+            self.core.judge(self.door(), ailing).await;
             if let Some(role) = left.silent().filter(|&role| self.core.members.is_slow(role)) {
                 self.core.answered(role).await?;
                 continue;
@@ -295,7 +295,7 @@ impl Parity {
                     result = result.and(written.map(|()| true));
                 }
             }
-            self.door().judge(ailing).await;
+            self.core.judge(self.door(), ailing).await;
             result?;
         }
         Ok(())

@@ -18,6 +18,7 @@ use super::window::{Planes, RowWindow};
 use super::{Parity, parity_roles};
 use crate::door::{Done, Refused};
 use crate::events::Cause;
+use crate::owner::Owner as _;
 
 /// What a member held before a write, at `offset` of its data area.
 struct Before {

@@ -1,0 +1,79 @@
+//! What members ask of who owns them.
+
+use core::ops::Range;
+use core::pin::Pin;
+
+use brindle_io::Duration;
+use brindle_volume::VolumeError;
+
+use crate::change::MemberChange;
+use crate::events::Cause;
+use crate::set::MemberSet;
+
+/// A record that is being written; begun, whether or not it is awaited.
+pub(crate) type Recording = Pin<Box<dyn Future<Output = Result<(), VolumeError>>>>;
+
+/// Something that was noticed of a member while it is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noticed {
+    /// It is slow: reads are answered by others in its place.
+    Slow,
+    /// It has grown slow against its peers.
+    Slower,
+    /// That is over.
+    AsFastAgain,
+    /// An operation got no answer within the member's patience, and was given up.
+    GivenUp,
+    /// Its file was deleted.
+    Deleted,
+    /// Another file has taken the place of its own.
+    Replaced,
+}
+
+/// Owns members: decides what becomes of them, and keeps on record who is out of use.
+///
+/// The rule for all owners: a member is out of use from the moment at which [`Owner::begin_failing`] returns, and nobody who
+/// relies on its absence is told of success before that is on record.
+pub(crate) trait Owner {
+    /// The members.
+    fn set(&self) -> &MemberSet;
+
+    /// Whether nothing is lost without the members of these roles, too.
+    fn can_lose(&self, roles: &[u16]) -> bool;
+
+    /// Takes the member of a role out of use. What is returned ends when that is on record.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] if the owner can't do without it.
+    fn begin_failing(&self, role: u16, why: Cause) -> Result<Recording, VolumeError>;
+
+    /// What is to be on record before success may be told of: `None` if all is.
+    fn unrecorded(&self) -> Option<Recording>;
+
+    /// The second device of a role did not carry something out: it is out of use from now on.
+    fn second_failed(&self, role: u16, why: Cause);
+
+    /// Something was noticed of a role's member.
+    fn notice(&self, role: u16, what: Noticed, why: Option<Cause>);
+
+    /// Members had no room for a part of what was to be written to a range, as the owner counts.
+    fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]);
+
+    /// A member had no room, and nothing is in doubt for that.
+    fn full(&self, role: u16, why: Cause);
+
+    /// Members are about to be sent these changes. Asked only where they are [observed](MemberSet::is_observed).
+    fn sent(&self, changes: &[MemberChange]);
+
+    /// The run ends: members that keep it from that are waited for less long.
+    fn is_ending(&self) -> bool;
+
+    /// Reads of a member that does not answer in time can be answered by others.
+    fn answers_for_members(&self) -> bool;
+
+    /// Reads of a role's member were given up that had waited for so long.
+    fn gave_up_reads(&self, role: u16, age: Duration);
+
+    /// The members have been looked at, as they are some times a second.
+    fn looked(&self);
+}
