@@ -69,11 +69,7 @@ impl Array {
     /// As [`Array::add`]; [`AddError::NotTaken`] with the reason. A device that could not be written to is none of the array's any
     /// more; after other errors nothing has changed.
     pub async fn add_again(&self, id: MemberId, label: &str) -> Result<u16, AddError> {
-        let devices = self.detail().devices;
-        let is_out = |state| matches!(state, DeviceState::Failed | DeviceState::LeftOut(_));
-        if devices.iter().any(|device| device.id == id && !is_out(device.state)) {
-            return Err(AddError::Known { label: label.to_owned() });
-        }
+        self.refuse_known(id, label)?;
         let why = match self.take_in(id, label, Uuid::nil(), false, false).await {
             Ok(Joined::Member { role }) => return Ok(role),
             Ok(Joined::Spare { why }) => {
@@ -86,6 +82,51 @@ impl Array {
         Err(why)
     }
 
+    /// Whether devices could come back by [`Array::add_again`], each held against the record as it is before the first of them does:
+    /// each that comes back moves the record on. Nothing changes, and nobody uses them until they come.
+    ///
+    /// # Errors
+    /// For each device as [`Array::add_again`].
+    pub async fn judge_together(&self, devices: &[(MemberId, String)]) -> Vec<Result<(), AddError>> {
+        let mut verdicts = Vec::with_capacity(devices.len());
+        let (mut meant, mut places) = (Vec::new(), Vec::new());
+        for (id, label) in devices {
+            let newcomer = match self.refuse_known(*id, label) {
+                Ok(()) => self.newcomer(*id, label, Uuid::nil(), false, false).await,
+                Err(why) => Err(why),
+            };
+            match newcomer {
+                Ok((device, ..)) => {
+                    places.push(verdicts.len());
+                    meant.push(device);
+                    verdicts.push(Ok(()));
+                }
+                Err(why) => verdicts.push(Err(why)),
+            }
+        }
+        let judged = self.0.core.keeper.judge(meant).await;
+        for (at, place) in places.into_iter().enumerate() {
+            verdicts[place] = match &judged {
+                Ok(judged) => judged[at].clone(),
+                Err(why) => Err(AddError::Volume(*why)),
+            };
+        }
+        // Nobody is to use them by mistake.
+        let unused = devices.iter().filter(|(id, label)| self.refuse_known(*id, label).is_ok());
+        unused.for_each(|(id, _)| self.0.core.io.forsake(*id));
+        verdicts
+    }
+
+    /// A device that the array uses can't come back.
+    fn refuse_known(&self, id: MemberId, label: &str) -> Result<(), AddError> {
+        let is_out = |state| matches!(state, DeviceState::Failed | DeviceState::LeftOut(_));
+        let devices = self.detail().devices;
+        if devices.iter().any(|device| device.id == id && !is_out(device.state)) {
+            return Err(AddError::Known { label: label.to_owned() });
+        }
+        Ok(())
+    }
+
     async fn take_in(
         &self,
         id: MemberId,
@@ -94,6 +135,26 @@ impl Array {
         force: bool,
         or_spare: bool,
     ) -> Result<Joined, AddError> {
+        let core = &self.0.core;
+        let (device, data_offset, bad) = self.newcomer(id, label, uuid, force, or_spare).await?;
+        let joined = core.keeper.add(device, data_offset, bad).await?;
+        if let Joined::Member { role } = joined {
+            self.0.placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
+            self.0.placement.mirrors().for_each(Mirror::look_at_flags);
+            core.keeper.note_member(role, EventKind::Readded, None, None);
+        }
+        Ok(joined)
+    }
+
+    /// What a device that is to come is, where its data begin, and what of them is bad.
+    async fn newcomer(
+        &self,
+        id: MemberId,
+        label: &str,
+        uuid: Uuid,
+        force: bool,
+        or_spare: bool,
+    ) -> Result<(NewDevice, u64, BadBlocks), AddError> {
         let core = &self.0.core;
         self.check_devices_may_change()?;
         let label = label.to_owned();
@@ -129,14 +190,7 @@ impl Array {
         };
         let old_superblocks = candidate.found.iter().map(|found| found.offset).collect();
         let bytes = info.size;
-        let device = NewDevice { label, id, bytes, uuid, old_superblocks, former, or_spare };
-        let joined = core.keeper.add(device, data_offset, bad).await?;
-        if let Joined::Member { role } = joined {
-            self.0.placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
-            self.0.placement.mirrors().for_each(Mirror::look_at_flags);
-            core.keeper.note_member(role, EventKind::Readded, None, None);
-        }
-        Ok(joined)
+        Ok((NewDevice { label, id, bytes, uuid, old_superblocks, former, or_spare }, data_offset, bad))
     }
 
     /// Devices are none of the array's any more: that is on record when this returns. Gives which. The devices themselves keep

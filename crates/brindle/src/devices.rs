@@ -12,6 +12,7 @@ use crate::cli::{Add, Fail, Given, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::service::again::{Back, take_each_again};
 use crate::service::devices::{DETACHED, FAILED, not_replaced, removal};
 use crate::service::former::{self, MISSING, Search, Told};
 use crate::service::newcomer::{Coming, Newcomer, Terms, joined};
@@ -270,16 +271,17 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
 fn add_missing(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<Told, Failure> {
     let mut told = Told::default();
     change(members, bitmaps, |host, array| {
-        let names = host.world.io.block_on(former::add_those_there(array, &mut told));
+        let (there, names) = host.world.io.block_on(former::those_there(array));
         let names = names.into_iter().chain(former::block_devices()).collect();
         let known = host.world.known().into_iter().map(|(identity, _)| identity).collect();
         let search = Search { names, array: array.detail().uuid, known };
-        let coming = Coming { force: false, re_add: true };
-        for newcomer in search.find(&mut told) {
-            let label = newcomer.label().to_owned();
-            match host.world.io.block_on(host.world.add_to(array, newcomer, coming)) {
-                Ok((_, now)) => told.joined.push(joined(&label, &now)),
-                Err((_, why)) => told.refused(&label, &why),
+        let found = search.find(&mut told);
+        let (_, devices) = former::taken(&host.world, there, found, &mut told);
+        let done = host.world.io.block_on(take_each_again(array, &devices));
+        for ((_, label), done) in devices.iter().zip(done) {
+            match done {
+                Ok(role) => told.joined(label, role),
+                Err(why) => told.refused(label, &Failure::Add(why)),
             }
         }
         Ok(())
@@ -297,17 +299,11 @@ fn add_devices(
     let members =
         &if coming.re_add { members.to_vec() } else { without_those_out(members, bitmaps, devices)? };
     change(members, bitmaps, |host, array| {
-        let detail = array.detail();
-        let out = |path: &&PathBuf| {
-            let device = device(&detail, &path.display().to_string())?;
-            Some((device.id, device.label.clone())).filter(|_| coming.re_add)
+        told.joined = if coming.re_add {
+            take_again(host, array, devices)?
+        } else {
+            take_in(host, array, devices, coming)?.into_iter().map(|(_, joined)| joined).collect()
         };
-        for (id, label) in devices.iter().filter_map(|path| out(&path)) {
-            let role = host.world.io.block_on(array.add_again(id, &label)).map_err(Failure::Add)?;
-            told.joined(&label, role);
-        }
-        let devices: Vec<PathBuf> = devices.iter().filter(|path| out(path).is_none()).cloned().collect();
-        told.joined.extend(take_in(host, array, &devices, coming)?.into_iter().map(|(_, joined)| joined));
         Ok(())
     })?;
     Ok(told)
@@ -327,6 +323,29 @@ fn without_those_out(
     Ok(members.iter().filter(|member| !comes(member)).cloned().collect())
 }
 
+/// Takes devices into an array again that nobody serves: none, if one of them can't be taken.
+fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<Value>, Failure> {
+    let detail = array.detail();
+    let (mut known, mut new) = (Vec::new(), Vec::new());
+    for path in devices {
+        match device(&detail, &path.display().to_string()) {
+            Some(device) => known.push((device.id, device.label.clone())),
+            None => new.push(path.clone()),
+        }
+    }
+    let newcomers = terms(host, Coming { force: false, re_add: true }).look_at(&new)?;
+    let (back, not) = host.world.io.block_on(host.world.take_all_again(array, known, newcomers));
+    not.map_or_else(|| Ok(back.iter().map(Back::told).collect()), |not| Err(not.why))
+}
+
+/// What devices are held against that come to an array which nobody serves.
+fn terms(host: &Host, coming: Coming) -> Terms {
+    let known = host.world.known().into_iter();
+    let known = known
+        .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
+    Terms { known: known.collect(), coming }
+}
+
 /// Takes devices into an array that nobody serves; gives their numbers, and what has become of each.
 fn take_in(
     host: &Host,
@@ -334,17 +353,13 @@ fn take_in(
     devices: &[PathBuf],
     coming: Coming,
 ) -> Result<Vec<(MemberId, Value)>, Failure> {
-    let known = host.world.known().into_iter();
-    let known = known
-        .map(|(identity, path)| (identity, format!("a device of the array already, {}", path.display())));
-    let terms = Terms { known: known.collect(), coming };
     let add = |newcomer: Newcomer| {
         let label = newcomer.label().to_owned();
-        let added = host.world.io.block_on(host.world.add_to(array, newcomer, coming));
+        let added = host.world.io.block_on(host.world.add_to(array, newcomer, coming.force));
         let (id, now) = added.map_err(|(_, why)| why)?;
         Ok((id, joined(&label, &now)))
     };
-    terms.look_at(devices)?.into_iter().map(add).collect()
+    terms(host, coming).look_at(devices)?.into_iter().map(add).collect()
 }
 
 fn remove_from_stopped(

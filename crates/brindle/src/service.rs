@@ -1,5 +1,6 @@
 //! A server as the control socket sees it: its arrays, and what can be asked of them. Requests name the array.
 
+pub(crate) mod again;
 pub(crate) mod devices;
 mod filed;
 pub(crate) mod former;

@@ -130,9 +130,7 @@ impl Keeper {
                 // Who was lost before it, first.
                 keeper.commit().await?;
             }
-            let vacant = |role| matches!(keeper.members.state(role), RoleState::Missing | RoleState::Failed);
-            let is_free = |role| role < keeper.members.len() && vacant(role);
-            let joined = match keeper.ledger.add(device, &is_free) {
+            let joined = match keeper.ledger.add(device, &|role| keeper.is_free(role)) {
                 Ok(joined) => joined,
                 Err(why) => return Ok(Some(Err(why))),
             };
@@ -157,6 +155,31 @@ impl Keeper {
         let joined = added.await?.unwrap_or(Ok(Joined::Spare { why: None }))?;
         self.members.changed().notify();
         Ok(joined)
+    }
+
+    /// Whether each of these devices could come back as the member that it was, by the record as it is now.
+    ///
+    /// # Errors
+    /// [`VolumeError::Stopping`] once the array stops; if who was lost before could not be recorded.
+    pub(crate) async fn judge(
+        &self,
+        devices: Vec<NewDevice>,
+    ) -> Result<Vec<Result<(), AddError>>, VolumeError> {
+        self.change(async move |keeper| {
+            keeper.refuse_if_closed()?;
+            if keeper.unrecorded.get() || !keeper.ledger.is_settled() {
+                keeper.commit().await?;
+            }
+            let judge = |device| keeper.ledger.judge(device, &|role| keeper.is_free(role));
+            Ok(devices.iter().map(judge).collect())
+        })
+        .await
+    }
+
+    /// No device fills the role.
+    fn is_free(&self, role: u16) -> bool {
+        let vacant = matches!(self.members.state(role), RoleState::Missing | RoleState::Failed);
+        role < self.members.len() && vacant
     }
 
     /// Devices that are not in use are none of the array's any more: that is on record when this returns. Gives those that

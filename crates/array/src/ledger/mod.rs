@@ -185,6 +185,15 @@ pub trait Ledger {
         Err(AddError::Unrecorded { label: device.label })
     }
 
+    /// Whether a device could come back as the member that it was, by the record as it is now. Nothing changes.
+    ///
+    /// # Errors
+    /// [`AddError::NotTaken`] and the reason.
+    fn judge(&self, device: &NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<(), AddError> {
+        let _ = is_free;
+        Err(AddError::Unrecorded { label: device.label.clone() })
+    }
+
     /// Whether a device of so many bytes that is none of the array's could be [added](Ledger::add), and take a member's place.
     fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
         let _ = (device, bytes);

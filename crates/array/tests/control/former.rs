@@ -27,25 +27,25 @@ const CHUNK: u64 = 8192;
 const UUID: Uuid = Uuid::from_u128(0x77);
 
 /// Whole by itself again, and bits cleared after a while.
-fn automatic() -> OpenConfig {
+pub(crate) fn automatic() -> OpenConfig {
     let daemon_sleep = Some(Duration::from_millis(1));
     OpenConfig { recovery: Recovery::Automatic, daemon_sleep, ..patient() }
 }
 
-fn manual() -> OpenConfig {
+pub(crate) fn manual() -> OpenConfig {
     OpenConfig { recovery: Recovery::Manual, ..automatic() }
 }
 
-fn shape(level: Level, members: usize) -> Shape {
+pub(crate) fn shape(level: Level, members: usize) -> Shape {
     Shape { rows: 64, bitmap: Some(CHUNK), ..Shape::new(level, members) }
 }
 
-fn open(world: &World<Sim>, config: OpenConfig) -> Array {
+pub(crate) fn open(world: &World<Sim>, config: OpenConfig) -> Array {
     world.try_open(world.assembly().unwrap(), config).unwrap()
 }
 
 /// An array with a bitmap, all of whose bits are clear, and what it holds.
-fn marked(shape: &Shape, config: OpenConfig) -> (World<Sim>, Array, Vec<u8>) {
+pub(crate) fn marked(shape: &Shape, config: OpenConfig) -> (World<Sim>, Array, Vec<u8>) {
     let world = World::in_sim(shape, Model::nvme(), 7);
     let array = open(&world, config);
     let content = pattern(5, array.limits().size as usize);
@@ -58,7 +58,7 @@ fn marked(shape: &Shape, config: OpenConfig) -> (World<Sim>, Array, Vec<u8>) {
 }
 
 /// Something is written in two places.
-fn write_some(world: &World<Sim>, array: &Array, content: &mut [u8]) {
+pub(crate) fn write_some(world: &World<Sim>, array: &Array, content: &mut [u8]) {
     let end = content.len() - 4096;
     for (seed, offset) in [(31, 0), (32, end / 2 / 512 * 512), (33, end)] {
         let some = pattern(seed, 1024);
@@ -77,7 +77,7 @@ fn away(world: &World<Sim>, array: &Array, content: &mut [u8]) {
 }
 
 /// Waits until nothing lacks.
-fn whole_again(world: &World<Sim>, array: &Array) {
+pub(crate) fn whole_again(world: &World<Sim>, array: &Array) {
     world.io.block_on(async {
         while array.detail().degraded > 0 || array.process().is_some() {
             world.io.sleep(Duration::from_micros(100)).await;

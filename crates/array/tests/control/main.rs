@@ -40,6 +40,7 @@ mod resync;
 mod retried;
 mod shared_device;
 mod sharing;
+mod together;
 mod torn;
 mod undone;
 mod unreadable;

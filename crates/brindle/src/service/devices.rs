@@ -11,6 +11,7 @@ use brindle_io::device::Identity;
 use brindle_volume::VolumeError;
 use serde_json::{Value, json};
 
+use super::again::{Again, take_each_again};
 use super::newcomer::{Coming, Newcomer, Terms, joined};
 use super::{Service, former, with_service};
 use crate::chance::random_uuid;
@@ -51,16 +52,12 @@ impl World {
         &self,
         array: &Array,
         newcomer: Newcomer,
-        coming: Coming,
+        force: bool,
     ) -> Result<(MemberId, Joined), (Option<MemberId>, Failure)> {
         let uuid = random_uuid().map_err(|why| (None, why))?;
         let path = PathBuf::from(&newcomer.seen.candidate.label);
         let named = self.take(&path, newcomer.seen).map_err(|why| (None, why))?;
-        let added = if coming.re_add {
-            array.add_again(named.id, &named.label).await.map(|role| Joined::Member { role })
-        } else {
-            array.add(named.id, &named.label, uuid, coming.force).await
-        };
+        let added = array.add(named.id, &named.label, uuid, force).await;
         added.map(|joined| (named.id, joined)).map_err(|why| (Some(named.id), Failure::Add(why)))
     }
 }
@@ -98,29 +95,20 @@ impl Service {
             Ok(array) => array,
             Err(answer) => return reply.send(answer),
         };
-        if !coming.re_add {
-            return self.look_and_take_in(&array, names, coming, Vec::new(), Then::Nothing, reply);
-        }
-        let service = Rc::clone(self);
-        if former::are_meant(&names) {
+        if coming.re_add && former::are_meant(&names) {
+            let service = Rc::clone(self);
             drop(self.io.spawn(async move { service.add_missing(&array, reply).await }));
             return;
         }
-        self.io.spawn(async move {
-            let (mut new, mut again) = (Vec::new(), Vec::new());
-            for name in names {
-                let label = name.display().to_string();
-                let Some(id) = array.device(&label) else {
-                    new.push(name);
-                    continue;
-                };
-                match array.hosted.array.add_again(id, &label).await {
-                    Ok(role) => again.push(joined(&label, &Joined::Member { role })),
-                    Err(why) => return reply.send(Answer::Error(Failure::Add(why).to_string())),
-                }
+        let (mut known, mut new) = (Vec::new(), Vec::new());
+        for name in names {
+            let label = name.display().to_string();
+            match array.device(&label).filter(|_| coming.re_add) {
+                Some(id) => known.push((id, label)),
+                None => new.push(name),
             }
-            service.look_and_take_in(&array, new, coming, again, Then::Nothing, reply);
-        });
+        }
+        self.look_and_take_in(&array, new, coming, known, Then::Nothing, reply);
     }
 
     /// Takes members again that arrays were started without: what tells of those that can't be is only told.
@@ -128,10 +116,10 @@ impl Service {
         for exported in self.arrays() {
             let array = &exported.hosted.array;
             let out = |device: &DeviceDetail| device.state != DeviceState::Failed && former::is_out(device);
-            for device in array.detail().devices.into_iter().filter(out) {
-                if let Err(why) = array.add_again(device.id, &device.label).await {
-                    tracing::warn!("{}: {why}", exported.name());
-                }
+            let devices = array.detail().devices.into_iter().filter(out);
+            let devices: Vec<Again> = devices.map(|device| (device.id, device.label)).collect();
+            for why in take_each_again(array, &devices).await.into_iter().filter_map(Result::err) {
+                tracing::warn!("{}: {why}", exported.name());
             }
         }
         self.publish();
@@ -178,13 +166,13 @@ impl Service {
         });
     }
 
-    /// Looks at devices and takes them into an array, beside those that are told of already.
+    /// Looks at devices and takes them into an array; those of its own that are `known` by name come back with them.
     fn look_and_take_in(
         self: &Rc<Self>,
         array: &Exported,
         names: Vec<PathBuf>,
         coming: Coming,
-        told: Vec<Value>,
+        known: Vec<Again>,
         then: Then,
         reply: Reply,
     ) {
@@ -197,7 +185,7 @@ impl Service {
                 with_service(|service| {
                     let service = Rc::clone(service);
                     io.spawn(
-                        async move { service.take_in(&name, newcomers, coming, told, then, reply).await },
+                        async move { service.take_in(&name, newcomers, coming, known, then, reply).await },
                     );
                 });
             });
@@ -228,7 +216,7 @@ impl Service {
         name: &str,
         newcomers: Result<Vec<Newcomer>, Failure>,
         coming: Coming,
-        mut told: Vec<Value>,
+        known: Vec<Again>,
         then: Then,
         reply: Reply,
     ) {
@@ -239,11 +227,13 @@ impl Service {
         let Some(array) = self.arrays().into_iter().find(|array| array.name() == name) else {
             return reply.send(Answer::Error(format!("{name} has been stopped")));
         };
-        let paths = told.iter().filter_map(|joined| joined["path"].as_str());
-        let mut added: Vec<String> = paths.map(str::to_owned).collect();
+        if coming.re_add {
+            return self.take_again_those_named(&array, known, newcomers, reply).await;
+        }
+        let (mut told, mut added) = (Vec::new(), Vec::new());
         for newcomer in newcomers {
             let (label, file) = (newcomer.label().to_owned(), newcomer.file.clone());
-            match self.host.world.add_to(&array.hosted.array, newcomer, coming).await {
+            match self.host.world.add_to(&array.hosted.array, newcomer, coming.force).await {
                 Ok((id, now)) => {
                     array.came(&label, file);
                     told.push(joined(&label, &now));

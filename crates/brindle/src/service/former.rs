@@ -7,16 +7,17 @@ use std::thread;
 
 use brindle_array::{Array, DeviceDetail, DeviceState, Joined, Removal};
 use brindle_format::md::Uuid;
-use brindle_io::MemberId;
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
 use serde_json::{Value, json};
 
-use super::newcomer::{Coming, Newcomer, joined, newcomer};
+use super::again::{Again, take_each_again};
+use super::newcomer::{Newcomer, joined, newcomer};
 use super::{Service, with_service};
 use crate::control::{Answer, Reply};
 use crate::exported::Exported;
 use crate::failure::Failure;
 use crate::look;
+use crate::world::World;
 
 /// Stands for all former members that can be found, as with mdadm's `--re-add`.
 pub(crate) const MISSING: &str = "missing";
@@ -109,21 +110,40 @@ fn partitions(text: &str) -> Vec<PathBuf> {
     text.lines().filter_map(name).collect()
 }
 
-/// Takes devices of an array again that it has and does not use, as far as they are there; gives the names of the others.
-pub(crate) async fn add_those_there(array: &Array, told: &mut Told) -> Vec<PathBuf> {
+/// Devices that an array has and does not use, as far as they are there; and the names of the others.
+pub(crate) async fn those_there(array: &Array) -> (Vec<Again>, Vec<PathBuf>) {
     let away = array.detached().await;
-    let mut elsewhere = Vec::new();
-    for device in array.detail().devices.into_iter().filter(is_out) {
-        if away.contains(&device.id) {
-            elsewhere.push(PathBuf::from(device.label));
-            continue;
-        }
-        match array.add_again(device.id, &device.label).await {
-            Ok(role) => told.joined(&device.label, role),
-            Err(why) => told.refused(&device.label, &Failure::Add(why)),
+    let out = array.detail().devices.into_iter().filter(is_out);
+    let (elsewhere, there): (Vec<_>, Vec<_>) = out.partition(|device| away.contains(&device.id));
+    let there = there.into_iter().map(|device| (device.id, device.label));
+    (there.collect(), elsewhere.into_iter().map(|device| PathBuf::from(device.label)).collect())
+}
+
+/// A newcomer: what tells it from others, and its file when all links are followed.
+type Came = Option<(Identity, Option<PathBuf>)>;
+
+/// All that are to come back: newcomers are devices of this world from now on. Beside each stands what came with it.
+pub(crate) fn taken(
+    world: &World,
+    there: Vec<Again>,
+    found: Vec<Newcomer>,
+    told: &mut Told,
+) -> (Vec<Came>, Vec<Again>) {
+    let (mut came, mut devices): (Vec<Came>, _) = (vec![None; there.len()], there);
+    for newcomer in found {
+        let (label, identity, file) = (newcomer.label().to_owned(), newcomer.identity(), newcomer.file());
+        match world.take(Path::new(&label), newcomer.seen) {
+            Ok(named) => {
+                came.push(Some((identity, file)));
+                devices.push((named.id, named.label));
+            }
+            Err(why) => {
+                told.refused(&label, &why);
+                told.strangers.push(identity);
+            }
         }
     }
-    elsewhere
+    (came, devices)
 }
 
 impl Service {
@@ -131,10 +151,10 @@ impl Service {
     /// have, and whatever else this machine has of disks and partitions.
     pub(super) async fn add_missing(self: Rc<Self>, array: &Exported, reply: Reply) {
         let mut told = Told::default();
-        let mut names = add_those_there(&array.hosted.array, &mut told).await;
+        let (there, mut names) = those_there(&array.hosted.array).await;
         names.extend(array.former_names());
         let search = move |names: Vec<PathBuf>| names.into_iter().chain(block_devices()).collect();
-        self.add_found(array, names, &[], search, &mut told).await;
+        self.add_found(array, there, names, &[], search, &mut told).await;
         self.publish();
         let mut report = self.report_of(array);
         report["added"] = told.joined.iter().map(|joined| joined["path"].clone()).collect();
@@ -143,11 +163,12 @@ impl Service {
         reply.send(Answer::Ok(report));
     }
 
-    /// Takes the former members of an array among what names lead to; `names_of` makes those names of
-    /// some, in a thread of its own. Some devices are left as they are.
+    /// Takes the former members of an array among what names lead to, and those of its own that are `there`; `names_of` makes those
+    /// names of some, in a thread of its own. Some devices are left as they are.
     pub(super) async fn add_found(
         &self,
         array: &Exported,
+        there: Vec<Again>,
         some: Vec<PathBuf>,
         but: &[Identity],
         names_of: impl FnOnce(Vec<PathBuf>) -> Vec<PathBuf> + Send + 'static,
@@ -163,33 +184,35 @@ impl Service {
         };
         let Some((found, seen)) = self.aside(look).await else { return };
         told.refused.extend(seen.refused);
-        for newcomer in found {
-            self.take_back(array, newcomer, told).await;
-        }
+        self.take_back(array, there, found, told).await;
     }
 
-    /// Takes a device that is back as the member that it was. What the array still has by its name is gone for good then.
-    async fn take_back(&self, array: &Exported, newcomer: Newcomer, told: &mut Told) {
-        let (label, file, engine) = (newcomer.label().to_owned(), newcomer.file(), &array.hosted.array);
-        let olds = engine.detail().devices.into_iter().filter(|old| old.label == label && is_out(old));
-        let olds: Vec<MemberId> = olds.map(|old| old.id).collect();
-        let (coming, identity) = (Coming { force: false, re_add: true }, newcomer.identity());
-        let gone = match self.host.world.add_to(engine, newcomer, coming).await {
-            Ok((_, now)) => {
-                array.came(&label, file);
-                told.joined.push(joined(&label, &now));
-                let mut gone = Vec::new();
-                for old in olds {
-                    gone.extend(engine.remove(Removal::Device(old)).await.unwrap_or_default());
+    /// Takes devices that are back as the members that they were. What the array still has by the names of newcomers is gone for
+    /// good then.
+    async fn take_back(&self, array: &Exported, there: Vec<Again>, found: Vec<Newcomer>, told: &mut Told) {
+        let engine = &array.hosted.array;
+        let (came, devices) = taken(&self.host.world, there, found, told);
+        let done = take_each_again(engine, &devices).await;
+        let mut gone = Vec::new();
+        for (((id, label), came), done) in devices.into_iter().zip(came).zip(done) {
+            match (done, came) {
+                (Ok(role), came) => {
+                    told.joined(&label, role);
+                    let Some((_, file)) = came else { continue };
+                    array.came(&label, file);
+                    let old = |old: &DeviceDetail| old.label == label && is_out(old);
+                    for old in engine.detail().devices.into_iter().filter(old) {
+                        gone.extend(engine.remove(Removal::Device(old.id)).await.unwrap_or_default());
+                    }
                 }
-                gone
+                (Err(why), came) => {
+                    told.refused(&label, &Failure::Add(why));
+                    let Some((identity, _)) = came else { continue };
+                    told.strangers.push(identity);
+                    gone.push(id);
+                }
             }
-            Err((left, why)) => {
-                told.refused(&label, &why);
-                told.strangers.push(identity);
-                left.into_iter().collect()
-            }
-        };
+        }
         let (devices, locks) = (self.host.world.close_devices(&gone), Arc::clone(&self.host.world.locks));
         self.aside(move || locks.unlock_those(&devices)).await;
     }

@@ -78,7 +78,7 @@ impl Service {
         }
         let (names, mut told) = (gone.into_iter().map(|device| device.label.into()), Told::default());
         let names: Vec<PathBuf> = names.collect();
-        self.add_found(array, names, &refused.found, |names| names, &mut told).await;
+        self.add_found(array, Vec::new(), names, &refused.found, |names| names, &mut told).await;
         refused.found.append(&mut told.strangers);
         for why in told.refused {
             refused.tell(array, why["why"].as_str().unwrap_or_default().to_owned());

@@ -20,7 +20,7 @@ impl Superblocks {
         if known.is_some_and(|alive| alive || new.or_spare) {
             return Err(AddError::Known { label });
         }
-        match self.judge(&new, is_free) {
+        match self.role_again(&new, is_free) {
             Ok(role) => {
                 self.readmit(new, role)?;
                 Ok(Joined::Member { role })
@@ -34,7 +34,7 @@ impl Superblocks {
     }
 
     /// The role that a device has again, or why it has none.
-    fn judge(&self, new: &NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<u16, NotTaken> {
+    pub(super) fn role_again(&self, new: &NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<u16, NotTaken> {
         let own = match &new.former {
             Former::Stranger => return Err(NotTaken::Stranger),
             Former::Unsure => return Err(NotTaken::Unsure),
@@ -91,16 +91,18 @@ impl Superblocks {
         devices.iter().find(|device| device.alive && device.role().is_some())?.superblock.bitmap_offset
     }
 
-    /// Whether a device may have been written to without the others: they fill roles that its superblock calls vacant, or it is
-    /// ahead of them. When it left, they were members beside it.
+    /// Whether a device may have been written to without the others: it is ahead of them, or its superblock calls roles vacant that
+    /// were in service at its event count and are now. One that came into service later was away then, as the superblock says.
     fn went_apart(&self, own: &Superblock, role: u16) -> bool {
         let devices = self.devices.borrow();
         let roles = devices.iter().filter(|device| device.alive).filter_map(Kept::role);
         let is_vacant = |other: u16| own.device_in_role(other).is_none();
-        own.events > self.events.get() || roles.into_iter().any(|other| other != role && is_vacant(other))
+        let service = self.service.borrow();
+        let disowns = |other: u16| is_vacant(other) && service.was_filled(other, own.events);
+        own.events > self.events.get() || roles.into_iter().any(|other| other != role && disowns(other))
     }
 
-    /// A device that has been [judged](Superblocks::judge) is the member of its role again, and holds all of which no bit says
+    /// A device that has been [judged](Superblocks::role_again) is the member of its role again, and holds all of which no bit says
     /// otherwise.
     fn readmit(&self, new: NewDevice, role: u16) -> Result<(), AddError> {
         let NewDevice { label, id, old_superblocks, former, .. } = new;

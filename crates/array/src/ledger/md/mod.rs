@@ -33,6 +33,7 @@
 mod bad_log;
 mod bitmap;
 mod former;
+mod service;
 mod spares;
 mod update;
 
@@ -58,6 +59,7 @@ use crate::members::Device;
 use crate::patience::Patience;
 use bad_log::BadLog;
 use bitmap::level_bitmap;
+use service::Service;
 
 /// A device of the array, whatever it is in it.
 struct Kept {
@@ -173,6 +175,8 @@ pub(crate) struct Superblocks {
     in_doubt: Option<u64>,
     /// Roles that devices have come into in this run: which did last, and the event count before that.
     filled: RefCell<BTreeMap<u16, (Uuid, u64)>>,
+    /// When roles have been in service: of members that were whole when the array was opened, nothing tells of a time before.
+    service: RefCell<Service>,
 }
 
 impl Superblocks {
@@ -188,6 +192,7 @@ impl Superblocks {
         let pool = writable.then(|| io.pool(ids.len().max(1) * SUPERBLOCK_BYTES));
         let behind = left_behind(&assembly);
         let absent_file = absent_file(&assembly, bitmap.as_deref());
+        let service = in_service(&assembly);
         let devices = assembly.devices.into_iter().zip(ids);
         let superblocks = Self {
             io: io.clone(),
@@ -220,6 +225,7 @@ impl Superblocks {
             left_behind: Cell::new(behind),
             in_doubt: assembly.resync_offset,
             filled: RefCell::default(),
+            service: RefCell::new(service),
             recorded: RefCell::new(assembly.recorded),
         };
         superblocks.disown_absent();
@@ -333,10 +339,19 @@ impl Ledger for Superblocks {
                 device.held = Some(0);
             }
         });
+        if let Some(role) = role.filter(|_| !devices.iter().any(|other| other.alive && other.role() == role))
+        {
+            self.service.borrow_mut().end(role, self.events.get().saturating_add(1));
+        }
     }
 
     fn add(&self, device: NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
         self.admit(device, is_free)
+    }
+
+    fn judge(&self, device: &NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<(), AddError> {
+        let why = |why| AddError::NotTaken { label: device.label.clone(), why };
+        self.role_again(device, is_free).map(drop).map_err(why)
     }
 
     fn is_guided(&self, id: MemberId) -> bool {
@@ -494,6 +509,19 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
     }
+}
+
+/// Members that are whole are in service since nobody knows when; those that lack something, not before now.
+fn in_service(assembly: &Assembly) -> Service {
+    let mut service = Service::default();
+    for device in &assembly.devices {
+        match device.usage {
+            DeviceUse::Active { role } => service.begin(role, 0),
+            DeviceUse::Recovering { role, .. } => service.begin(role, assembly.events.saturating_add(1)),
+            _ => {}
+        }
+    }
+    service
 }
 
 /// The highest count of a device that is here but out of use, where that could be taken for one in sync; and the

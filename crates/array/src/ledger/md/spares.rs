@@ -234,6 +234,7 @@ impl Superblocks {
     /// The table has the device in this role from the next update on.
     pub(super) fn enter(&self, device: &Kept, role: u16) {
         self.filled.borrow_mut().insert(role, (device.superblock.device_uuid, self.events.get()));
+        self.service.borrow_mut().begin(role, self.events.get().saturating_add(1));
         if let Some(entry) = self.roles.borrow_mut().get_mut(device.superblock.device_number as usize) {
             *entry = DeviceRole::Active(role);
         }

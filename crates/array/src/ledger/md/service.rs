@@ -1,0 +1,49 @@
+//! When the roles of an array have been in service, as event counts of the record tell.
+
+use std::collections::BTreeMap;
+
+/// By role, the event counts at which the record had a member in it: each stretch from its first count to the one at which it was
+/// empty again.
+#[derive(Default)]
+pub(super) struct Service(BTreeMap<u16, Vec<(u64, Option<u64>)>>);
+
+impl Service {
+    /// A member is in the role by the record of this count, and by later ones.
+    pub(super) fn begin(&mut self, role: u16, count: u64) {
+        let stretches = self.0.entry(role).or_default();
+        if stretches.last().is_none_or(|(_, end)| end.is_some()) {
+            stretches.push((count, None));
+        }
+    }
+
+    /// No member is in the role by the record of this count.
+    pub(super) fn end(&mut self, role: u16, count: u64) {
+        if let Some((_, end)) = self.0.get_mut(&role).and_then(|stretches| stretches.last_mut()) {
+            end.get_or_insert(count);
+        }
+    }
+
+    /// Whether a member was in the role by the record of this count, as far as is known.
+    pub(super) fn was_filled(&self, role: u16, count: u64) -> bool {
+        let holds = |(begin, end): &(u64, Option<u64>)| *begin <= count && end.is_none_or(|end| count < end);
+        self.0.get(&role).is_some_and(|stretches| stretches.iter().any(holds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_count_is_held_against_the_stretch_in_which_it_lies() {
+        let mut service = Service::default();
+        service.begin(1, 0);
+        service.begin(1, 5);
+        service.end(1, 7);
+        service.end(1, 9);
+        service.begin(1, 12);
+        let filled: Vec<u64> = (0..15).filter(|count| service.was_filled(1, *count)).collect();
+        assert_eq!(filled, [0, 1, 2, 3, 4, 5, 6, 12, 13, 14]);
+        assert!(!service.was_filled(0, 3));
+    }
+}
