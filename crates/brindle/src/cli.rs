@@ -479,6 +479,10 @@ pub(crate) struct Serve {
     pub(crate) tuning: Tuning,
     #[command(flatten)]
     pub(crate) runtime: Runtime,
+    /// Connections that there may be at a time; to one more, one that has chosen no export, or has taken no byte of its replies
+    /// for 10 s, makes room, else it is refused
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) max_connections: u32,
     /// Report as JSON: one object a line
     #[arg(long)]
     pub(crate) json: bool,

@@ -192,7 +192,11 @@ fn start(
     mut places: Vec<Place>,
 ) -> Result<(Rc<Service>, Vec<Socket>), Failure> {
     let io = &host.world.io;
-    let config = nbd::Config { memory: args.tuning.for_requests() as usize, ..nbd::Config::default() };
+    let config = nbd::Config {
+        memory: args.tuning.for_requests() as usize,
+        connections: args.max_connections as usize,
+        ..nbd::Config::default()
+    };
     let server = nbd::Server::new(io, config);
     let arrays = host.arrays();
     for hosted in &arrays {

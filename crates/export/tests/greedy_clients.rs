@@ -339,3 +339,60 @@ fn a_crowd_is_said_once() {
         world.end();
     });
 }
+
+/// Whether a newcomer is let in and answered.
+async fn is_let_in(world: &World) -> bool {
+    let mut newcomer = world.connect();
+    let greeted = newcomer.try_recv(18).await.is_some();
+    newcomer.close();
+    greeted
+}
+
+/// Takes a byte of what there is.
+async fn sip(world: &World, client: &Client) {
+    let drop = world.client_pool.try_alloc(4096).expect("few clients");
+    assert_eq!(world.io.recv(client.socket, &drop.slice(0..1)).await, Ok(1));
+}
+
+#[test]
+fn who_reads_no_replies_makes_room_the_one_first_that_took_none_for_longest() {
+    let world = World::sim(Config { connections: 5, ..Config::default() }, 64 << 20);
+    world.io.block_on(async {
+        let mut idle = world.client().await;
+        // Its reply is in the socket: nothing is being sent.
+        let mut small = deaf(&world, 1, 4096).await;
+        let slow = deaf(&world, 1, MIB).await;
+        world.io.sleep(Duration::from_secs(4)).await;
+        let mut large = deaf(&world, 4, 8 * MIB).await;
+        let mut last = deaf(&world, 1, 512).await;
+        for second in 0..8 {
+            world.io.sleep(Duration::from_secs(1)).await;
+            sip(&world, &slow).await;
+            assert_eq!(is_let_in(&world).await, second >= 6, "{second}");
+        }
+        small.assert_hung_up().await;
+        world.settle(4).await;
+        let mut first = world.client().await;
+        assert!(!is_let_in(&world).await, "one is enough, the next has not been deaf for long");
+        last.reply(512).await;
+        for _ in 0..5 {
+            world.io.sleep(Duration::from_secs(1)).await;
+            sip(&world, &slow).await;
+        }
+        let mut second = world.client().await;
+        large.assert_hung_up().await;
+        // An idle client and one that reads, however slowly, are never sent away.
+        for _ in 0..300 {
+            world.io.sleep(Duration::from_secs(1)).await;
+            sip(&world, &slow).await;
+            assert!(!is_let_in(&world).await);
+        }
+        for client in [&mut idle, &mut last, &mut first, &mut second] {
+            assert_eq!(client.read(0, 512).await, [0; 512]);
+            client.close();
+        }
+        slow.close();
+        world.settle(0).await;
+    });
+    world.end();
+}

@@ -492,6 +492,14 @@ impl Io {
         self.0.core.reactor.borrow_mut().close_socket(socket);
     }
 
+    /// How much of what was sent on a connection its other end has not taken, as far as is known; of a send under way it may
+    /// count the part that the kernel has. A measure to be held against an earlier one: of a Unix socket it is the kernel's
+    /// memory for it, which goes in steps of at most 36 KiB; TCP counts what the other machine has not acknowledged, so
+    /// that what waits there for its program is taken. `None` if nothing tells. Does not wait.
+    pub fn untaken(&self, socket: SocketId) -> Option<u64> {
+        self.0.core.reactor.borrow().untaken(socket)
+    }
+
     pub(crate) fn set_timer(&self, at: Instant) -> (Instant, u64) {
         let number = self.0.next_timer.get();
         self.0.next_timer.set(number + 1);

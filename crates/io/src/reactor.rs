@@ -61,6 +61,12 @@ pub unsafe trait Reactor {
     /// Closes a socket for both directions; operations on it complete, with an error or as the end of the stream.
     fn close_socket(&mut self, socket: SocketId);
 
+    /// Bytes, or memory of as many, that were sent on a connection and that its other end has not taken: 0 once it has all.
+    /// Comes down as the other end takes something, if in steps (see [`crate::Io::untaken`]). `None` where nothing tells.
+    fn untaken(&self, _socket: SocketId) -> Option<u64> {
+        None
+    }
+
     /// Calls off every operation on sockets. They, and in their own time all others, complete in the parks that follow.
     fn cancel_all(&mut self);
 

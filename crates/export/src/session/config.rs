@@ -12,7 +12,8 @@ pub struct Config {
     /// is refused, so less than 32 MiB makes for a server that takes less than clients may expect.
     pub memory: usize,
     /// Connections at a time. When there are as many, one more takes the place of one that has not chosen an export
-    /// yet, or is closed as it comes.
+    /// yet, else of the one that has not taken a byte of its replies for longest, for `stall` at least. If there is
+    /// none, it is closed as it comes.
     pub connections: usize,
     /// Requests of one connection that are under way, counted until their replies are sent. What a client sends
     /// beyond that stays in its socket.
@@ -20,9 +21,11 @@ pub struct Config {
     /// A client that has not chosen an export by then is disconnected.
     pub handshake: Duration,
     /// A client that takes less than 1 MiB of its replies, or sends less than 1 MiB of the data it has announced, in
-    /// so long is disconnected if others wait for the memory it holds.
+    /// so long is disconnected if others wait for the memory it holds; one that takes no byte of its replies in so long,
+    /// if others wait for its place.
     pub stall: Duration,
-    /// The same client is disconnected after so long whoever waits.
+    /// A client that takes no byte of its replies while more are to be sent, or sends less than 1 MiB of the data it has
+    /// announced, in so long is disconnected whoever waits.
     pub deadline: Duration,
     /// How long clients may take to read the replies to their last requests when the server stops.
     pub grace: Duration,

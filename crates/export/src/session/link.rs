@@ -8,6 +8,7 @@ use brindle_io::{Instant, Io, SocketId};
 
 use super::motion::Motion;
 use super::tally::Tally;
+use super::unread::Unread;
 
 /// Why no further request is taken from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) taking: Motion,
     /// Whether the client sends the data that it has announced.
     pub(crate) giving: Motion,
+    /// Whether the client takes anything at all of its replies.
+    unread: Unread,
     pub(super) since: Instant,
     /// When something last came from a client that has not chosen an export.
     heard: Cell<Instant>,
@@ -55,6 +58,7 @@ impl Link {
             tally: Tally::default(),
             taking: Motion::default(),
             giving: Motion::default(),
+            unread: Unread::default(),
             since: io.now(),
             heard: Cell::new(io.now()),
             undecided: Cell::new(0),
@@ -126,6 +130,9 @@ impl Link {
     pub(super) fn look(&self) {
         self.taking.look();
         self.giving.look();
+        if !self.is_closed() {
+            self.unread.look(&self.taking, self.io.untaken(self.socket));
+        }
         if !self.is_settled() {
             self.undecided.set(self.undecided.get() + 1);
         }
@@ -134,6 +141,17 @@ impl Link {
     /// Whole rounds in which the client has not moved though it should.
     pub(super) fn still(&self) -> u32 {
         self.taking.still().max(self.giving.still())
+    }
+
+    /// Whole rounds in which the client has taken no byte of replies that are there for it; 0 for one that is idle.
+    pub(super) fn unread(&self) -> u32 {
+        self.unread.rounds()
+    }
+
+    /// Whole rounds in which the client has done nothing at all of what it is waited for. One that reads is alive, however
+    /// slowly it does.
+    pub(super) fn dead(&self) -> u32 {
+        self.giving.still().max(self.taking.still().min(self.unread()))
     }
 
     /// The client has not moved for a round.

@@ -21,6 +21,7 @@ mod patrol;
 mod roster;
 mod sessions;
 mod tally;
+mod unread;
 
 pub use config::Config;
 pub(crate) use inbox::{INBOX, Inbox};

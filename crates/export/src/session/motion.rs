@@ -8,6 +8,7 @@ pub(crate) struct Motion {
     awaited: Cell<bool>,
     moved: Cell<bool>,
     rounds: Cell<u32>,
+    begun: Cell<u32>,
 }
 
 impl Motion {
@@ -15,7 +16,18 @@ impl Motion {
     #[inline]
     pub(crate) fn begins(&self) {
         self.awaited.set(true);
+        self.begun.set(self.begun.get().wrapping_add(1));
         self.moved();
+    }
+
+    /// The client is waited for.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.get()
+    }
+
+    /// How often it has been waited for so far.
+    pub(super) fn begun(&self) -> u32 {
+        self.begun.get()
     }
 
     /// The client has done a good part of it.

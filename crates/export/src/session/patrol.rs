@@ -39,7 +39,7 @@ fn look(roster: &Roster) {
                 "closed: it holds memory that others wait for and does not move"
             );
             link.close();
-        } else if link.still() >= deadline {
+        } else if link.dead() >= deadline {
             tracing::warn!(
                 connection = id,
                 "closed: it takes no replies, or does not send what it announced"

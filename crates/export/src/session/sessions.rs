@@ -4,6 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::future::Future;
 use std::rc::Rc;
 
+use brindle_io::sync::race;
 use brindle_io::{Buf, Duration, Io, OpError, Pool, SocketId, Task};
 
 use super::config::Config;
@@ -155,8 +156,8 @@ impl Sessions {
         }
     }
 
-    /// Whether there is a place for one more connection. If need be, the one that has been silent longest leaves,
-    /// of those that have not chosen an export.
+    /// Whether there is a place for one more connection. If need be, one leaves: the one that has been silent longest of
+    /// those that have not chosen an export, else the one that has read nothing of its replies for longest.
     async fn has_place(&self) -> bool {
         let free = || self.roster.links.borrow().len() < self.roster.config.connections;
         if free() {
@@ -166,20 +167,26 @@ impl Sessions {
         if !self.crowded.replace(true) {
             tracing::warn!(
                 connections = self.roster.config.connections,
-                "as many connections as are allowed: those that choose no export make room, others are refused"
+                "as many connections as are allowed: those that choose no export, or read no replies, make room; others are refused; serve --max-connections says how many there may be"
             );
         }
+        let place_or_end = || (free() || self.stopping.get()).then_some(());
         while !free() && !self.stopping.get() {
-            if !self.evict() {
-                return false;
+            if self.evict_undecided() {
+                self.roster.gone.until(place_or_end).await;
+            } else if self.evict_deaf() {
+                // It leaves when its last request has been carried out, which may take as long as a member likes.
+                race(self.roster.gone.until(place_or_end), self.io.sleep(self.roster.config.round())).await;
+                break;
+            } else {
+                break;
             }
-            self.roster.gone.until(|| (free() || self.stopping.get()).then_some(())).await;
         }
-        !self.stopping.get()
+        free() && !self.stopping.get()
     }
 
     /// Makes a client leave that has not chosen an export; `false` if all have.
-    fn evict(&self) -> bool {
+    fn evict_undecided(&self) -> bool {
         let links = self.roster.links.borrow();
         let undecided = || links.values().filter(|link| !link.is_settled());
         if undecided().any(|link| link.is_closed()) {
@@ -187,6 +194,21 @@ impl Sessions {
         }
         let silent = undecided().min_by_key(|link| link.last_heard());
         silent.inspect(|link| link.close()).is_some()
+    }
+
+    /// Makes the client leave that has taken no byte of its replies for longest; `false` if there is none.
+    fn evict_deaf(&self) -> bool {
+        let links = self.roster.links.borrow();
+        if links.values().any(|link| link.is_closed()) {
+            return true; // one is leaving already
+        }
+        let patience = self.roster.config.rounds(self.roster.config.stall);
+        let deaf = links.iter().filter(|(_, link)| link.unread() >= patience);
+        // Of some that are equal, the oldest.
+        let Some((id, link)) = deaf.rev().max_by_key(|(_, link)| link.unread()) else { return false };
+        tracing::warn!(connection = id, "closed: it reads none of its replies, and others want its place");
+        link.close();
+        true
     }
 
     fn begin<P: Protocol>(self: &Rc<Self>, socket: SocketId, protocol: &Rc<P>) {

@@ -277,6 +277,10 @@ unsafe impl Reactor for Emulated {
         self.ring.close_socket(socket);
     }
 
+    fn untaken(&self, socket: SocketId) -> Option<u64> {
+        self.ring.untaken(socket)
+    }
+
     fn cancel_all(&mut self) {
         self.ring.cancel_all();
     }

@@ -394,6 +394,10 @@ unsafe impl Reactor for Memory {
         }
     }
 
+    fn untaken(&self, socket: SocketId) -> Option<u64> {
+        self.0.borrow().pipes.untaken(socket)
+    }
+
     fn cancel_all(&mut self) {
         let state = &mut *self.0.borrow_mut();
         state.pipes.cancel_all(&mut state.done);

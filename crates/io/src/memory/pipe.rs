@@ -189,6 +189,17 @@ impl Pipes {
         }
     }
 
+    /// Bytes that the other end of a connection has not received, those that did not fit in its inbox among them.
+    pub(crate) fn untaken(&self, socket: SocketId) -> Option<u64> {
+        let end = |socket: SocketId| match self.0.get(socket.0 as usize)? {
+            Socket::End(end) => Some(end),
+            Socket::Listener { .. } => None,
+        };
+        let this = end(socket).filter(|end| !end.closed)?;
+        let unsent = this.send.iter().flat_map(|sending| &sending.segments);
+        Some(end(this.peer)?.inbox.len() as u64 + unsent.map(|segment| segment.len as u64).sum::<u64>())
+    }
+
     /// Completes every operation that waits; the sockets stay open.
     pub(crate) fn cancel_all(&mut self, done: &mut Vec<Completion>) {
         for socket in &mut self.0 {

@@ -407,6 +407,10 @@ unsafe impl Reactor for Sim {
         world.close_socket(socket);
     }
 
+    fn untaken(&self, socket: SocketId) -> Option<u64> {
+        self.0.borrow().pipes.untaken(socket)
+    }
+
     fn cancel_all(&mut self) {
         self.0.borrow_mut().cancel_all();
     }

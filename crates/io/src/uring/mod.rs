@@ -209,6 +209,10 @@ unsafe impl Reactor for Uring {
         state.sockets.cancel_all(&mut state.ring);
     }
 
+    fn untaken(&self, socket: SocketId) -> Option<u64> {
+        self.0.borrow().sockets.untaken(socket)
+    }
+
     fn give_up(&mut self, key: OpKey) {
         self.0.borrow_mut().give_up(key);
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use io_uring::{opcode, types};
+use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{Shutdown, sockopt};
 
 use super::listen::SocketFile;
@@ -85,6 +86,14 @@ impl Sockets {
 
     pub(super) fn local_addr(&self, id: SocketId) -> Option<SocketAddr> {
         rustix::net::getsockname(&self.get(id)?.fd).ok()?.try_into().ok()
+    }
+
+    /// What the kernel has for the other end of a connection.
+    pub(super) fn untaken(&self, id: SocketId) -> Option<u64> {
+        let socket = self.get(id).filter(|socket| !socket.closing)?;
+        // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ, fills an int.
+        let count = unsafe { ioctl(&socket.fd, Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new()) };
+        u64::try_from(count.ok()?).ok()
     }
 
     /// The descriptor of a socket with operations under way.

@@ -71,6 +71,7 @@ macro_rules! worlds {
             crate::sockets::closing_ends_what_waits as closing_ends_what_waits,
             crate::sockets::a_closed_socket_is_not_another as a_closed_socket_is_not_another,
             crate::tasks::timers_fire_in_order as timers_fire_in_order,
+            crate::sockets::what_the_other_end_has_not_taken as what_the_other_end_has_not_taken,
             crate::tasks::a_reactor_has_one_executor as a_reactor_has_one_executor,
             crate::tasks::shutdown_with_everything_under_way as shutdown_with_everything_under_way,
         );

@@ -141,3 +141,36 @@ pub(crate) fn a_closed_socket_is_not_another<W: World>(stage: &Stage<W>) {
         }
     });
 }
+
+/// What was sent and not taken goes down as the other end takes it, to nothing; also while a send waits for room.
+pub(crate) fn what_the_other_end_has_not_taken<W: World>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let listener = world.listen();
+    let client = world.connect(listener);
+    io.block_on(async {
+        let server = io.accept(listener).await.unwrap();
+        assert_eq!(io.untaken(server), Some(0));
+        let buf = pool.alloc(64 << 10).await;
+        io.send(server, &[buf.slice(0..4096)]).await.unwrap();
+        assert!(io.untaken(server).unwrap() > 0 || world.takes_at_once());
+        assert_eq!(io.untaken(client), Some(0));
+        assert_eq!(io.recv(client, &buf.all()).await, Ok(4096));
+        assert_eq!(io.untaken(server), Some(0));
+        let (io2, pool2) = (io.clone(), pool.clone());
+        let sending = io.spawn(async move {
+            let buf = pool2.alloc(4 << 20).await;
+            io2.send(server, &[buf.all()]).await
+        });
+        let (mut left, mut seen) = (4 << 20, Vec::new());
+        while left > 0 {
+            let got = io.recv(client, &buf.all()).await.unwrap();
+            left -= got;
+            seen.push(io.untaken(server).unwrap());
+        }
+        sending.await.unwrap();
+        assert_eq!(io.untaken(server), Some(0));
+        assert!(seen.windows(2).filter(|two| two[0] != two[1]).count() > 4, "{seen:?}");
+        io.close(server);
+        assert_eq!(io.untaken(server), None);
+    });
+}

@@ -26,6 +26,14 @@ pub(crate) trait World: Sized + 'static {
     fn close_member(&self, member: MemberId);
     fn listen(&self) -> SocketId;
     fn connect(&self, listener: SocketId) -> SocketId;
+    /// What was sent counts as taken before anybody has received it: TCP.
+    fn takes_at_once(&self) -> bool {
+        false
+    }
+    /// Members tell of every hole.
+    fn tells_holes(&self) -> bool {
+        true
+    }
 }
 
 /// A world whose members do what a test wants.
@@ -263,5 +271,11 @@ impl World for Loops {
     fn connect(&self, listener: SocketId) -> SocketId {
         let address = self.files.uring.local_addr(listener).unwrap();
         self.files.uring.add_stream(std::net::TcpStream::connect(address).unwrap())
+    fn takes_at_once(&self) -> bool {
+        true
+    }
+    fn tells_holes(&self) -> bool {
+        false
+    }
     }
 }

@@ -10,6 +10,7 @@ mod behind;
 mod bench;
 mod control;
 mod crash;
+mod crowd;
 mod devices;
 mod drawn;
 mod emulate;
