@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// know of before. If they disagree nearly everywhere, and one member that was written over would explain
     /// it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
     Repair(Repair),
-    /// Serve arrays over NBD, in the foreground
+    /// Serve arrays over NBD, in the foreground or in the background
     ///
     /// Members of several arrays may be named together: each array is told by its UUID, and is an export by its name. Arrays
     /// of one name are called by their UUIDs. Nothing is served if one of them can't be assembled.
@@ -475,6 +475,10 @@ pub(crate) struct Serve {
     /// UUID]
     #[arg(long, short = 'N')]
     pub(crate) name: Option<String>,
+    /// Serve in a process of its own, and return when the exports answer: with 0, or as `serve` ends if they never do. What happens
+    /// from then on is told in NAME.log in the runtime folder; `brindle stop` ends it
+    #[arg(long)]
+    pub(crate) background: bool,
     #[command(flatten)]
     pub(crate) tuning: Tuning,
     #[command(flatten)]

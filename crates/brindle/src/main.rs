@@ -94,7 +94,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Cat(args) => cat::cat(args)?,
         Command::Check(args) => return check::check(args),
         Command::Repair(args) => return check::repair(args),
-        Command::Serve(args) => serve::serve(args)?,
+        Command::Serve(args) => return serve::serve(args),
         Command::Status(args) => ask::status(args)?,
         Command::Fail(args) => devices::fail(args)?,
         Command::Add(args) => devices::add(args)?,

@@ -1,12 +1,15 @@
 //! `brindle serve`: arrays over NBD, until told to stop.
 
+mod detached;
 mod groups;
+mod notify;
 mod places;
 mod twins;
 
 use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +33,18 @@ use crate::service::{self, Service};
 use crate::units::Bytes;
 use crate::world::{self, Opening, World};
 use crate::{report, runtime};
+use detached::Detached;
 use places::Place;
 
-pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
+pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
+    if args.background && !detached::is_waited_for() {
+        return detached::start();
+    }
+    serve_here(args).map(|()| ExitCode::SUCCESS)
+}
+
+/// Serves in this process.
+fn serve_here(args: &Serve) -> Result<(), Failure> {
     let places =
         args.nbd.iter().map(|listen| Place::find(listen, args.insecure)).collect::<Result<_, _>>()?;
     world::check_budget(args.tuning.memory)?;
@@ -56,6 +68,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     let name = args.name.clone().unwrap_or_else(|| wanted[0].name.clone());
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
+    let detached = args.background.then(|| Detached::begin(&folder, &name)).transpose()?;
     let host = Host::claim(&look, wanted, opening)?;
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
@@ -67,7 +80,7 @@ pub(crate) fn serve(args: &Serve) -> Result<(), Failure> {
     sockets.push(Socket::new(&runtime::control_socket(&folder, &service.name)));
     let locks = Arc::clone(&service.host.world.locks);
     let (ending, control) = answer_others(args, service, listener, sockets)?;
-    announce(args, service)?;
+    announce(args, service, detached)?;
     let outcome = service.host.world.io.block_on(run(service, &ending, args));
     ending.closing();
     service.tell_the_end();
@@ -227,20 +240,29 @@ fn start(
     Ok((Service::new(name, host, server, exported, args.json), sockets))
 }
 
-fn announce(args: &Serve, service: &Service) -> Result<(), Failure> {
-    let mut text = String::new();
-    for array in service.arrays() {
+/// Tells that the exports answer: people and programs, a process that waits for it, and a service manager.
+fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Result<(), Failure> {
+    let (mut text, arrays) = (String::new(), service.arrays());
+    for array in &arrays {
         let (name, addresses) = (array.name(), &array.addresses);
         if args.json {
-            let serving =
+            let mut serving =
                 json!({"event": "serving", "name": name, "nbd": addresses, "pid": std::process::id()});
+            if let Some(detached) = &detached {
+                serving["log"] = json!(detached.log());
+            }
             text.push_str(&format!("{serving}\n"));
             continue;
         }
         let state = if array.hosted.array.limits().read_only { ", read-only" } else { "" };
         text.extend(addresses.iter().map(|at| format!("{name} serves on {at}{state}\n")));
     }
-    report::print(&text)
+    if let Some(detached) = detached.as_ref().filter(|_| !args.json) {
+        text.push_str(&detached.text(args, &service.name, arrays.len() > 1));
+    }
+    report::print(&text)?;
+    notify::ready();
+    detached.map_or(Ok(()), Detached::serves)
 }
 
 /// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.

@@ -1,4 +1,4 @@
-//! Text files that a user wrote.
+//! Text files that a user wrote, and words that a user can give to a shell.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,9 +24,31 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     })
 }
 
+/// A word as a shell takes it: in quotes, if it has anything in it that means something there.
+pub(crate) fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_takes_words_as_they_are() {
+        for (word, quoted) in [
+            ("/dev/sda", "/dev/sda"),
+            ("", "''"),
+            ("my disk", "'my disk'"),
+            ("it's", r"'it'\''s'"),
+            ("$x", "'$x'"),
+        ] {
+            assert_eq!(shell(word), quoted);
+        }
+    }
 
     #[test]
     fn what_is_no_text_or_never_ends_is_refused() {

@@ -5,6 +5,7 @@ mod actions;
 mod advise;
 mod again;
 mod anything;
+mod background;
 mod bad_places;
 mod behind;
 mod bench;
