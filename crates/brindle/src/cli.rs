@@ -35,7 +35,14 @@ pub(crate) use sockets::{Listen, SocketMode};
 pub(crate) struct Cli {
     /// What to tell on standard error of what happens inside: error, warn, info, debug or trace, for all or for parts of
     /// the program, as in warn,brindle_export=debug [default: warn]
-    #[arg(long, global = true, env = "BRINDLE_LOG", value_name = "FILTER", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Of all commands",
+        env = "BRINDLE_LOG",
+        value_name = "FILTER",
+        hide_env_values = true
+    )]
     pub(crate) log: Option<String>,
     /// What to do
     #[command(subcommand)]

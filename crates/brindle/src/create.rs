@@ -1,5 +1,7 @@
 //! `brindle create`: makes an array, with its redundancy true when the command ends.
 
+mod kernel;
+
 use std::path::{Path, PathBuf};
 
 use brindle_array::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
@@ -23,6 +25,7 @@ use crate::{progress, units::Bytes};
 const MISSING: &str = "missing";
 
 pub(crate) fn create(args: &Create) -> Result<(), Failure> {
+    kernel::refuse_kernels(args)?;
     let (report, plan) = make(args, random_uuid()?)?;
     if args.json {
         return report::print_json(&report);

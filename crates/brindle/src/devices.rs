@@ -1,6 +1,8 @@
 //! `brindle add`, `remove` and `replace`: devices that come to an array and go, running or stopped; `fail` of one that is
 //! stopped.
 
+mod exchange;
+
 use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
@@ -17,6 +19,7 @@ use crate::service::devices::{DETACHED, FAILED, not_replaced, removal};
 use crate::service::former::{self, MISSING, Search, Told};
 use crate::service::newcomer::{Coming, Newcomer, Terms, joined};
 use crate::{detail, report, runtime};
+use exchange::Exchange;
 
 /// `brindle add`.
 pub(crate) fn add(args: &Add) -> Result<(), Failure> {
@@ -99,44 +102,44 @@ fn joined_text(joined: &Value) -> String {
 
 /// `brindle replace`.
 pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
+    let Exchange { array, old, with } = Exchange::asked(args)?;
     if !args.stopped.members.is_empty() {
-        return replace_stopped(args);
+        return replace_stopped(args, old, with);
     }
     refuse_given(&args.given)?;
-    let Some(array) = &args.array else {
+    let Some(array) = array else {
         return Err(Failure::Usage(format!(
-            "name the array of '{}' before it, or give its members with --array",
-            args.member
+            "name the array of '{old}' before it, or give its members with --array"
         )));
     };
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, Some(array))?;
-    let member = name_of_member(&folder, &target, &args.member)?;
+    let member = name_of_member(&folder, &target, old)?;
     let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() })?;
-    let known = report::devices(&told).any(|device| device["path"] == *args.with);
-    let with = if known { PathBuf::from(&args.with) } else { absolute(&args.with)? };
+    let known = report::devices(&told).any(|device| device["path"] == *with);
+    let named = with;
+    let with = if known { PathBuf::from(named) } else { absolute(named)? };
     let request = Request::Replace { member, with, force: args.force, array: target.array };
     let answer = ask(&folder, &target.server, &request)?;
     let array = answer["name"].as_str().unwrap_or_default();
-    let text = format!("{} of {array} is being replaced by {}\n", told_as(&told, &args.member), args.with);
+    let text = format!("{} of {array} is being replaced by {named}\n", told_as(&told, old));
     tell(args.json, &text, || Ok(&answer))
 }
 
 /// `brindle replace`, of an array that nobody serves: the copy begins when it is served.
-fn replace_stopped(args: &Replace) -> Result<(), Failure> {
-    refuse_both(args.array.as_deref())?;
+fn replace_stopped(args: &Replace, old_name: &str, with_name: &str) -> Result<(), Failure> {
     let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
-    let with = PathBuf::from(&args.with);
+    let with = PathBuf::from(with_name);
     change(members, bitmaps, |host, array| {
         let detail = array.detail();
         let in_sync = |device: &&DeviceDetail| device.state == DeviceState::InSync;
-        let old = device(&detail, &args.member).filter(in_sync).ok_or_else(|| {
-            let (member, names) = (&args.member, names(&detail));
-            Failure::Refused(format!("{member} is no member in sync of the array: it has {names}"))
+        let old = device(&detail, old_name).filter(in_sync).ok_or_else(|| {
+            let names = names(&detail);
+            Failure::Refused(format!("{old_name} is no member in sync of the array: it has {names}"))
         })?;
         let refused = |why| Failure::Refused(not_replaced(array, old.id, &why));
         array.may_be_replaced(old.id).map_err(refused)?;
-        let known = detail.devices.iter().find(|device| device.label == args.with);
+        let known = detail.devices.iter().find(|device| device.label == with_name);
         let new = match known {
             Some(known) => known.id,
             None => {
@@ -148,7 +151,7 @@ fn replace_stopped(args: &Replace) -> Result<(), Failure> {
     })?;
     let came = (!members.contains(&with)).then_some(with);
     let all: Vec<PathBuf> = members.iter().cloned().chain(came).collect();
-    let text = format!("{} is replaced by {} once the array is served\n", args.member, args.with);
+    let text = format!("{old_name} is replaced by {with_name} once the array is served\n");
     tell(args.json, &text, || detail::of(&all, bitmaps))
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Drives {
     #[arg(long, short = 'z', value_parser = size)]
     pub(crate) size: Option<u64>,
     /// Small random requests that each does a second; READS/WRITES where they differ
-    #[arg(long, value_name = "IOPS", value_parser = parse_pair, required_unless_present = "drive")]
+    #[arg(long, value_name = "IOPS", value_parser = parse_pair)]
     pub(crate) iops: Option<Pair>,
     /// 10^6 bytes that each moves a second in sequence; READS/WRITES where they differ
     #[arg(long, value_name = "MB/S", value_parser = parse_pair)]

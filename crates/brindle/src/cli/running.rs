@@ -97,7 +97,6 @@ pub(crate) struct Remove {
 /// Flags of `brindle replace`.
 #[derive(Debug, Args)]
 #[command(
-    allow_missing_positional = true,
     override_usage = "brindle replace [OPTIONS] --with <DEVICE> ARRAY MEMBER\n       brindle replace [OPTIONS] --array MEMBER... --with <DEVICE> MEMBER"
 )]
 pub(crate) struct Replace {
@@ -109,17 +108,16 @@ pub(crate) struct Replace {
     pub(crate) given: Given,
     /// The device that takes its place: a spare of the array, or a disk, partition or file that becomes one
     #[arg(long, value_name = "DEVICE")]
-    pub(crate) with: String,
+    pub(crate) with: Option<String>,
     /// Overwrite file systems, partition tables and other arrays on that device
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Name of the array, its UUID, or one of its members
-    pub(crate) array: Option<String>,
-    /// The member, as it was named to the array, or its role's number
-    pub(crate) member: String,
+    /// Name of the array, its UUID, or one of its members; then the member, as it was named to the array, or its role's number
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) names: Vec<String>,
 }
 
 /// Flags of `brindle grow`.

@@ -1,6 +1,6 @@
 //! From flags to drives.
 
-use brindle_lab::drive::{self, Drive};
+use brindle_lab::drive::{self, Drive, SHIPPED};
 use brindle_lab::job::{Direction, IoPattern, Job, Kinds};
 use brindle_lab::predict::{alone, job};
 use brindle_planner::{DEPTHS, Disk, DiskError, ParseError, Queued, Set, number, second_set};
@@ -110,8 +110,12 @@ fn queued(model: &Drive, asked: &Asked) -> Result<Queued, Failure> {
 }
 
 fn of_figures(said: &Said) -> Result<Known, Failure> {
-    let lacks =
-        |what: &str| Failure::Usage(format!("say {what} of the drives, or name a model with --drive"));
+    let lacks = |what: &str| {
+        let models = SHIPPED.map(|(name, _)| name).join(", ");
+        Failure::Usage(format!(
+            "say of the drives which they are, --drive NAME ({models}, or a file), or what they do, --size and --iops: {what} is missing"
+        ))
+    };
     let iops = said.iops.ok_or_else(|| lacks("--iops"))?;
     let disk = Disk {
         size: said.size.ok_or_else(|| lacks("--size"))?,

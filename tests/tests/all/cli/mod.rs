@@ -26,6 +26,7 @@ mod life;
 mod limits;
 mod log;
 mod lost;
+mod meant;
 mod memory;
 mod occupied;
 mod places;
