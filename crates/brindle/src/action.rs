@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
 
-use crate::ask::{Target, ask};
+use crate::ask::{Meant, Target, ask};
 use crate::cli::{Action, Wait};
 use crate::control::{Request, Word};
 use crate::failure::Failure;
@@ -44,13 +44,17 @@ impl ValueEnum for Word {
 /// `brindle action`.
 pub(crate) fn action(args: &Action) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
-    let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
+    let target = Target::meant(&folder, args.array.as_deref())?;
     let [max_speed, min_speed] = [args.max_speed, args.min_speed].map(|speed| speed.map(|speed| speed.0));
     if args.action == Word::Speed && max_speed.or(min_speed).is_none() {
         return Err(Failure::Usage(
             "say which speed: --max-speed SIZE, or 0 for as fast as it goes; or --min-speed SIZE".to_owned(),
         ));
     }
+    if matches!(args.action, Word::Repair | Word::Locate | Word::Resume) {
+        Meant::of(&folder, &target, args.array.as_deref())?;
+    }
+    let Target { server, array } = target;
     let request = Request::Action { action: args.action, max_speed, min_speed, array };
     let answer = ask(&folder, &server, &request)?;
     if args.json { report::print_json(&answer) } else { report::print(&crate::status::text(&answer)) }

@@ -1,5 +1,7 @@
 //! `brindle status`, `fail`, `flag` and `stop`: they talk to a running server.
 
+mod meant;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use crate::control::{self, Asked, DeviceFlag, Request};
 use crate::failure::Failure;
 use crate::within::within;
 use crate::{report, runtime};
+pub(crate) use meant::Meant;
 
 /// How long a file's name may take to be looked up.
 const RESOLVING: Duration = Duration::from_millis(300);
@@ -174,6 +177,7 @@ impl ValueEnum for DeviceFlag {
 pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::find(&folder, &args.array);
+    Meant::of(&folder, &target, Some(&args.array))?;
     let member = name_of_member(&folder, &target, &args.device)?;
     let (flag, clear) = (args.flag, args.clear);
     let request = Request::Flag { member, flag, clear, array: target.array };
@@ -211,7 +215,9 @@ fn real_name(member: &str) -> String {
 
 pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
-    let Target { server, array } = Target::meant(&folder, args.array.as_deref())?;
+    let target = Target::meant(&folder, args.array.as_deref())?;
+    Meant::of(&folder, &target, args.array.as_deref())?;
+    let Target { server, array } = target;
     let array = array.filter(|_| !args.all);
     let name = args.array.as_ref().unwrap_or(&server);
     let waiting = || {

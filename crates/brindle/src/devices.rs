@@ -9,7 +9,7 @@ use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
 use brindle_io::MemberId;
 use serde_json::Value;
 
-use crate::ask::{Target, ask, name_of_member};
+use crate::ask::{Meant, Target, ask, name_of_member};
 use crate::cli::{Add, Fail, Given, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
@@ -33,14 +33,18 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, Some(array))?;
-    let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() })?;
+    let meant = Meant::of(&folder, &target, Some(array))?;
     let device = |name: &String| {
-        let known = report::devices(&told).any(|device| device["path"] == **name);
+        let known = report::devices(&meant.told).any(|device| device["path"] == **name);
         let as_named = known || name == MISSING;
         if as_named && args.re_add { Ok(PathBuf::from(name)) } else { absolute(name) }
     };
-    let devices = names.iter().map(device).collect::<Result<_, _>>()?;
+    let devices = names.iter().map(device).collect::<Result<Vec<_>, _>>()?;
     let Coming { force, re_add } = coming;
+    // With --re-add a device is taken only as the member of this array that it was.
+    if !re_add {
+        meant.refuse_doubtful(&folder, &devices, former::block_devices)?;
+    }
     let answer = ask(&folder, &target.server, &Request::Add { devices, force, re_add, array: target.array })?;
     let (added, array) = (list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
     let text = added_text(&added, array, &answer["joined"], &answer["refused"]);
@@ -114,15 +118,18 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     };
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, Some(array))?;
+    let meant = Meant::of(&folder, &target, Some(array))?;
     let member = name_of_member(&folder, &target, old)?;
-    let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() })?;
-    let known = report::devices(&told).any(|device| device["path"] == *with);
+    let known = report::devices(&meant.told).any(|device| device["path"] == *with);
     let named = with;
     let with = if known { PathBuf::from(named) } else { absolute(named)? };
+    if !known {
+        meant.refuse_doubtful(&folder, std::slice::from_ref(&with), former::block_devices)?;
+    }
     let request = Request::Replace { member, with, force: args.force, array: target.array };
     let answer = ask(&folder, &target.server, &request)?;
     let array = answer["name"].as_str().unwrap_or_default();
-    let text = format!("{} of {array} is being replaced by {named}\n", told_as(&told, old));
+    let text = format!("{} of {array} is being replaced by {named}\n", told_as(&meant.told, old));
     tell(args.json, &text, || Ok(&answer))
 }
 
@@ -169,6 +176,7 @@ pub(crate) fn remove(args: &Remove) -> Result<(), Failure> {
     let (array, names) = split(&args.names)?;
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, Some(array))?;
+    Meant::of(&folder, &target, Some(array))?;
     let known = |name: &String| match name.as_str() {
         FAILED | DETACHED => Ok(name.clone()),
         name => name_of_member(&folder, &target, name),
@@ -190,7 +198,10 @@ pub(crate) fn fail(args: &Fail) -> Result<(), Failure> {
         None => Target::with_member(&folder, &args.member)?,
     };
     let member = name_of_member(&folder, &target, &args.member)?;
-    let told = ask(&folder, &target.server, &Request::Status { array: target.array.clone() });
+    let by_member = args.array.is_none() && target.array.is_none();
+    let wanted = args.array.as_deref().or(by_member.then_some(&args.member));
+    // A server that does not answer now does what it is told once it goes on.
+    let told = Meant::of(&folder, &target, wanted).map(|meant| meant.told);
     let named = told_as(&told.unwrap_or_default(), &args.member);
     let answer = ask(&folder, &target.server, &Request::Fail { member, array: target.array })?;
     if args.json {

@@ -289,6 +289,7 @@ impl Exported {
         let mut report = json!({
             "name": self.name(),
             "pid": std::process::id(),
+            "folder": std::env::current_dir().ok(),
             "nbd": self.addresses,
             "array": self.served.report(),
             "arrays": self.nested.iter().map(Standing::report).collect::<Vec<_>>(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use brindle_array::Array;
 
-use crate::ask::{Target, ask};
+use crate::ask::{Meant, Target, ask};
 use crate::cli::Grow;
 use crate::devices::{change, refuse_both, tell};
 use crate::failure::Failure;
@@ -34,6 +34,7 @@ pub(crate) fn grow(args: &Grow) -> Result<(), Failure> {
     }
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, args.array.as_deref())?;
+    Meant::of(&folder, &target, args.array.as_deref())?;
     let answer = ask(&folder, &target.server, &growth.request(target.array)?)?;
     tell(args.json, &growth.told(answer["name"].as_str().unwrap_or_default()), || Ok(&answer))
 }

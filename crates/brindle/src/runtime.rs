@@ -34,6 +34,15 @@ pub(crate) fn folder(flags: &Runtime) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
+/// The folders in which servers have their sockets that are told of no other.
+pub(crate) fn usual_folders() -> Vec<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty());
+    let own = base.map(|base| Path::new(&base).join("brindle"));
+    let temporary = std::env::temp_dir().join(format!("brindle-{user}"));
+    own.into_iter().chain([PathBuf::from("/run/brindle"), temporary]).collect()
+}
+
 /// Refuses a folder in a place where everybody may make one, unless nobody but `user` can have made it or can use it.
 /// One that does not exist is fine.
 fn check_private(folder: &Path, user: u32) -> Result<(), Failure> {

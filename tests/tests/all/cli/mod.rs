@@ -28,6 +28,7 @@ mod log;
 mod lost;
 mod meant;
 mod memory;
+mod named;
 mod occupied;
 mod places;
 mod plan;

@@ -67,7 +67,7 @@ fn a_server_reports_the_fields_of_the_document() {
     let status = server.status();
     fields(
         &status,
-        "name pid nbd array arrays left_out connections requests bytes_read bytes_written errors events last_action \
+        "name pid folder nbd array arrays left_out connections requests bytes_read bytes_written errors events last_action \
          stale_for spare_group",
     );
     fields(&status["array"], &format!("{ARRAY} sync exposed max_speed min_speed"));
