@@ -1,10 +1,7 @@
 //! `brindle plan`, as a user asks for it.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use brindle_tests::files::{self, MIB};
 use brindle_tests::program::{self, Ran};
 use serde_json::Value;
 
@@ -326,41 +323,4 @@ fn losses_are_estimated_with_an_interval() {
     plan(&format!("{flags} --class floppy")).refused(2, &["--class floppy", "hdd-2025"]);
     plan(&format!("{flags} --spare-delay=-1")).refused(2, &["--spare-delay"]);
     plan("--drives 4 --size 2TB --iops 200 --years 1000").refused(2, &["--years"]);
-}
-
-/// What the README shows is what is seen: each command of "Which array for me" runs, and prints what stands below it.
-#[test]
-fn the_readme_shows_what_is_seen() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let (_, section) = readme.split_once("### Which array for me").expect("the section");
-    let section = section.split("\n### ").next().unwrap_or_default();
-    let blocks: Vec<&str> =
-        section.split("```console\n").skip(1).filter_map(|block| block.split("```").next()).collect();
-    assert_eq!(blocks.len(), 3, "three cases");
-    for block in blocks {
-        let dir = tempfile::tempdir().unwrap();
-        (1..=12).for_each(|number| files::sparse(&dir.path().join(format!("drive{number}")), 64 * MIB));
-        let mut shown: Vec<(&str, Vec<&str>)> = Vec::new();
-        for line in block.lines() {
-            match (line.strip_prefix("$ "), shown.last_mut()) {
-                (Some(command), _) => shown.push((command, Vec::new())),
-                (None, Some((_, lines))) => lines.push(line),
-                (None, None) => panic!("{line} belongs to no command"),
-            }
-        }
-        assert!(shown.iter().any(|(command, _)| command.starts_with("brindle create")), "{block}");
-        for (command, lines) in shown {
-            let mut shell = Command::new("sh");
-            let folder = program::path().parent().expect("a folder");
-            let path = format!("{}:/usr/bin:/bin", folder.display());
-            shell.args(["-c", command]).current_dir(dir.path()).env("PATH", path);
-            let said = Ran::of(shell).ended(0).text();
-            for line in lines.iter().filter(|line| **line != "...") {
-                assert!(
-                    said.lines().any(|own| own.trim_end() == *line),
-                    "{command}: '{line}' is not in\n{said}"
-                );
-            }
-        }
-    }
 }
