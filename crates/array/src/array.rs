@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use brindle_io::{Instant, Io, Slice};
 use brindle_layout::{Geometry, Level, Place};
-use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions};
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
@@ -340,5 +340,21 @@ impl Volume for Array {
             Family::Mirror(mirror) => mirror.write_zeroes(offset, len, options).await,
             Family::Parity(parity) => parity.write_zeroes(offset, len, options).await,
         }
+    }
+
+    async fn allocation(
+        &self,
+        offset: u64,
+        len: u64,
+        found: &mut Vec<Allocation>,
+    ) -> Result<(), VolumeError> {
+        let Running { core, placement, .. } = &*self.0;
+        core.check(offset, len)?;
+        match placement {
+            _ if len == 0 => {}
+            Placement::One(family) => Box::pin(family.allocation(offset..offset + len, found)).await,
+            Placement::Split(_) => found.push(Allocation { len, hole: false, zero: false }),
+        }
+        Ok(())
     }
 }

@@ -85,9 +85,11 @@ impl Cause {
             OpKind::WriteZeroes { offset, .. } => (Operation::WriteZeroes, Some(offset)),
             OpKind::Flush { .. } => (Operation::Flush, None),
             // Sockets are no members.
-            OpKind::Probe { .. } | OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
-                (Operation::Probe, None)
-            }
+            OpKind::Probe { .. }
+            | OpKind::Map { .. }
+            | OpKind::Accept { .. }
+            | OpKind::Recv { .. }
+            | OpKind::Send { .. } => (Operation::Probe, None),
         };
         Self { operation: Some(operation), offset, error: Some(error) }
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use brindle_io::{Io, MemberId, MemberInfo, OpError, OpKind, Served, ServedOp};
+use brindle_io::{Io, Mapped, MemberId, MemberInfo, OpError, OpKind, Served, ServedOp};
 
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
@@ -35,9 +35,21 @@ async fn slot(io: Io, served: Rc<Served>, volume: Rc<impl Volume>) {
         let Some(op) = request.take() else { continue };
         // A resync of the array above is one of the volume's members, too.
         io.set_class(op.class);
+        if let OpKind::Map { offset, len, .. } = op.kind {
+            request.tell(map(&*volume, offset, len).await.map(Mapped::to_bits).map_err(member_error));
+            continue;
+        }
         let result = carry_out(&*volume, op).await;
         request.complete(result.map_err(member_error));
     }
+}
+
+/// What the volume has from a byte on.
+async fn map(volume: &impl Volume, offset: u64, len: u64) -> Result<Mapped, VolumeError> {
+    let mut found = Vec::new();
+    volume.allocation(offset, len, &mut found).await?;
+    let first = found.first().filter(|first| first.len > 0);
+    Ok(first.map_or(Mapped::stored(len), |first| Mapped { len: first.len, hole: first.hole && first.zero }))
 }
 
 async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError> {
@@ -51,10 +63,12 @@ async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError
             let options = ZeroOptions { keep_allocated: !may_unmap, ..ZeroOptions::default() };
             volume.write_zeroes(offset, len, options).await
         }
-        // A served member is not probed: it is what it said it was.
-        OpKind::Probe { .. } | OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => {
-            Err(VolumeError::Unsupported)
-        }
+        // A served member is not probed: it is what it said it was. Holes are told elsewhere.
+        OpKind::Map { .. }
+        | OpKind::Probe { .. }
+        | OpKind::Accept { .. }
+        | OpKind::Recv { .. }
+        | OpKind::Send { .. } => Err(VolumeError::Unsupported),
     }
 }
 

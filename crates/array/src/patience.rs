@@ -29,7 +29,7 @@ impl Patience {
     /// With an operation of this class.
     pub(crate) fn of(&self, class: OpSpan) -> Duration {
         match class {
-            OpSpan::Read | OpSpan::Write | OpSpan::Probe => self.answer,
+            OpSpan::Read | OpSpan::Write | OpSpan::Probe | OpSpan::Map => self.answer,
             OpSpan::Slow => self.flush,
         }
     }

@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::{Family as Map, Geometry};
-use brindle_volume::{VolumeError, bytes};
+use brindle_volume::{Allocation, VolumeError, bytes};
 
 use crate::copies::Copies;
 use crate::core::Core;
+use crate::data::allocation::look_for_holes;
 use crate::data::list::part;
 use crate::data::lock::Held;
 use crate::data::mirrored::Mirror;
@@ -72,6 +73,17 @@ impl Family {
         };
         let done = sent.await;
         if done.is_ok() { Ok(()) } else { Box::pin(self.read_on(offset, into, done)).await }
+    }
+
+    /// Appends what is known of holes in a range that is not empty.
+    pub(crate) async fn allocation(&self, range: Range<u64>, found: &mut Vec<Allocation>) {
+        match self {
+            Self::Stripes(stripes) => {
+                look_for_holes(self.door(), range, |at| stripes.sources(at), found).await
+            }
+            Self::Mirror(mirror) => look_for_holes(self.door(), range, |at| mirror.sources(at), found).await,
+            Self::Parity(parity) => look_for_holes(self.door(), range, |at| parity.sources(at), found).await,
+        }
     }
 
     /// Goes on with a read that was sent straight to members, of which some did not give their part.

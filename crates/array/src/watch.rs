@@ -207,7 +207,7 @@ fn operation(class: OpSpan) -> Operation {
         OpSpan::Read => Operation::Read,
         OpSpan::Write => Operation::Write,
         OpSpan::Slow => Operation::Flush,
-        OpSpan::Probe => Operation::Probe,
+        OpSpan::Probe | OpSpan::Map => Operation::Probe,
     }
 }
 

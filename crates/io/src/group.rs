@@ -124,6 +124,10 @@ impl Group {
         self.plain(OpKind::Probe { member });
     }
 
+    pub(crate) fn map(&mut self, member: MemberId, offset: u64, len: u64) {
+        self.plain(OpKind::Map { member, offset, len });
+    }
+
     fn plain(&mut self, kind: OpKind) -> OpTag {
         let mut table = self.table();
         table.begin_op(self.0.id, kind);

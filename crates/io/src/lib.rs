@@ -22,6 +22,7 @@ pub mod emulated;
 mod exec;
 mod given;
 mod group;
+mod map;
 pub mod memory;
 mod op;
 mod patience;
@@ -46,9 +47,10 @@ pub use buf::{Buf, Bytes, BytesMut, Slice};
 pub use exec::{Io, Remote, Sleep, Task};
 pub use given::{Given, Pages};
 pub use group::{Group, Outcome, Pending};
+pub use map::Mapping;
 pub use op::{
-    Completion, Failure, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKey, OpKind, OpSpan, OpTag,
-    OpView, Place, Probe, Segment, ServedId, ServedOp, SocketId,
+    Completion, Failure, Mapped, MemberId, MemberInfo, MemberKind, OpClass, OpError, OpKey, OpKind, OpSpan,
+    OpTag, OpView, Place, Probe, Segment, ServedId, ServedOp, SocketId,
 };
 pub use pool::Pool;
 pub use reactor::{Reactor, Unpark};

@@ -154,6 +154,16 @@ pub enum OpKind {
         /// Asked member.
         member: MemberId,
     },
+    /// Tell how far from a byte on the member has, or has not, room for what is stored; the completion's value is a
+    /// [`Mapped`] (see [`Mapped::to_bits`]).
+    Map {
+        /// Asked member.
+        member: MemberId,
+        /// First byte on the member.
+        offset: u64,
+        /// Bytes that are of interest.
+        len: u64,
+    },
     /// Wait for a connection; the completion's value is the new [`SocketId`].
     Accept {
         /// Listening socket.
@@ -179,6 +189,7 @@ impl OpKind {
             Self::Write { .. } => Some(OpSpan::Write),
             Self::Flush { .. } | Self::Discard { .. } | Self::WriteZeroes { .. } => Some(OpSpan::Slow),
             Self::Probe { .. } => Some(OpSpan::Probe),
+            Self::Map { .. } => Some(OpSpan::Map),
             Self::Accept { .. } | Self::Recv { .. } | Self::Send { .. } => None,
         }
     }
@@ -191,6 +202,7 @@ impl OpKind {
             | Self::Write { member, .. }
             | Self::Flush { member }
             | Self::Probe { member }
+            | Self::Map { member, .. }
             | Self::Discard { member, .. }
             | Self::WriteZeroes { member, .. } => Some(member),
             Self::Accept { .. } | Self::Recv { .. } | Self::Send { .. } => None,
@@ -209,6 +221,8 @@ pub enum OpSpan {
     Slow,
     /// Looks at a device's size and place.
     Probe,
+    /// Questions where holes are. Nobody relies on an answer: who wants one waits as long as he likes.
+    Map,
 }
 
 /// One stretch of memory of an operation: address and bytes. Same shape as the kernel's `struct iovec`.
@@ -335,6 +349,31 @@ impl Probe {
             _ => Place::Replaced,
         };
         Self { size: bits >> 2, place }
+    }
+}
+
+/// What a member has from a byte on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// Bytes of which the same is true, at most as many as were asked about; at least one of these.
+    pub len: u64,
+    /// Nothing is stored there: it reads as zeroes. Else something may be.
+    pub hole: bool,
+}
+
+impl Mapped {
+    /// All of it may be stored.
+    pub const fn stored(len: u64) -> Self {
+        Self { len, hole: false }
+    }
+
+    /// The value of the completion of an [`OpKind::Map`]. Lengths are below 2^63 bytes.
+    pub const fn to_bits(self) -> u64 {
+        self.len << 1 | self.hole as u64
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self { len: bits >> 1, hole: bits & 1 == 1 }
     }
 }
 

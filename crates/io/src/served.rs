@@ -66,6 +66,12 @@ impl ServedRequest {
         self.finish(result);
     }
 
+    /// Answers a question: with the value of its completion, or why there is none.
+    pub fn tell(mut self, result: Result<u64, OpError>) {
+        self.len = *result.as_ref().unwrap_or(&0);
+        self.finish(result.map(|_| ()));
+    }
+
     fn finish(&mut self, result: Result<(), OpError>) {
         if core::mem::replace(&mut self.answered, true) {
             return;

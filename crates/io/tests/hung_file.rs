@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use brindle_io::device::{DeviceAccess, OpenDevice};
 use brindle_io::uring::Uring;
-use brindle_io::{Duration, Io, MemberId, OpError, PAGE, Pool};
+use brindle_io::{Duration, Io, Mapped, MemberId, OpError, OpSpan, PAGE, Pool};
 use brindle_testkit::hang::{Hang, HangingFiles};
 use brindle_testkit::skip::{Missing, or_skip};
 use tempfile::TempDir;
@@ -160,6 +160,29 @@ fn a_read_that_was_given_up_and_answered_late_fills_only_its_own_memory() {
         assert_eq!(world.read(*hung, 3, LONG).await, Ok(4));
     });
     assert_eq!(io.in_flight(), 0);
+}
+
+#[test]
+fn whoever_asks_a_hung_member_for_holes_waits_alone_and_the_member_is_thought_no_worse_of() {
+    let Some(world) = world() else { return };
+    let World { hanging, io, hung, well, pool, uring, .. } = world;
+    hanging.hang(Hang::Everything);
+    io.block_on(async {
+        let asked = io.map(hung, 0, SIZE as u64);
+        while hanging.held() == 0 {
+            io.yield_now().await;
+        }
+        assert_eq!(io.map(well, 0, SIZE as u64).await, Ok(Mapped { len: SIZE as u64, hole: false }));
+        let oldest = io.oldest(hung, OpSpan::Map).expect("it is under way");
+        drop(asked);
+        assert_eq!((io.oldest(hung, OpSpan::Map), io.orphans(hung)), (Some(oldest), 0));
+        drop(io.map(hung, 0, SIZE as u64));
+    });
+    io.set_grace(SHORT);
+    io.shutdown();
+    assert!(io.in_flight() > 0, "what hangs is left behind");
+    drop((io, uring, pool));
+    hanging.release();
 }
 
 #[test]

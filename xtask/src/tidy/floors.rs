@@ -63,7 +63,7 @@ const IO: &[&[&str]] = &[
     &["core"],
     &["group", "served"],
     &["exec"],
-    &["sim", "sync"],
+    &["map", "sim", "sync"],
     &["emulated"],
 ];
 

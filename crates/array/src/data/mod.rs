@@ -1,5 +1,6 @@
 //! The data path: what happens to a request between the volume above and the members below.
 
+pub(crate) mod allocation;
 mod flush;
 pub(crate) mod list;
 pub(crate) mod lock;

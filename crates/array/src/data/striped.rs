@@ -6,6 +6,9 @@ use brindle_io::Slice;
 use brindle_layout::Striped;
 use brindle_volume::{VolumeError, ZeroOptions};
 
+use smallvec::smallvec;
+
+use super::allocation::Sources;
 use super::is_lost;
 use super::spans::Spans;
 use super::straight::{Stretch, send_writes};
@@ -101,6 +104,12 @@ impl Stripes {
         self.core.check_zeroes(options)?;
         let _writing = self.core.begin(offset, len).await?;
         self.door().zero_rounds(offset, len, options, |at, len| self.spans(at, len)).await
+    }
+
+    /// Where a byte of the array is read from, and how far that goes.
+    pub(crate) fn sources(&self, at: u64) -> Sources {
+        let extent = self.map.locate(at);
+        Sources { len: extent.len, of: smallvec![(extent.member, extent.offset)] }
     }
 
     /// Where a range lies.

@@ -2,6 +2,7 @@
 
 mod costs;
 mod faults;
+mod holes;
 mod hooks;
 mod joined;
 mod mends;

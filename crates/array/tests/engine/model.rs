@@ -27,7 +27,7 @@ const MIX: Mix = Mix {
 };
 
 /// What is tested: level, layout, members.
-fn shapes() -> Vec<(Level, Layout, usize)> {
+pub(crate) fn shapes() -> Vec<(Level, Layout, usize)> {
     let mut shapes = vec![
         (Level::Linear, Layout::None, 3),
         (Level::Raid0, Layout::Raid0(Raid0Layout::Alternate), 3),

@@ -236,7 +236,7 @@ unsafe impl Reactor for Emulated {
     unsafe fn submit(&mut self, key: OpKey, op: OpView<'_>) {
         let state = &mut *self.state.borrow_mut();
         if !state.members.is_empty()
-            && !matches!(op.kind, OpKind::Probe { .. })
+            && !matches!(op.kind, OpKind::Probe { .. } | OpKind::Map { .. })
             && let Some(member) = op.kind.member()
         {
             // SAFETY: the caller's promise.

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use crate::op::{MemberInfo, OpError, OpKind, OpView, Place, Probe, Segment};
+use crate::arena::PAGE;
+use crate::op::{Mapped, MemberInfo, OpError, OpKind, OpView, Place, Probe, Segment};
 
 /// What an operation gets that is not of whole logical blocks: EINVAL.
 pub(super) const MISALIGNED: OpError = OpError::Medium(22);
@@ -71,8 +72,22 @@ impl RamDevice {
             OpKind::WriteZeroes { offset, len, .. } => self.zero(offset, len),
             OpKind::Discard { offset, len, .. } => self.zero(offset, len),
             OpKind::Probe { .. } => Ok(Probe { size: self.holds, place: self.place }.to_bits()),
+            OpKind::Map { offset, len, .. } => self.map(offset, len).map(Mapped::to_bits),
             _ => Ok(0),
         }
+    }
+
+    /// Pages of zeroes are holes.
+    fn map(&self, offset: u64, len: u64) -> Result<Mapped, OpError> {
+        self.check(offset, len, &[])?;
+        if self.null {
+            return Ok(Mapped::stored(len));
+        }
+        let is_hole = |page: &[u8]| page.iter().all(|&byte| byte == 0);
+        let mut pages = self.bytes[offset as usize..(offset + len) as usize].chunks(PAGE).map(is_hole);
+        let hole = pages.next().unwrap_or(false);
+        let same = 1 + pages.take_while(|&next| next == hole).count() as u64;
+        Ok(Mapped { len: len.min(same * PAGE as u64), hole })
     }
 
     pub(super) fn truncate(&mut self, size: u64) {

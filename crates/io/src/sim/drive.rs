@@ -11,7 +11,7 @@ use super::model::Model;
 use super::rng::Rng;
 use super::stations::Stations;
 use super::timing::Timing;
-use crate::op::{MemberInfo, OpError, OpKey, OpKind, Probe, Segment};
+use crate::op::{Mapped, MemberInfo, OpError, OpKey, OpKind, Probe, Segment};
 use crate::ranges::{RangeKey, Ranges};
 
 /// As Linux numbers it.
@@ -160,6 +160,11 @@ impl Drive {
             }
             OpKind::Flush { .. } => self.flush(op),
             OpKind::Probe { .. } => Ok(Probe { size: self.holds, place: self.faults.place }.to_bits()),
+            // It does not tell: what was never written reads as noise.
+            OpKind::Map { offset, len, .. } => {
+                self.within(offset, len)?;
+                Ok(Mapped::stored(len).to_bits())
+            }
             OpKind::Accept { .. } | OpKind::Recv { .. } | OpKind::Send { .. } => Err(OpError::Unsupported),
         }
     }

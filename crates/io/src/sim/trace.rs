@@ -52,6 +52,7 @@ pub(super) fn words(kind: OpKind) -> [u64; 4] {
         OpKind::Discard { member, offset, len } => [4, member.place() as u64, offset, len],
         OpKind::WriteZeroes { member, offset, len, .. } => [5, member.place() as u64, offset, len],
         OpKind::Probe { member } => [9, member.place() as u64, 0, 0],
+        OpKind::Map { member, offset, len } => [10, member.place() as u64, offset, len],
         OpKind::Accept { socket } => [6, u64::from(socket.0), 0, 0],
         OpKind::Recv { socket } => [7, u64::from(socket.0), 0, 0],
         OpKind::Send { socket } => [8, u64::from(socket.0), 0, 0],

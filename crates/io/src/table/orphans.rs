@@ -3,8 +3,10 @@
 //! Who waits and who owns are two things. Whoever waits for an operation that is given up gets a failure at once; the
 //! table keeps it, an orphan now, with its memory borrowed as before, until the reactor's real completion.
 
+use core::ops::Range;
+
 use super::{After, GroupSlot, GroupState, NEVER, NO_GROUP, Slot, Table};
-use crate::op::{Failure, MemberId, OpError, OpKey, OpSpan, Owner};
+use crate::op::{Failure, MemberId, OpError, OpKey, OpKind, OpSpan, Owner};
 use crate::task::TaskId;
 use crate::time::Instant;
 
@@ -115,6 +117,19 @@ impl Table {
             asked && self.is_in_flight(slot, owner)
         };
         self.slots.iter().filter(asks).map(|slot| slot.since).min()
+    }
+
+    /// The ranges of a member that operations in flight change, orphans among them.
+    pub(crate) fn changing(&self, member: MemberId) -> Vec<Range<u64>> {
+        let range = |slot: &Slot| match slot.kind {
+            OpKind::Write { offset, .. } => Some(offset..offset + slot.len - slot.done),
+            OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => {
+                Some(offset..offset + len)
+            }
+            _ => None,
+        };
+        let asks = |slot: &&Slot| slot.sent && slot.kind.member() == Some(member);
+        self.slots.iter().filter(asks).filter_map(range).collect()
     }
 
     fn is_in_flight(&self, slot: &Slot, owner: Owner) -> bool {

@@ -144,7 +144,9 @@ impl Members {
         let member = self.members.get_mut(at).filter(|member| !member.closing).ok_or(OpError::Gone)?;
         let (offset, len) = match kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, bytes),
-            OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => (offset, len),
+            OpKind::Discard { offset, len, .. }
+            | OpKind::WriteZeroes { offset, len, .. }
+            | OpKind::Map { offset, len, .. } => (offset, len),
             _ => (0, 0),
         };
         let looks = matches!(kind, OpKind::Probe { .. });

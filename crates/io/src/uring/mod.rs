@@ -8,6 +8,7 @@
 mod arenas;
 mod closer;
 mod errno;
+mod holes;
 mod listen;
 mod members;
 mod prepare;
@@ -26,11 +27,12 @@ use std::rc::Rc;
 use io_uring::opcode;
 
 use crate::device::OpenDevice;
-use crate::op::{Completion, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Probe, SocketId};
+use crate::op::{Completion, Mapped, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Probe, SocketId};
 use crate::reactor::{Reactor, Unpark};
 use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
 pub(crate) use errno::error as error_of;
+use holes::{Answer, Holes};
 pub use listen::{ListenError, OWNER_ONLY, SocketFile, is_abandoned, listen_unix};
 use members::Members;
 use prepare::Running;
@@ -54,6 +56,7 @@ struct State {
     sockets: Sockets,
     arenas: Arenas,
     wake: Wake,
+    holes: Holes,
     /// By operation key: what the kernel was last asked under that key.
     running: Vec<Running>,
     /// Operations that the kernel has.
@@ -72,12 +75,14 @@ impl Uring {
     /// want of descriptors or memory, [`UringError::Failed`] with what else it says.
     pub fn new() -> Result<Self, UringError> {
         let ring = Ring::new()?;
+        let wake = Wake::new()?;
         Ok(Self(Rc::new(RefCell::new(State {
             clock: Clock::start(),
+            holes: Holes::new(wake.unpark()),
             members: Members::new(&ring),
             sockets: Sockets::default(),
             arenas: Arenas::new(&ring),
-            wake: Wake::new()?,
+            wake,
             ring,
             running: Vec::new(),
             in_kernel: 0,
@@ -204,13 +209,13 @@ unsafe impl Reactor for Uring {
         state.sockets.close(&mut state.ring, socket);
     }
 
+    fn untaken(&self, socket: SocketId) -> Option<u64> {
+        self.0.borrow().sockets.untaken(socket)
+    }
+
     fn cancel_all(&mut self) {
         let state = &mut *self.0.borrow_mut();
         state.sockets.cancel_all(&mut state.ring);
-    }
-
-    fn untaken(&self, socket: SocketId) -> Option<u64> {
-        self.0.borrow().sockets.untaken(socket)
     }
 
     fn give_up(&mut self, key: OpKey) {
@@ -239,6 +244,14 @@ impl State {
             kind => self.members.begin(kind, op.len),
         };
         match asked {
+            Ok(()) if let OpKind::Map { member, offset, len } = op.kind => {
+                if self.holes.ask(key, member, self.members.device(member), offset..offset + len) {
+                    self.in_kernel += 1;
+                } else {
+                    self.members.end(&self.ring, member);
+                    self.ready.push(Completion { key, result: Ok(Mapped::stored(len).to_bits()) });
+                }
+            }
             Ok(()) => {
                 let fixed = self.arenas.index(op.arena);
                 self.running[at].begin(op, fixed, &self.members);
@@ -265,12 +278,16 @@ impl State {
             let mut nobodys = Vec::new();
             self.ring.enter(Wait::Not);
             self.reap(&mut nobodys);
+            self.take_holes(&mut nobodys);
         }
     }
 
     /// Calls an operation off. What a device already does goes on; what waits for a worker of the kernel never begins, and
     /// a file system that can be interrupted is.
     fn give_up(&mut self, key: OpKey) {
+        if self.holes.has(key) {
+            return;
+        }
         self.running[key.0 as usize].give_up();
         let entry = opcode::AsyncCancel::new(Token::Op(key).to_bits()).build();
         // SAFETY: the entry points to nothing. Entries are sent in order, so that it meets no later use of the key.
@@ -280,6 +297,7 @@ impl State {
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {
         self.wake.arm(&mut self.ring);
         done.append(&mut self.ready);
+        self.take_holes(done);
         let wait = match until {
             _ if !done.is_empty() => Wait::Not,
             None => Wait::Endless,
@@ -290,6 +308,27 @@ impl State {
         };
         self.ring.enter(wait);
         self.reap(done);
+        self.take_holes(done);
+    }
+
+    /// Takes the answers of those who were asked for holes.
+    fn take_holes(&mut self, done: &mut Vec<Completion>) {
+        if self.holes.is_idle() {
+            return;
+        }
+        let answers = self.holes.take();
+        if !answers.is_empty() {
+            // They come at any moment of a turn: what was known of files before says nothing.
+            self.members.next_turn();
+        }
+        for Answer { key, member, result } in answers {
+            self.in_kernel -= 1;
+            // What lies beyond the end of a file that was made shorter is no hole of the member's.
+            let shorter = result.is_ok() && self.members.is_shorter(member);
+            self.members.end(&self.ring, member);
+            let result = if shorter { Err(OpError::Truncated) } else { result.map(Mapped::to_bits) };
+            done.push(Completion { key, result });
+        }
     }
 
     /// Takes the kernel's answers from the ring.

@@ -158,6 +158,8 @@ impl Running {
             OpKind::Accept { socket } | OpKind::Recv { socket } | OpKind::Send { socket } => {
                 self.socket_entry(types::Fd(sockets.raw_fd(socket)))
             }
+            // No entry can ask that: a thread does.
+            OpKind::Map { .. } => opcode::Nop::new().build(),
             OpKind::Probe { member } => match &mut self.look {
                 Some(look) => look.entry(members.origin(member)),
                 None => opcode::Nop::new().build(),

@@ -51,6 +51,7 @@ macro_rules! worlds {
             crate::members::a_discard_leaves_the_rest_alone as a_discard_leaves_the_rest_alone,
             crate::members::beyond_the_end_is_an_error as beyond_the_end_is_an_error,
             crate::members::a_probe_tells_size_and_place as a_probe_tells_size_and_place,
+            crate::members::holes_are_told_where_nothing_was_written as holes_are_told_where_nothing_was_written,
             crate::members::a_closed_member_is_gone as a_closed_member_is_gone,
             crate::members::thousands_in_flight as thousands_in_flight,
             crate::members::dropped_futures_give_their_memory_back as dropped_futures_give_their_memory_back,
@@ -70,8 +71,8 @@ macro_rules! worlds {
             crate::sockets::the_other_end_goes_away as the_other_end_goes_away,
             crate::sockets::closing_ends_what_waits as closing_ends_what_waits,
             crate::sockets::a_closed_socket_is_not_another as a_closed_socket_is_not_another,
-            crate::tasks::timers_fire_in_order as timers_fire_in_order,
             crate::sockets::what_the_other_end_has_not_taken as what_the_other_end_has_not_taken,
+            crate::tasks::timers_fire_in_order as timers_fire_in_order,
             crate::tasks::a_reactor_has_one_executor as a_reactor_has_one_executor,
             crate::tasks::shutdown_with_everything_under_way as shutdown_with_everything_under_way,
         );
@@ -114,6 +115,14 @@ mod at_command {
     #[test]
     fn given_to_a_forsaken_member_in_the_sim() {
         crate::stage::<Sim>(crate::given::given_memory_of_a_forsaken_member_stays);
+    }
+    #[test]
+    fn changes_in_memory() {
+        crate::stage::<Memory>(crate::members::changes_under_way_are_known);
+    }
+    #[test]
+    fn changes_in_the_sim() {
+        crate::stage::<Sim>(crate::members::changes_under_way_are_known);
     }
     #[test]
     fn misaligned_in_memory() {

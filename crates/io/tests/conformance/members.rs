@@ -1,6 +1,8 @@
 //! Operations on members.
 
-use brindle_io::{Buf, Io, MAX_BUF, MAX_SEGMENTS, MemberId, OpClass, OpError, PAGE, Place, Probe, Slice};
+use brindle_io::{
+    Buf, Io, MAX_BUF, MAX_SEGMENTS, Mapped, MemberId, OpClass, OpError, PAGE, Place, Probe, Slice,
+};
 
 use crate::Stage;
 use crate::worlds::{AtCommand, World};
@@ -382,4 +384,78 @@ pub(crate) fn an_executor_ends_with_operations_in_flight<W: World>(stage: &Stage
         }
     });
     assert_eq!(io.in_flight(), 32, "`stage` shuts down now");
+}
+
+/// What is told of a member from a place on, one stretch after the other.
+async fn mapped(io: &Io, member: MemberId, bytes: u64) -> Vec<(u64, bool)> {
+    let (mut at, mut told) = (0, Vec::new());
+    while at < bytes {
+        let Mapped { len, hole } = io.map(member, at, bytes - at).await.unwrap();
+        assert!(len > 0 && at + len <= bytes, "{len} bytes at {at}");
+        told.push((len, hole));
+        at += len;
+    }
+    told
+}
+
+pub(crate) fn holes_are_told_where_nothing_was_written<W: World>(stage: &Stage<W>) {
+    const SIZE: u64 = 1 << 20;
+    let Stage { io, pool, world } = stage;
+    let (member, full, closed) = (world.member(SIZE), world.member(SIZE), world.member(SIZE));
+    world.close_member(closed);
+    io.block_on(async {
+        let buf = pool.alloc(SIZE as usize).await;
+        buf.bytes_mut().fill(7);
+        write(io, member, SIZE / 4, &buf.slice(0..SIZE as usize / 8)).await.unwrap();
+        write(io, full, 0, &buf.all()).await.unwrap();
+        let (told, whole) = (mapped(io, member, SIZE).await, mapped(io, full, SIZE).await);
+        assert!(whole.iter().all(|&(_, hole)| !hole), "{whole:?}");
+        if world.tells_holes() {
+            assert_eq!(told, [(SIZE / 4, true), (SIZE / 8, false), (SIZE * 5 / 8, true)]);
+            // Asked from the middle of a stretch.
+            let middle = io.map(member, SIZE / 4 + 4096, SIZE / 2).await;
+            assert_eq!(middle, Ok(Mapped { len: SIZE / 8 - 4096, hole: false }));
+        } else {
+            assert!(told.iter().all(|&(_, hole)| !hole), "{told:?}");
+        }
+        assert_eq!(io.map(member, SIZE - 4096, 8192).await, Err(OpError::OutOfRange));
+        assert_eq!(io.map(closed, 0, SIZE).await, Err(OpError::Gone));
+        assert_eq!(io.map(MemberId::device(999), 0, SIZE).await, Err(OpError::Gone));
+        // Several at once, dropped before they are answered among them.
+        let asked: Vec<_> = (0..100).map(|at| io.map(member, at * 4096, SIZE - at * 4096)).collect();
+        drop(io.map(full, 0, SIZE));
+        for (at, answer) in asked.into_iter().enumerate() {
+            let hole = answer.await.unwrap().hole;
+            assert!(!hole || world.tells_holes() && !(64..96).contains(&at), "{at}");
+            // Between, little is left of the hole.
+            assert!(hole || !world.tells_holes() || (49..96).contains(&at), "{at}");
+        }
+    });
+}
+
+/// What is being changed is known until it has been, whoever waits for it.
+pub(crate) fn changes_under_way_are_known<W: AtCommand>(stage: &Stage<W>) {
+    let Stage { io, pool, world } = stage;
+    let (member, other) = (world.member(1 << 20), world.member(1 << 20));
+    io.block_on(async {
+        let buf = pool.alloc(PAGE).await;
+        world.hang(member);
+        let mut group = io.group();
+        group.write(member, 8192, &buf.all(), false);
+        group.discard(member, 65536, 512);
+        group.write_zeroes(member, 0, 4096, true);
+        group.flush(member);
+        let until = io.now().after(brindle_io::Duration::from_millis(1));
+        let pending = group.submit_by(until);
+        io.yield_now().await;
+        let mut changing = io.changing(member);
+        changing.sort_by_key(|range| range.start);
+        assert_eq!(changing, [0..4096, 8192..12288, 65536..66048]);
+        assert!(!pending.await.is_ok(), "given up");
+        assert_eq!(io.changing(member).len(), 3, "and may land yet");
+        assert!(io.changing(other).is_empty());
+        world.release(member);
+        io.orphans_ended(member).await;
+        assert!(io.changing(member).is_empty());
+    });
 }

@@ -117,6 +117,9 @@ impl World for Sim {
     fn listen(&self) -> SocketId {
         Sim::listen(self)
     }
+    fn tells_holes(&self) -> bool {
+        false
+    }
     fn connect(&self, listener: SocketId) -> SocketId {
         Sim::connect(self, listener)
     }
@@ -268,14 +271,14 @@ impl World for Loops {
     fn listen(&self) -> SocketId {
         self.files.uring.listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap()
     }
-    fn connect(&self, listener: SocketId) -> SocketId {
-        let address = self.files.uring.local_addr(listener).unwrap();
-        self.files.uring.add_stream(std::net::TcpStream::connect(address).unwrap())
     fn takes_at_once(&self) -> bool {
         true
     }
     fn tells_holes(&self) -> bool {
         false
     }
+    fn connect(&self, listener: SocketId) -> SocketId {
+        let address = self.files.uring.local_addr(listener).unwrap();
+        self.files.uring.add_stream(std::net::TcpStream::connect(address).unwrap())
     }
 }

@@ -39,6 +39,7 @@ mod reliability;
 mod report;
 mod serve;
 mod several;
+mod sparse;
 mod sweep;
 mod watch;
 mod without;

@@ -22,6 +22,7 @@ use behind::Behind;
 use pace::Paces;
 
 use crate::core::Core;
+use crate::data::allocation::Sources;
 use crate::data::lock::{Held, Hold, RangeLock};
 use crate::door::{Door, MemberOps, Moved};
 use crate::members::{Device, RoleState};
@@ -171,6 +172,13 @@ impl Mirror {
         let extent = self.map.locate(offset, copy);
         let device = self.core.members.readable(extent.member, extent.offset + len)?;
         Some(Readable { copy, extent, device })
+    }
+
+    /// Where a byte of the array may be read from, and how far that goes.
+    pub(crate) fn sources(&self, at: u64) -> Sources {
+        let copies = (0..self.map.copies()).map(|copy| self.map.locate(at, copy));
+        let len = copies.clone().map(|extent| extent.len).min().unwrap_or(1);
+        Sources { len, of: copies.map(|extent| (extent.member, extent.offset)).collect() }
     }
 
     /// All members are in sync, about as fast as each other, and none is write-mostly: any copy may answer.

@@ -30,12 +30,13 @@ use std::rc::Rc;
 use brindle_io::PAGE as IO_PAGE;
 use brindle_layout::{ParityRows, Row};
 use brindle_parity::Kernel;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use batch::Batches;
 use writers::Writers;
 
 use crate::core::Core;
+use crate::data::allocation::Sources;
 use crate::data::lock::{Held, Hold, RangeLock};
 use crate::door::{Door, MemberOps, Moved};
 use crate::members::Device;
@@ -89,6 +90,14 @@ impl Parity {
     #[inline]
     fn ask(&self) -> MemberOps<'_> {
         self.door().ask()
+    }
+
+    /// Where a byte of the array is read from, as long as its member has it, and how far that goes.
+    pub(crate) fn sources(&self, at: u64) -> Sources {
+        let position = self.map.position(at);
+        let role = self.map.row(position.row).data_member(position.data_index);
+        let offset = self.map.row_offset(position.row) + position.column;
+        Sources { len: self.map.chunk() - position.column, of: smallvec![(role, offset)] }
     }
 
     /// Blocks of a row, and so the roles that have some.
