@@ -4,22 +4,23 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::rc::Rc;
 
+use crate::events::Event;
+use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::{Instant, Io, Slice};
 use brindle_layout::{Geometry, Level, Place};
+use brindle_members::members::{Device, Members, RoleState, Ties};
+use brindle_members::process::Speeds;
+use brindle_members::straight::{read_alone, write_alone};
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
-use crate::data::straight::{read_alone, write_alone};
-use crate::events::Event;
 use crate::intent::Intent;
 use crate::keeper::{CanLose, Keeper, Truth};
 use crate::ledger::Ledger;
-use crate::members::{Device, Members, RoleState, Ties};
 use crate::placement::{Family, Placement, Split, write_copied};
-use crate::process::{Process, ProcessError, ProcessKind, Speeds};
 use crate::reshape::Border;
 
 /// A running array. A handle: cloning gives the same array.
@@ -352,7 +353,10 @@ impl Volume for Array {
         core.check(offset, len)?;
         match placement {
             _ if len == 0 => {}
-            Placement::One(family) => Box::pin(family.allocation(offset..offset + len, found)).await,
+            Placement::One(family) => {
+                let block = u64::from(core.limits.block);
+                Box::pin(family.allocation(block, offset..offset + len, found)).await;
+            }
             Placement::Split(_) => found.push(Allocation { len, hole: false, zero: false }),
         }
         Ok(())

@@ -4,10 +4,10 @@
 use std::rc::Rc;
 
 use brindle_io::Slice;
+use brindle_members::copies::Copies;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::copies::Copies;
 use crate::data::mirrored::Mirror;
 use crate::data::mirrored::behind::{Leave, Told};
 use crate::placement::{Family, write_copied};

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use brindle_io::Duration;
+use brindle_members::patience::Patience;
+use brindle_members::process::Speeds;
 
 use crate::hooks::MakeHooks;
-use crate::patience::Patience;
-use crate::process::Speeds;
 
 /// What may be done to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,19 +7,19 @@ use core::ops::{Deref, Range};
 use std::rc::{Rc, Weak};
 
 use brindle_io::{Duration, Io, Slice};
+use brindle_members::change::MemberChange;
+use brindle_members::copies::Copies;
+use brindle_members::events::Cause;
+use brindle_members::members::{Members, Ties};
+use brindle_members::set::{MemberSet, Treatment};
+use brindle_members::set::{Noticed, Owner, Recording};
+use brindle_members::watch::watch;
 use brindle_volume::{Limits, VolumeError};
 
-use crate::change::MemberChange;
 use crate::config::{OnFull, OpenConfig};
-use crate::copies::Copies;
-use crate::events::Cause;
 use crate::hooks::Change;
 use crate::intent::{Intent, Upkeep, Writing};
 use crate::keeper::Keeper;
-use crate::members::{Members, Ties};
-use crate::owner::{Noticed, Owner, Recording};
-use crate::set::{MemberSet, Treatment};
-use crate::watch::watch;
 
 /// The part of a running array that knows no level.
 pub(crate) struct Core {

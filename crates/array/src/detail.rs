@@ -1,14 +1,14 @@
 //! What a running array tells of itself.
 
+use crate::process::ProcessDetail;
 use brindle_format::md::{DeviceFlags, Uuid, Version};
 use brindle_io::{MemberId, Place};
 use brindle_layout::{Layout, Level};
+use brindle_members::members::RoleState;
 
 use crate::array::Array;
 use crate::assembly::{BitmapFile, DeviceUse, LeftOut, Limitation};
 use crate::ledger::{Failed, KnownDevice};
-use crate::members::RoleState;
-use crate::process::ProcessDetail;
 
 /// What has become of a device of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

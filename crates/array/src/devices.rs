@@ -1,16 +1,16 @@
 //! Devices that come to a running array, and go.
 
+use crate::events::EventKind;
 use brindle_format::md::{DeviceFlags, SUPERBLOCK_BYTES, Uuid};
 use brindle_io::{Io, MemberId, OpError, Place};
+use brindle_members::bad_blocks::BadBlocks;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::assembly::{Candidate, LeftOut, read_bad_log};
-use crate::bad_blocks::BadBlocks;
 use crate::data::mirrored::Mirror;
 use crate::detail::{DeviceDetail, DeviceState};
-use crate::events::EventKind;
-use crate::ledger::{AddError, Former, Joined, NewDevice, NotTaken};
+use crate::ledger::{AddError, Former, Joined, NewDevice, NotTaken, treatment};
 use crate::reshape::bad_blocks;
 
 /// Which devices are to go.
@@ -254,7 +254,7 @@ impl Array {
             return Err(RemoveError::Unknown);
         }
         if let Some(role) = core.members.role_of(id) {
-            core.members.set_flags(role, flags);
+            core.members.set_flags(role, treatment(flags));
             self.0.placement.mirrors().for_each(Mirror::look_at_flags);
         }
         Ok(())

@@ -1,128 +1,14 @@
-//! What has happened to an array: the last events, by number, for whoever watches it.
+//! What happens to an array, in its words.
 
-use core::cell::{Cell, RefCell};
-use core::fmt;
-use core::ops::Range;
-use std::collections::VecDeque;
+use brindle_members::events::{self, Cause, Kind};
+use brindle_members::set::Noticed;
 
-use brindle_io::sync;
-use brindle_io::{Failure, Instant, Io, OpError, OpKind};
+/// Something that has happened to an array. Ranges are of the member's data area for what happens to members, else as
+/// [`Array::sync_len`](crate::Array::sync_len) counts.
+pub type Event = events::Event<EventKind>;
 
-use crate::owner::Noticed;
-
-/// Events that are remembered; older ones are forgotten, which gaps in the numbers tell.
-const MOST: usize = 1024;
-
-/// What was asked of a member when something happened to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// A read of data.
-    Read,
-    /// A write of data.
-    Write,
-    /// A flush.
-    Flush,
-    /// A discard.
-    Discard,
-    /// A write of zeroes.
-    WriteZeroes,
-    /// The write of a superblock.
-    Superblock,
-    /// A look at the device's size and identity.
-    Probe,
-    /// An order of the operator.
-    Command,
-    /// Another device has taken its place.
-    Replacement,
-}
-
-impl Operation {
-    /// A stable name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "flush",
-            Self::Discard => "discard",
-            Self::WriteZeroes => "write-zeroes",
-            Self::Superblock => "superblock",
-            Self::Probe => "probe",
-            Self::Command => "command",
-            Self::Replacement => "replacement",
-        }
-    }
-}
-
-/// Why something happened to a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cause {
-    /// What was asked of it, if that is known.
-    pub operation: Option<Operation>,
-    /// Byte of the device at which, if the operation has a place.
-    pub offset: Option<u64>,
-    /// What came of it; `None` for an order of the operator.
-    pub error: Option<OpError>,
-}
-
-impl Cause {
-    /// The operator said so.
-    pub const COMMAND: Self = Self { operation: Some(Operation::Command), offset: None, error: None };
-
-    /// The device that was to replace it has all that it held.
-    pub const REPLACED: Self = Self { operation: Some(Operation::Replacement), offset: None, error: None };
-
-    /// An operation without a place failed.
-    pub fn new(operation: Operation, error: OpError) -> Self {
-        Self { operation: Some(operation), offset: None, error: Some(error) }
-    }
-
-    /// An operation on a member failed.
-    pub fn of(kind: OpKind, error: OpError) -> Self {
-        let (operation, offset) = match kind {
-            OpKind::Read { offset, .. } => (Operation::Read, Some(offset)),
-            OpKind::Write { offset, .. } => (Operation::Write, Some(offset)),
-            OpKind::Discard { offset, .. } => (Operation::Discard, Some(offset)),
-            OpKind::WriteZeroes { offset, .. } => (Operation::WriteZeroes, Some(offset)),
-            OpKind::Flush { .. } => (Operation::Flush, None),
-            // Sockets are no members.
-            OpKind::Probe { .. }
-            | OpKind::Map { .. }
-            | OpKind::Accept { .. }
-            | OpKind::Recv { .. }
-            | OpKind::Send { .. } => (Operation::Probe, None),
-        };
-        Self { operation: Some(operation), offset, error: Some(error) }
-    }
-}
-
-impl From<&Failure> for Cause {
-    fn from(failure: &Failure) -> Self {
-        Self::of(failure.kind, failure.error)
-    }
-}
-
-impl From<OpError> for Cause {
-    fn from(error: OpError) -> Self {
-        Self { operation: None, offset: None, error: Some(error) }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(error) = self.error else {
-            let replaced = self.operation == Some(Operation::Replacement);
-            return f.write_str(if replaced { "another device has taken its place" } else { "by command" });
-        };
-        if let Some(operation) = self.operation {
-            f.write_str(operation.name())?;
-            if let Some(offset) = self.offset {
-                write!(f, " at byte {offset} of the device")?;
-            }
-            f.write_str(": ")?;
-        }
-        write!(f, "{error}")
-    }
-}
+pub(crate) type Events = events::Events<EventKind>;
+pub(crate) type Note = events::Note<EventKind>;
 
 /// What kind of thing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,10 +138,12 @@ impl EventKind {
             Self::Exposed => "exposed",
         }
     }
+}
 
-    /// What a line of a log says of it, after the member's name or the array's.
-    fn words(self) -> &'static str {
+impl Kind for EventKind {
+    fn words(self, why: Option<&Cause>) -> &'static str {
         match self {
+            Self::MemberFailed if why == Some(&Cause::REPLACED) => "is not used any more",
             Self::MemberFailed => "has failed and is not used any more",
             Self::Broken => "has failed, and the array can't do without it: no writes are taken any more",
             Self::Corrected => "could not be read in a place, which was written anew from the others",
@@ -321,145 +209,12 @@ impl From<Noticed> for EventKind {
     }
 }
 
-/// Something that has happened to an array.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Counts from 1 in each run.
-    pub number: u64,
-    /// Seconds since 1970, by the clock that the array was opened with.
-    pub at: u64,
-    /// When, on the reactor's clock.
-    pub moment: Instant,
-    /// What.
-    pub kind: EventKind,
-    /// The role of the member that it happened to.
-    pub role: Option<u16>,
-    /// How messages name that member.
-    pub label: Option<String>,
-    /// Why.
-    pub cause: Option<Cause>,
-    /// Bytes concerned: of the member's data area for what happens to members, else as
-    /// [`Array::sync_len`] counts.
-    pub range: Option<Range<u64>>,
-    /// Bytes of the array that a place of a member holds, if it holds data.
-    pub array: Option<Range<u64>>,
-    /// Sectors of 512 bytes that disagreed, as md counts them, of what went over the whole array.
-    pub mismatch_sectors: Option<u64>,
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.label, self.role) {
-            (Some(label), Some(role)) => write!(f, "{label} (role {role})")?,
-            (Some(label), None) => f.write_str(label)?,
-            (None, Some(role)) => write!(f, "the member in role {role}")?,
-            (None, None) => f.write_str("the array")?,
-        }
-        let words = match (self.kind, self.cause) {
-            (EventKind::MemberFailed, Some(Cause::REPLACED)) => "is not used any more",
-            _ => self.kind.words(),
-        };
-        write!(f, " {words}")?;
-        if let Some(range) = &self.range {
-            write!(f, " (bytes {} to {})", range.start, range.end)?;
-        }
-        if let Some(array) = &self.array {
-            write!(f, ", which the array has at bytes {} to {}", array.start, array.end)?;
-        }
-        if let Some(sectors) = self.mismatch_sectors {
-            write!(f, ": mismatch_cnt {sectors} (sectors of 512 bytes)")?;
-        }
-        match &self.cause {
-            Some(cause) => write!(f, ": {cause}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// What is known of an event when it is noted.
-pub(crate) struct Note {
-    pub(crate) kind: EventKind,
-    pub(crate) role: Option<u16>,
-    pub(crate) label: Option<String>,
-    pub(crate) cause: Option<Cause>,
-    pub(crate) range: Option<Range<u64>>,
-    pub(crate) array: Option<Range<u64>>,
-    pub(crate) mismatch_sectors: Option<u64>,
-}
-
-impl Note {
-    /// Something that concerns the array as a whole.
-    pub(crate) fn array(kind: EventKind) -> Self {
-        Self { kind, role: None, label: None, cause: None, range: None, array: None, mismatch_sectors: None }
-    }
-}
-
-/// The last events of an array.
-pub(crate) struct Events {
-    io: Io,
-    ring: RefCell<VecDeque<Event>>,
-    /// The newest event's number.
-    newest: Cell<u64>,
-    noted: sync::Event,
-}
-
-impl Events {
-    pub(crate) fn new(io: &Io) -> Self {
-        Self { io: io.clone(), ring: RefCell::default(), newest: Cell::new(0), noted: sync::Event::new(io) }
-    }
-
-    /// Remembers an event that happened at `at` (seconds since 1970).
-    pub(crate) fn note(&self, at: u64, note: Note) -> Event {
-        let Note { kind, role, label, cause, range, array, mismatch_sectors } = note;
-        let number = self.newest.get() + 1;
-        let moment = self.io.now();
-        let event = Event { number, at, moment, kind, role, label, cause, range, array, mismatch_sectors };
-        self.newest.set(number);
-        let mut ring = self.ring.borrow_mut();
-        if ring.len() == MOST {
-            ring.pop_front();
-        }
-        ring.push_back(event.clone());
-        drop(ring);
-        self.noted.notify();
-        event
-    }
-
-    pub(crate) fn since(&self, number: u64) -> Vec<Event> {
-        self.ring.borrow().iter().filter(|event| event.number > number).cloned().collect()
-    }
-
-    pub(crate) async fn next(&self, number: u64) -> Event {
-        let after = || self.ring.borrow().iter().find(|event| event.number > number).cloned();
-        self.noted.until(after).await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use brindle_io::memory::Memory;
-
-    #[test]
-    fn the_newest_events_are_kept_and_waited_for() {
-        let io = Io::new(Box::new(Memory::new()));
-        let events = Events::new(&io);
-        for at in 0..MOST as u64 + 5 {
-            events.note(at, Note::array(EventKind::ResyncBegun));
-        }
-        let all = events.since(0);
-        assert_eq!((all.len(), all[0].number, all[0].at), (MOST, 6, 5));
-        let last = all[MOST - 1].number;
-        assert!(events.since(last).is_empty());
-        let next = io.block_on(async {
-            assert_eq!(events.next(0).await.number, 6, "what is there is given at once");
-            let waits = events.next(last);
-            events.note(7, Note::array(EventKind::ResyncEnded));
-            waits.await
-        });
-        assert_eq!((next.number, next.at, next.kind), (last + 1, 7, EventKind::ResyncEnded));
-        io.shutdown();
-    }
+    use brindle_io::{Io, OpError};
+    use brindle_members::events::Operation;
 
     #[test]
     fn an_event_reads_as_a_line_of_a_log() {
@@ -471,14 +226,14 @@ mod tests {
             role: Some(1),
             label: Some("/dev/sdb".to_owned()),
             cause: Some(cause),
-            ..Note::array(EventKind::MemberFailed)
+            ..Note::of(EventKind::MemberFailed)
         };
         assert_eq!(
             events.note(0, note).to_string(),
             "/dev/sdb (role 1) has failed and is not used any more: write at byte 4096 of the device: \
              input/output error (errno 5)"
         );
-        let note = Note { range: Some(0..65536), ..Note::array(EventKind::Unprotected) };
+        let note = Note { range: Some(0..65536), ..Note::of(EventKind::Unprotected) };
         assert_eq!(
             events.note(0, note).to_string(),
             "the array could not be made redundant in a place (bytes 0 to 65536)"

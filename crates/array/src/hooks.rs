@@ -9,7 +9,7 @@ use std::rc::Rc;
 use brindle_layout::Geometry;
 use brindle_volume::VolumeError;
 
-pub use crate::change::{Content, MemberChange};
+pub use brindle_members::change::{Content, MemberChange};
 
 /// Something that is being put on record.
 pub type OnRecord<'a> = Pin<Box<dyn Future<Output = Result<(), VolumeError>> + 'a>>;

@@ -8,10 +8,10 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::rc::Rc;
 
+use brindle_members::change::MemberChange;
 use brindle_volume::VolumeError;
 
 use crate::bitmap::Bitmap;
-use crate::change::MemberChange;
 use crate::hooks::{Change, Computed, Hooks, OnRecord};
 use crate::keeper::{Keeper, Tending};
 

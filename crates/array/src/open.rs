@@ -5,6 +5,8 @@ use std::rc::Rc;
 use brindle_format::md::SUPERBLOCK_BYTES;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
+use brindle_members::members::{Device, Members};
+use brindle_members::patience::Patience;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
@@ -14,8 +16,6 @@ use crate::clear;
 use crate::config::{Access, OpenConfig};
 use crate::keeper::StateChange;
 use crate::ledger::{Ledger, Superblocks};
-use crate::members::{Device, Members};
-use crate::patience::Patience;
 use crate::refusal::OpenError;
 use crate::reshape;
 

@@ -5,19 +5,19 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::{Family as Map, Geometry};
+use brindle_members::copies::Copies;
+use brindle_members::door::{Done, Door, Moved};
+use brindle_members::lock::Held;
+use brindle_members::straight::send_reads;
 use brindle_volume::{Allocation, VolumeError, bytes};
 
-use crate::copies::Copies;
 use crate::core::Core;
 use crate::data::allocation::look_for_holes;
 use crate::data::list::part;
-use crate::data::lock::Held;
 use crate::data::mirrored::Mirror;
 use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
-use crate::data::straight::send_reads;
 use crate::data::striped::Stripes;
-use crate::door::{Done, Door, Moved};
 
 /// What a family of levels does with an array's bytes.
 #[allow(
@@ -75,14 +75,13 @@ impl Family {
         if done.is_ok() { Ok(()) } else { Box::pin(self.read_on(offset, into, done)).await }
     }
 
-    /// Appends what is known of holes in a range that is not empty.
-    pub(crate) async fn allocation(&self, range: Range<u64>, found: &mut Vec<Allocation>) {
+    /// Appends what is known of holes in a range that is not empty; its parts are of whole blocks, in bytes.
+    pub(crate) async fn allocation(&self, block: u64, range: Range<u64>, found: &mut Vec<Allocation>) {
+        let door = self.door();
         match self {
-            Self::Stripes(stripes) => {
-                look_for_holes(self.door(), range, |at| stripes.sources(at), found).await
-            }
-            Self::Mirror(mirror) => look_for_holes(self.door(), range, |at| mirror.sources(at), found).await,
-            Self::Parity(parity) => look_for_holes(self.door(), range, |at| parity.sources(at), found).await,
+            Self::Stripes(all) => look_for_holes(door, block, range, |at| all.sources(at), found).await,
+            Self::Mirror(all) => look_for_holes(door, block, range, |at| all.sources(at), found).await,
+            Self::Parity(all) => look_for_holes(door, block, range, |at| all.sources(at), found).await,
         }
     }
 

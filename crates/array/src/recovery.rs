@@ -4,12 +4,12 @@
 use core::pin::pin;
 use std::rc::{Rc, Weak};
 
+use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::sync::{Either, race};
+use brindle_members::members::{Device, Members, RoleState};
 
 use crate::array::{Array, Running};
 use crate::config::Recovery;
-use crate::members::{Device, Members, RoleState};
-use crate::process::{Process, ProcessError, ProcessKind};
 
 /// Roles and the devices that are to be rebuilt in them.
 type Due = Vec<(u16, Device)>;

@@ -6,11 +6,12 @@ use std::mem::swap;
 use brindle_format::md::{Superblock, badblocks};
 use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
+use brindle_members::bad_blocks::BadBlocks;
+use brindle_members::door::Moved;
+use brindle_members::members::{Device, Members, RoleState, Second};
 
 use crate::assembly::{Assembly, DeviceUse, filled};
-use crate::bad_blocks::BadBlocks;
-use crate::door::Moved;
-use crate::members::{Device, Members, RoleState, Second};
+use crate::ledger::treatment;
 
 /// What lies on the other side of a border.
 pub(crate) struct Border {
@@ -66,7 +67,7 @@ fn members_at(
     let members = Members::new(io, assembly.roles.iter().take(count.into()).map(device));
     for device in &assembly.devices {
         if let Some(role) = filled(&device.usage).filter(|&role| role < count) {
-            members.set_flags(role, device.superblock.flags);
+            members.set_flags(role, treatment(device.superblock.flags));
         }
         if let (Some(role), Some(log)) = (filled(&device.usage), &device.bad_log)
             && role < count

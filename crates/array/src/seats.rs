@@ -1,11 +1,11 @@
 //! A second device in a role: it takes every change that the role's member takes, and is given what that held before.
 
 use brindle_io::MemberId;
+use brindle_members::events::Cause;
+use brindle_members::members::{Device, RoleState, Second};
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::events::Cause;
-use crate::members::{Device, RoleState, Second};
 use crate::placement::Family;
 
 impl Array {

@@ -1,15 +1,15 @@
 //! Spares that go from one array to another.
 
+use crate::events::{EventKind, Note};
 use brindle_format::md::Uuid;
 use brindle_io::MemberId;
+use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
 use crate::detail::DeviceState;
 use crate::devices::{Removal, RemoveError};
-use crate::events::{EventKind, Note};
 use crate::ledger::AddError;
-use crate::members::RoleState;
 
 /// Why a spare does not go to another array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ impl Array {
             return Err(why.into());
         }
         for (array, kind) in [(self, EventKind::SpareGiven), (to, EventKind::SpareTaken)] {
-            array.0.core.keeper.note(Note { label: Some(label.clone()), ..Note::array(kind) });
+            array.0.core.keeper.note(Note { label: Some(label.clone()), ..Note::of(kind) });
         }
         Ok(())
     }

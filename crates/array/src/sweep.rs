@@ -13,16 +13,17 @@ use core::ops::Range;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::events::{EventKind, Note};
+use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::{Duration, Instant, OpClass, OpError, Task};
 use brindle_layout::Family as Map;
+use brindle_members::process::Progress;
+use brindle_members::yielding::{Begun, Yielding};
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Outcome};
 use crate::bitmap::sync_len;
 use crate::data::report::{SyncMode, SyncReport};
-use crate::events::{EventKind, Note};
-use crate::process::{Process, ProcessError, ProcessKind, Progress};
-use crate::yielding::{Begun, Yielding};
 
 /// Bytes of a window, or the chunk where that is more.
 const WINDOW: u64 = 4 << 20;
@@ -174,7 +175,7 @@ async fn resync(sweep: &mut Sweep, mut progress: impl FnMut(Progress)) -> Result
         _ => None,
     };
     let Progress { position: from, total, .. } = sweep.process.progress();
-    keeper.note(Note { range: Some(from..total), ..Note::array(EventKind::ResyncBegun) });
+    keeper.note(Note { range: Some(from..total), ..Note::of(EventKind::ResyncBegun) });
     let mut saved = Saved { position: from, at: core.io.now() };
     let ended = loop {
         let position = match sweep.advance().await {
@@ -196,9 +197,9 @@ async fn resync(sweep: &mut Sweep, mut progress: impl FnMut(Progress)) -> Result
     ended?;
     for place in sweep.report.bad_places.iter().filter(|place| !place.mended) {
         let range = Some(place.offset..place.offset + place.len);
-        keeper.note(Note { role: Some(place.role), range, ..Note::array(EventKind::Unprotected) });
+        keeper.note(Note { role: Some(place.role), range, ..Note::of(EventKind::Unprotected) });
     }
-    keeper.note(Note { range: Some(from..total), ..Note::array(EventKind::ResyncEnded) });
+    keeper.note(Note { range: Some(from..total), ..Note::of(EventKind::ResyncEnded) });
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn array(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -
 /// The function within which instructions count.
 const STRETCH: &str = "instruction_counts::hot_stretch";
 /// What the clock brings about does not count: how much of it there is depends on how busy the machine is.
-const BY_THE_CLOCK: [&str; 2] = ["brindle_array::watch::Watch::look", "brindle_array::presence::look"];
+const BY_THE_CLOCK: [&str; 2] = ["brindle_members::watch::Watch::look", "brindle_members::presence::look"];
 
 /// What one path takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +221,7 @@ totals: 0
 
     #[test]
     fn what_is_done_by_the_clock_is_left_out() {
-        let watch = "10 1500\ncfn=(7) brindle_array::watch::Watch::look\ncalls=2 100\n11 400\n12 30\n";
+        let watch = "10 1500\ncfn=(7) brindle_members::watch::Watch::look\ncalls=2 100\n11 400\n12 30\n";
         let dumps = DUMPS.replacen("10 1500\n", watch, 1);
         let dumps = dumps
             .replace("totals: 2500", "cfn=(1)\ncalls=1 9\n9 100\ncfn=(7)\ncalls=1 1\n* 500\ntotals: 2500");

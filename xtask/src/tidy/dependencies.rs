@@ -1,4 +1,4 @@
-//! Arrows between crates point down only: brindle, testkit > lab, planner, export > array > volume > io, layout,
+//! Arrows between crates point down only: brindle, testkit > lab, planner, export > array > members > volume > io, layout,
 //! parity, format.
 
 use crate::report::Offence;
@@ -15,12 +15,14 @@ fn rank(name: &str) -> Option<u8> {
         "brindle-io" | "brindle-layout" | "brindle-parity" | "brindle-format" => 0,
         // What is served, and nothing of who serves it or what it is made of: above the memory and the errors of `io`.
         "brindle-volume" => 1,
-        "brindle-array" => 2,
-        "brindle-export" | "brindle-lab" | "brindle-planner" => 3,
+        // Who is asked and waited for: above what it fails with, below all who own some.
+        "brindle-members" => 2,
+        "brindle-array" => 3,
+        "brindle-export" | "brindle-lab" | "brindle-planner" => 4,
         // Test support: beside the program, which must not use it. Tests of every crate may.
-        "brindle" | TESTKIT => 4,
+        "brindle" | TESTKIT => 5,
         // Tools stand above the product: they may use all of it and nothing may use them.
-        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 5,
+        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 6,
         _ => return None,
     })
 }
@@ -44,9 +46,15 @@ const IMPURE: [&str; 14] = [
     "tokio",
 ];
 
-/// Crates that must stay pure: the three below the engine, what a volume is, and the engine.
-pub(super) const PURE: [&str; 5] =
-    ["brindle-layout", "brindle-parity", "brindle-format", "brindle-volume", "brindle-array"];
+/// Crates that must stay pure: the three below the engine, what a volume is, and the engine with the members that it stands on.
+pub(super) const PURE: [&str; 6] = [
+    "brindle-layout",
+    "brindle-parity",
+    "brindle-format",
+    "brindle-volume",
+    "brindle-members",
+    "brindle-array",
+];
 
 /// Checks ranks and impure third-party dependencies.
 pub(super) fn check(workspace: &Workspace) -> Vec<Offence> {
@@ -135,6 +143,7 @@ mod tests {
         assert_eq!(rules("brindle-io", &["dev:brindle-export"]), ["rank"]);
         assert_eq!(rules("brindle", &["xtask"]), ["rank"]);
         assert_eq!(rules("brindle-volume", &["brindle-array"]), ["rank"]);
+        assert_eq!(rules("brindle-members", &["brindle-array"]), ["rank"]);
     }
 
     #[test]

@@ -15,23 +15,50 @@ use crate::workspace::{File, Workspace};
 /// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
 type Building = (&'static str, &'static [&'static [&'static str]]);
 
-const BUILDINGS: [Building; 3] =
-    [("crates/array/src", ARRAY), ("crates/brindle/src", BRINDLE), ("crates/io/src", IO)];
+const BUILDINGS: [Building; 4] = [
+    ("crates/members/src", MEMBERS),
+    ("crates/array/src", ARRAY),
+    ("crates/brindle/src", BRINDLE),
+    ("crates/io/src", IO),
+];
+
+const MEMBERS: &[&[&str]] = &[
+    &[
+        "bad_blocks",
+        "change",
+        "errors",
+        "events",
+        "flushes",
+        "lock",
+        "patience",
+        "peers",
+        "process",
+        "scratch",
+        "turn",
+        "yielding",
+    ],
+    &["copies", "members"],
+    &["set"],
+    &["presence"],
+    &["door", "watch"],
+    &["settle", "straight"],
+    &["flush"],
+    &["spans"],
+];
 
 const ARRAY: &[&[&str]] = &[
-    &["bad_blocks", "errors", "events", "hooks", "patience", "peers", "process", "scratch", "yielding"],
-    &["assembly", "config", "copies", "members", "nest"],
+    &["events", "hooks", "process"],
+    &["assembly", "config", "nest"],
     &["bitmap", "create", "refusal"],
     &["ledger"],
     &["keeper"],
     &["intent"],
     &["core"],
-    &["door", "presence"],
     &["data", "reshape"],
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["behind", "clear", "journal", "room", "seats", "sweep", "watch"],
+    &["behind", "clear", "journal", "room", "seats", "sweep"],
     &["detail", "recovery"],
     &["devices", "grow"],
     &["open", "sharing"],

@@ -2,9 +2,9 @@
 
 use brindle_format::md::{Features, Probe, Superblock, SuperblockError, Uuid, Version, probe_offsets};
 use brindle_io::{Io, MemberId, MemberInfo, OpClass, OpError, PAGE, Pool};
+use brindle_members::patience::Patience;
 
 use super::bad_log_place;
-use crate::patience::Patience;
 
 /// A place where md's magic number was found on a device.
 #[derive(Clone, Debug)]

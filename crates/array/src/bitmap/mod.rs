@@ -47,9 +47,9 @@ use core::ops::Range;
 use brindle_format::md::Superblock;
 use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, OpError, Pool, Slice};
+use brindle_members::patience::Patience;
 
 use crate::assembly::BitmapFile;
-use crate::patience::Patience;
 use chunks::Chunks;
 pub(crate) use chunks::sync_len;
 use counters::Counters;

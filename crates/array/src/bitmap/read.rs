@@ -11,6 +11,7 @@ use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
+use brindle_members::patience::Patience;
 
 use super::chunks::{Chunks, sync_len};
 use super::counters::Counters;
@@ -19,7 +20,6 @@ use super::image::{Image, PAGE};
 use super::room::is_free;
 use super::{Bitmap, State, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, BitmapFile, DeviceUse, Limitation};
-use crate::patience::Patience;
 
 /// Bytes of the largest bitmap that is kept: 32 million chunks. It is in memory twice.
 pub(super) const MOST: u64 = 4 << 20;

@@ -15,9 +15,9 @@ use brindle_io::{Duration, OpSpan};
 use brindle_volume::Allocation;
 use smallvec::SmallVec;
 
-use crate::core::Core;
-use crate::door::Door;
-use crate::members::{Device, RoleState};
+use brindle_members::door::Door;
+use brindle_members::members::{Device, RoleState};
+use brindle_members::set::MemberSet;
 
 /// Stretches of the array, each on one chunk, that one answer covers at most.
 const STRETCHES: usize = 4096;
@@ -57,22 +57,27 @@ struct Stretch {
 /// Appends what is known of a range that is not empty; `sources` tells where a byte is read from.
 pub(crate) async fn look_for_holes(
     door: Door<'_>,
+    block: u64,
     range: Range<u64>,
     sources: impl Fn(u64) -> Sources,
     found: &mut Vec<Allocation>,
 ) {
-    let (stretches, mut tracks) = lay_out(door.core, &range, sources);
+    let (stretches, mut tracks) = lay_out(door.set, &range, sources);
     let mut changing = changes(door, &tracks);
     ask(door, &mut tracks).await;
     changing.extend(changes(door, &tracks));
     for track in &mut tracks {
-        track.leave_out(door.core, &changing);
+        track.leave_out(door.set, &changing);
     }
-    tell(&stretches, &tracks, &range, u64::from(door.core.limits.block), found);
+    tell(&stretches, &tracks, &range, block, found);
 }
 
 /// The stretches of a range, or of its beginning, and the tracks that they are on.
-fn lay_out(core: &Core, range: &Range<u64>, sources: impl Fn(u64) -> Sources) -> (Vec<Stretch>, Vec<Track>) {
+fn lay_out(
+    set: &MemberSet,
+    range: &Range<u64>,
+    sources: impl Fn(u64) -> Sources,
+) -> (Vec<Stretch>, Vec<Track>) {
     let (mut stretches, mut tracks) = (Vec::new(), Vec::<Track>::new());
     let mut numbers = BTreeMap::new();
     let mut at = range.start;
@@ -81,7 +86,7 @@ fn lay_out(core: &Core, range: &Range<u64>, sources: impl Fn(u64) -> Sources) ->
         let len = len.min(range.end - at);
         let mut place = |(copy, (role, offset)): (usize, (u16, u64))| {
             let number = *numbers.entry((role, copy)).or_insert_with(|| {
-                let device = asked_of(core, role);
+                let device = asked_of(set, role);
                 tracks.push(Track { role, device, known: offset, end: offset, holes: Vec::new() });
                 tracks.len() - 1
             });
@@ -96,15 +101,15 @@ fn lay_out(core: &Core, range: &Range<u64>, sources: impl Fn(u64) -> Sources) ->
 }
 
 /// The member of a role, if reads of the role go to it and to nobody else, and it answers.
-fn asked_of(core: &Core, role: u16) -> Option<Device> {
-    let members = &core.members;
+fn asked_of(set: &MemberSet, role: u16) -> Option<Device> {
+    let members = &set.members;
     let is_usual = members.state(role) == RoleState::InSync
         && members.second(role).is_none()
         && members.slow_since(role).is_none()
         && members.held_since(role).is_none();
     let device = members.device(role).filter(|_| is_usual)?;
     let silent =
-        core.io.oldest(device.id, OpSpan::Map).is_some_and(|since| core.io.ran().since(since) >= PATIENCE);
+        set.io.oldest(device.id, OpSpan::Map).is_some_and(|since| set.io.ran().since(since) >= PATIENCE);
     (!silent).then_some(device)
 }
 
@@ -113,7 +118,7 @@ fn changes(door: Door<'_>, tracks: &[Track]) -> Vec<(u16, Range<u64>)> {
     let mut changes = Vec::new();
     for Track { role, device, .. } in tracks {
         let (Some(device), Some(start)) = (device, door.device_offset(*role, 0)) else { continue };
-        let ranges = door.core.io.changing(device.id).into_iter();
+        let ranges = door.set.io.changing(device.id).into_iter();
         let within = |range: Range<u64>| range.start.saturating_sub(start)..range.end.saturating_sub(start);
         changes.extend(ranges.map(|range| (*role, within(range))));
     }
@@ -122,7 +127,7 @@ fn changes(door: Door<'_>, tracks: &[Track]) -> Vec<(u16, Range<u64>)> {
 
 /// Asks the members, all at once and one after the other of what each has, as long as there is patience.
 async fn ask(door: Door<'_>, tracks: &mut [Track]) {
-    let io = &door.core.io;
+    let io = &door.set.io;
     let until = io.now().after(PATIENCE);
     for _ in 0..ROUNDS {
         let mut asked: Vec<&mut Track> =
@@ -163,16 +168,16 @@ impl Track {
     }
 
     /// Takes away what is no hole all the same.
-    fn leave_out(&mut self, core: &Core, changing: &[(u16, Range<u64>)]) {
-        if self.device.is_none() || asked_of(core, self.role) != self.device {
+    fn leave_out(&mut self, set: &MemberSet, changing: &[(u16, Range<u64>)]) {
+        if self.device.is_none() || asked_of(set, self.role) != self.device {
             // Nothing is known of it, which is as good as data.
             (self.known, self.holes) = (self.end, Vec::new());
             return;
         }
         let role = self.role;
         changing.iter().filter(|(of, _)| *of == role).for_each(|(_, range)| self.cut(range));
-        if core.members.reads_aside() {
-            core.members.bad(self.role).places().iter().for_each(|range| self.cut(range));
+        if set.members.reads_aside() {
+            set.members.bad(self.role).places().iter().for_each(|range| self.cut(range));
         }
     }
 

@@ -3,18 +3,19 @@
 
 use core::ops::Range;
 
+use crate::events::EventKind;
 use brindle_io::{MemberId, OpError, Slice};
+use brindle_members::bad_blocks::UNREADABLE;
+use brindle_members::door::Door;
+use brindle_members::errors::Verdict;
+use brindle_members::events::{Cause, Operation};
+use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
-use crate::bad_blocks::UNREADABLE;
 use crate::core::Core;
 use crate::data::is_lost;
 use crate::data::report::{BadPlace, SyncReport};
-use crate::door::Door;
-use crate::errors::Verdict;
-use crate::events::{Cause, EventKind, Operation};
-use crate::members::RoleState;
 
 /// The members that could not read something in a step, each once.
 #[derive(Debug, Default)]

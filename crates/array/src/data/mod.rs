@@ -1,16 +1,12 @@
 //! The data path: what happens to a request between the volume above and the members below.
 
 pub(crate) mod allocation;
-mod flush;
 pub(crate) mod list;
-pub(crate) mod lock;
 pub(crate) mod mend;
 pub(crate) mod mirrored;
 pub(crate) mod parity;
 pub(crate) mod report;
 mod room;
-pub(crate) mod spans;
-pub(crate) mod straight;
 pub(crate) mod striped;
 
 use brindle_io::OpError;

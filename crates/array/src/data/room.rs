@@ -2,12 +2,12 @@
 
 use core::ops::Range;
 
+use brindle_members::door::Done;
+use brindle_members::events::Cause;
+use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
-use crate::door::Done;
-use crate::events::Cause;
-use crate::owner::Owner as _;
 
 impl Core {
     /// [`Core::settle_writes`] of a change of `range`, which is counted as a resync counts and held by the caller: what

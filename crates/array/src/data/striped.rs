@@ -4,16 +4,16 @@ use std::rc::Rc;
 
 use brindle_io::Slice;
 use brindle_layout::Striped;
+use brindle_members::door::{Done, Door, Moved};
+use brindle_members::spans::Spans;
+use brindle_members::straight::{Stretch, send_writes};
 use brindle_volume::{VolumeError, ZeroOptions};
 
 use smallvec::smallvec;
 
 use super::allocation::Sources;
 use super::is_lost;
-use super::spans::Spans;
-use super::straight::{Stretch, send_writes};
 use crate::core::Core;
-use crate::door::{Done, Door, Moved};
 
 /// An array in which each byte is on one member.
 pub(crate) struct Stripes {

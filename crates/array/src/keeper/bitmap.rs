@@ -3,14 +3,15 @@
 
 use std::rc::Rc;
 
+use crate::events::{EventKind, Note};
 use brindle_io::MemberId;
 use brindle_layout::Geometry;
+use brindle_members::events::{Cause, Operation};
 use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
 use crate::bitmap::Bitmap;
-use crate::events::{Cause, EventKind, Note, Operation};
 use crate::ledger::{BitmapError, BitmapSpec, Named};
 
 /// From now on changes are put on record in this bitmap, or in none; so many are under way.
@@ -91,7 +92,7 @@ impl Keeper {
         if let Some(old) = old {
             old.retire().await;
         }
-        self.note(Note::array(kind));
+        self.note(Note::of(kind));
         Ok(())
     }
 
@@ -137,7 +138,7 @@ impl Keeper {
         install(None, self.writes.get());
         self.ledger.settle_bitmap();
         bitmap.retire().await;
-        self.note(Note::array(EventKind::BitmapRemoved));
+        self.note(Note::of(EventKind::BitmapRemoved));
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl Keeper {
         self.lose_device(id, why);
         self.unrecorded.set(self.recorded);
         if label.is_some() {
-            self.note(Note { label, cause: Some(why), ..Note::array(EventKind::BitmapFailed) });
+            self.note(Note { label, cause: Some(why), ..Note::of(EventKind::BitmapFailed) });
         }
     }
 
@@ -171,7 +172,7 @@ impl Keeper {
                 if let Err(why) = keeper.spread(&bitmap).await {
                     return Ok(Some(why));
                 }
-                keeper.note(Note::array(EventKind::WriteBehindSet));
+                keeper.note(Note::of(EventKind::WriteBehindSet));
             }
             changed();
             Ok(None)

@@ -1,13 +1,14 @@
 //! Changes of the state on disk, by whoever has the turn: what is written when, and what follows from refusals.
 
+use crate::events::{EventKind, Note};
 use brindle_io::{Duration, MemberId, OpError};
+use brindle_members::bad_blocks::{BadBlocks, UNREADABLE};
+use brindle_members::events::{Cause, Operation};
 use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Closed, Keeper, StateChange};
-use crate::bad_blocks::{BadBlocks, UNREADABLE};
 use crate::config::OnFull;
-use crate::events::{Cause, EventKind, Note, Operation};
 use crate::ledger::State;
 
 /// How long to wait before a record that found no room is tried again.
@@ -77,7 +78,7 @@ impl Keeper {
             for id in laggards.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
                 // Not who has failed meanwhile.
                 let Some(role) = self.role_in_use(*id) else { continue };
-                self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::array(told) });
+                self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(told) });
             }
             self.lose_devices(&refused, Operation::Superblock)?;
             let mut cramped = refused.iter().filter_map(|(id, _)| self.role_in_use(*id)).peekable();

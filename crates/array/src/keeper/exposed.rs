@@ -1,7 +1,8 @@
 //! Arrays of which a crash in mid-write leaves bytes of lost members that nothing can tell: they are refused without force then.
 
-use super::Keeper;
 use crate::events::{EventKind, Note};
+
+use super::Keeper;
 
 impl Keeper {
     /// Whether the array starts again by force only if its run ends while it is written to: members are lost, and parity, of
@@ -15,7 +16,7 @@ impl Keeper {
     pub(crate) fn tell_if_exposed(&self) {
         let is_exposed = self.is_exposed();
         if is_exposed && !self.told_exposed.replace(is_exposed) {
-            self.note(Note::array(EventKind::Exposed));
+            self.note(Note::of(EventKind::Exposed));
         }
         self.told_exposed.set(is_exposed);
     }

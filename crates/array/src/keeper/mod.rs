@@ -14,16 +14,17 @@ use core::cell::Cell;
 use core::ops::Range;
 use std::rc::{Rc, Weak};
 
+use crate::events::{EventKind, Events, Note};
 use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, OpClass, Pending};
+use brindle_members::events::Cause;
+use brindle_members::flushes::Flushes;
+use brindle_members::members::{Members, RoleState, Ties};
+use brindle_members::turn::Turns;
 use brindle_volume::VolumeError;
 
 use crate::config::OpenConfig;
-use crate::events::{Cause, EventKind, Events, Note};
-use crate::flushes::Flushes;
 use crate::ledger::{Failed, Ledger, State};
-use crate::members::{Members, RoleState, Ties};
-use crate::turn::Turns;
 pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
@@ -159,8 +160,7 @@ impl Keeper {
         cause: impl Into<Option<Cause>>,
         range: Option<Range<u64>>,
     ) {
-        let note =
-            Note { role: Some(role), label: self.label(role), cause: cause.into(), ..Note::array(kind) };
+        let note = Note { role: Some(role), label: self.label(role), cause: cause.into(), ..Note::of(kind) };
         self.note(Note { range, ..note });
     }
 
@@ -172,7 +172,7 @@ impl Keeper {
         range: Range<u64>,
         array: Option<Range<u64>>,
     ) {
-        let note = Note { role: Some(role), label: self.label(role), ..Note::array(kind) };
+        let note = Note { role: Some(role), label: self.label(role), ..Note::of(kind) };
         self.note(Note { range: Some(range), array, ..note });
     }
 
@@ -367,7 +367,7 @@ impl Keeper {
         }
         let (id, label) = (second.device.id, self.ledger.label(second.device.id));
         let cause = Some(why);
-        self.note(Note { role: Some(role), label, cause, ..Note::array(EventKind::MemberFailed) });
+        self.note(Note { role: Some(role), label, cause, ..Note::of(EventKind::MemberFailed) });
         self.lose_device(id, why);
         self.unrecorded.set(self.recorded);
         self.members.set_owed(self.recorded);

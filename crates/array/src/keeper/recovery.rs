@@ -3,14 +3,14 @@
 
 use brindle_format::md::DeviceFlags;
 use brindle_io::{MemberId, OpError};
+use brindle_members::bad_blocks::BadBlocks;
+use brindle_members::events::Cause;
+use brindle_members::members::{Device, RoleState, Second};
 use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
-use crate::bad_blocks::BadBlocks;
-use crate::events::Cause;
-use crate::ledger::{AddError, Joined, NewDevice};
-use crate::members::{Device, RoleState, Second};
+use crate::ledger::{AddError, Joined, NewDevice, treatment};
 
 impl Keeper {
     /// The device of a role is being rebuilt: that is on record when this returns, if the ledger can say it.
@@ -102,7 +102,7 @@ impl Keeper {
         .await
     }
 
-    /// All of a recovering member has been rebuilt, when so many devices had [come](crate::members::Members::joined) into its
+    /// All of a recovering member has been rebuilt, when so many devices had [come](brindle_members::members::Members::joined) into its
     /// role: it is in sync once it is on record, if the ledger can say so.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Keeper {
                 let known = keeper.ledger.describe().devices.into_iter();
                 let flags = known.filter(|known| known.id == id).map(|known| known.flags).next();
                 keeper.members.set_device(role, Device { id, data_offset }, RoleState::Recovering(0));
-                keeper.members.set_flags(role, flags.unwrap_or_default());
+                keeper.members.set_flags(role, treatment(flags.unwrap_or_default()));
                 keeper.members.set_bad(role, bad);
             }
             keeper.commit().await?;

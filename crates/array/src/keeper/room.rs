@@ -11,10 +11,11 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::collections::BTreeSet;
 
+use crate::events::{EventKind, Note};
 use brindle_io::OpError;
+use brindle_members::events::Cause;
 
 use super::Keeper;
-use crate::events::{Cause, EventKind, Note};
 
 /// Ranges that are told apart at most; more are joined with what lies between.
 const MOST: usize = 1024;
@@ -83,7 +84,7 @@ impl Keeper {
         }
         for role in core::mem::take(&mut *self.cramped.roles.borrow_mut()) {
             let label = self.label(role);
-            self.note(Note { role: Some(role), label, ..Note::array(EventKind::RoomAgain) });
+            self.note(Note { role: Some(role), label, ..Note::of(EventKind::RoomAgain) });
         }
     }
 }

@@ -15,16 +15,21 @@ use std::rc::Rc;
 use brindle_format::md::{DeviceFlags, Uuid, Version};
 use brindle_io::{MemberId, OpError};
 use brindle_layout::Geometry;
+use brindle_members::events::Cause;
+use brindle_members::members::{Device, Flags};
 
 use crate::assembly::{DeviceUse, Limitation};
 use crate::bitmap::Bitmap;
-use crate::events::Cause;
-use crate::members::Device;
 
 pub use add::{AddError, Former, Joined, NewDevice, NotTaken};
 pub use bitmap::{BitmapError, BitmapSpec};
 pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
+
+/// How a member with these flags is treated.
+pub(crate) fn treatment(of: DeviceFlags) -> Flags {
+    Flags { write_mostly: of.write_mostly, failfast: of.failfast }
+}
 
 /// What is on record of an array, beside the fate of its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

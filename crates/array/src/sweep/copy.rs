@@ -1,13 +1,14 @@
 //! Members copied onto the devices that are to replace them.
 
+use crate::events::EventKind;
+use crate::process::{ProcessError, ProcessKind};
 use brindle_io::OpError;
+use brindle_members::members::{RoleState, Second};
+use brindle_members::process::Progress;
 use brindle_volume::VolumeError;
 
 use super::{Saved, Sweep, Work};
 use crate::array::Array;
-use crate::events::EventKind;
-use crate::members::{RoleState, Second};
-use crate::process::{ProcessError, ProcessKind, Progress};
 
 impl Array {
     /// Copies the member of a role onto the second device that is to [replace](Array::replace) it, from where that was left,

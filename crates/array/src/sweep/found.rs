@@ -1,9 +1,10 @@
 //! What a check or a repair tells of what disagrees, as it finds it.
 
-use crate::array::Array;
-use crate::data::report::{Mismatch, SyncMode, SyncReport};
 use crate::events::{EventKind, Note};
 use crate::process::ProcessKind;
+
+use crate::array::Array;
+use crate::data::report::{Mismatch, SyncMode, SyncReport};
 
 impl Array {
     /// Tells of the places of a window that disagree, as far as they are named, at most so many; gives how many those were.
@@ -21,7 +22,7 @@ impl Array {
     pub(super) fn tell_compared(&self, kind: ProcessKind, found: &SyncReport) {
         let kind = if kind == ProcessKind::Check { EventKind::CheckEnded } else { EventKind::RepairEnded };
         let mismatch_sectors = Some(found.mismatch_sectors);
-        self.0.core.keeper.note(Note { mismatch_sectors, ..Note::array(kind) });
+        self.0.core.keeper.note(Note { mismatch_sectors, ..Note::of(kind) });
     }
 }
 

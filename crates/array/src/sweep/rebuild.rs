@@ -2,17 +2,19 @@
 
 use core::ops::Range;
 
+use crate::events::EventKind;
+use crate::process::{ProcessError, ProcessKind};
 use brindle_io::OpError;
+use brindle_members::members::{Device, Members, RoleState};
+use brindle_members::process::Progress;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::{Saved, Sweep, Work};
 use crate::array::{Array, Running};
 use crate::data::report::SyncReport;
-use crate::events::EventKind;
-use crate::members::{Device, Members, RoleState};
+use crate::ledger::treatment;
 use crate::placement::Family;
-use crate::process::{ProcessError, ProcessKind, Progress};
 
 impl Array {
     /// Rebuilds a role that is missing or failed onto `device`, of which nothing is good yet. It takes every write from the
@@ -74,7 +76,7 @@ impl Array {
                 core.members.set_device(role, device, RoleState::Recovering(0));
                 let known = core.keeper.ledger().describe().devices.into_iter();
                 let flags = known.filter(|known| known.id == device.id).map(|known| known.flags).next();
-                core.members.set_flags(role, flags.unwrap_or_default());
+                core.members.set_flags(role, treatment(flags.unwrap_or_default()));
                 placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
             }
         }

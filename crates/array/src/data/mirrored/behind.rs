@@ -19,12 +19,12 @@ use std::rc::Rc;
 
 use brindle_io::sync::Event;
 use brindle_io::{Io, Slice};
+use brindle_members::door::Done;
+use brindle_members::lock::Hold;
+use brindle_members::members::Members;
 use brindle_volume::VolumeError;
 
 use super::Mirror;
-use crate::data::lock::Hold;
-use crate::door::Done;
-use crate::members::Members;
 
 /// What lags in an array.
 pub(super) struct Behind {

@@ -4,13 +4,13 @@ use core::ops::Range;
 
 use brindle_io::{OpError, Slice};
 use brindle_layout::Extent;
+use brindle_members::door::Done;
+use brindle_members::lock::Hold;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::{Mirror, Readable};
-use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
-use crate::door::Done;
 use crate::hooks::Change;
 
 /// Bytes read at a time; where no copy gives all of those, block by block.

@@ -16,6 +16,9 @@ use core::ops::Range;
 use std::rc::Rc;
 
 use brindle_layout::{Extent, Geometry, Level, Mirrored, Place};
+use brindle_members::door::{Door, MemberOps, Moved};
+use brindle_members::lock::{Held, Hold, RangeLock};
+use brindle_members::members::{Device, RoleState};
 use smallvec::SmallVec;
 
 use behind::Behind;
@@ -23,9 +26,6 @@ use pace::Paces;
 
 use crate::core::Core;
 use crate::data::allocation::Sources;
-use crate::data::lock::{Held, Hold, RangeLock};
-use crate::door::{Door, MemberOps, Moved};
-use crate::members::{Device, RoleState};
 
 /// A copy that can answer: its number, where it is, and the member that has it.
 #[derive(Clone, Copy)]

@@ -4,12 +4,12 @@ use core::slice;
 
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Instant, Slice};
+use brindle_members::door::Done;
 use brindle_volume::{VolumeError, stretches};
 
 use super::careful::{Suspects, suspects};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
-use crate::door::Done;
 
 /// Reads of at least twice this are split over copies, into parts of at least this. Bytes.
 pub(super) const PART: usize = 64 << 10;

@@ -4,6 +4,9 @@ use core::ops::Range;
 
 use brindle_io::{Buf, OpError, PAGE};
 use brindle_layout::Place;
+use brindle_members::door::MemberOps;
+use brindle_members::lock::Hold;
+use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
@@ -11,11 +14,8 @@ use super::careful::{STEP, Suspects};
 use super::holes::Holes;
 use super::window::{CopyWindow, block};
 use super::{Mirror, Readable};
-use crate::data::lock::Hold;
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
-use crate::door::MemberOps;
 use crate::hooks::Change;
-use crate::members::RoleState;
 
 impl Mirror {
     pub(crate) async fn sync(

@@ -3,6 +3,7 @@
 use brindle_io::Slice;
 use brindle_io::sync::join_all;
 use brindle_layout::Layout;
+use brindle_members::door::{Done, MemberOps};
 use brindle_volume::VolumeError;
 use smallvec::{SmallVec, smallvec};
 
@@ -10,7 +11,6 @@ use super::careful::{Suspects, suspects};
 use super::read::{OPERATION, PART};
 use super::{Mirror, Readable};
 use crate::config::ReadPolicy;
-use crate::door::{Done, MemberOps};
 
 /// A split read that is being put together.
 struct Split<'a> {

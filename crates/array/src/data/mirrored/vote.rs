@@ -1,9 +1,10 @@
 //! Which of several copies is wrong: whoever differs from most.
 
+use brindle_members::door::MemberOps;
+
 use super::window::CopyWindow;
 use super::{Mirror, Readable};
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
-use crate::door::MemberOps;
 
 /// Bytes of a sector as they are counted.
 const SECTOR: u64 = 512;

@@ -1,12 +1,12 @@
 //! Writes to all copies.
 
 use brindle_io::Slice;
+use brindle_members::lock::Hold;
+use brindle_members::spans::Spans;
 use brindle_volume::{VolumeError, ZeroOptions, bytes};
 
 use super::Mirror;
 use crate::data::list::Cut;
-use crate::data::lock::Hold;
-use crate::data::spans::Spans;
 
 impl Mirror {
     #[inline]

@@ -11,6 +11,9 @@
 
 use core::ops::Range;
 
+use brindle_members::door::Done;
+use brindle_members::events::Cause;
+use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
 use super::Parity;
@@ -18,9 +21,6 @@ use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, RowWrite, Tried, parity_blocks, with_new};
 use super::solve::{SmallSlots, generate, slots};
 use super::window::{self, Planes, RowWindow};
-use crate::door::Done;
-use crate::events::Cause;
-use crate::owner::Owner as _;
 
 /// What members hold is told apart by this: none has smaller blocks.
 const SECTOR: usize = 512;

@@ -1,10 +1,9 @@
 //! The members that did not give what was read of them.
 
 use brindle_io::OpError;
+use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
-
-use crate::door::Done;
 
 /// Members whose bytes in a window could not be read, and why.
 #[derive(Clone, Debug, Default)]

@@ -2,12 +2,12 @@
 //! parity, of parity alone, of zeroes, or of what was rebuilt.
 
 use brindle_io::OpError;
+use brindle_members::door::{Done, MemberOps};
 use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::Parity;
 use super::window::{Planes, RowWindow};
 use crate::data::mend::Ailing;
-use crate::door::{Done, MemberOps};
 use crate::hooks::{Change, Computed, Content, MemberChange};
 
 impl Parity {

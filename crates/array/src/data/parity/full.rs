@@ -4,6 +4,8 @@ use core::ops::Range;
 
 use brindle_io::{Buf, Bytes, Slice};
 use brindle_layout::ParityRows;
+use brindle_members::door::{Done, MemberOps};
+use brindle_members::lock::Hold;
 use brindle_volume::{VolumeError, stretches};
 use smallvec::SmallVec;
 
@@ -15,8 +17,6 @@ use super::solve::{SmallSlots, generate};
 use super::window::RowWindow;
 use super::{Parity, data_roles, parity_roles};
 use crate::data::list::part;
-use crate::data::lock::Hold;
-use crate::door::{Done, MemberOps};
 
 /// Data bytes that are written at a time, about.
 const STEP: u64 = 8 << 20;

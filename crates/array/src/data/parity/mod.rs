@@ -29,6 +29,9 @@ use std::rc::Rc;
 
 use brindle_io::PAGE as IO_PAGE;
 use brindle_layout::{ParityRows, Row};
+use brindle_members::door::{Door, MemberOps, Moved};
+use brindle_members::lock::{Held, Hold, RangeLock};
+use brindle_members::members::Device;
 use brindle_parity::Kernel;
 use smallvec::{SmallVec, smallvec};
 
@@ -37,9 +40,6 @@ use writers::Writers;
 
 use crate::core::Core;
 use crate::data::allocation::Sources;
-use crate::data::lock::{Held, Hold, RangeLock};
-use crate::door::{Door, MemberOps, Moved};
-use crate::members::Device;
 
 /// Columns are cut at multiples of this: no member has larger blocks.
 const PAGE: u64 = 4096;

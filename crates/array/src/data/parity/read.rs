@@ -5,16 +5,16 @@ use core::ops::Range;
 use brindle_io::sync::join_all;
 use brindle_io::{OpError, Slice};
 use brindle_layout::ParityRows;
+use brindle_members::door::Done;
+use brindle_members::lock::Hold;
+use brindle_members::straight::Stretch;
 use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
 use super::bad::Bad;
 use super::rebuild::LoadError;
 use super::window::{Planes, RowWindow};
-use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
-use crate::data::straight::Stretch;
-use crate::door::Done;
 
 /// A stretch of one data block that a request wants.
 struct Piece {
@@ -50,7 +50,7 @@ impl Parity {
         self.core.members.all_answer()
     }
 
-    /// The same, and [with nothing beside the reads](crate::door::Door::reads_alone).
+    /// The same, and [with nothing beside the reads](brindle_members::door::Door::reads_alone).
     #[inline(always)]
     pub(crate) fn reads_alone(&self, into: &[Slice]) -> bool {
         self.reads_straight() && self.door().reads_alone(into)

@@ -1,6 +1,7 @@
 //! Windows filled from members, with what is lost rebuilt.
 
 use brindle_layout::Row;
+use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
@@ -8,7 +9,6 @@ use super::Parity;
 use super::bad::Bad;
 use super::solve::{self, Unsolvable};
 use super::window::{Planes, RowWindow};
-use crate::door::Done;
 
 /// Why a window was not filled.
 pub(super) enum LoadError {

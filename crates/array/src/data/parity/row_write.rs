@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use brindle_io::{Buf, OpError, Slice};
 use brindle_layout::Row;
+use brindle_members::door::{Done, MemberOps, Refused};
 use brindle_volume::{VolumeError, stretches};
 use smallvec::SmallVec;
 
@@ -19,7 +20,6 @@ use super::solve::{SmallSlots, generate};
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, parity_roles};
 use crate::data::is_lost;
-use crate::door::{Done, MemberOps, Refused};
 
 /// How often a write begins anew after members gave errors; each time something is mended or a member less is used.
 const ATTEMPTS: usize = 8;

@@ -4,6 +4,8 @@ use core::ops::Range;
 
 use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
+use brindle_members::door::MemberOps;
+use brindle_members::lock::Hold;
 use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
@@ -13,10 +15,8 @@ use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};
-use crate::data::lock::Hold;
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
-use crate::door::MemberOps;
 use crate::hooks::Change;
 use crate::intent::Upkeep;
 

@@ -10,15 +10,15 @@ use core::ops::Range;
 use std::hash::DefaultHasher;
 
 use brindle_io::{OpError, Slice};
+use brindle_members::door::{Done, Refused};
+use brindle_members::events::Cause;
+use brindle_members::set::Owner as _;
 use brindle_volume::VolumeError;
 
 use super::plan::{Band, Bands, Health, Way};
 use super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
 use super::window::{Planes, RowWindow};
 use super::{Parity, parity_roles};
-use crate::door::{Done, Refused};
-use crate::events::Cause;
-use crate::owner::Owner as _;
 
 /// What a member held before a write, at `offset` of its data area.
 struct Before {

@@ -6,12 +6,12 @@ use core::task::Poll;
 
 use brindle_io::Slice;
 use brindle_layout::ParityRows;
+use brindle_members::lock::Hold;
 use brindle_volume::{VolumeError, bytes};
 
 use super::Parity;
 use super::batch::Part;
 use crate::data::list::{self, part};
-use crate::data::lock::Hold;
 
 /// Where a range cuts rows: a part of the first, full ones, a part of the last. Lengths in bytes.
 pub(super) struct Cuts {

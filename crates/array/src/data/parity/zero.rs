@@ -1,11 +1,11 @@
 //! Zeroes in parity arrays: zero data has zero parity, so full rows are zeroed member by member.
 
+use brindle_members::lock::Hold;
 use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::Parity;
 use super::window::RowWindow;
 use super::write::Cuts;
-use crate::data::lock::Hold;
 
 /// Bytes of each member that are zeroed at a time, about.
 const STEP: u64 = 256 << 20;

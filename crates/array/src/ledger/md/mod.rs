@@ -47,6 +47,8 @@ use brindle_format::md::{
 };
 use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 use brindle_layout::Geometry;
+use brindle_members::members::Device;
+use brindle_members::patience::Patience;
 
 use super::{
     AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Named,
@@ -55,8 +57,6 @@ use super::{
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::bitmap::{Bitmap, sync_len};
 use crate::config::{Access, OpenConfig};
-use crate::members::Device;
-use crate::patience::Patience;
 use bad_log::BadLog;
 use bitmap::level_bitmap;
 use service::Service;

@@ -7,13 +7,13 @@ use brindle_format::md::{
     Version,
 };
 use brindle_io::MemberId;
+use brindle_members::members::Device;
 
 use super::bad_log::BadLog;
 use super::update::IN_FIRST_SECTOR;
 use super::{Kept, Superblocks};
 use crate::assembly::DeviceUse;
 use crate::ledger::{AddError, NewDevice};
-use crate::members::Device;
 
 impl Kept {
     /// It holds so many bytes of what it should from now on.

@@ -16,11 +16,11 @@ use std::rc::{Rc, Weak};
 use brindle_io::{Duration, Instant, Io, MemberId, OpError, OpSpan};
 
 use crate::events::{Cause, Operation};
-use crate::owner::{Noticed, Owner};
 use crate::patience::Patience;
 use crate::peers::{self, Peers};
 use crate::presence;
 use crate::set::MemberSet;
+use crate::set::{Noticed, Owner};
 
 /// By so much less patience is had with members that are to fail fast.
 const HASTE: u32 = 4;
@@ -28,7 +28,7 @@ const HASTE: u32 = 4;
 const CLASSES: [OpSpan; 4] = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
 
 /// Looks at the members of an owner until its run has ended: those that don't answer are given up.
-pub(crate) async fn watch(owner: Weak<dyn Owner>, io: Io, patience: Patience) {
+pub async fn watch(owner: Weak<dyn Owner>, io: Io, patience: Patience) {
     let (look_at, compare_at) = (io.ran().after(presence::EVERY), io.ran().after(peers::EVERY));
     let mut watch = Watch { asked: patience, look_at, compare_at, peers: Peers::default(), patience };
     loop {

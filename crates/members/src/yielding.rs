@@ -19,7 +19,7 @@ const GROWTH: u64 = 64;
 
 /// What is known of windows and clients so far.
 #[derive(Debug)]
-pub(crate) struct Yielding {
+pub struct Yielding {
     /// When the last window ended.
     ended: Instant,
     /// Nanoseconds that a MiB takes without clients, as far as is known.
@@ -36,7 +36,7 @@ impl Default for Yielding {
 
 /// A window under way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub struct Begun {
     at: Instant,
     /// Requests of clients until then.
     requests: u64,
@@ -47,20 +47,21 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    pub(crate) fn new(at: Instant, requests: u64, len: u64, alone: bool) -> Self {
+    /// A window of `len` bytes that begins at a moment.
+    pub fn new(at: Instant, requests: u64, len: u64, alone: bool) -> Self {
         Self { at, requests, len, alone }
     }
 }
 
 impl Yielding {
     /// Clients asked for something while the last window was under way.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub fn is_crowded(&self) -> bool {
         self.crowded
     }
 
     /// A window has ended, and clients have made so many requests since the array began: how long to rest. `floor` is what
     /// the process is to do at least, in bytes a second, whatever clients ask for.
-    pub(crate) fn ended(
+    pub fn ended(
         &mut self,
         window: Begun,
         now: Instant,

@@ -14,7 +14,7 @@ use brindle_io::sync::Event;
 use brindle_volume::VolumeError;
 
 /// The flushes of an array that are under way.
-pub(crate) struct Flushes {
+pub struct Flushes {
     under_way: RefCell<Vec<u64>>,
     begun: Cell<u64>,
     landed: Event,
@@ -23,7 +23,7 @@ pub(crate) struct Flushes {
 }
 
 /// A flush that has been sent, until it is known on which members it failed, and those have been taken out of use.
-pub(crate) struct Flight {
+pub struct Flight {
     flushes: Rc<Flushes>,
     number: u64,
 }
@@ -36,7 +36,8 @@ impl Drop for Flight {
 }
 
 impl Flushes {
-    pub(crate) fn new(io: &Io) -> Rc<Self> {
+    /// None is under way.
+    pub fn new(io: &Io) -> Rc<Self> {
         Rc::new(Self {
             under_way: RefCell::default(),
             begun: Cell::new(0),
@@ -47,7 +48,7 @@ impl Flushes {
 
     /// A flush is about to be sent. Whoever waits for its failures to be recorded lets go of this first: others wait for
     /// it, maybe while they have the turn to write superblocks.
-    pub(crate) fn begin(self: &Rc<Self>) -> Flight {
+    pub fn begin(self: &Rc<Self>) -> Flight {
         let number = self.begun.get() + 1;
         self.begun.set(number);
         self.under_way.borrow_mut().push(number);
@@ -55,7 +56,7 @@ impl Flushes {
     }
 
     /// A flush failed on a member that the array can't do without: no later flush can make up for that.
-    pub(crate) fn fail(&self, why: VolumeError) {
+    pub fn fail(&self, why: VolumeError) {
         self.failed.set(self.failed.get().or(Some(why)));
     }
 
@@ -63,7 +64,7 @@ impl Flushes {
     ///
     /// # Errors
     /// The failure of a flush, this one's or any before, that the array could not make up for.
-    pub(crate) async fn others_landed(&self) -> Result<(), VolumeError> {
+    pub async fn others_landed(&self) -> Result<(), VolumeError> {
         let others = self.begun.get();
         let landed = || self.under_way.borrow().iter().all(|&number| number > others).then_some(());
         self.landed.until(landed).await;

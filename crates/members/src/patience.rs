@@ -27,7 +27,7 @@ impl Default for Patience {
 
 impl Patience {
     /// With an operation of this class.
-    pub(crate) fn of(&self, class: OpSpan) -> Duration {
+    pub fn of(&self, class: OpSpan) -> Duration {
         match class {
             OpSpan::Read | OpSpan::Write | OpSpan::Probe | OpSpan::Map => self.answer,
             OpSpan::Slow => self.flush,
@@ -35,7 +35,7 @@ impl Patience {
     }
 
     /// Whoever stops an array wants it to end: less patience with members that keep it from that.
-    pub(crate) fn at_stop(&self) -> Self {
+    pub fn at_stop(&self) -> Self {
         Self {
             answer: self.answer.min(Duration::from_secs(5)),
             flush: self.flush.min(Duration::from_secs(20)),
@@ -44,7 +44,7 @@ impl Patience {
     }
 
     /// Time between two looks at who keeps whom waiting.
-    pub(crate) fn tick(&self) -> Duration {
+    pub fn tick(&self) -> Duration {
         (self.read.min(self.answer) / 4).clamp(Duration::from_millis(10), Duration::from_millis(250))
     }
 }
@@ -58,7 +58,7 @@ const EARLY_LEAST: u64 = 1024;
 
 /// What is left of the ration of reads that answering early may cost.
 #[derive(Default)]
-pub(crate) struct Ration {
+pub struct Ration {
     began: Cell<Instant>,
     reads: Cell<u64>,
     extra: Cell<u64>,
@@ -67,22 +67,22 @@ pub(crate) struct Ration {
 impl Ration {
     /// Operations that read members have been sent.
     #[inline]
-    pub(crate) fn sent(&self, reads: u64) {
+    pub fn sent(&self, reads: u64) {
         self.reads.set(self.reads.get() + reads);
     }
 
     /// So many of them would not have been needed, had a member answered in time.
-    pub(crate) fn spent(&self, extra: u64) {
+    pub fn spent(&self, extra: u64) {
         self.extra.set(self.extra.get() + extra);
     }
 
     /// More may be spent.
-    pub(crate) fn is_left(&self) -> bool {
+    pub fn is_left(&self) -> bool {
         self.extra.get() < EARLY_LEAST.max(self.reads.get() / 100 * EARLY_PERCENT)
     }
 
     /// A new window begins as soon as the last one is over.
-    pub(crate) fn renew(&self, now: Instant) {
+    pub fn renew(&self, now: Instant) {
         if now.since(self.began.get()) >= EARLY_WINDOW {
             self.began.set(now);
             self.reads.set(0);

@@ -6,30 +6,31 @@ use core::ops::Range;
 use brindle_io::OpError;
 
 /// What a read of such a place is answered with (EIO).
-pub(crate) const UNREADABLE: OpError = OpError::Medium(5);
+pub const UNREADABLE: OpError = OpError::Medium(5);
 
 /// Such places of a member, in bytes of its data area: in their order, none of which touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BadBlocks(Vec<Range<u64>>);
+pub struct BadBlocks(Vec<Range<u64>>);
 
 impl BadBlocks {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The places, in their order.
-    pub(crate) fn places(&self) -> &[Range<u64>] {
+    pub fn places(&self) -> &[Range<u64>] {
         &self.0
     }
 
     /// Whether some byte of a range is bad.
-    pub(crate) fn overlap(&self, range: &Range<u64>) -> bool {
+    pub fn overlap(&self, range: &Range<u64>) -> bool {
         let from = self.0.partition_point(|bad| bad.end <= range.start);
         self.0.get(from).is_some_and(|bad| bad.start < range.end)
     }
 
     /// A range is bad from now on.
-    pub(crate) fn add(&mut self, range: Range<u64>) {
+    pub fn add(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -42,7 +43,7 @@ impl BadBlocks {
     }
 
     /// A range was written: nothing of it is bad any more.
-    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+    pub fn remove(&mut self, range: &Range<u64>) {
         let cut = |bad: &Range<u64>| {
             let before = bad.start..bad.end.min(range.start);
             let behind = bad.start.max(range.end)..bad.end;

@@ -3,7 +3,6 @@
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
-use brindle_format::md::DeviceFlags;
 use brindle_io::sync::Event;
 use brindle_io::{Instant, Io, MemberId, Place};
 
@@ -23,6 +22,15 @@ pub enum RoleState {
     Recovering(u64),
 }
 
+/// How a member is to be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Flags {
+    /// It is read only when no other can answer.
+    pub write_mostly: bool,
+    /// Requests that it does not carry out at once are not tried again.
+    pub failfast: bool,
+}
+
 /// One read in so many goes to a member, too, that is shunned.
 const SHUNNED_ASKED: u32 = 16;
 
@@ -37,20 +45,21 @@ pub struct Device {
 
 /// A second device in a role: takes every change that the role's member takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Second {
-    pub(crate) device: Device,
+pub struct Second {
+    /// Which device.
+    pub device: Device,
     /// Below this offset of the data area it holds what the member holds; `u64::MAX` when that is everywhere.
-    pub(crate) good: u64,
+    pub good: u64,
 }
 
 /// What the members' bytes are to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ties {
+pub struct Ties {
     /// Others make up for a member that is lost.
-    pub(crate) redundant: bool,
+    pub redundant: bool,
     /// A member's bytes have a meaning only with those of others, as data and parity do: one that did not take what it
     /// was given makes what others hold false.
-    pub(crate) coupled: bool,
+    pub coupled: bool,
 }
 
 /// One role of the array.
@@ -68,7 +77,7 @@ struct Role {
     /// Where the device's file was when it was last looked at.
     place: Cell<Place>,
     /// As its superblock has them.
-    flags: Cell<DeviceFlags>,
+    flags: Cell<Flags>,
     /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
     slower: Cell<u64>,
     /// Others are read instead, as far as redundancy goes, since it is slower than they are.
@@ -81,7 +90,7 @@ struct Role {
 }
 
 /// All roles, in their order. Shared by the data path, which asks, and the keeper, which decides.
-pub(crate) struct Members {
+pub struct Members {
     io: Io,
     roles: Vec<Role>,
     lost: Cell<u16>,
@@ -110,7 +119,7 @@ pub(crate) struct Members {
 
 impl Members {
     /// Roles in order; `None` is a missing member.
-    pub(crate) fn new(io: &Io, devices: impl IntoIterator<Item = Option<Device>>) -> Self {
+    pub fn new(io: &Io, devices: impl IntoIterator<Item = Option<Device>>) -> Self {
         let role = |device: Option<Device>| Role {
             state: Cell::new(if device.is_some() { RoleState::InSync } else { RoleState::Missing }),
             device: Cell::new(device),
@@ -164,28 +173,35 @@ impl Members {
     }
 
     /// Notified when the state of a role has changed, and by whoever changes what else could be done about it.
-    pub(crate) fn changed(&self) -> &Event {
+    pub fn changed(&self) -> &Event {
         &self.changed
+    }
+
+    /// There are no roles.
+    pub fn is_empty(&self) -> bool {
+        self.roles.is_empty()
     }
 
     /// Roles in all.
     #[inline]
-    pub(crate) fn len(&self) -> u16 {
+    pub fn len(&self) -> u16 {
         self.roles.len() as u16
     }
 
+    /// What has become of a role's member.
     #[inline]
-    pub(crate) fn state(&self, role: u16) -> RoleState {
+    pub fn state(&self, role: u16) -> RoleState {
         self.roles[role as usize].state.get()
     }
 
-    pub(crate) fn set_state(&self, role: u16, state: RoleState) {
+    /// A role's member can do this from now on.
+    pub fn set_state(&self, role: u16, state: RoleState) {
         self.roles[role as usize].state.set(state);
         self.recount();
     }
 
     /// Takes a role's device out of use: nothing is sent to it any more, and nobody waits for what it was sent.
-    pub(crate) fn fail(&self, role: u16) {
+    pub fn fail(&self, role: u16) {
         // Nobody waits for its answers any more, nor holds anything back for them.
         self.fail_second(role);
         let Role { slow, held, .. } = &self.roles[role as usize];
@@ -202,14 +218,14 @@ impl Members {
 
     /// The role of a device that failed in this run.
     #[cold]
-    pub(crate) fn gone(&self, was_asked: impl Fn(MemberId) -> bool) -> Vec<(u16, MemberId)> {
+    pub fn gone(&self, was_asked: impl Fn(MemberId) -> bool) -> Vec<(u16, MemberId)> {
         let gone = self.gone.borrow();
         gone.iter().filter(|(id, _)| was_asked(*id)).map(|&(id, role)| (role, id)).collect()
     }
 
     /// Takes the member of a role out of use whose second device is not complete: that is what the role has from now on, and
     /// nothing of it is good.
-    pub(crate) fn fall_back(&self, role: u16) {
+    pub fn fall_back(&self, role: u16) {
         let second = self.roles[role as usize].second.take();
         self.fail(role);
         if let Some(second) = second {
@@ -218,7 +234,7 @@ impl Members {
     }
 
     /// A second device was lost, and that is to be recorded before what it has missed is acknowledged; or it has been.
-    pub(crate) fn set_owed(&self, owed: bool) {
+    pub fn set_owed(&self, owed: bool) {
         if self.owed.replace(owed) != owed {
             self.recount();
         }
@@ -226,54 +242,54 @@ impl Members {
 
     /// Some role has a second device.
     #[inline]
-    pub(crate) fn has_seconds(&self) -> bool {
+    pub fn has_seconds(&self) -> bool {
         self.seconds.get() > 0
     }
 
     /// Some read can't be sent as it is.
     #[inline]
-    pub(crate) fn reads_aside(&self) -> bool {
+    pub fn reads_aside(&self) -> bool {
         self.reads_aside.get() > 0
     }
 
     /// Some change can't be sent as it is.
     #[inline]
-    pub(crate) fn writes_aside(&self) -> bool {
+    pub fn writes_aside(&self) -> bool {
         self.writes_aside.get() > 0
     }
 
     /// The second device of a role.
-    pub(crate) fn second(&self, role: u16) -> Option<Second> {
+    pub fn second(&self, role: u16) -> Option<Second> {
         self.roles[role as usize].second.get()
     }
 
     /// The second device beside this one.
     #[cold]
-    pub(crate) fn second_beside(&self, first: Device) -> Option<Second> {
+    pub fn second_beside(&self, first: Device) -> Option<Second> {
         self.role_of(first.id).and_then(|role| self.second(role))
     }
 
     /// Gives a role a second device, or tells how far that holds what the member holds.
-    pub(crate) fn set_second(&self, role: u16, second: Second) {
+    pub fn set_second(&self, role: u16, second: Second) {
         self.roles[role as usize].second.set(Some(second));
         self.recount();
     }
 
     /// A role's second device can take the place of its member at once.
-    pub(crate) fn is_doubled(&self, role: u16) -> bool {
+    pub fn is_doubled(&self, role: u16) -> bool {
         let in_sync = self.state(role) == RoleState::InSync;
         in_sync && self.second(role).is_some_and(|second| second.good == u64::MAX)
     }
 
     /// Takes a role's second device out of use. The array loses nothing.
-    pub(crate) fn fail_second(&self, role: u16) {
+    pub fn fail_second(&self, role: u16) {
         if let Some(second) = self.roles[role as usize].second.take() {
             self.unseat(second.device.id, role);
         }
     }
 
     /// Takes a role's member out of use, and puts its second device, which holds the same, in its place.
-    pub(crate) fn promote_second(&self, role: u16) {
+    pub fn promote_second(&self, role: u16) {
         let seats = &self.roles[role as usize];
         let (Some(first), Some(second)) = (seats.device.get(), seats.second.take()) else { return };
         seats.slow.set(None);
@@ -294,41 +310,41 @@ impl Members {
 
     /// The role in which a device was, of the two that it had, and which went on with the other.
     #[cold]
-    pub(crate) fn unseated_from(&self, device: MemberId) -> Option<u16> {
+    pub fn unseated_from(&self, device: MemberId) -> Option<u16> {
         self.unseated.borrow().iter().find(|(id, _)| *id == device).map(|&(_, role)| role)
     }
 
     /// The role whose second device this is.
     #[cold]
-    pub(crate) fn seconded_by(&self, device: MemberId) -> Option<u16> {
+    pub fn seconded_by(&self, device: MemberId) -> Option<u16> {
         (0..self.len()).find(|&role| self.second(role).is_some_and(|second| second.device.id == device))
     }
 
     /// How many members have failed so far.
     #[inline]
-    pub(crate) fn failures(&self) -> u32 {
+    pub fn failures(&self) -> u32 {
         self.failures.get()
     }
 
     /// Reads of the role's device were given up, the oldest of which was sent at `since`; or it has answered.
-    pub(crate) fn set_slow(&self, role: u16, since: Option<Instant>) {
+    pub fn set_slow(&self, role: u16, since: Option<Instant>) {
         self.roles[role as usize].slow.set(since);
         self.recount();
     }
 
     /// See [`Members::set_slow`].
-    pub(crate) fn slow_since(&self, role: u16) -> Option<Instant> {
+    pub fn slow_since(&self, role: u16) -> Option<Instant> {
         self.roles[role as usize].slow.get()
     }
 
     /// Whether others are to be read instead of the role's device, where they can be.
     #[inline]
-    pub(crate) fn is_slow(&self, role: u16) -> bool {
+    pub fn is_slow(&self, role: u16) -> bool {
         self.slow.get() > 0 && self.slow_since(role).is_some()
     }
 
     /// A write that the role's device may take later has begun, or has ended.
-    pub(crate) fn lags(&self, role: u16, begins: bool) {
+    pub fn lags(&self, role: u16, begins: bool) {
         let lags = &self.roles[role as usize].lags;
         let now = if begins { lags.get() + 1 } else { lags.get() - 1 };
         if lags.replace(now) == 0 || now == 0 {
@@ -338,55 +354,56 @@ impl Members {
 
     /// Whether some device lags behind.
     #[inline]
-    pub(crate) fn some_lag(&self) -> bool {
+    pub fn some_lag(&self) -> bool {
         self.slow.get() > 0 && self.roles.iter().any(|role| role.lags.get() > 0)
     }
 
     /// Whether others are to be read instead of the role's device, or that only by way of the lock of what is read.
     #[inline]
-    pub(crate) fn is_aside(&self, role: u16) -> bool {
+    pub fn is_aside(&self, role: u16) -> bool {
         self.slow.get() > 0 && (self.slow_since(role).is_some() || self.roles[role as usize].lags.get() > 0)
     }
 
     /// Whether the role's device is read less than others, since they are faster. Nothing is waited for.
     #[inline]
-    pub(crate) fn is_shunned(&self, role: u16) -> bool {
+    pub fn is_shunned(&self, role: u16) -> bool {
         self.slow.get() > 0 && self.lost.get() == 0 && self.roles[role as usize].shunned.get()
     }
 
-    pub(crate) fn set_shunned(&self, role: u16, on: bool) {
+    /// A role's device is read less than others from now on, or as they are.
+    pub fn set_shunned(&self, role: u16, on: bool) {
         if self.roles[role as usize].shunned.replace(on) != on {
             self.recount();
         }
     }
 
     /// One read of some goes to members that are shunned, too: how fast they are now could not be told else.
-    pub(crate) fn is_shunned_asked(&self) -> bool {
+    pub fn is_shunned_asked(&self) -> bool {
         self.shuns.set(self.shuns.get().wrapping_add(1));
         self.shuns.get().is_multiple_of(SHUNNED_ASKED)
     }
 
     /// Writes to the role's device were given up, or have ended.
-    pub(crate) fn set_held(&self, role: u16, since: Option<Instant>) {
+    pub fn set_held(&self, role: u16, since: Option<Instant>) {
         self.roles[role as usize].held.set(since);
         self.recount();
     }
 
     /// Whether writes that were given up may still land on a device.
     #[inline]
-    pub(crate) fn is_held(&self, device: Device) -> bool {
+    pub fn is_held(&self, device: Device) -> bool {
         let is =
             |role: &Role| role.held.get().is_some() && role.device.get().is_some_and(|d| d.id == device.id);
         self.held.get() > 0 && self.roles.iter().any(is)
     }
 
     /// See [`Members::set_held`].
-    pub(crate) fn held_since(&self, role: u16) -> Option<Instant> {
+    pub fn held_since(&self, role: u16) -> Option<Instant> {
         self.roles[role as usize].held.get()
     }
 
     /// The first role of which [`Members::is_held`] is true of its device.
-    pub(crate) fn first_held(&self) -> Option<u16> {
+    pub fn first_held(&self) -> Option<u16> {
         if self.held.get() == 0 {
             return None;
         }
@@ -394,28 +411,29 @@ impl Members {
     }
 
     /// Where the file of the role's device was when it was last looked at.
-    pub(crate) fn place(&self, role: u16) -> Place {
+    pub fn place(&self, role: u16) -> Place {
         self.roles[role as usize].place.get()
     }
 
-    pub(crate) fn set_place(&self, role: u16, place: Place) {
+    /// The file of a role's device was found there.
+    pub fn set_place(&self, role: u16, place: Place) {
         self.roles[role as usize].place.set(place);
     }
 
     /// Every role is in sync, and answers: reads need no further look.
     #[inline]
-    pub(crate) fn all_answer(&self) -> bool {
+    pub fn all_answer(&self) -> bool {
         self.lost.get() | self.slow.get() == 0
     }
 
     /// Some role does not answer, is shunned or lags: which, [`Members::is_slow`] and [`Members::is_shunned`] tell.
     #[inline]
-    pub(crate) fn is_any_slow(&self) -> bool {
+    pub fn is_any_slow(&self) -> bool {
         self.slow.get() > 0
     }
 
     /// Puts a device into a role (a spare that takes over).
-    pub(crate) fn set_device(&self, role: u16, device: Device, state: RoleState) {
+    pub fn set_device(&self, role: u16, device: Device, state: RoleState) {
         // It may have been in another seat before.
         self.unseated.borrow_mut().retain(|(id, _)| *id != device.id);
         self.gone.borrow_mut().retain(|(id, _)| *id != device.id);
@@ -432,12 +450,12 @@ impl Members {
 
     /// How many devices have come into a role: another number, and what was done for the one before says nothing of this one,
     /// be it the same that has come back.
-    pub(crate) fn joined(&self, role: u16) -> u32 {
+    pub fn joined(&self, role: u16) -> u32 {
         self.roles[role as usize].joined.get()
     }
 
     /// Nothing is left in a role of the device that has failed in it.
-    pub(crate) fn vacate(&self, role: u16) {
+    pub fn vacate(&self, role: u16) {
         self.roles[role as usize].device.set(None);
         self.roles[role as usize].errors.forget();
         self.forget_device(role);
@@ -446,65 +464,67 @@ impl Members {
 
     /// Every role is in sync: the hot path needs no further look.
     #[inline]
-    pub(crate) fn all_in_sync(&self) -> bool {
+    pub fn all_in_sync(&self) -> bool {
         self.lost.get() == 0
     }
 
     /// The flags of the role's member.
-    pub(crate) fn flags(&self, role: u16) -> DeviceFlags {
+    pub fn flags(&self, role: u16) -> Flags {
         self.roles[role as usize].flags.get()
     }
 
-    pub(crate) fn set_flags(&self, role: u16, flags: DeviceFlags) {
+    /// A role's member is treated so from now on.
+    pub fn set_flags(&self, role: u16, flags: Flags) {
         self.roles[role as usize].flags.set(flags);
     }
 
     /// How many times as long as its peers the role's member takes to answer; 0 while it is about as fast.
-    pub(crate) fn slower(&self, role: u16) -> u64 {
+    pub fn slower(&self, role: u16) -> u64 {
         self.roles[role as usize].slower.get()
     }
 
-    pub(crate) fn set_slower(&self, role: u16, times: u64) {
+    /// See [`Members::slower`].
+    pub fn set_slower(&self, role: u16, times: u64) {
         self.roles[role as usize].slower.set(times);
     }
 
     /// Every role is in sync; its bad blocks and the loss of second devices are on record: what was written needs no further
     /// look.
     #[inline]
-    pub(crate) fn all_settled(&self) -> bool {
+    pub fn all_settled(&self) -> bool {
         self.unsettled.get() == 0
     }
 
     /// Of some member's bad blocks the record says something else.
     #[inline]
-    pub(crate) fn has_unrecorded_bad(&self) -> bool {
+    pub fn has_unrecorded_bad(&self) -> bool {
         self.unsettled.get() > self.lost.get() + u16::from(self.owed.get())
     }
 
     /// The bad blocks of the role's member.
-    pub(crate) fn bad(&self, role: u16) -> BadBlocks {
+    pub fn bad(&self, role: u16) -> BadBlocks {
         self.roles[role as usize].bad.borrow().clone()
     }
 
     /// Whether some byte of a range of the role's member is bad.
     #[cold]
-    pub(crate) fn is_bad(&self, role: u16, range: &Range<u64>) -> bool {
+    pub fn is_bad(&self, role: u16, range: &Range<u64>) -> bool {
         self.roles[role as usize].bad.borrow().overlap(range)
     }
 
     /// What the record says of the role's member.
-    pub(crate) fn set_bad(&self, role: u16, bad: BadBlocks) {
+    pub fn set_bad(&self, role: u16, bad: BadBlocks) {
         self.roles[role as usize].bad.replace(bad);
         self.recount();
     }
 
     /// A range of the role's member holds nothing that was ever written.
-    pub(crate) fn add_bad(&self, role: u16, range: Range<u64>) {
+    pub fn add_bad(&self, role: u16, range: Range<u64>) {
         self.change_bad(role, |bad| bad.add(range));
     }
 
     /// A range of the role's member has been written.
-    pub(crate) fn remove_bad(&self, role: u16, range: &Range<u64>) {
+    pub fn remove_bad(&self, role: u16, range: &Range<u64>) {
         self.change_bad(role, |bad| bad.remove(range));
     }
 
@@ -525,13 +545,13 @@ impl Members {
     }
 
     /// Members of whose bad blocks the record says something else, and what they are.
-    pub(crate) fn unrecorded_bad(&self) -> Vec<(u16, MemberId, BadBlocks)> {
+    pub fn unrecorded_bad(&self) -> Vec<(u16, MemberId, BadBlocks)> {
         let changed = (0..self.len()).filter(|&role| self.roles[role as usize].bad_unrecorded.get());
         changed.filter_map(|role| Some((role, self.device(role)?.id, self.bad(role)))).collect()
     }
 
     /// The record says this of the role's member.
-    pub(crate) fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
+    pub fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
         let seat = &self.roles[role as usize];
         let is_it = seat.device.get().is_some_and(|there| there.id == device);
         if is_it && *seat.bad.borrow() == *recorded {
@@ -541,30 +561,30 @@ impl Members {
     }
 
     /// Read errors of the role's member that redundancy made up for.
-    pub(crate) fn errors(&self, role: u16) -> &ReadErrors {
+    pub fn errors(&self, role: u16) -> &ReadErrors {
         &self.roles[role as usize].errors
     }
 
     /// Roles that are not in sync.
     #[inline]
-    pub(crate) fn lost(&self) -> u16 {
+    pub fn lost(&self) -> u16 {
         self.lost.get()
     }
 
     /// The device, whatever its state; `None` if the role is missing.
     #[inline]
-    pub(crate) fn device(&self, role: u16) -> Option<Device> {
+    pub fn device(&self, role: u16) -> Option<Device> {
         self.roles[role as usize].device.get()
     }
 
     /// The role that a device plays, or did until it failed.
-    pub(crate) fn role_of(&self, id: MemberId) -> Option<u16> {
+    pub fn role_of(&self, id: MemberId) -> Option<u16> {
         (0..self.len()).find(|&role| self.device(role).is_some_and(|device| device.id == id))
     }
 
     /// The device if its bytes up to `end` (of the data area) may be read.
     #[inline(always)] // as with all that gives more than two words
-    pub(crate) fn readable(&self, role: u16, end: u64) -> Option<Device> {
+    pub fn readable(&self, role: u16, end: u64) -> Option<Device> {
         let role = &self.roles[role as usize];
         match role.state.get() {
             RoleState::InSync => role.device.get(),
@@ -575,7 +595,7 @@ impl Members {
 
     /// The device if writes must be sent to it.
     #[inline(always)]
-    pub(crate) fn writable(&self, role: u16) -> Option<Device> {
+    pub fn writable(&self, role: u16) -> Option<Device> {
         let role = &self.roles[role as usize];
         match role.state.get() {
             RoleState::InSync | RoleState::Recovering(_) => role.device.get(),

@@ -9,14 +9,13 @@ use std::rc::Rc;
 use brindle_io::{Duration, Instant, OpError, OpSpan, Place, Probe};
 
 use crate::events::{Cause, Operation};
-use crate::owner::{Noticed, Owner};
-use crate::set::MemberSet;
+use crate::set::{MemberSet, Noticed, Owner};
 
 /// Time between two looks.
-pub(crate) const EVERY: Duration = Duration::from_secs(1);
+pub const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks at a member, unless that is under way; one that does not answer is judged by `patience`.
-pub(crate) fn look(owner: &Rc<dyn Owner>, role: u16) {
+pub fn look(owner: &Rc<dyn Owner>, role: u16) {
     let set = owner.set();
     let Some(device) = set.members.writable(role) else { return };
     if set.io.oldest(device.id, OpSpan::Probe).is_some() {
@@ -33,7 +32,7 @@ pub(crate) fn look(owner: &Rc<dyn Owner>, role: u16) {
 
 /// A member gave an error: perhaps since it is shorter than it was.
 #[cold]
-pub(crate) fn look_after_error(set: &MemberSet, role: u16) {
+pub fn look_after_error(set: &MemberSet, role: u16) {
     if let Ok(owner) = set.owner() {
         look(&owner, role);
     }

@@ -6,14 +6,14 @@ use brindle_io::Io;
 use brindle_io::sync::Event;
 
 /// Who may change what is on record.
-pub(crate) struct Turns {
+pub struct Turns {
     busy: Cell<bool>,
     freed: Event,
 }
 
 /// A turn lasts as long as this does.
 #[must_use]
-pub(crate) struct Turn<'a>(&'a Turns);
+pub struct Turn<'a>(&'a Turns);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -23,18 +23,19 @@ impl Drop for Turn<'_> {
 }
 
 impl Turns {
-    pub(crate) fn new(io: &Io) -> Self {
+    /// Nobody has the turn.
+    pub fn new(io: &Io) -> Self {
         Self { busy: Cell::new(false), freed: Event::new(io) }
     }
 
     /// Waits for it.
-    pub(crate) async fn turn(&self) -> Turn<'_> {
+    pub async fn turn(&self) -> Turn<'_> {
         self.freed.until(|| (!self.busy.replace(true)).then_some(())).await;
         Turn(self)
     }
 
     /// Somebody has it.
-    pub(crate) fn is_taken(&self) -> bool {
+    pub fn is_taken(&self) -> bool {
         self.busy.get()
     }
 }

@@ -10,7 +10,7 @@ use crate::members::Device;
 use crate::set::MemberSet;
 
 /// Such operations, which are sent together and awaited as one. Offsets are bytes of the data area.
-pub(crate) struct Alone<'a> {
+pub struct Alone<'a> {
     door: Door<'a>,
     group: Group,
     asked: Asked,
@@ -19,26 +19,26 @@ pub(crate) struct Alone<'a> {
 impl<'a> Door<'a> {
     /// Reads into this memory can't be refused here, nor have to be asked twice.
     #[inline(always)]
-    pub(crate) fn reads_alone(self, into: &[Slice]) -> bool {
+    pub fn reads_alone(self, into: &[Slice]) -> bool {
         !self.set.members.reads_aside() && !into.iter().any(Slice::is_lent)
     }
 
     /// Writes can't be refused here, need not go to two devices, and nobody watches them.
     #[inline(always)]
-    pub(crate) fn writes_alone(self) -> bool {
+    pub fn writes_alone(self) -> bool {
         !self.set.members.writes_aside() && !self.set.is_observed()
     }
 
     /// No operations yet, of those that go alone.
     #[inline(always)]
-    pub(crate) fn alone(self) -> Alone<'a> {
+    pub fn alone(self) -> Alone<'a> {
         let asked = Asked { readers: 0, failures: self.set.members.failures() };
         Alone { door: self, group: self.set.io.group(), asked }
     }
 
     /// What became of operations that went alone.
     #[cold]
-    pub(crate) fn done(self, asked: Asked, outcome: &Outcome) -> Done {
+    pub fn done(self, asked: Asked, outcome: &Outcome) -> Done {
         judge(self, asked, Aside::default(), outcome)
     }
 }
@@ -46,7 +46,7 @@ impl<'a> Door<'a> {
 impl Asked {
     /// All that went alone was carried out, and still counts.
     #[inline(always)]
-    pub(crate) fn is_well(self, set: &MemberSet, outcome: &Outcome) -> bool {
+    pub fn is_well(self, set: &MemberSet, outcome: &Outcome) -> bool {
         outcome.is_ok() && set.members.failures() == self.failures
     }
 }
@@ -54,7 +54,7 @@ impl Asked {
 impl Alone<'_> {
     /// Fills `len` bytes of `into`, from its byte `start` on, from the member's bytes at `offset`.
     #[inline(always)]
-    pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice, start: usize, len: usize) {
+    pub fn read(&mut self, member: Device, offset: u64, into: &Slice, start: usize, len: usize) {
         self.door.set.ration.sent(1);
         self.asked.readers |= Asked::bit(member.id);
         self.group.read_part(member.id, self.door.start(member) + offset, into, start, len);
@@ -62,21 +62,13 @@ impl Alone<'_> {
 
     /// Writes `len` bytes of `from`, from its byte `start` on, to the member at `offset`; with `fua`, to stable storage.
     #[inline(always)]
-    pub(crate) fn write(
-        &mut self,
-        member: Device,
-        offset: u64,
-        from: &Slice,
-        start: usize,
-        len: usize,
-        fua: bool,
-    ) {
+    pub fn write(&mut self, member: Device, offset: u64, from: &Slice, start: usize, len: usize, fua: bool) {
         self.group.write_part(member.id, self.door.start(member) + offset, from, start, len, fua);
     }
 
     /// Sends all operations; [`Asked::is_well`] and [`Door::done`] tell what their outcome means.
     #[inline(always)]
-    pub(crate) fn submit(self) -> (Pending, Asked) {
+    pub fn submit(self) -> (Pending, Asked) {
         (self.group.submit(), self.asked)
     }
 }

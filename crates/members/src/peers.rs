@@ -4,7 +4,7 @@
 use brindle_io::{Duration, Histogram, MemberId};
 
 /// Time between two looks.
-pub(crate) const EVERY: Duration = Duration::from_secs(10);
+pub const EVERY: Duration = Duration::from_secs(10);
 /// So many answers tell how fast a member is.
 const ENOUGH: u64 = 64;
 /// Powers of two that it must be slower by than most others: eight times.
@@ -15,11 +15,11 @@ const FAST: usize = 8;
 const LOOKS: u8 = 2;
 
 /// What a member has answered so far: reads and writes.
-pub(crate) type Answers = [Histogram; 2];
+pub type Answers = [Histogram; 2];
 
 /// What is known of the members of an array, by role.
 #[derive(Default)]
-pub(crate) struct Peers(Vec<Peer>);
+pub struct Peers(Vec<Peer>);
 
 #[derive(Default)]
 struct Peer {
@@ -37,7 +37,7 @@ struct Peer {
 impl Peers {
     /// Looks at what the members have answered so far (`None`: nobody is asked in that role); gives the roles of which something
     /// else is to be told now: how many times as long they take as their peers, 0 if they are about as fast.
-    pub(crate) fn look(&mut self, members: &[Option<(MemberId, Answers)>]) -> Vec<(u16, u64)> {
+    pub fn look(&mut self, members: &[Option<(MemberId, Answers)>]) -> Vec<(u16, u64)> {
         self.0.resize_with(members.len(), Peer::default);
         for (peer, member) in self.0.iter_mut().zip(members) {
             peer.measure(member.as_ref());

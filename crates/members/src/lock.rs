@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 /// Whether others may hold an overlapping range at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub enum Hold {
     /// Others that share may.
     Shared,
     /// Nobody may.
@@ -109,56 +109,57 @@ impl Queue {
 }
 
 /// Ranges that tasks hold and wait for.
-pub(crate) struct RangeLock {
+pub struct RangeLock {
     io: Io,
     queue: RefCell<Queue>,
 }
 
 /// A range that is held, or waited for; dropping it lets those behind go on.
 #[must_use]
-pub(crate) struct Held<'a> {
+pub struct Held<'a> {
     lock: &'a RangeLock,
     key: RangeKey,
 }
 
 impl RangeLock {
-    pub(crate) fn new(io: &Io) -> Self {
+    /// Nothing is held.
+    pub fn new(io: &Io) -> Self {
         Self { io: io.clone(), queue: RefCell::default() }
     }
 
     /// Takes a place in the queue; [`Held::granted`] waits for the turn.
-    pub(crate) fn enter(&self, range: Range<u64>, hold: Hold) -> Held<'_> {
+    pub fn enter(&self, range: Range<u64>, hold: Hold) -> Held<'_> {
         let last = self.last_over(&range);
         self.enter_after(range, hold, last)
     }
 
     /// As [`RangeLock::enter`], for who has just asked for the last over the range.
-    pub(crate) fn enter_after(&self, range: Range<u64>, hold: Hold, last: Option<RangeKey>) -> Held<'_> {
+    pub fn enter_after(&self, range: Range<u64>, hold: Hold, last: Option<RangeKey>) -> Held<'_> {
         let key = self.queue.borrow_mut().enter(range, hold, self.io.current_task(), last.is_none());
         Held { lock: self, key }
     }
 
     /// Waits for the range.
-    pub(crate) async fn acquire(&self, range: Range<u64>, hold: Hold) -> Held<'_> {
+    pub async fn acquire(&self, range: Range<u64>, hold: Hold) -> Held<'_> {
         let held = self.enter(range, hold);
         held.granted().await;
         held
     }
 
     /// The key of the last to come of those whose range overlaps this one: theirs until they have gone.
-    pub(crate) fn last_over(&self, range: &Range<u64>) -> Option<RangeKey> {
+    pub fn last_over(&self, range: &Range<u64>) -> Option<RangeKey> {
         self.queue.borrow().0.last_over(range)
     }
 }
 
 impl Held<'_> {
     /// What names the entry.
-    pub(crate) fn key(&self) -> RangeKey {
+    pub fn key(&self) -> RangeKey {
         self.key
     }
 
     /// Waits until the range is this task's.
-    pub(crate) async fn granted(&self) {
+    pub async fn granted(&self) {
         poll_fn(|_| {
             let mut queue = self.lock.queue.borrow_mut();
             if queue.is_granted(self.key) {

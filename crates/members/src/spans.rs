@@ -15,10 +15,11 @@ const LOOK: u64 = 64 << 10;
 
 /// Contiguous ranges of members, joined as they come.
 #[derive(Default)]
-pub(crate) struct Spans(Vec<(u16, u64, u64)>);
+pub struct Spans(Vec<(u16, u64, u64)>);
 
 impl Spans {
-    pub(crate) fn add(&mut self, member: u16, offset: u64, len: u64) {
+    /// Adds bytes of a member's data area.
+    pub fn add(&mut self, member: u16, offset: u64, len: u64) {
         // Only the last range of each member can go on; stripes are few, so the walk is short.
         match self.0.iter_mut().rev().find(|span| span.0 == member) {
             Some(span) if span.1 + span.2 == offset => span.2 += len,
@@ -30,7 +31,7 @@ impl Spans {
 impl Door<'_> {
     /// Discards a range round by round; `spans` tells where a part of it lies. Discards are hints: a member that can't,
     /// does not.
-    pub(crate) async fn discard_rounds(self, offset: u64, len: u64, spans: impl Fn(u64, u64) -> Spans) {
+    pub async fn discard_rounds(self, offset: u64, len: u64, spans: impl Fn(u64, u64) -> Spans) {
         for at in (0..len).step_by(ROUND as usize) {
             let mut group = self.ask();
             for (role, offset, len) in spans(offset + at, ROUND.min(len - at)).0 {
@@ -43,7 +44,10 @@ impl Door<'_> {
     }
 
     /// Zeroes a range round by round; `spans` tells where a part of it lies.
-    pub(crate) async fn zero_rounds(
+    ///
+    /// # Errors
+    /// As of [`MemberSet::settle_writes`](crate::set::MemberSet::settle_writes).
+    pub async fn zero_rounds(
         self,
         offset: u64,
         len: u64,
@@ -60,7 +64,10 @@ impl Door<'_> {
 
     /// Zeroes ranges of members (role, offset in the data area, bytes); sends zeroes where a member must be sent
     /// them. The caller holds the ranges, which are `doubtful`, as a resync counts, if a member has no room for zeroes.
-    pub(crate) async fn zero_spans(
+    ///
+    /// # Errors
+    /// As of [`MemberSet::settle_writes`](crate::set::MemberSet::settle_writes).
+    pub async fn zero_spans(
         self,
         spans: &[(u16, u64, u64)],
         options: ZeroOptions,

@@ -4,8 +4,7 @@ use brindle_io::OpError;
 use brindle_volume::VolumeError;
 
 use crate::door::Refused;
-use crate::owner::Recording;
-use crate::set::MemberSet;
+use crate::set::{MemberSet, Recording};
 
 impl MemberSet {
     /// Makes stable what every member in use was given. A flush shares the fate of those that are under way when it
@@ -13,7 +12,7 @@ impl MemberSet {
     ///
     /// # Errors
     /// If a member failed it that the array can't do without; from then on, every flush does.
-    pub(crate) async fn flush_members(&self) -> Result<(), VolumeError> {
+    pub async fn flush_members(&self) -> Result<(), VolumeError> {
         if let Some(role) = self.members.first_held() {
             // Nothing was sent: this says nothing of flushes to come.
             return Err(VolumeError::of_member(role, OpError::TimedOut));

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use brindle_io::{Failure, Group, MemberId, OpError, OpKind, Outcome, Pending, Slice};
 
-pub(crate) use done::Done;
+pub use done::Done;
 use done::NotDone;
 
 use crate::bad_blocks::UNREADABLE;
@@ -26,11 +26,11 @@ use crate::presence;
 use crate::set::MemberSet;
 
 /// Where members have the data of one side of a reshape's border: elsewhere than they say.
-pub(crate) struct Moved(Vec<(MemberId, u64)>);
+pub struct Moved(Vec<(MemberId, u64)>);
 
 impl Moved {
     /// Each member with the byte at which that data begins.
-    pub(crate) fn new(starts: impl IntoIterator<Item = (MemberId, u64)>) -> Self {
+    pub fn new(starts: impl IntoIterator<Item = (MemberId, u64)>) -> Self {
         Self(starts.into_iter().collect())
     }
 
@@ -42,13 +42,14 @@ impl Moved {
 
 /// The way to the members, as one family of levels sees them.
 #[derive(Clone, Copy)]
-pub(crate) struct Door<'a> {
-    pub(crate) set: &'a MemberSet,
+pub struct Door<'a> {
+    /// Whose members they are.
+    pub set: &'a MemberSet,
     moved: Option<&'a Moved>,
 }
 
 /// Operations on members that are sent together and awaited as one. Offsets are bytes of the data area.
-pub(crate) struct MemberOps<'a> {
+pub struct MemberOps<'a> {
     door: Door<'a>,
     group: Group,
     /// Next to always nothing: a word then, since whoever sends operations moves it about. Nobody shares it; it is an `Rc`
@@ -97,7 +98,7 @@ struct Again {
 /// Who was read, and when: what a member gave that has failed meanwhile is no answer. One that fails a flush may have
 /// forgotten what it was given, and gives something older.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// A bit for each member, by its number modulo 64.
     readers: u64,
     /// [`Members::failures`] before.
@@ -112,24 +113,24 @@ impl Asked {
 
 /// An operation that a member did not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub struct Refused {
     /// Whose member it was,
-    pub(crate) role: u16,
+    pub role: u16,
     /// and which.
-    pub(crate) member: MemberId,
+    pub member: MemberId,
     /// First byte, of the data area; 0 for a flush.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Bytes of a discard or write-zeroes; 0 for others.
-    pub(crate) len: u64,
+    pub len: u64,
     /// Why.
-    pub(crate) error: OpError,
+    pub error: OpError,
     /// The same with what was asked and where, for the events.
     cause: Cause,
 }
 
 impl Refused {
     /// The member is the role's still; else another has taken its place, of which this says nothing.
-    pub(crate) fn is_of(&self, members: &Members) -> bool {
+    pub fn is_of(&self, members: &Members) -> bool {
         members.device(self.role).is_some_and(|device| device.id == self.member)
     }
 }
@@ -143,13 +144,13 @@ impl From<&Refused> for Cause {
 impl<'a> Door<'a> {
     /// The way to the members of a set; `moved` is where they have the data of whoever asks.
     #[inline]
-    pub(crate) fn new(set: &'a MemberSet, moved: Option<&'a Moved>) -> Self {
+    pub fn new(set: &'a MemberSet, moved: Option<&'a Moved>) -> Self {
         Self { set, moved }
     }
 
     /// No operations yet.
     #[inline]
-    pub(crate) fn ask(self) -> MemberOps<'a> {
+    pub fn ask(self) -> MemberOps<'a> {
         let asked = Asked { readers: 0, failures: self.set.members.failures() };
         MemberOps { door: self, group: self.set.io.group(), aside: None, asked }
     }
@@ -164,7 +165,7 @@ impl<'a> Door<'a> {
     }
 
     /// The byte of the role's device at which this byte of its data area is.
-    pub(crate) fn device_offset(self, role: u16, offset: u64) -> Option<u64> {
+    pub fn device_offset(self, role: u16, offset: u64) -> Option<u64> {
         self.set.members.device(role).map(|member| self.start(member) + offset)
     }
 
@@ -190,10 +191,10 @@ impl<'a> Door<'a> {
     fn is_beside(self, failure: &Failure) -> bool {
         let members = &self.set.members;
         let Some(id) = failure.kind.member() else { return false };
-        if let Some(role) = members.has_seconds().then(|| members.seconded_by(id)).flatten() {
-            if let Ok(owner) = self.set.owner() {
-                owner.second_failed(role, Cause::from(failure));
-            }
+        if let Some(role) = members.has_seconds().then(|| members.seconded_by(id)).flatten()
+            && let Ok(owner) = self.set.owner()
+        {
+            owner.second_failed(role, Cause::from(failure));
         }
         !matches!(failure.kind, OpKind::Read { .. }) && members.unseated_from(id).is_some()
     }
@@ -223,7 +224,7 @@ impl<'a> Door<'a> {
 impl<'a> MemberOps<'a> {
     /// Fills `into` from the member's bytes at `offset`.
     #[inline(always)]
-    pub(crate) fn read(&mut self, member: Device, offset: u64, into: &Slice) {
+    pub fn read(&mut self, member: Device, offset: u64, into: &Slice) {
         if (into.is_lent() || self.door.set.members.reads_aside()) && !self.may_read(member, offset, into) {
             return;
         }
@@ -265,7 +266,7 @@ impl<'a> MemberOps<'a> {
 
     /// Writes `from` to the member at `offset`; with `fua`, to stable storage.
     #[inline]
-    pub(crate) fn write(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
+    pub fn write(&mut self, member: Device, offset: u64, from: &Slice, fua: bool) {
         if self.door.set.members.writes_aside() {
             return self.write_beside(member, offset, from, fua);
         }
@@ -287,7 +288,7 @@ impl<'a> MemberOps<'a> {
 
     /// Makes the member's completed writes stable.
     #[inline]
-    pub(crate) fn flush(&mut self, member: Device) {
+    pub fn flush(&mut self, member: Device) {
         if self.door.set.members.writes_aside() {
             return self.flush_beside(member);
         }
@@ -307,7 +308,7 @@ impl<'a> MemberOps<'a> {
     }
 
     /// Discards `len` bytes at `offset` of the member.
-    pub(crate) fn discard(&mut self, member: Device, offset: u64, len: u64) {
+    pub fn discard(&mut self, member: Device, offset: u64, len: u64) {
         if self.is_held(member, offset, len) {
             return;
         }
@@ -318,7 +319,7 @@ impl<'a> MemberOps<'a> {
     }
 
     /// Makes `len` bytes at `offset` of the member read as zeroes.
-    pub(crate) fn write_zeroes(&mut self, member: Device, offset: u64, len: u64, may_unmap: bool) {
+    pub fn write_zeroes(&mut self, member: Device, offset: u64, len: u64, may_unmap: bool) {
         if self.is_held(member, offset, len) {
             return;
         }
@@ -342,7 +343,7 @@ impl<'a> MemberOps<'a> {
     }
 
     /// Writes what was made for a role's member anew: to its second device alone, if the member holds it already.
-    pub(crate) fn write_rebuilt(&mut self, role: u16, member: Device, offset: u64, from: &Slice) {
+    pub fn write_rebuilt(&mut self, role: u16, member: Device, offset: u64, from: &Slice) {
         let members = &self.door.set.members;
         match members.second(role).filter(|_| members.state(role) == RoleState::InSync) {
             None => self.write(member, offset, from, false),
@@ -354,7 +355,7 @@ impl<'a> MemberOps<'a> {
     }
 
     /// No second device is asked for what has been read so far.
-    pub(crate) fn ask_no_second(&mut self) {
+    pub fn ask_no_second(&mut self) {
         if self.aside.is_some() {
             self.aside().reads.clear();
         }
@@ -389,13 +390,13 @@ impl<'a> MemberOps<'a> {
 
     /// Nothing is asked.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.group.is_empty() && self.aside.as_ref().is_none_or(|aside| aside.refused.is_empty())
     }
 
     /// What members are asked to change so far.
     #[cold]
-    pub(crate) fn changes(&self) -> Vec<MemberChange> {
+    pub fn changes(&self) -> Vec<MemberChange> {
         let change = |(kind, slices): (OpKind, Vec<Slice>)| {
             let role = self.door.set.members.role_of(kind.member()?)?;
             let start = self.door.start(self.door.set.members.device(role)?);
@@ -423,7 +424,7 @@ impl<'a> MemberOps<'a> {
 
     /// Sends all operations. What comes back waits for the last.
     #[inline(always)]
-    pub(crate) fn submit(self) -> Sent<'a> {
+    pub fn submit(self) -> Sent<'a> {
         if self.door.set.is_observed() {
             self.tell();
         }
@@ -433,7 +434,7 @@ impl<'a> MemberOps<'a> {
 
 /// Operations that have been sent; a future of what became of them.
 #[must_use = "what was refused is known only to whom awaits it"]
-pub(crate) struct Sent<'a> {
+pub struct Sent<'a> {
     door: Door<'a>,
     pending: Pending,
     aside: Option<Rc<Aside>>,
@@ -444,7 +445,7 @@ pub(crate) struct Sent<'a> {
 
 impl Sent<'_> {
     /// The next operation that a member did not carry out, as soon as it is known; `None` when there are no more.
-    pub(crate) async fn next_refused(&mut self) -> Option<Refused> {
+    pub async fn next_refused(&mut self) -> Option<Refused> {
         let held = self.aside.as_ref().map_or(&[][..], |aside| &aside.refused);
         if let Some(held) = held.get(self.told as usize) {
             self.told += 1;

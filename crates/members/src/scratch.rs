@@ -9,7 +9,7 @@ use brindle_io::{Buf, Io, Pool};
 ///
 /// Memory that was given to a device is not used again until the device has let go of it. A task that needs more than
 /// is left would wait for that device, whether or not it is of the array any more.
-pub(crate) struct Scratch {
+pub struct Scratch {
     io: Io,
     pool: RefCell<Pool>,
     /// Times that the pool may still be replaced: a member can keep one.
@@ -21,25 +21,25 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// `bytes` of memory for an array of `members`.
-    pub(crate) fn new(io: &Io, bytes: usize, members: u16) -> Self {
+    pub fn new(io: &Io, bytes: usize, members: u16) -> Self {
         let (pool, renewed) = (RefCell::new(io.pool(bytes)), Event::new(io));
         Self { io: io.clone(), pool, spare: Cell::new(members), renewed, wanted: Cell::new(false) }
     }
 
     /// Bytes that can be handed out in all.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.pool.borrow().capacity()
     }
 
     /// A buffer, if there is one free and nobody waits; see [`Pool::try_alloc`].
     #[inline]
-    pub(crate) fn try_alloc(&self, len: usize) -> Option<Buf> {
+    pub fn try_alloc(&self, len: usize) -> Option<Buf> {
         self.pool.borrow().try_alloc(len)
     }
 
     /// A buffer; waits its turn. See [`Pool::alloc`].
     #[inline]
-    pub(crate) async fn alloc(&self, len: usize) -> Buf {
+    pub async fn alloc(&self, len: usize) -> Buf {
         match self.try_alloc(len) {
             Some(buf) => buf,
             None => self.wait(len).await,
@@ -59,7 +59,7 @@ impl Scratch {
 
     /// Takes a new pool if devices that were given up keep most of this one; or keep some, and what is left is in pieces
     /// that are too small for whoever waits. Called now and then.
-    pub(crate) fn renew_if_held(&self) {
+    pub fn renew_if_held(&self) {
         let pool = self.pool.borrow().clone();
         let lent = pool.lent_bytes();
         let wanted = pool.is_wanted();

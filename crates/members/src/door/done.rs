@@ -8,7 +8,7 @@ use super::Refused;
 /// What became of the operations: `None` if all were carried out.
 #[derive(Debug, Default)]
 #[must_use]
-pub(crate) struct Done(pub(super) Option<Box<NotDone>>);
+pub struct Done(pub(super) Option<Box<NotDone>>);
 
 #[derive(Debug)]
 pub(super) struct NotDone {
@@ -21,17 +21,17 @@ pub(super) struct NotDone {
 impl Done {
     /// Every operation was carried out.
     #[inline]
-    pub(crate) fn is_ok(&self) -> bool {
+    pub fn is_ok(&self) -> bool {
         self.0.is_none()
     }
 
     /// The operations that were not carried out.
-    pub(crate) fn refused(&self) -> &[Refused] {
+    pub fn refused(&self) -> &[Refused] {
         self.0.as_ref().map_or(&[], |not_done| &not_done.refused)
     }
 
     /// What became of the operations of several groups.
-    pub(crate) fn of_all(groups: impl IntoIterator<Item = Self>) -> Self {
+    pub fn of_all(groups: impl IntoIterator<Item = Self>) -> Self {
         groups.into_iter().fold(Self::default(), |all, group| match (all.0, group.0) {
             (Some(mut all), Some(group)) => {
                 all.refused.extend(group.refused);
@@ -46,7 +46,7 @@ impl Done {
     /// # Errors
     /// The first operation's that failed.
     #[inline]
-    pub(crate) fn ok(&self) -> Result<(), OpError> {
+    pub fn ok(&self) -> Result<(), OpError> {
         self.0.as_ref().map_or(Ok(()), |not_done| Err(not_done.first.1))
     }
 
@@ -55,7 +55,7 @@ impl Done {
     /// # Errors
     /// [`VolumeError::Member`], with the role of the member that failed first.
     #[inline]
-    pub(crate) fn named(&self) -> Result<(), VolumeError> {
+    pub fn named(&self) -> Result<(), VolumeError> {
         let of = |&(role, error): &(Option<u16>, OpError)| VolumeError::Member { role, error };
         self.0.as_ref().map_or(Ok(()), |not_done| Err(of(&not_done.first)))
     }

@@ -14,7 +14,7 @@ const SAME: Duration = Duration::from_secs(60);
 
 /// The errors of one member.
 #[derive(Debug, Default)]
-pub(crate) struct ReadErrors {
+pub struct ReadErrors {
     count: Cell<u32>,
     /// Since when nothing has been halved; `None` before the first error.
     since: Cell<Option<Instant>>,
@@ -25,7 +25,7 @@ pub(crate) struct ReadErrors {
 
 /// What an error means for its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It was known of already.
     Known,
     /// One more.
@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
 
 impl ReadErrors {
     /// An error came at `now`, at this byte of the data area; so many are borne.
-    pub(crate) fn note(&self, now: Instant, offset: u64, most: u32) -> Verdict {
+    pub fn note(&self, now: Instant, offset: u64, most: u32) -> Verdict {
         let place = offset / PLACE;
         if let Some((last, when)) = self.last.replace(Some((place, now)))
             && last == place
@@ -63,17 +63,17 @@ impl ReadErrors {
     }
 
     /// Errors that count now.
-    pub(crate) fn counted(&self, now: Instant) -> u32 {
+    pub fn counted(&self, now: Instant) -> u32 {
         self.left(self.halvings(now))
     }
 
     /// Errors in all: of places that were rebuilt and written anew.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.total.get()
     }
 
     /// Another device takes the role.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.count.set(0);
         self.since.set(None);
         self.last.set(None);

@@ -7,12 +7,13 @@ use crate::door::{Asked, Door, Sent};
 use crate::members::Device;
 
 /// Bytes that lie together on one member.
-pub(crate) struct Stretch {
-    pub(crate) device: Device,
+pub struct Stretch {
+    /// The member.
+    pub device: Device,
     /// First byte, of the data area.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// How many bytes there are from it on.
-    pub(crate) len: u64,
+    pub len: u64,
 }
 
 /// Asks the members for a range that is not empty. One operation per member: the group joins what is contiguous there.
@@ -20,7 +21,7 @@ pub(crate) struct Stretch {
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be read.
-pub(crate) fn send_reads<'a>(
+pub fn send_reads<'a>(
     door: Door<'a>,
     offset: u64,
     into: &[Slice],
@@ -37,7 +38,7 @@ pub(crate) fn send_reads<'a>(
 ///
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be written to.
-pub(crate) fn send_writes<'a>(
+pub fn send_writes<'a>(
     door: Door<'a>,
     offset: u64,
     from: &[Slice],
@@ -56,7 +57,7 @@ pub(crate) fn send_writes<'a>(
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be read.
 #[inline(always)]
-pub(crate) fn read_alone(
+pub fn read_alone(
     door: Door<'_>,
     offset: u64,
     into: &[Slice],
@@ -74,7 +75,7 @@ pub(crate) fn read_alone(
 /// # Errors
 /// [`VolumeError::TooManyLost`] where a place can't be written to.
 #[inline(always)]
-pub(crate) fn write_alone(
+pub fn write_alone(
     door: Door<'_>,
     offset: u64,
     from: &[Slice],

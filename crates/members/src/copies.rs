@@ -11,7 +11,7 @@ const STEPS: usize = 4;
 
 /// The memory of an array for such copies, apart from its other scratch: whoever holds some waits for rows and for that,
 /// and nobody who holds those waits for this.
-pub(crate) struct Copies {
+pub struct Copies {
     scratch: Scratch,
     /// Bytes of a row, below [`MAX_BUF`]; 0 if there are none.
     row: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Copies {
 impl Copies {
     /// Of an array of `members` whose rows have `row` data bytes, or that has none. Memory is taken when it is needed: at
     /// most four steps of 4 MiB, or two rows.
-    pub(crate) fn new(io: &Io, row: u64, members: u16) -> Self {
+    pub fn new(io: &Io, row: u64, members: u16) -> Self {
         let row = if row <= MAX_BUF as u64 { row } else { 0 };
         let bytes = (STEP as usize * STEPS).max(2 * (row as usize).next_power_of_two());
         Self { scratch: Scratch::new(io, bytes, members), row }
@@ -28,7 +28,7 @@ impl Copies {
 
     /// How much of `left` bytes at `offset` of the array is copied and written next: up to the end of a row, so that rows
     /// that are written whole stay so.
-    pub(crate) fn step(&self, offset: u64, left: u64) -> u64 {
+    pub fn step(&self, offset: u64, left: u64) -> u64 {
         let most = STEP.max(self.row);
         if left <= most {
             return left;
@@ -38,20 +38,20 @@ impl Copies {
     }
 
     /// Copies a list of no more than a step; waits for memory.
-    pub(crate) async fn of(&self, list: &[Slice]) -> Slice {
+    pub async fn of(&self, list: &[Slice]) -> Slice {
         let len = list.iter().map(Slice::len).sum();
         fill(&self.scratch.alloc(len).await, list)
     }
 
     /// The same if the list is no more than a step, and there is memory.
-    pub(crate) fn try_of(&self, list: &[Slice]) -> Option<Slice> {
+    pub fn try_of(&self, list: &[Slice]) -> Option<Slice> {
         let len: usize = list.iter().map(Slice::len).sum();
         let copy = (len as u64 <= STEP).then(|| self.scratch.try_alloc(len))??;
         Some(fill(&copy, list))
     }
 
     /// See [`Scratch::renew_if_held`].
-    pub(crate) fn renew_if_held(&self) {
+    pub fn renew_if_held(&self) {
         self.scratch.renew_if_held();
     }
 }

@@ -6,16 +6,16 @@ use core::pin::Pin;
 use brindle_io::Duration;
 use brindle_volume::VolumeError;
 
+use super::MemberSet;
 use crate::change::MemberChange;
 use crate::events::Cause;
-use crate::set::MemberSet;
 
 /// A record that is being written; begun, whether or not it is awaited.
-pub(crate) type Recording = Pin<Box<dyn Future<Output = Result<(), VolumeError>>>>;
+pub type Recording = Pin<Box<dyn Future<Output = Result<(), VolumeError>>>>;
 
 /// Something that was noticed of a member while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Noticed {
+pub enum Noticed {
     /// It is slow: reads are answered by others in its place.
     Slow,
     /// It has grown slow against its peers.
@@ -34,7 +34,7 @@ pub(crate) enum Noticed {
 ///
 /// The rule for all owners: a member is out of use from the moment at which [`Owner::begin_failing`] returns, and nobody who
 /// relies on its absence is told of success before that is on record.
-pub(crate) trait Owner {
+pub trait Owner {
     /// The members.
     fn set(&self) -> &MemberSet;
 
