@@ -8,6 +8,7 @@
 //! - [`nbd`], [`load`]: a client that writes in parallel, and what the content may be afterwards.
 //! - [`vm`]: a stock Debian kernel in QEMU with members as its disks.
 //! - [`golden`]: arrays that md itself made and wrote.
+//! - [`report`]: golden files of the program's reports.
 //! - [`features`]: arrays that md made with bitmaps, journals, logs and work unfinished.
 //! - [`states`]: arrays that md left degraded, half-resynced and so on.
 
@@ -19,6 +20,7 @@ pub mod loops;
 pub mod mdadm;
 pub mod nbd;
 pub mod program;
+pub mod report;
 pub mod states;
 pub mod tools;
 pub mod vm;

@@ -18,6 +18,7 @@ mod emulate;
 mod filed;
 mod flags;
 mod full;
+mod goldens;
 mod groups;
 mod grown;
 mod guards;
