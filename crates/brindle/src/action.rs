@@ -14,7 +14,7 @@ use crate::control::{Request, Word};
 use crate::failure::Failure;
 use crate::findings;
 use crate::going::Going;
-use crate::{MISMATCH, UNREADABLE, progress, report, runtime};
+use crate::{progress, report, runtime};
 
 /// How often `wait` asks.
 const LOOK: Duration = Duration::from_millis(300);
@@ -126,10 +126,10 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
         Some("locate") if last["resynced"] != true => count("unlocated"),
         _ => 0,
     };
-    Ok(match (left, count("unreadable"), last["error"].is_string()) {
-        (_, _, true) => ExitCode::FAILURE,
-        (0, 0, _) => ExitCode::SUCCESS,
-        (0, _, _) => ExitCode::from(UNREADABLE),
-        _ => ExitCode::from(MISMATCH),
+    let compared = matches!(last["action"].as_str(), Some("check" | "repair" | "locate"));
+    let unverified = if compared && last["resynced"] != true { count("unverified") } else { 0 };
+    Ok(match last["error"].is_string() {
+        true => ExitCode::FAILURE,
+        false => findings::status(left, count("unreadable"), unverified),
     })
 }

@@ -11,7 +11,7 @@ mod sockets;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
@@ -49,6 +49,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// What the command line says. Numbers below 0 are values, not flags, so that who reads them can say what is wrong.
+    pub(crate) fn given() -> Self {
+        let command = Self::command().mut_subcommands(|command| command.allow_negative_numbers(true));
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -70,6 +78,9 @@ pub(crate) enum Command {
     /// Write the content of an array to standard output; never writes to a member
     Cat(Cat),
     /// Compare the redundancy of an array; never writes to a member
+    ///
+    /// Exits with 3 if it disagrees, else with 4 if members have places that can't be read, else with 5 if not all could be compared, or
+    /// nothing, since members are missing.
     Check(Check),
     /// Compare the redundancy of an array, and make it true
     ///
@@ -184,7 +195,7 @@ pub(crate) enum Command {
     ///
     /// In virtual time on all cores (--simulate), or on members that are given up for it (--destroy), where each array is made anew.
     /// Points that are finished are kept, so that an interrupted sweep goes on where it was; the report is one
-    /// HTML file that needs no network.
+    /// HTML file that needs no network. Exits with 6 if none of the points can be.
     Sweep(Sweep),
     /// Tell what a number of drives can be made into, and which array to take
     ///
@@ -475,6 +486,10 @@ pub(crate) struct Serve {
     /// smallest of another's that is large enough, if that one lacks nothing; may be given several times
     #[arg(long, value_name = "NAME[=ARRAY,ARRAY...]")]
     pub(crate) spare_group: Vec<SpareGroup>,
+    /// Connections that there may be at a time; to one more, one that has chosen no export, or has taken no byte of its replies
+    /// for 10 s, makes room, else it is refused
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) max_connections: u32,
     /// How long stopping may take; then the process ends all the same, and what has not stopped is not marked clean
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::parse)]
     pub(crate) stop_timeout: Span,
@@ -490,10 +505,6 @@ pub(crate) struct Serve {
     pub(crate) tuning: Tuning,
     #[command(flatten)]
     pub(crate) runtime: Runtime,
-    /// Connections that there may be at a time; to one more, one that has chosen no export, or has taken no byte of its replies
-    /// for 10 s, makes room, else it is refused
-    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) max_connections: u32,
     /// Report as JSON: one object a line
     #[arg(long)]
     pub(crate) json: bool,

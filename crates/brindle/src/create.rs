@@ -26,7 +26,8 @@ const MISSING: &str = "missing";
 
 pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     kernel::refuse_kernels(args)?;
-    let (report, plan) = make(args, random_uuid()?)?;
+    let Made { report, plan, waste } = make(args, random_uuid()?)?;
+    waste.into_iter().for_each(|waste| eprintln!("brindle: {waste}"));
     if args.json {
         return report::print_json(&report);
     }
@@ -35,8 +36,16 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
     report::print(&format!("{} of {size} created{resync}\n\n{}", plan.geometry.level().name(), report.text()))
 }
 
+/// An array that was made.
+pub(crate) struct Made {
+    pub(crate) report: ArrayReport,
+    plan: Plan,
+    /// What of its members is left unused, if that is much.
+    waste: Option<String>,
+}
+
 /// Makes the array, with this UUID, and tells nobody.
-pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<(ArrayReport, Plan), Failure> {
+pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
     let level: Level = args.level.parse().map_err(|error| Failure::Usage(format!("--level: {error}")))?;
     let layout = match &args.layout {
         Some(text) => {
@@ -82,7 +91,34 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<(ArrayReport, Plan), Fai
     let undo = file.as_ref().map(MadeBitmap::undo);
     let report =
         carry_out(&world, &plan, set, file).inspect_err(|_| undo.into_iter().for_each(|undo| undo()))?;
-    Ok((report, plan))
+    Ok(Made { report, plan, waste: waste(&spec) })
+}
+
+/// A member of which so large a part is left unused is told of: one in so many bytes.
+const TOLD: u64 = 10;
+
+/// What members that are much larger than the smallest leave unused, where the level uses of each as much as of that.
+fn waste(spec: &CreateSpec) -> Option<String> {
+    if !spec.level.is_redundant() || spec.size.is_some() {
+        return None;
+    }
+    let roles = || spec.roles.iter().flatten();
+    let smallest = roles().min_by_key(|member| member.info.size)?;
+    let unused = |member: &NewMember| member.info.size - smallest.info.size;
+    let told: Vec<&NewMember> = roles().filter(|member| unused(member) > member.info.size / TOLD).collect();
+    if told.is_empty() {
+        return None;
+    }
+    let each: Vec<String> =
+        told.iter().map(|member| format!("{} of {}", Bytes(unused(member)), member.label)).collect();
+    let all = Bytes(told.iter().map(|member| unused(member)).sum());
+    Some(format!(
+        "the members are of unlike sizes: {} has only {}, and of no member is more used; {all} are left unused \
+         ({}); a larger member in its place would use them, or say --size to do without this message",
+        smallest.label,
+        Bytes(smallest.info.size),
+        each.join(", ")
+    ))
 }
 
 /// The file that is to have the bitmap, with all of it.

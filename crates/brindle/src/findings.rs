@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::report;
 use crate::units::Bytes;
-use crate::{MISMATCH, UNREADABLE};
+use crate::{INCOMPLETE, MISMATCH, UNREADABLE};
 
 /// What `brindle check --json` and `brindle repair --json` print: of repair, what it found.
 #[derive(Debug, Serialize, Deserialize)]
@@ -127,11 +127,7 @@ impl Report {
 
     /// The exit status, given how many sectors disagree in the end: that matters more than what could not be looked at.
     pub(crate) fn status(&self, left: u64) -> ExitCode {
-        match (left, self.unreadable) {
-            (0, 0) => ExitCode::SUCCESS,
-            (0, _) => ExitCode::from(UNREADABLE),
-            _ => ExitCode::from(MISMATCH),
-        }
+        status(left, self.unreadable, if self.resynced { 0 } else { self.unverified })
     }
 
     pub(crate) fn show(&self, json: bool) -> Result<(), Failure> {
@@ -213,6 +209,16 @@ impl Report {
     }
 }
 
+/// The exit status of a comparison: of sectors that disagree in the end, and of bytes that can't be read or were not compared.
+pub(crate) fn status(left: u64, unreadable: u64, unverified: u64) -> ExitCode {
+    match (left, unreadable, unverified) {
+        (0, 0, 0) => ExitCode::SUCCESS,
+        (0, 0, _) => ExitCode::from(INCOMPLETE),
+        (0, _, _) => ExitCode::from(UNREADABLE),
+        _ => ExitCode::from(MISMATCH),
+    }
+}
+
 /// What a server told of something that went over an array, for people; `None` if it is nothing of that kind.
 pub(crate) fn text(told: &Value) -> Option<String> {
     let action = told["action"].as_str()?;
@@ -271,6 +277,8 @@ mod tests {
     fn the_status_tells_what_disagrees_and_what_can_not_be_read() {
         let statuses = [(0, 0), (0, 512), (8, 0), (8, 512)].map(|(a, b)| report(a, b).status(a));
         assert_eq!(statuses, [0, 4, 3, 3].map(ExitCode::from));
+        let lacking = |left| Report { unverified: 4096, ..report(left, 0) }.status(left);
+        assert_eq!([lacking(0), lacking(8)], [5, 3].map(ExitCode::from));
     }
 
     #[test]

@@ -52,8 +52,6 @@ mod world;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
-
 use cli::{Cli, Command};
 use failure::Failure;
 
@@ -63,8 +61,14 @@ const MISMATCH: u8 = 3;
 /// be read.
 const UNREADABLE: u8 = 4;
 
+/// Exit status of `brindle check` and `brindle repair` when nothing is known to be wrong, but not all could be compared, or nothing,
+/// since members are missing.
+const INCOMPLETE: u8 = 5;
+/// Exit status of `brindle sweep` when none of its points could be measured or simulated.
+const NO_POINT: u8 = 6;
+
 fn main() -> ExitCode {
-    let mut cli = Cli::parse();
+    let mut cli = Cli::given();
     let begun = survive_the_file_size_limit().and_then(|()| log::begin(cli.log.as_deref()));
     let code = match begun.and_then(|()| run(&mut cli.command)) {
         Ok(code) => code,

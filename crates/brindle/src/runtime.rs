@@ -19,18 +19,19 @@ const HOLD_REST: Duration = Duration::from_millis(20);
 
 /// The runtime folder.
 pub(crate) fn folder(flags: &Runtime) -> Result<PathBuf, Failure> {
-    if let Some(folder) = &flags.runtime_dir {
-        return Ok(folder.clone());
-    }
-    if let Some(base) = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()) {
-        return Ok(Path::new(&base).join("brindle"));
-    }
     let user = rustix::process::geteuid();
-    if user.is_root() {
-        return Ok("/run/brindle".into());
-    }
-    let folder = std::env::temp_dir().join(format!("brindle-{}", user.as_raw()));
-    check_private(&folder, user.as_raw())?;
+    let base = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty());
+    let folder = match (&flags.runtime_dir, base) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(base)) => Path::new(&base).join("brindle"),
+        (None, None) if user.is_root() => "/run/brindle".into(),
+        (None, None) => {
+            let folder = std::env::temp_dir().join(format!("brindle-{}", user.as_raw()));
+            check_private(&folder, user.as_raw())?;
+            return Ok(folder);
+        }
+    };
+    check_own(&folder, user.as_raw())?;
     Ok(folder)
 }
 
@@ -41,6 +42,26 @@ pub(crate) fn usual_folders() -> Vec<PathBuf> {
     let own = base.map(|base| Path::new(&base).join("brindle"));
     let temporary = std::env::temp_dir().join(format!("brindle-{user}"));
     own.into_iter().chain([PathBuf::from("/run/brindle"), temporary]).collect()
+}
+
+/// Refuses a folder of somebody else, who could put other sockets into it. One that does not exist, or can't be looked at,
+/// is fine: whoever uses it learns why he can't.
+fn check_own(folder: &Path, user: u32) -> Result<(), Failure> {
+    let Ok(meta) = fs::metadata(folder) else { return Ok(()) };
+    if !meta.is_dir() {
+        return Err(refused(folder, "it is no folder"));
+    }
+    if meta.uid() != user {
+        return Err(refused(folder, &format!("it belongs to user {}, and this is user {user}", meta.uid())));
+    }
+    Ok(())
+}
+
+fn refused(folder: &Path, why: &str) -> Failure {
+    Failure::Refused(format!(
+        "{}: can't be the runtime folder: {why}; remove it, or choose another with --runtime-dir",
+        folder.display()
+    ))
 }
 
 /// Refuses a folder in a place where everybody may make one, unless nobody but `user` can have made it or can use it.
@@ -60,10 +81,7 @@ fn check_private(folder: &Path, user: u32) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure::Refused(format!(
-        "{}: can't be the runtime folder: {wrong}; remove it, or choose another with --runtime-dir",
-        folder.display()
-    )))
+    Err(refused(folder, &wrong))
 }
 
 /// Makes the runtime folder, for this user only.
@@ -171,6 +189,12 @@ mod tests {
         assert!(check_private(&folder, user).is_ok(), "what is not there can be made");
         fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
         assert!(check_private(&folder, user).is_ok());
+        assert!(check_own(&base.join("nowhere"), user).is_ok() && check_own(&folder, user).is_ok());
+        let named = check_own(&folder, user + 1).unwrap_err().to_string();
+        assert!(
+            named.contains(&format!("belongs to user {user}")) && named.contains("--runtime-dir"),
+            "{named}"
+        );
         let refused = |folder: &Path, user| check_private(folder, user).unwrap_err().to_string();
         assert!(refused(&folder, user + 1).contains(&format!("belongs to user {user}")));
         let link = base.join("link");

@@ -44,8 +44,10 @@ fn parse(text: &str, plain: u64) -> Result<Bytes, String> {
         "t" | "tib" => 1 << 40,
         other => return Err(format!("unknown unit '{other}': use K, M, G, T or s for sectors")),
     };
-    let number: u64 =
-        digits.parse().map_err(|_| format!("'{text}' is no size: write for example 64K or 1G"))?;
+    let number: u64 = digits.parse().map_err(|_| match digits.starts_with('-') {
+        true => format!("'{text}' is below 0, which no size is: write for example 64K or 1G"),
+        false => format!("'{text}' is no size: write for example 64K or 1G"),
+    })?;
     number.checked_mul(unit).map(Bytes).ok_or_else(|| format!("'{text}' is more than 64 bits can count"))
 }
 
@@ -151,6 +153,7 @@ mod tests {
         assert_eq!(Bytes::parse_kib("64K"), Ok(Bytes(65536)));
         assert_eq!(Bytes::parse("8s"), Ok(Bytes(4096)));
         assert_eq!(Bytes::parse("1GiB"), Ok(Bytes(1 << 30)));
+        assert!(Bytes::parse("-1").is_err_and(|said| said.contains("below 0")));
         for wrong in ["", "K", "1.5G", "-1", "9999999999999999T", "12Q"] {
             assert!(Bytes::parse(wrong).is_err(), "{wrong}");
         }

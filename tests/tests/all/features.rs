@@ -160,7 +160,8 @@ fn is_read_only_and_differs(copy: &Copy, feature: &str, state: &[&str], sectors:
         let text = copy.run("detail").ok().text();
         assert!(text.contains("Limit : ") && text.contains(feature), "{text}");
         copy.cat_is_mds(feature);
-        let check = copy.run("check --json").ended(if sectors == 0 { 0 } else { 3 }).report();
+        let alike = if state.contains(&"degraded") { 5 } else { 0 };
+        let check = copy.run("check --json").ended(if sectors == 0 { alike } else { 3 }).report();
         assert_eq!(check["mismatch_cnt"], sectors, "{check}");
         copy.run(&copy.serve_arguments("--read-write")).refused(1, &["can't be written to", feature]);
         copy.is_served_read_only(feature);
@@ -374,7 +375,8 @@ fn half_replaced_and_half_recovered_members_are_used_as_far_as_they_go() {
         let detail = copy.detail();
         assert_eq!(words_of_devices(&detail), ["in-sync", "stale", "in-sync", "recovering"]);
         copy.cat_is_mds("");
-        copy.run("check --json").json();
+        // Not all could be compared.
+        copy.run("check --json").ended(5).report();
     });
     // What lies behind the border is not there a second time.
     copy.without(&[0]).run("cat").refused(1, &["roles 0 and 1 are missing", "d1.img is out of date"]);

@@ -30,6 +30,9 @@ pub(crate) enum Listen {
 impl FromStr for Listen {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("the address is empty: say unix:PATH or HOST:PORT, or leave --nbd out".into());
+        }
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() {
                 Err("unix: wants a path behind it".into())

@@ -18,7 +18,7 @@ use crate::cli::Sweep;
 use crate::failure::Failure;
 use crate::predict::shape_of;
 use crate::units::Bytes;
-use crate::{progress, report};
+use crate::{NO_POINT, progress, report};
 use kept::Kept;
 
 /// How many reasons for points that can't be are told; the report has all.
@@ -79,7 +79,8 @@ pub(crate) fn sweep(args: &Sweep) -> Result<ExitCode, Failure> {
     report::print(&text)?;
     let left = points.len() - all.len();
     if left == 0 {
-        return Ok(ExitCode::SUCCESS);
+        // Of none that was run nothing is known.
+        return Ok(if refused == all.len() { ExitCode::from(NO_POINT) } else { ExitCode::SUCCESS });
     }
     Err(Failure::Refused(format!(
         "interrupted: {left} points are left, and the same command goes on with them"

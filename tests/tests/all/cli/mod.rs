@@ -40,6 +40,7 @@ mod reliability;
 mod report;
 mod serve;
 mod several;
+mod short;
 mod sparse;
 mod sweep;
 mod watch;
