@@ -32,7 +32,7 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
 }
 
 /// The array is there, and only its use has to be forced.
-fn is_told_about(failure: &Failure) -> bool {
+pub(crate) fn is_told_about(failure: &Failure) -> bool {
     match failure {
         Failure::Without { source, .. } => is_told_about(source),
         Failure::Assembly(

@@ -1,6 +1,7 @@
 //! `brindle examine`: what is on each member, and why a set does not form an array.
 
 mod bitmap;
+mod usage;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ struct MemberReport {
     /// Whether all that was looked at is zero; null if that can't be told.
     blank: Option<bool>,
     superblock: Option<SuperblockReport>,
+    /// What it is in the array that those named form; null if they form none, or it is no device of it.
+    in_array: Option<&'static str>,
     /// The write-intent bitmap that a file is.
     bitmap: Option<BitmapReport>,
     signatures: Vec<SignatureReport>,
@@ -108,6 +111,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
             Err(failure) => reports.push(MemberReport::unreadable(path, &failure)),
         }
     }
+    usage::tell(&mut reports, &candidates);
     let report = Report { problem: problem(&candidates), members: reports };
     let failed = report.members.iter().any(|member| member.error.is_some());
     if args.json {
@@ -156,6 +160,7 @@ impl MemberReport {
             // Zeroes stand in for what can't be read.
             blank: (!look.blank || failure.is_none()).then_some(look.blank),
             superblock,
+            in_array: None,
             bitmap: None,
             signatures: look.found.into_iter().map(SignatureReport::of).collect(),
         }
@@ -169,6 +174,7 @@ impl MemberReport {
             error: None,
             blank: None,
             superblock: None,
+            in_array: None,
             bitmap: None,
             signatures: Vec::new(),
         }
@@ -195,6 +201,12 @@ impl MemberReport {
         }
         if let Some(sb) = &self.superblock {
             text.push_str(&sb.text());
+        }
+        if let Some(state) = self.in_array {
+            text.push_str(&format!(
+                "{:>16} : {state}, of the array that the devices named here form\n",
+                "In use as"
+            ));
         }
         for found in self.signatures.iter().filter(|found| !self.is_told(found)) {
             text.push_str(&format!("  {}\n", found.text()));

@@ -231,6 +231,11 @@ impl ArrayReport {
         }
     }
 
+    /// What each device is in the array, by the name that it was given.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.devices.iter().map(|device| (device.path.as_str(), device.state))
+    }
+
     /// The devices that the array goes without, as they were named.
     pub(crate) fn left_out(&self) -> Vec<String> {
         let out = |device: &&DeviceReport| matches!(device.state, "stale" | "faulty");

@@ -4,6 +4,7 @@
 mod actions;
 mod advise;
 mod again;
+mod agree;
 mod anything;
 mod background;
 mod bad_places;

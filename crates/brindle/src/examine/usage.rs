@@ -1,0 +1,29 @@
+//! What the array makes of each device: a superblock alone says what it was when it was written last, and an older one may say
+//! "active" of a role that another device has. `detail` and `cat` go by the same.
+
+use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
+
+use super::MemberReport;
+use crate::detail::is_told_about;
+use crate::failure::Failure;
+use crate::report::ArrayReport;
+
+/// Tells of each what it is in the array that all of them form; of nobody, if they form none.
+pub(super) fn tell(members: &mut [MemberReport], candidates: &[Candidate]) {
+    let sound: Vec<Candidate> = candidates.iter().filter(|one| one.superblock().is_ok()).cloned().collect();
+    let usual = AssembleOptions::default();
+    let assembly = match assemble(&sound, usual).map_err(Failure::from) {
+        // What only its use has to be forced for is an array.
+        Err(why) if is_told_about(&why) => {
+            assemble(&sound, AssembleOptions { force: true }).map_err(Failure::from)
+        }
+        other => other,
+    };
+    let Ok(assembly) = assembly else { return };
+    let array = ArrayReport::of(&assembly);
+    for (path, state) in array.states() {
+        if let Some(member) = members.iter_mut().find(|member| member.path == path) {
+            member.in_array = Some(state);
+        }
+    }
+}
