@@ -213,7 +213,10 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
             Work::Sync(mode) => array.sync_window(pos, len, *mode).await,
             Work::Recover(roles) => {
                 let lacking = array.lacking(roles, pos + len);
-                array.recover_window(&lacking, pos, len).await
+                match lacking.is_empty() {
+                    true => Ok(SyncReport::default()),
+                    false => array.recover_window(&lacking, pos, len).await,
+                }
             }
             Work::Replace(role) => array.recover_window(&[*role], pos, len).await,
         };
@@ -302,15 +305,16 @@ impl Sweep {
             _ => None,
         };
         let leaves_out = left_out.filter(|_| marked).map(|what| (what, fine));
-        // The first window ends beyond `from`, however short it is.
+        // The first window ends beyond `from`, however short it is; there is none if all has been done.
         let aligned = leaves_out.map_or(window, |(_, unit)| unit);
+        let next = if from < total { from - from % aligned } else { total };
         let process = Process::new(&array.0.core.io, kind, from, total, array.speeds());
         array.0.process.replace(Some(process.clone()));
         Ok(Self {
             array: array.clone(),
             process,
             work,
-            next: from - from % aligned,
+            next,
             window,
             leaves_out,
             running: VecDeque::new(),

@@ -25,6 +25,7 @@ mod held;
 mod hostile;
 mod in_doubt;
 mod journal;
+mod last_position;
 mod ledger;
 mod life;
 mod mdadm;
