@@ -21,7 +21,7 @@ use done::NotDone;
 use crate::bad_blocks::UNREADABLE;
 use crate::change::{Content, MemberChange};
 use crate::events::Cause;
-use crate::members::{Device, Members, RoleState};
+use crate::members::{Device, Members, RoleState, Second};
 use crate::presence;
 use crate::set::MemberSet;
 
@@ -175,8 +175,8 @@ impl<'a> Door<'a> {
         if self.is_beside(failure) {
             return None;
         }
-        let role = self.set.members.role_of(member)?;
-        let start = self.start(self.set.members.device(role)?);
+        let (role, device) = self.set.members.seat_of(member)?;
+        let start = self.start(device);
         let (offset, len) = match failure.kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
             OpKind::Discard { offset, len, .. } | OpKind::WriteZeroes { offset, len, .. } => (offset, len),
@@ -187,14 +187,23 @@ impl<'a> Door<'a> {
     }
 
     /// Whether a role took what this device did not: it has two, and this was the second, which is out of use then, or one
-    /// that is out of use already.
+    /// that is out of use already. A second device that lacks an ability stays, as a member does: whoever asked for zeroes
+    /// sends them.
     fn is_beside(self, failure: &Failure) -> bool {
         let members = &self.set.members;
         let Some(id) = failure.kind.member() else { return false };
-        if let Some(role) = members.has_seconds().then(|| members.seconded_by(id)).flatten()
-            && let Ok(owner) = self.set.owner()
-        {
-            owner.second_failed(role, Cause::from(failure));
+        if let Some(role) = members.has_seconds().then(|| members.seconded_by(id)).flatten() {
+            match failure.kind {
+                OpKind::WriteZeroes { .. } if failure.error == OpError::Unsupported => return false,
+                OpKind::Discard { .. } | OpKind::Flush { .. } if failure.error == OpError::Unsupported => {
+                    return true;
+                }
+                _ => {
+                    if let Ok(owner) = self.set.owner() {
+                        owner.second_failed(role, Cause::from(failure));
+                    }
+                }
+            }
         }
         !matches!(failure.kind, OpKind::Read { .. }) && members.unseated_from(id).is_some()
     }
@@ -342,15 +351,19 @@ impl<'a> MemberOps<'a> {
         }
     }
 
+    /// Writes to the second device of a role alone.
+    pub(crate) fn write_to_second(&mut self, role: u16, offset: u64, from: &Slice) {
+        if let Some(Second { device, .. }) = self.door.set.members.second(role) {
+            self.group.write(device.id, device.data_offset + offset, from, false);
+        }
+    }
+
     /// Writes what was made for a role's member anew: to its second device alone, if the member holds it already.
     pub fn write_rebuilt(&mut self, role: u16, member: Device, offset: u64, from: &Slice) {
         let members = &self.door.set.members;
         match members.second(role).filter(|_| members.state(role) == RoleState::InSync) {
             None => self.write(member, offset, from, false),
-            Some(second) => {
-                let start = second.device.data_offset;
-                self.group.write(second.device.id, start + offset, from, false);
-            }
+            Some(_) => self.write_to_second(role, offset, from),
         }
     }
 

@@ -582,6 +582,14 @@ impl Members {
         (0..self.len()).find(|&role| self.device(role).is_some_and(|device| device.id == id))
     }
 
+    /// The role in which a device is, or was until it failed, as its member or the second device; and the device.
+    #[cold]
+    pub(crate) fn seat_of(&self, id: MemberId) -> Option<(u16, Device)> {
+        let role = self.role_of(id).or_else(|| self.seconded_by(id))?;
+        let seats = [self.device(role), self.second(role).map(|second| second.device)];
+        Some((role, seats.into_iter().flatten().find(|device| device.id == id)?))
+    }
+
     /// The device if its bytes up to `end` (of the data area) may be read.
     #[inline(always)] // as with all that gives more than two words
     pub fn readable(&self, role: u16, end: u64) -> Option<Device> {

@@ -117,18 +117,23 @@ impl Door<'_> {
         result
     }
 
-    /// Writes zeroes to a member that makes none by itself.
+    /// Writes zeroes to a member, or a role's second device, that makes none by itself.
     async fn send_zeroes(self, asked: &Refused) -> Result<(), OpError> {
         let Refused { role, offset, len, .. } = *asked;
-        let Some(member) = self.set.members.writable(role) else { return Err(OpError::Gone) };
-        let zeroes = self.set.zeroes();
+        let (members, zeroes) = (&self.set.members, self.set.zeroes());
         let mut at = 0;
         while at < len {
+            // It may become the member meanwhile.
+            let second = members.second(role).filter(|second| second.device.id == asked.member);
+            let member = members.writable(role).ok_or(OpError::Gone)?;
             let mut group = self.ask();
             for _ in 0..16 {
                 let step = (len - at).min(zeroes.len() as u64);
-                if step > 0 {
-                    group.write(member, offset + at, &zeroes.slice(0..step as usize), false);
+                let part = zeroes.slice(0..step as usize);
+                match second {
+                    _ if step == 0 => {}
+                    Some(_) => group.write_to_second(role, offset + at, &part),
+                    None => group.write(member, offset + at, &part, false),
                 }
                 at += step;
             }

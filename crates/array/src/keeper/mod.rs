@@ -357,18 +357,22 @@ impl Keeper {
     }
 
     /// A role's second device is out of use, which loses the array nothing. If it was on record, that is to be recorded before
-    /// what it has missed is acknowledged: nobody may find it who counts on what it held.
+    /// what it has missed is acknowledged: nobody may find it who counts on what it held. One that was not yet, and has failed,
+    /// is no spare any more either.
     pub(crate) fn second_failed(&self, role: u16, why: Cause) {
         let Some(second) = self.members.second(role) else { return };
         let on_record = self.has_replacement(role);
         self.members.fail_second(role);
-        if !on_record {
+        let (id, label) = (second.device.id, self.ledger.label(second.device.id));
+        if !on_record && (why.error.is_none() || label.is_none()) {
             return;
         }
-        let (id, label) = (second.device.id, self.ledger.label(second.device.id));
         let cause = Some(why);
         self.note(Note { role: Some(role), label, cause, ..Note::of(EventKind::MemberFailed) });
         self.lose_device(id, why);
+        if !on_record {
+            return;
+        }
         self.unrecorded.set(self.recorded);
         self.members.set_owed(self.recorded);
         drop(self.failures_recorded());

@@ -43,6 +43,7 @@ mod shared_device;
 mod sharing;
 mod together;
 mod torn;
+mod unable;
 mod undone;
 mod unreadable;
 mod unrebuilt;

@@ -139,8 +139,12 @@ impl Drive {
             return Err(OpError::Gone);
         }
         match op.kind {
-            OpKind::WriteZeroes { .. } if !self.info.write_zeroes => Err(OpError::Unsupported),
-            OpKind::Discard { .. } if !self.info.discard => Err(OpError::Unsupported),
+            OpKind::WriteZeroes { .. } if !self.info.write_zeroes || self.faults.no_write_zeroes => {
+                Err(OpError::Unsupported)
+            }
+            OpKind::Discard { .. } if !self.info.discard || self.faults.no_discard => {
+                Err(OpError::Unsupported)
+            }
             OpKind::Read { offset, .. } => {
                 self.within(offset, op.len)?;
                 self.read(offset, op, self.short(op.len, hostility, rng))

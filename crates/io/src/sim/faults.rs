@@ -29,6 +29,10 @@ pub struct Faults {
     pub full: Option<Range<u64>>,
     /// The same for all sectors in the range, written before or not: what holds the drive copies on write.
     pub full_on_write: Option<Range<u64>>,
+    /// Write-zeroes fail with [`crate::OpError::Unsupported`], which its description does not tell.
+    pub no_write_zeroes: bool,
+    /// So do discards.
+    pub no_discard: bool,
     /// As many of the next writes are acknowledged and lost.
     pub losing_writes: u32,
     /// As many of the next writes are acknowledged and torn: part of their tear units is as before.

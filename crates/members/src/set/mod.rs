@@ -127,9 +127,11 @@ impl MemberSet {
         error == OpError::NoSpace && self.waits_for_room && self.ties.redundant
     }
 
-    /// Whether every member in use can make zeroes without being sent them.
+    /// Whether every device in use can make zeroes without being sent them.
     pub fn zeroes_fast(&self) -> bool {
-        let devices = (0..self.members.len()).filter_map(|role| self.members.writable(role));
+        let firsts = (0..self.members.len()).filter_map(|role| self.members.writable(role));
+        let seconds = (0..self.members.len()).filter_map(|role| self.members.second(role));
+        let devices = firsts.chain(seconds.map(|second| second.device));
         let mut infos = devices.filter_map(|device| self.io.member_info(device.id));
         infos.all(|info| info.write_zeroes)
     }
