@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use brindle_array::create::{CreateError, CreateSpec, NewBitmap, NewMember, plan};
+use brindle_format::md::bitmap::bytes_needed;
 use brindle_format::md::defaults::{self, BitmapPlan, Consistency};
 use brindle_format::md::{Superblock, Uuid, Version};
 use brindle_io::MemberInfo;
@@ -94,15 +95,18 @@ fn cases() -> Vec<Case> {
 }
 
 const MAKE: &str = "
-    make() { # KEY SIZE MEMBERS ARGUMENTS...
-        key=$1 size=$2 count=$3
-        shift 3
+    attach() { # NUMBER
+        rm -f /tmp/file$1
+        truncate -s $size /tmp/file$1
+        [ -e /dev/loop$1 ] || mknod /dev/loop$1 b 7 $1
+        losetup /dev/loop$1 /tmp/file$1
+    }
+    make() { # KEY SIZE MEMBERS JOINS ARGUMENTS...
+        key=$1 size=$2 count=$3 joins=$4
+        shift 4
         devices=
         for n in $(seq 0 $((count - 1))); do
-            rm -f /tmp/file$n
-            truncate -s $size /tmp/file$n
-            [ -e /dev/loop$n ] || mknod /dev/loop$n b 7 $n
-            losetup /dev/loop$n /tmp/file$n
+            attach $n
             devices=\"$devices /dev/loop$n\"
         done
         if mdadm --create /dev/md9 --run --assume-clean --raid-devices=$count \"$@\" $devices >/tmp/said 2>&1; then
@@ -112,6 +116,13 @@ const MAKE: &str = "
                 mdadm --examine-bitmap /dev/loop0 >/tmp/bitmap
                 put bitmap$key \"$(flat /tmp/bitmap)\"
             esac
+            if [ -n \"$joins\" ]; then
+                attach $count
+                step \"add to array $key\" mdadm /dev/md9 --add /dev/loop$count
+                mdadm --examine /dev/loop$count >/tmp/joined
+                put joined$key \"$(flat /tmp/joined)\"
+                devices=\"$devices /dev/loop$count\"
+            fi
             step \"stop array $key\" mdadm --stop /dev/md9
         else
             put refused$key \"$(flat /tmp/said)\"
@@ -131,7 +142,8 @@ fn command(index: usize, case: &Case) -> String {
         Bitmap::None | Bitmap::Unsaid => "",
     };
     let Case { size, members, level, version, .. } = case;
-    format!("make {index} {size} {members} --level={level} --metadata={version} {bitmap}\n")
+    let joins = if *level == "0" { "''" } else { "another" };
+    format!("make {index} {size} {members} {joins} --level={level} --metadata={version} {bitmap}\n")
 }
 
 /// What Brindle would write on the first member.
@@ -187,30 +199,49 @@ fn with_bitmap(case: &Case, sb: &mut Superblock) -> Option<BitmapPlan> {
     Some(plan)
 }
 
+/// Where things stand on a device that joins.
+fn compare_joined(case: &Case, theirs: &Fields) {
+    let mut sb = ours(case).expect("ours was made");
+    let plan = with_bitmap(case, &mut sb);
+    // As it is found on a member, to the byte.
+    let bytes = plan.and_then(|plan| bytes_needed(sb.component_size, plan.chunk));
+    let placement = defaults::place_joining(&sb, case.size, bytes);
+    placement.unwrap_or_else(|| panic!("{case:?}: a place for all")).apply(&mut sb);
+    compare_places(&sb, theirs, &format!("{case:?}, joined: {theirs:?}\n{sb:?}"));
+}
+
+fn compare_places(sb: &Superblock, theirs: &Fields, context: &str) {
+    if !sb.version.is_v1() {
+        return assert_eq!(theirs.get("Internal Bitmap").is_some(), sb.bitmap_offset.is_some(), "{context}");
+    }
+    let sectors = |key: &str| theirs.get(key).map(|value| number(value) * 512);
+    assert_eq!(sectors("Data Offset").unwrap_or(0), sb.data_offset, "{context}");
+    assert_eq!(sectors("Super Offset"), Some(sb.super_offset), "{context}");
+    assert_eq!(sectors("Avail Dev Size"), Some(sb.data_size), "{context}");
+    let log = sb
+        .bad_block_log
+        .map(|log| format!("{} entries available at offset {} sectors", log.size / 8, log.offset / 512));
+    assert_eq!(theirs.get("Bad Block Log"), log.as_deref(), "{context}");
+    let place = sb.bitmap_offset.map(|at| format!("{} sectors from superblock", at / 512));
+    assert_eq!(theirs.get("Internal Bitmap"), place.as_deref(), "{context}");
+}
+
 fn compare(case: &Case, theirs: &Fields, bitmap: &Fields) {
     let mut sb = ours(case).unwrap_or_else(|e| panic!("{case:?}: Brindle refuses, mdadm does not: {e}"));
     let plan = with_bitmap(case, &mut sb);
     let context = format!("{case:?}: {theirs:?}\n{bitmap:?}\n{sb:?}");
     assert_eq!(theirs.get("Chunk Size").map(|size| number(size) * KIB).unwrap_or(0), sb.chunk, "{context}");
+    compare_places(&sb, theirs, &context);
     if sb.version.is_v1() {
         let sectors = |key: &str| theirs.get(key).map(|value| number(value) * 512);
-        assert_eq!(sectors("Data Offset").unwrap_or(0), sb.data_offset, "{context}");
-        assert_eq!(sectors("Super Offset"), Some(sb.super_offset), "{context}");
-        assert_eq!(sectors("Avail Dev Size"), Some(sb.data_size), "{context}");
         let used = if sb.component_size == 0 { None } else { Some(sb.component_size) };
         let all = used.and(sectors("Avail Dev Size"));
         assert_eq!(sectors("Used Dev Size").or(all), used, "{context}");
-        let log = sb
-            .bad_block_log
-            .map(|log| format!("{} entries available at offset {} sectors", log.size / 8, log.offset / 512));
-        assert_eq!(theirs.get("Bad Block Log"), log.as_deref(), "{context}");
-        let place = sb.bitmap_offset.map(|at| format!("{} sectors from superblock", at / 512));
-        assert_eq!(theirs.get("Internal Bitmap"), place.as_deref(), "{context}");
     } else {
         // mdadm takes the 32 bits for signed.
         let used = theirs["Used Dev Size"].split(' ').next().and_then(|n| n.parse::<i32>().ok());
         assert_eq!(used.map(|n| u64::from(n as u32) * KIB), Some(sb.component_size), "{context}");
-        assert_eq!(theirs.get("Internal Bitmap").is_some(), plan.is_some(), "{context}");
+        assert_eq!(sb.bitmap_offset.is_some(), plan.is_some(), "{context}");
     }
     if let Some(plan) = plan {
         assert_eq!(&bitmap["Chunksize"], format!("{} MB", plan.chunk / MIB), "{context}");
@@ -226,6 +257,9 @@ fn judge(index: usize, case: &Case, report: &Report) {
         Some(examined) => {
             let bitmap = value("bitmap").map_or("", |fields| fields);
             compare(case, &Fields::of(examined, '|'), &Fields::of(bitmap, '|'));
+            if let Some(joined) = value("joined") {
+                compare_joined(case, &Fields::of(joined, '|'));
+            }
         }
         None => {
             let why = value("refused").expect("made or refused");

@@ -33,6 +33,9 @@ impl Keeper {
         let given = self.change(async move |keeper| {
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
             keeper.settle_others().await?;
+            if keeper.ledger.make_room_for_bitmap(&geometry, &spec) {
+                keeper.commit().await?;
+            }
             let mut given = keeper.make_way(&geometry, &spec, &install).await;
             if given.is_ok() {
                 given = keeper.put_in_place(&geometry, &spec, &install).await;

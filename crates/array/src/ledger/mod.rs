@@ -290,6 +290,13 @@ pub trait Ledger {
         false
     }
 
+    /// Where a write-intent bitmap as is asked for has no room beside what describes the array, but would have it if that moved:
+    /// then it does with the next record, and this is true.
+    fn make_room_for_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
+        let _ = (geometry, spec);
+        false
+    }
+
     /// Makes a write-intent bitmap for an array of this geometry, as is asked, that has room on all devices, or in a file. Nothing is
     /// written yet, and no record [names](Ledger::name_bitmap) it; but it is told from now on which devices come and are lost. The array
     /// keeps the one that it has, if it has one.

@@ -24,6 +24,7 @@ mod grown;
 mod held;
 mod hostile;
 mod in_doubt;
+mod joined;
 mod journal;
 mod last_position;
 mod ledger;

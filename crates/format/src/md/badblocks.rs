@@ -92,6 +92,11 @@ impl Entries {
         self.0.is_empty()
     }
 
+    /// Bytes that they take of a log; the end mark follows.
+    pub fn bytes(&self) -> u64 {
+        (self.0.len() as u64).saturating_mul(8)
+    }
+
     /// The logs to be written one after the other, each made stable before the next, after which the last one names just the
     /// ranges of `bad`: each of them names all ranges that the one before it and the last one have in common, also if only
     /// some sectors of it were written. `None` if a log of `bytes` bytes has no room for that, or a range is not aligned to

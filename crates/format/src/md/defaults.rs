@@ -42,7 +42,7 @@ pub enum Consistency {
     Resync,
     /// A write-intent bitmap beside each superblock, of so many bytes (see [`bitmap_plan`]).
     Bitmap {
-        /// Bytes of the bitmap with its superblock, a multiple of 4 KiB.
+        /// Bytes of the bitmap with its superblock; a multiple of 4 KiB is kept for it.
         bytes: u64,
     },
     /// A partial parity log on each member (RAID 5).
@@ -165,6 +165,13 @@ pub fn place(
     consistency: Consistency,
 ) -> Option<Placement> {
     let super_offset = version.superblock_offset(device_bytes)?;
+    let consistency = match consistency {
+        // One that was read from a device may be counted to the byte.
+        Consistency::Bitmap { bytes } => {
+            Consistency::Bitmap { bytes: bytes.checked_next_multiple_of(4 * KIB)? }
+        }
+        other => other,
+    };
     let placement = match version {
         Version::V0_90(_) => place_0_90(super_offset, consistency)?,
         Version::V1_0 => place_after(super_offset, data_offset, component_size, consistency)?,
@@ -174,6 +181,65 @@ pub fn place(
     };
     let enough = placement.data_size > 0 && placement.data_size >= component_size;
     (enough && data_offset == placement.data_offset).then_some(placement)
+}
+
+/// Where everything stands on a device of `device_bytes` that joins an array of which `like` is a member's superblock: as on
+/// those that the array was created with. `None` if it does not fit.
+///
+/// A bitmap, of so many bytes, stands where all members have it, since md knows one place only (`super_1_sync`); the log of
+/// bad blocks behind it, or behind what is kept free for one, as `write_init_super1` has it.
+pub fn place_joining(like: &Superblock, device_bytes: u64, bitmap: Option<u64>) -> Option<Placement> {
+    let usual =
+        |consistency| place(like.version, device_bytes, like.data_offset, like.component_size, consistency);
+    let Some(bytes) = bitmap else { return usual(Consistency::Resync) };
+    let created = usual(Consistency::Bitmap { bytes });
+    if let Some(created) = created.filter(|created| created.bitmap_offset == like.bitmap_offset) {
+        return Some(created);
+    }
+    let placement = around(like.version, usual(Consistency::Resync)?, like.bitmap_offset?, bytes)?;
+    (placement.data_size >= like.component_size).then_some(placement)
+}
+
+/// A member whose bitmap stands elsewhere than in a new array: the log of bad blocks, and the end of the data, give way to it.
+fn around(version: Version, without: Placement, offset: i64, bytes: u64) -> Option<Placement> {
+    let log = BAD_BLOCK_LOG_BYTES;
+    let bytes = bytes.checked_next_multiple_of(4 * KIB)?;
+    let start = without.super_offset.checked_add_signed(offset)?;
+    let end = start.checked_add(bytes)?;
+    let (mut place, mut data_size) = (None, without.data_size);
+    match version {
+        Version::V0_90(_) => {}
+        Version::V1_0 => {
+            let last = without.super_offset.checked_sub(log)?;
+            let at = if end <= last { last } else { start.checked_sub(log)? };
+            let before = at.min(start).checked_sub(without.data_offset)?;
+            (place, data_size) = (without.bad_block_log.map(|_| at), data_size.min(before));
+        }
+        Version::V1_1 | Version::V1_2 => {
+            let fits = end.checked_add(log)? <= without.data_offset;
+            place = fits.then_some(end);
+        }
+    }
+    let offset_of = |at: u64| i64::try_from(at).ok()?.checked_sub_unsigned(without.super_offset);
+    let bad_block_log = place.and_then(offset_of).map(|offset| BadBlockLog { offset, size: log, shift: 0 });
+    Some(Placement { data_size, bad_block_log, bitmap_offset: Some(offset), ..without })
+}
+
+/// The superblock of a device of `device_bytes` with the log of bad blocks, and the end of the data, where they stand on one
+/// of an array that was created without a bitmap: so that there is room for one. The log keeps its content, and moves. `None`
+/// if nothing would be gained by that, or something has no place there.
+pub fn with_room_for_bitmap(sb: &Superblock, device_bytes: u64) -> Option<Superblock> {
+    let usual = place(sb.version, device_bytes, sb.data_offset, sb.component_size, Consistency::Resync)?;
+    if sb.ppl.is_some() || usual.super_offset != sb.super_offset {
+        return None;
+    }
+    let mut new = sb.clone();
+    new.data_size = new.data_size.min(usual.data_size);
+    if let Some(old) = sb.bad_block_log {
+        let log = usual.bad_block_log.filter(|log| log.size == old.size)?;
+        new.bad_block_log = Some(BadBlockLog { shift: old.shift, ..log });
+    }
+    (bitmap_room_beside(&new) > bitmap_room_beside(sb)).then_some(new)
 }
 
 /// 0.90: data from 0 to the superblock; a bitmap has the 60 KiB behind it.

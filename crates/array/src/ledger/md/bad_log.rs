@@ -5,7 +5,8 @@
 use core::ops::Range;
 
 use brindle_format::md::badblocks::{BadRange, Entries};
-use brindle_format::md::{Features, Superblock};
+use brindle_format::md::defaults::with_room_for_bitmap;
+use brindle_format::md::{BadBlockLog, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::{Buf, MemberId, OpClass, OpError};
 
 use super::{Kept, Superblocks};
@@ -19,6 +20,14 @@ pub(super) struct BadLog {
     entries: Option<Entries>,
     /// What is to stand there next: each before the one after it.
     next: Vec<Entries>,
+    /// The next update says that it stands elsewhere, and where data end.
+    moves: Option<Moves>,
+}
+
+/// Where a log is to stand, if there is one, and how large the data area is to be.
+struct Moves {
+    log: Option<BadBlockLog>,
+    data_size: u64,
 }
 
 impl BadLog {
@@ -26,12 +35,12 @@ impl BadLog {
     pub(super) fn of(superblock: &Superblock, read: Option<&[u8]>) -> Self {
         let shift = superblock.bad_block_log.map_or(0, |log| log.shift);
         let entries = read.map_or(Some(Entries::default()), |log| Entries::parse(log, shift));
-        Self { entries, next: Vec::new() }
+        Self { entries, next: Vec::new(), moves: None }
     }
 
     /// All that is to be written has been.
     pub(super) fn is_settled(&self) -> bool {
-        self.next.is_empty()
+        self.next.is_empty() && self.moves.is_none()
     }
 
     /// There is something in it.
@@ -53,6 +62,43 @@ impl Kept {
         let mut before = self.bad_log.entries.clone()?;
         let steps = before.change(&bad, len)?.into_iter();
         Some(steps.filter(|step| *step != core::mem::replace(&mut before, step.clone())).collect())
+    }
+
+    /// What the device's superblock would say if what stands in the way of a bitmap had moved; nothing if that can't be.
+    pub(super) fn with_room(&self, device_bytes: u64) -> Option<Superblock> {
+        let mut new = with_room_for_bitmap(&self.superblock, device_bytes)?;
+        let entries = self.bad_log.entries.as_ref()?;
+        if let (Some(old), Some(log)) = (self.superblock.bad_block_log, &mut new.bad_block_log) {
+            // The old one counts until a superblock names the new one: of what it holds nothing must be overwritten.
+            let kept = if log.offset > old.offset { entries.bytes() } else { old.size };
+            if log.offset.abs_diff(old.offset) < kept {
+                let behind = u64::try_from(old.offset).ok()?.checked_add(old.size)?;
+                let place = behind.checked_next_multiple_of(SUPERBLOCK_BYTES as u64)?;
+                let end = new.super_offset.checked_add(place)?.checked_add(log.size)?;
+                log.offset = i64::try_from(place).ok().filter(|_| end <= new.data_offset)?;
+            }
+        }
+        Some(new)
+    }
+
+    /// What stands in the way of a bitmap moves with the next update, to where this superblock has it.
+    pub(super) fn make_room(&mut self, new: &Superblock) {
+        self.bad_log.moves = Some(Moves { log: new.bad_block_log, data_size: new.data_size });
+    }
+
+    /// The superblock follows what has been copied.
+    pub(super) fn tell_of_moves(&mut self) {
+        if let Some(Moves { log, data_size }) = self.bad_log.moves.take() {
+            (self.superblock.bad_block_log, self.superblock.data_size) = (log, data_size);
+        }
+    }
+
+    /// Where the log is to stand that moves.
+    fn new_log_place(&self) -> Option<(u64, usize)> {
+        let log = self.bad_log.moves.as_ref()?.log?;
+        let mut moved = self.superblock.clone();
+        moved.bad_block_log = Some(log);
+        bad_log_place(&moved)
     }
 
     /// The feature bit follows the log.
@@ -81,8 +127,37 @@ impl Superblocks {
         true
     }
 
-    /// Writes the logs that are to change, to stable storage.
+    /// Writes the logs that are to change, and those that move to where they are to stand, to stable storage.
     pub(super) async fn put_bad_logs(&self) -> Refusals {
+        let refused = self.change_bad_logs().await;
+        if refused.is_empty() { self.copy_bad_logs().await } else { refused }
+    }
+
+    /// The one at the old place counts until the update says otherwise.
+    async fn copy_bad_logs(&self) -> Refusals {
+        let mut refused = Refusals::new();
+        let mut group = self.io.group_of(OpClass::Metadata);
+        for device in self.devices.borrow().iter().filter(|device| device.alive) {
+            let (Some((offset, len)), Some(entries)) = (device.new_log_place(), &device.bad_log.entries)
+            else {
+                continue;
+            };
+            match self.io.pool(len).try_alloc(len) {
+                Some(buf) => {
+                    entries.encode(&mut buf.bytes_mut());
+                    group.write(device.id, offset, &buf.all(), true);
+                }
+                None => refused.push((device.id, OpError::TimedOut)),
+            }
+        }
+        if !group.is_empty() {
+            let outcome = group.submit_by(self.latest(self.patience.answer)).await;
+            refused.extend(outcome.failures().iter().filter_map(|f| Some((f.kind.member()?, f.error))));
+        }
+        refused
+    }
+
+    async fn change_bad_logs(&self) -> Refusals {
         let mut refused = Refusals::new();
         loop {
             let mut sent: Vec<(MemberId, Entries, Buf)> = Vec::new();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use brindle_format::md::bitmap::BitmapSuper;
-use brindle_format::md::defaults::BitmapPlan;
+use brindle_format::md::defaults::{BitmapPlan, bitmap_room_beside};
 use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::OpError;
 use brindle_layout::Geometry;
@@ -88,6 +88,43 @@ impl Superblocks {
         self.aside.set(offset);
         self.next.replace(Some(Rc::clone(&bitmap)));
         Ok(bitmap)
+    }
+
+    /// Where no bitmap has room beside the superblocks as devices are laid out, what stands in its way on them moves with the
+    /// next update, if that helps: true if something does.
+    pub(super) fn make_room_beside(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
+        let mut devices = self.devices.borrow_mut();
+        let mut alive: Vec<&mut Kept> = devices.iter_mut().filter(|device| device.alive).collect();
+        let planned = |superblocks: &[Superblock]| {
+            let beside = Beside::of(superblocks.iter())?;
+            plan(geometry, beside.room, spec.chunk, superblocks.get(beside.least)?)
+        };
+        let now: Vec<Superblock> = alive.iter().map(|device| device.superblock.clone()).collect();
+        if spec.file.is_some() || planned(&now).is_some() {
+            return false;
+        }
+        let present = self.bitmap_beside();
+        let is_clear = |device: &Kept, new: &Superblock| {
+            let place = |bitmap: &Rc<Bitmap>| bitmap.place(device.id, new);
+            present.as_ref().is_none_or(|bitmap| place(bitmap).is_some())
+        };
+        let with_room = |device: &&mut Kept| {
+            let bytes = self.io.member_info(device.id)?.size;
+            device.with_room(bytes).filter(|new| is_clear(device, new))
+        };
+        let new: Vec<Option<Superblock>> = alive.iter().map(with_room).collect();
+        let then: Vec<Superblock> =
+            new.iter().zip(now).map(|(new, now)| new.clone().unwrap_or(now)).collect();
+        let Some((plan, _)) = planned(&then) else { return false };
+        let mut moves = false;
+        for (device, new) in alive.iter_mut().zip(new) {
+            let cramped = bitmap_room_beside(&device.superblock) < plan.bytes;
+            if let Some(new) = new.filter(|_| cramped) {
+                device.make_room(&new);
+                moves = true;
+            }
+        }
+        moves
     }
 
     fn lay_out_in(

@@ -418,6 +418,10 @@ impl Ledger for Superblocks {
         seated && role(member) == role(second)
     }
 
+    fn make_room_for_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
+        self.make_room_beside(geometry, spec)
+    }
+
     fn make_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
         self.lay_out_bitmap(geometry, spec)
     }

@@ -1,10 +1,9 @@
 //! Devices that come and go, and come into a role: from spares to members in sync, as superblocks have it (`super_1_sync` and `super_90_sync` in
 //! the kernel's `md.c`).
 
-use brindle_format::md::defaults::{self, Consistency};
+use brindle_format::md::defaults;
 use brindle_format::md::{
-    BadBlockLog, DeviceFlags, DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock,
-    Version,
+    DeviceFlags, DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version,
 };
 use brindle_io::MemberId;
 use brindle_members::members::Device;
@@ -100,9 +99,7 @@ impl Superblocks {
         let devices = self.devices.borrow();
         let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;
         let bitmap = self.bitmap_beside().map(|bitmap| bitmap.bytes());
-        let consistency = bitmap.map_or(Consistency::Resync, |bytes| Consistency::Bitmap { bytes });
-        let placement =
-            defaults::place(like.version, bytes, like.data_offset, like.component_size, consistency)?;
+        let placement = defaults::place_joining(like, bytes, bitmap)?;
         let mut new = Superblock::new(like.version, bytes)?;
         new.set_uuid = like.set_uuid;
         new.name.clone_from(&like.name);
@@ -118,9 +115,6 @@ impl Superblocks {
         new.logical_block_size = like.logical_block_size;
         placement.apply(&mut new);
         if let Some(bitmap) = self.bitmap_beside() {
-            // Where all have it: md knows one place only (`super_1_sync`).
-            new.bitmap_offset = like.bitmap_offset;
-            make_room(&mut new, bitmap.bytes());
             bitmap.place(id, &new)?;
         }
         (new.data_size >= new.component_size).then_some(new)
@@ -238,22 +232,5 @@ impl Superblocks {
         if let Some(entry) = self.roles.borrow_mut().get_mut(device.superblock.device_number as usize) {
             *entry = DeviceRole::Active(role);
         }
-    }
-}
-
-/// What stands where the bitmap of so many bytes is to stand gives way to it: the end of the data area, and the log of bad
-/// blocks, which holds nothing.
-fn make_room(new: &mut Superblock, bytes: u64) {
-    let place = |offset| new.super_offset.checked_add_signed(offset);
-    let Some(start) = new.bitmap_offset.and_then(place) else { return };
-    let overlaps = |log: &BadBlockLog| {
-        place(log.offset)
-            .is_none_or(|at| at < start.saturating_add(bytes) && start < at.saturating_add(log.size))
-    };
-    if new.bad_block_log.as_ref().is_some_and(overlaps) {
-        new.bad_block_log = None;
-    }
-    if let Some(before) = start.checked_sub(new.data_offset) {
-        new.data_size = new.data_size.min(before);
     }
 }

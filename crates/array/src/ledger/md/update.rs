@@ -46,6 +46,7 @@ impl Superblocks {
             Recorded { roles, resync_offset: state.in_doubt(), updated: self.time(), ..Recorded::default() };
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
             device.superblock.recovery_offset = device.held;
+            device.tell_of_moves();
             device.tell_of_bad_log();
             device.superblock.bitmap_offset = device.bitmap_offset;
             device.fresh |= self.may_be_torn_for_good(device);
