@@ -2,8 +2,10 @@
 
 use core::cell::Cell;
 
-use brindle_io::Io;
+use std::rc::Rc;
+
 use brindle_io::sync::Event;
+use brindle_io::{Io, Task};
 
 /// Who may change what is on record.
 pub struct Turns {
@@ -38,4 +40,18 @@ impl Turns {
     pub fn is_taken(&self) -> bool {
         self.busy.get()
     }
+}
+
+/// Does something with an owner's turn, in a task of its own: once begun it comes to its end, whatever becomes of who waits. Until
+/// then devices own the record's buffers, and a later change must not overtake it.
+pub fn in_turn<O: 'static, T: 'static>(
+    io: &Io,
+    owner: Rc<O>,
+    turns: impl Fn(&O) -> &Turns + 'static,
+    work: impl AsyncFnOnce(&O) -> T + 'static,
+) -> Task<T> {
+    io.spawn(async move {
+        let _turn = turns(&owner).turn().await;
+        work(&owner).await
+    })
 }

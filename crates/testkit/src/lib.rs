@@ -13,6 +13,7 @@ pub mod guest;
 pub mod hang;
 pub mod load;
 pub mod oracle;
+pub mod pair;
 pub mod ram;
 pub mod random;
 pub mod running;

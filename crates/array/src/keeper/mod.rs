@@ -20,7 +20,7 @@ use brindle_io::{Io, MemberId, OpClass, Pending};
 use brindle_members::events::Cause;
 use brindle_members::flushes::Flushes;
 use brindle_members::members::{Members, RoleState, Ties};
-use brindle_members::turn::Turns;
+use brindle_members::turn::{Turns, in_turn};
 use brindle_volume::VolumeError;
 
 use crate::config::OpenConfig;
@@ -240,11 +240,15 @@ impl Keeper {
     {
         let me = self.me.upgrade().filter(|me| me.recorded);
         let task = me.map(|me| {
-            self.io.spawn(async move {
-                let _turn = me.turns.turn().await;
-                me.refuse_if_over()?;
-                work(&me).await
-            })
+            in_turn(
+                &self.io,
+                me,
+                |keeper| &keeper.turns,
+                async move |keeper: &Self| {
+                    keeper.refuse_if_over()?;
+                    work(keeper).await
+                },
+            )
         });
         async move {
             match task {

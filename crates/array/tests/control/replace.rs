@@ -197,6 +197,12 @@ fn a_replacement_keeps_step_with_the_bitmap_in_the_next_run_too() {
         let mut run = run.again();
         run.pause();
         run.write(4096, 11);
+        // How far the copy has come may be on its way to the members just now, and the bitmap's event count with it.
+        run.world.io.block_on(async {
+            while run.array.state_change().is_some() {
+                run.world.io.sleep(Duration::from_micros(1)).await;
+            }
+        });
         let of = |member: usize| on_disk(&run.world, member);
         assert_eq!(of(run.spare), of(0), "{level}");
         run.array.process().unwrap().resume();

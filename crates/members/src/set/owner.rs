@@ -51,29 +51,44 @@ pub trait Owner {
     fn unrecorded(&self) -> Option<Recording>;
 
     /// The second device of a role did not carry something out: it is out of use from now on.
-    fn second_failed(&self, role: u16, why: Cause);
+    fn second_failed(&self, role: u16, why: Cause) {
+        let _no_seconds = (role, why);
+    }
 
     /// Something was noticed of a role's member.
-    fn notice(&self, role: u16, what: Noticed, why: Option<Cause>);
+    fn notice(&self, role: u16, what: Noticed, why: Option<Cause>) {
+        let _untold = (role, what, why);
+    }
 
-    /// Members had no room for a part of what was to be written to a range, as the owner counts.
-    fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]);
+    /// Members had no room for a part of what was to be written to a range, as the owner counts. They stay in use where the owner
+    /// [waits for room](MemberSet::waits_for_room), and are failed else.
+    fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
+        let _failed_instead = (range, members);
+    }
 
     /// A member had no room, and nothing is in doubt for that.
-    fn full(&self, role: u16, why: Cause);
+    fn full(&self, role: u16, why: Cause) {
+        let _untold = (role, why);
+    }
 
     /// Members are about to be sent these changes. Asked only where they are [observed](MemberSet::is_observed).
-    fn sent(&self, changes: &[MemberChange]);
+    fn sent(&self, changes: &[MemberChange]) {
+        let _unobserved = changes;
+    }
 
     /// The run ends: members that keep it from that are waited for less long.
-    fn is_ending(&self) -> bool;
+    fn is_ending(&self) -> bool {
+        false
+    }
 
     /// Reads of a member that does not answer in time can be answered by others.
     fn answers_for_members(&self) -> bool;
 
     /// Reads of a role's member were given up that had waited for so long.
-    fn gave_up_reads(&self, role: u16, age: Duration);
+    fn gave_up_reads(&self, role: u16, age: Duration) {
+        let _unmeasured = (role, age);
+    }
 
     /// The members have been looked at, as they are some times a second.
-    fn looked(&self);
+    fn looked(&self) {}
 }

@@ -1,0 +1,444 @@
+//! A mirror of two that owns its members and keeps a record of its own of who failed: it knows no array, no level and no md.
+//!
+//! The record is a sector at the start of each device. What must hold, for a crash at any moment:
+//!
+//! 1. No member is written to before a record says that copies may differ.
+//! 2. A member that failed is out of use at once. Nobody who relies on its absence is told of success before the other's record
+//!    says that it is out ([`Owner::unrecorded`]).
+//! 3. The record with the highest count decides who is out. A record that is older, and is not called out, was left behind by a
+//!    crash: its member has all that was acknowledged. A device that comes alone is taken only if its record calls the other out.
+//! 4. A member that is out comes back by [`Pair::rebuild`] only, and is called in when it has been given everything.
+
+use core::cell::Cell;
+use core::ops::Range;
+use std::rc::{Rc, Weak};
+
+use brindle_io::{Duration, Io, MemberId, OpClass, Pool, Slice};
+use brindle_members::copies::Copies;
+use brindle_members::events::Cause;
+use brindle_members::flushes::Flushes;
+use brindle_members::lock::{Hold, RangeLock};
+use brindle_members::members::{Device, Members, RoleState, Ties};
+use brindle_members::patience::Patience;
+use brindle_members::set::{MemberSet, Owner, Recording, Treatment};
+use brindle_members::spans::Spans;
+use brindle_members::turn::{Turns, in_turn};
+use brindle_members::watch::watch;
+use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
+
+/// Bytes of a device before its data.
+pub const DATA_OFFSET: u64 = 4096;
+/// Bytes that are copied at a time.
+const WINDOW: u64 = 64 << 10;
+const MAGIC: [u8; 8] = *b"pair\0\0\0\x01";
+
+/// What is on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    count: u64,
+    /// A bit for each role whose member is out.
+    out: u8,
+    /// Writes may be under way.
+    dirty: bool,
+}
+
+impl Record {
+    fn bytes(self) -> [u8; 18] {
+        let mut bytes = [0; 18];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.count.to_le_bytes());
+        (bytes[16], bytes[17]) = (self.out, u8::from(self.dirty));
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let count = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
+        let record = Self { count, out: bytes[16], dirty: bytes[17] == 1 };
+        (bytes[..18] == record.bytes()).then_some(record)
+    }
+}
+
+/// How a pair is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Devices without a record are a new one's.
+    New,
+    /// As it should be.
+    Usual,
+    /// It breaks the second rule.
+    Hasty,
+}
+
+/// A running mirror of two. A handle: cloning gives the same one.
+#[derive(Clone)]
+pub struct Pair(Rc<Core>);
+
+struct Core {
+    set: MemberSet,
+    locks: RangeLock,
+    copies: Copies,
+    turns: Turns,
+    limits: Limits,
+    pool: Pool,
+    /// What is to be on record, and as of the last one what is.
+    record: Cell<Record>,
+    dirty: Cell<bool>,
+    /// The record says so: writes may begin.
+    ready: Cell<bool>,
+    /// Somebody is out of use of whom the record does not say so.
+    owed: Cell<bool>,
+    /// Copies are the same below this byte; above it the first that can be read is.
+    same: Cell<u64>,
+    broken: Cell<bool>,
+    /// Success is told of before it is on record who is out: what nobody must do.
+    hasty: bool,
+    me: Weak<Self>,
+}
+
+impl Pair {
+    /// Opens what stands on two devices, or puts a new one there, if these hold the same.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] if no device that is there may be taken.
+    pub async fn open(io: &Io, ids: [MemberId; 2], how: Open) -> Result<Self, VolumeError> {
+        let (io, pool) = (&io.owned(), io.pool(1 << 20));
+        let mut found = [None; 2];
+        for (found, &id) in found.iter_mut().zip(&ids) {
+            let buf = pool.alloc(DATA_OFFSET as usize).await;
+            let mut group = io.group_of(OpClass::Metadata);
+            group.read(id, 0, &buf.all());
+            let read = group.submit_by(io.now().after(Duration::from_secs(5))).await.is_ok();
+            let new = (how == Open::New).then_some(Record { count: 0, out: 0, dirty: false });
+            *found = if read { Record::parse(&buf.bytes()).or(new) } else { None };
+        }
+        let newest = found.iter().flatten().max_by_key(|record| record.count);
+        let record = *newest.ok_or(VolumeError::TooManyLost)?;
+        let is_in = |role: usize| found[role].is_some() && record.out & 1 << role == 0;
+        let (here, alone) = ((0..2).filter(|&role| is_in(role)).count(), found.contains(&None));
+        if here == 0 || alone && record.out == 0 {
+            return Err(VolumeError::TooManyLost);
+        }
+        let device = |role: usize| Device { id: ids[role], data_offset: DATA_OFFSET };
+        let members = Rc::new(Members::new(io, (0..2).map(|role| is_in(role).then(|| device(role)))));
+        let infos = || ids.iter().filter_map(|&id| io.member_info(id));
+        let block = infos().map(|info| info.logical_block).max().unwrap_or(512);
+        let size = infos().map(|info| info.size).min().unwrap_or(0).saturating_sub(DATA_OFFSET);
+        let (optimal, read_only, discard) = (0, false, false);
+        let limits = Limits { size, block, preferred: block, optimal, read_only, discard };
+        let treatment = Treatment {
+            ties: Ties { redundant: true, coupled: false },
+            patience: Patience {
+                answer: Duration::from_secs(2),
+                flush: Duration::from_secs(4),
+                ..Patience::default()
+            },
+            waits_for_room: false,
+            observed: false,
+            scratch: 1 << 20,
+        };
+        let core = Rc::new_cyclic(|me: &Weak<Core>| Core {
+            set: MemberSet::new(io, members, Flushes::new(io), &treatment, me.clone()),
+            locks: RangeLock::new(io),
+            copies: Copies::new(io, 0, 2),
+            turns: Turns::new(io),
+            limits,
+            pool,
+            record: Cell::new(record),
+            dirty: Cell::new(false),
+            ready: Cell::new(false),
+            owed: Cell::new(false),
+            same: Cell::new(if record.dirty && here == 2 { 0 } else { u64::MAX }),
+            broken: Cell::new(false),
+            hasty: how == Open::Hasty,
+            me: me.clone(),
+        });
+        drop(io.spawn(watch(core.me.clone(), io.clone(), treatment.patience)));
+        let pair = Self(core);
+        // Who was left behind by a crash is given the present record.
+        pair.0.in_turn(async |core| core.commit().await).await?;
+        Ok(pair)
+    }
+
+    /// What has become of a role's member.
+    pub fn state(&self, role: u16) -> RoleState {
+        self.0.set.members.state(role)
+    }
+
+    /// Makes the copies the same.
+    ///
+    /// # Errors
+    /// If a member is lost that the other does not make up for.
+    pub async fn resync(&self) -> Result<(), VolumeError> {
+        let core = &self.0;
+        while core.same.get() < core.limits.size {
+            let range = core.same.get()..(core.same.get() + WINDOW).min(core.limits.size);
+            let _held = core.locks.acquire(range.clone(), Hold::Exclusive).await;
+            let in_sync =
+                || (0..2).filter(|&role| self.state(role) == RoleState::InSync).collect::<Vec<u16>>();
+            let before = in_sync();
+            match core.copy(range.clone(), before[1..].to_vec()).await {
+                // One has failed: the other has nobody to be the same as.
+                Err(_) if before != in_sync() => continue,
+                copied => copied?,
+            }
+            core.same.set(range.end);
+        }
+        core.same.set(u64::MAX);
+        Ok(())
+    }
+
+    /// Gives a device all that the other holds, in the place of a role's member that is out, and calls it in.
+    ///
+    /// # Errors
+    /// If one of both fails.
+    pub async fn rebuild(&self, role: u16, id: MemberId) -> Result<(), VolumeError> {
+        let core = &self.0;
+        let (members, gone) = (&core.set.members, VolumeError::TooManyLost);
+        core.set.io.take_back(id);
+        members.set_device(role, Device { id, data_offset: DATA_OFFSET }, RoleState::Recovering(0));
+        let is_at = |at| if members.state(role) == RoleState::Recovering(at) { Ok(()) } else { Err(gone) };
+        for at in (0..core.limits.size).step_by(WINDOW as usize) {
+            let range = at..(at + WINDOW).min(core.limits.size);
+            let _held = core.locks.acquire(range.clone(), Hold::Exclusive).await;
+            core.copy(range.clone(), vec![role]).await?;
+            is_at(at)?;
+            members.set_state(role, RoleState::Recovering(range.end));
+        }
+        let _all = core.locks.acquire(0..core.limits.size, Hold::Exclusive).await;
+        core.set.flush_members().await?;
+        is_at(core.limits.size)?;
+        members.set_state(role, RoleState::InSync);
+        core.in_turn(async |core| core.commit().await).await
+    }
+
+    /// Ends the run; nobody must ask for anything any more.
+    ///
+    /// # Errors
+    /// As of [`Volume::flush`], or if the record can't be written.
+    pub async fn stop(&self) -> Result<(), VolumeError> {
+        let core = &self.0;
+        core.set.flush_members().await?;
+        core.dirty.set(core.same.get() != u64::MAX);
+        let stopped = core.in_turn(async |core| core.commit().await).await;
+        core.set.ended.set(true);
+        stopped
+    }
+}
+
+impl Core {
+    fn in_turn(&self, work: impl AsyncFnOnce(&Self) -> Result<(), VolumeError> + 'static) -> Recording {
+        match self.me.upgrade() {
+            Some(me) => Box::pin(in_turn(&self.set.io, me, |me| &me.turns, work)),
+            None => Box::pin(core::future::ready(Err(VolumeError::Stopping))),
+        }
+    }
+
+    /// Puts on record who is out, and whether writes may be under way. Whoever calls has the turn.
+    async fn commit(&self) -> Result<(), VolumeError> {
+        let members = &self.set.members;
+        loop {
+            if self.broken.get() {
+                return Err(VolumeError::TooManyLost);
+            }
+            let is_in = |role: &u16| members.state(*role) == RoleState::InSync;
+            let out = (0..2).filter(|role| !is_in(role)).fold(0, |out, role| out | 1 << role);
+            let record = Record { count: self.record.get().count + 1, out, dirty: self.dirty.get() };
+            self.record.set(record);
+            let buf = self.pool.alloc(DATA_OFFSET as usize).await;
+            buf.bytes_mut().fill(0);
+            buf.bytes_mut()[..18].copy_from_slice(&record.bytes());
+            let mut group = self.set.io.group_of(OpClass::Metadata);
+            for device in (0..2).filter(is_in).filter_map(|role| members.device(role)) {
+                group.write(device.id, 0, &buf.all(), true);
+            }
+            let outcome = group.submit().await;
+            for failure in outcome.failures() {
+                let role = failure.kind.member().and_then(|id| members.role_of(id));
+                if let Some(role) = role.filter(is_in) {
+                    self.lose(role)?;
+                }
+            }
+            if outcome.is_ok() && (0..2).all(|role| is_in(&role) == (out & 1 << role == 0)) {
+                self.owed.set(false);
+                return Ok(());
+            }
+        }
+    }
+
+    /// A role's member is out of use from now on.
+    fn lose(&self, role: u16) -> Result<(), VolumeError> {
+        if !self.can_lose(&[role]) {
+            self.broken.set(true);
+            return Err(VolumeError::TooManyLost);
+        }
+        self.set.members.fail(role);
+        self.owed.set(true);
+        Ok(())
+    }
+
+    async fn begin(&self) -> Result<(), VolumeError> {
+        if self.broken.get() {
+            return Err(VolumeError::TooManyLost);
+        }
+        if self.ready.get() {
+            return Ok(());
+        }
+        self.in_turn(async |core| {
+            core.dirty.set(true);
+            core.commit().await?;
+            core.ready.set(true);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Copies a range, which the caller holds, from a member that has it.
+    async fn copy(&self, range: Range<u64>, to: Vec<u16>) -> Result<(), VolumeError> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let buf = loop {
+            let buf = self.set.scratch.alloc((range.end - range.start) as usize).await;
+            match self.read_one(range.start, &[buf.all()], |role| !to.contains(&role)).await {
+                Err(VolumeError::Again) => {}
+                read => break read.map(|()| buf)?,
+            }
+        };
+        self.begin().await?;
+        let mut group = self.set.door(None).ask();
+        for device in to.iter().filter_map(|&role| self.set.members.writable(role)) {
+            group.write(device, range.start, &buf.all(), false);
+        }
+        let done = group.submit().await;
+        self.set.settle_writes(&done, false).await
+    }
+
+    /// Reads from the first member that gives it.
+    async fn read_one(
+        &self,
+        offset: u64,
+        into: &[Slice],
+        may: impl Fn(u16) -> bool,
+    ) -> Result<(), VolumeError> {
+        let mut last = Err(VolumeError::TooManyLost);
+        // One that does not answer is asked last: it keeps the memory that it was given.
+        let order = if self.set.members.is_slow(0) { [1, 0] } else { [0, 1] };
+        for role in order.into_iter().filter(|&role| may(role)) {
+            let Some(device) = self.set.members.readable(role, self.limits.size) else { continue };
+            let mut group = self.set.door(None).ask();
+            stretches(offset, into).for_each(|(at, slice)| group.read(device, at, slice));
+            let done = group.submit().await;
+            if done.is_ok() {
+                return Ok(());
+            }
+            last = done.named();
+            for refused in done.refused().iter().filter(|refused| refused.is_of(&self.set.members)) {
+                let _judged = self.set.fail_member(role, refused, false).await;
+            }
+            if let Some(error) = self.set.lent(into, &done) {
+                return Err(error);
+            }
+        }
+        last
+    }
+
+    async fn write_all(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
+        self.begin().await?;
+        let end = offset + brindle_volume::bytes(from);
+        let _held = self.locks.acquire(offset..end, Hold::Exclusive).await;
+        let mut group = self.set.door(None).ask();
+        for device in (0..2).filter_map(|role| self.set.members.writable(role)) {
+            stretches(offset, from).for_each(|(at, slice)| group.write(device, at, slice, fua));
+        }
+        let done = group.submit().await;
+        self.set.settle_writes(&done, false).await
+    }
+}
+
+impl Owner for Core {
+    fn set(&self) -> &MemberSet {
+        &self.set
+    }
+
+    fn can_lose(&self, roles: &[u16]) -> bool {
+        let stays = |role| !roles.contains(&role) && self.set.members.state(role) == RoleState::InSync;
+        (0..2).any(stays) || roles.iter().all(|&role| self.set.members.state(role) != RoleState::InSync)
+    }
+
+    fn begin_failing(&self, role: u16, _: Cause) -> Result<Recording, VolumeError> {
+        if !matches!(self.set.members.state(role), RoleState::Failed | RoleState::Missing) {
+            self.lose(role)?;
+        }
+        Ok(self.unrecorded().unwrap_or_else(|| Box::pin(core::future::ready(Ok(())))))
+    }
+
+    fn unrecorded(&self) -> Option<Recording> {
+        if self.broken.get() {
+            return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
+        }
+        let recording = self
+            .owed
+            .get()
+            .then(|| self.in_turn(async |core| if core.owed.get() { core.commit().await } else { Ok(()) }));
+        recording.filter(|_| !self.hasty)
+    }
+
+    fn answers_for_members(&self) -> bool {
+        self.same.get() == u64::MAX
+    }
+
+    fn looked(&self) {
+        self.copies.renew_if_held();
+    }
+}
+
+impl Volume for Pair {
+    fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
+        let len = self.0.limits.check_list(offset, into.as_ref())?;
+        if len == 0 { Ok(()) } else { self.0.read_one(offset, into.as_ref(), |_| true).await }
+    }
+
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        if self.0.limits.check_list(offset, from.as_ref())? == 0 {
+            return Ok(());
+        }
+        if !from.as_ref().iter().any(Slice::is_shared) {
+            return self.0.write_all(offset, from.as_ref(), fua).await;
+        }
+        // What others change is copied: both get the same.
+        for (at, slice) in stretches(offset, from.as_ref()) {
+            let copy = self.0.copies.of(core::slice::from_ref(slice)).await;
+            self.0.write_all(at, &[copy], fua).await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        self.0.set.flush_members().await
+    }
+
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.0.limits.check(offset, len)
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        let core = &self.0;
+        core.limits.check(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        core.set.check_zeroes(options)?;
+        core.begin().await?;
+        let _held = core.locks.acquire(offset..offset + len, Hold::Exclusive).await;
+        let spans = |at, len| {
+            let mut spans = Spans::default();
+            (0..2).for_each(|role| spans.add(role, at, len));
+            spans
+        };
+        core.set.door(None).zero_rounds(offset, len, options, spans).await
+    }
+}

@@ -1,0 +1,226 @@
+//! A mirror of two that owns its members through crate `members` alone keeps the contract of volumes, and what it was given, while
+//! members fail, come back stale, and the power goes at any step. One that tells of success before it is on record who failed does
+//! not.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use brindle_io::sim::{Model, Sim, When};
+use brindle_io::{Duration, Io, MemberId};
+use brindle_members::members::RoleState;
+use brindle_testkit::client::{Client, Trouble};
+use brindle_testkit::conformance::conforms;
+use brindle_testkit::faults::Fault;
+use brindle_testkit::load::Mix;
+use brindle_testkit::oracle::Oracle;
+use brindle_testkit::pair::{DATA_OFFSET, Open, Pair};
+use brindle_testkit::random::Random;
+use brindle_volume::VolumeError;
+
+const SIZE: u64 = 192 << 10;
+/// Steps and time after which nothing will come to an end any more.
+const ENDLESS_STEPS: u64 = 100_000;
+const ENDLESS_TIME: Duration = Duration::from_secs(300);
+const KINDS: [Fault; 6] =
+    [Fault::Dies, Fault::RefusesWrites, Fault::FailsFlush, Fault::Hangs, Fault::Pauses, Fault::Crawls];
+
+fn drives(seed: u64) -> (Sim, [MemberId; 2]) {
+    let sim = Sim::new(seed);
+    let quick = Model { flush_latency: 150_000, ..Model::sata_ssd() };
+    let ids = [(); 2].map(|()| sim.add_blank_drive(quick, DATA_OFFSET + SIZE));
+    let io = Io::new(Box::new(sim.clone()));
+    let new = io.block_on(Pair::open(&io, ids, Open::New)).expect("drives that are well");
+    io.block_on(new.stop()).expect("drives that are well");
+    io.shutdown();
+    (sim, ids)
+}
+
+/// A life: what is done in it, and when the power goes.
+struct Life<'a> {
+    sim: &'a Sim,
+    ids: [MemberId; 2],
+    oracle: &'a Rc<RefCell<Oracle>>,
+    seed: u64,
+    cut: Option<u64>,
+    /// What strikes whom before which step.
+    fault: Option<(u64, Fault, usize)>,
+    hasty: bool,
+}
+
+impl Life<'_> {
+    /// True if it came to its end, false if the power went.
+    fn live(&self) -> Result<bool, String> {
+        let io = Io::new(Box::new(self.sim.clone()));
+        self.sim.cut_power_at(When::Step(self.cut.unwrap_or(ENDLESS_STEPS)));
+        self.sim.cut_power_at(When::Moment(io.now().after(ENDLESS_TIME)));
+        self.oracle.borrow_mut().upset();
+        let ended = io.block_on(self.sim.until_end(&io, self.all(&io)));
+        if !self.sim.has_ended() {
+            self.sim.cut_power();
+        }
+        io.shutdown();
+        match ended {
+            None if self.cut.is_none_or(|cut| self.sim.steps() < cut) => {
+                Err(format!("nothing comes to an end: step {}, {:?}", self.sim.steps(), self.ids))
+            }
+            None => Ok(false),
+            Some(result) => result.map(|()| true),
+        }
+    }
+
+    async fn all(&self, io: &Io) -> Result<(), String> {
+        let opened = Pair::open(io, self.ids, if self.hasty { Open::Hasty } else { Open::Usual }).await;
+        let pair = opened.map_err(|error| format!("it does not open: {error}"))?;
+        // A device that can't be looked at when the pair is opened is not one that fails.
+        if let Some((step, fault, drive)) = self.fault {
+            let step = step.max(self.sim.steps() + 1);
+            let at = |step| When::Step(step);
+            self.sim.schedule(at(step), self.ids[drive], move |faults| fault.strike(faults, 0..0));
+            if fault == Fault::Pauses {
+                self.sim.schedule(at(step + 40), self.ids[drive], |faults| faults.hangs = false);
+            }
+        }
+        let client = Client::new(pair.clone(), io.pool(1 << 20), Rc::clone(self.oracle));
+        let well = |what: &'static str| move |error: VolumeError| format!("{what}: {error}");
+        let served = |trouble: Trouble| trouble.to_string();
+        client.read_all().await.map_err(served)?;
+        pair.resync().await.map_err(well("resync"))?;
+        for role in 0..2 {
+            if pair.state(role) != RoleState::InSync {
+                let rebuilt = pair.rebuild(role, self.ids[usize::from(role)]).await;
+                // The device may be the one that is struck in this life.
+                if self.fault.is_none() {
+                    rebuilt.map_err(well("rebuild"))?;
+                }
+            }
+        }
+        let mix = Mix { flushes: 4, most: 16 << 10, crowd: 32 << 10, ..Mix::default() };
+        let troubles = client.side_by_side(io, 3, 16, mix, self.seed).await;
+        troubles.into_iter().next().map_or(Ok(()), |trouble| Err(served(trouble)))?;
+        client.read_all().await.map_err(served)?;
+        pair.stop().await.map_err(well("stop"))
+    }
+}
+
+/// What a storm came to: cuts, and steps of its first life.
+#[derive(Default)]
+struct Came {
+    cuts: u64,
+    steps: u64,
+}
+
+fn storm(seed: u64, cut: Option<u64>, fault: bool, hasty: bool) -> Result<Came, String> {
+    let (mut sim, ids) = drives(seed);
+    let oracle = Rc::new(RefCell::new(Oracle::zeroes(SIZE)));
+    let mut random = Random::stream(seed, cut.map_or(u64::MAX, |cut| cut + 1));
+    let mut came = Came::default();
+    // One drive is struck, again and again: the other may be all that there is.
+    let struck = random.below(2) as usize;
+    for number in 0..4 {
+        // The last two lives come to their end; in the last each drive is read alone.
+        let within = cut.unwrap_or(400);
+        let cut = match number {
+            0 => cut,
+            1 => random.one_in(2).then(|| random.below(300)),
+            _ => None,
+        };
+        let step =
+            if random.one_in(2) { within.saturating_sub(random.below(30)) } else { random.below(within + 1) };
+        let struck = (step, *random.pick(&KINDS), struck);
+        let fault = (fault && number < 2).then_some(struck);
+        let life = Life { sim: &sim, ids, oracle: &oracle, seed: seed * 7 + number, cut, fault, hasty };
+        let ended = life.live().map_err(|why| format!("life {number} (fault {fault:?}): {why}"))?;
+        if number == 0 {
+            came.steps = sim.steps();
+        }
+        if ended {
+            oracle.borrow_mut().stopped();
+        } else {
+            came.cuts += 1;
+            oracle.borrow_mut().power_cut();
+        }
+        sim = sim.restart(seed + number);
+        ids.iter().for_each(|&id| Fault::after_power_cycle(&sim, id, false));
+    }
+    ids.iter().try_for_each(|&lost| alone(&sim, ids, lost, &oracle))?;
+    Ok(came)
+}
+
+/// Both hold all that was written: one of them gives it without the other, which is out when it comes back, and is rebuilt.
+fn alone(sim: &Sim, ids: [MemberId; 2], lost: MemberId, oracle: &Rc<RefCell<Oracle>>) -> Result<(), String> {
+    let run = |work: &dyn Fn(&Io) -> Result<(), String>| {
+        let io = Io::new(Box::new(sim.clone()));
+        let result = work(&io);
+        io.shutdown();
+        result
+    };
+    let open = async |io: &Io| {
+        Pair::open(io, ids, Open::Usual).await.map_err(|error| format!("at the end: {error}"))
+    };
+    run(&|io| {
+        io.block_on(async {
+            let pair = open(io).await?;
+            sim.kill(lost);
+            let client = Client::new(pair, io.pool(1 << 20), Rc::clone(oracle));
+            client.read_all().await.map_err(|trouble| format!("without {lost}: {trouble}"))?;
+            client.volume().stop().await.map_err(|error| format!("without {lost}: {error}"))
+        })
+    })?;
+    sim.afflict(lost, |faults| faults.gone = false);
+    run(&|io| {
+        io.block_on(async {
+            let pair = open(io).await?;
+            let role = ids.iter().position(|&id| id == lost).unwrap_or_default() as u16;
+            if pair.state(role) != RoleState::Missing {
+                return Err(format!("{lost} came back stale, and is {:?}", pair.state(role)));
+            }
+            pair.rebuild(role, lost).await.map_err(|error| format!("rebuild: {error}"))?;
+            pair.stop().await.map_err(|error| format!("stop: {error}"))
+        })
+    })
+}
+
+fn storms(seeds: core::ops::Range<u64>, cuts: u64, hasty: bool) -> (u64, Result<(), String>) {
+    let mut met = 0;
+    for seed in seeds {
+        let calm = storm(seed, None, false, false).unwrap_or_else(|why| panic!("seed {seed}, calm: {why}"));
+        let mut random = Random::stream(seed, 0x7061_6972);
+        for _ in 0..cuts {
+            let cut = random.below(calm.steps);
+            match storm(seed, Some(cut), true, hasty) {
+                Ok(came) => met += came.cuts,
+                Err(why) => return (met, Err(format!("seed {seed}, cut {cut}: {why}"))),
+            }
+        }
+    }
+    (met, Ok(()))
+}
+
+#[test]
+fn it_keeps_the_contract_of_volumes() {
+    for lost in [None, Some(0), Some(1)] {
+        let (sim, ids) = drives(5);
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(async {
+            let pair = Pair::open(&io, ids, Open::Usual).await.expect("drives that are well");
+            lost.into_iter().for_each(|lost: usize| sim.kill(ids[lost]));
+            conforms(&format!("a pair without {lost:?}"), &io, &io.pool(16 << 20), &pair).await;
+            pair.stop().await.expect("one is there");
+        });
+        io.shutdown();
+    }
+}
+
+#[test]
+fn it_keeps_what_it_was_given_while_members_fail_and_the_power_goes() {
+    let (cuts, kept) = storms(0..40, 8, false);
+    kept.unwrap_or_else(|why| panic!("{why}"));
+    assert!(cuts > 300, "{cuts}");
+}
+
+#[test]
+fn one_that_tells_of_success_before_the_record_says_who_failed_is_found_out() {
+    let (_, kept) = storms(100..160, 8, true);
+    let why = kept.expect_err("a member that came back stale must have been read");
+    assert!(why.contains("may hold"), "{why}");
+}
