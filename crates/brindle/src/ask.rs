@@ -3,6 +3,7 @@
 mod meant;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use brindle_io::uring;
@@ -10,11 +11,12 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde_json::Value;
 
-use crate::cli::{Flag, Status, Stop};
+use crate::cli::{Flag, Runtime, Status, Stop};
 use crate::control::{self, Asked, DeviceFlag, Request};
 use crate::failure::Failure;
+use crate::health::Health;
 use crate::within::within;
-use crate::{report, runtime};
+use crate::{log, next, report, runtime};
 pub(crate) use meant::Meant;
 
 /// How long a file's name may take to be looked up.
@@ -83,30 +85,55 @@ impl Target {
     }
 }
 
-pub(crate) fn status(args: &Status) -> Result<(), Failure> {
-    let folder = runtime::folder(&args.runtime)?;
-    if let Some(name) = &args.array {
-        let Target { server, array } = Target::find(&folder, name);
-        let told = ask(&folder, &server, &Request::Status { array })?;
-        return if args.json {
-            report::print_json(&told)
-        } else {
-            report::print(&text(report::of_arrays(&told)))
-        };
+pub(crate) fn status(args: &Status) -> Result<ExitCode, Failure> {
+    match show_status(args) {
+        Ok(health) if args.test => Ok(health.exit_code()),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(why) if args.test => {
+            log::complain(&why);
+            Ok(Health::unknown().exit_code())
+        }
+        Err(why) => Err(why),
     }
-    let (reports, silent) = all(&folder);
-    if args.json {
-        return report::print_json(&Value::Array(reports));
-    }
-    if reports.is_empty() {
-        let none = if silent { "no server answers" } else { "no array is served" };
-        return report::print(&format!("{none} (looked in {})\n", folder.display()));
-    }
-    report::print(&text(&reports))
 }
 
-fn text(reports: &[Value]) -> String {
-    reports.iter().map(crate::status::text).collect::<Vec<_>>().join("\n")
+/// Prints how arrays are, and tells it in a number.
+fn show_status(args: &Status) -> Result<Health, Failure> {
+    let folder = runtime::folder(&args.runtime)?;
+    let (reports, told, silent) = match &args.array {
+        Some(name) => {
+            let Target { server, array } = Target::find(&folder, name);
+            let told = ask(&folder, &server, &Request::Status { array })?;
+            (report::of_arrays(&told).to_vec(), told, false)
+        }
+        None => {
+            let (reports, silent) = all(&folder);
+            (reports.clone(), Value::Array(reports), silent)
+        }
+    };
+    let printed = if args.json {
+        report::print_json(&told)
+    } else if reports.is_empty() {
+        let none = if silent { "no server answers" } else { "no array is served" };
+        report::print(&format!("{none} (looked in {})\n", folder.display()))
+    } else {
+        report::print(&text(&reports, &args.runtime))
+    };
+    match printed {
+        // Whoever asks for the status may not want the report.
+        Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
+        _ => Ok(Health::of_reports(&reports).and_unknown_if(silent)),
+    }
+}
+
+fn text(reports: &[Value], runtime: &Runtime) -> String {
+    // Commands that are told find the server as this one did.
+    let named = runtime.runtime_dir.as_ref().filter(|_| std::env::var_os("BRINDLE_RUNTIME_DIR").is_none());
+    let flags = named.map_or_else(String::new, |folder| {
+        format!(" --runtime-dir {}", next::quoted(&folder.to_string_lossy()))
+    });
+    let text = |report| crate::status::text(report) + &next::line(report, &flags);
+    reports.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
 /// The reports of all servers that answer; the others are passed over in silence.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use brindle_array::Array;
+use brindle_array::assembly::{Assembly, DeviceUse, LeftOut};
 use brindle_io::device::DeviceAccess;
 use brindle_io::{Io, Pool, Slice, Task};
 use brindle_volume::{Volume, VolumeError, read_again};
@@ -21,8 +22,10 @@ const AHEAD: u64 = 8;
 pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
     let opening =
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
-    let host = Host::open(&args.members, &[], opening)?;
+    let host = Host::open_fit(&args.members, opening)?;
     let running = host.only();
+    warn_of_unused(&running.found.assembly);
+    running.found.set.nested.iter().for_each(|nested| warn_of_unused(&nested.assembly));
     for limit in running.found.limits() {
         eprintln!("brindle: {limit}");
     }
@@ -37,6 +40,21 @@ pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
     let io = &host.world.io;
     let pool = io.pool(PIECE * (AHEAD as usize + 1));
     io.block_on(copy(io, &running.array, &pool, offset..end))
+}
+
+/// Tells on standard error of members that are not read, since they missed writes or have failed.
+fn warn_of_unused(assembly: &Assembly) {
+    for device in &assembly.devices {
+        let DeviceUse::LeftOut { why, .. } = device.usage else { continue };
+        let why = match why {
+            LeftOut::Stale { events } => {
+                format!("it is out of date, at event {events} of {}", assembly.events)
+            }
+            LeftOut::Faulty => "the array says that it has failed".to_owned(),
+            LeftOut::Replacement => "it is an unfinished replacement".to_owned(),
+        };
+        eprintln!("brindle: {}: {why}; going on without it", device.label);
+    }
 }
 
 /// Copies a range in order; reads run ahead while the pipe is written to.

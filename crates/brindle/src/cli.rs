@@ -311,6 +311,9 @@ pub(crate) struct Detail {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are missing, 4 nothing is known
+    #[arg(long, short = 't')]
+    pub(crate) test: bool,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,

@@ -1,25 +1,42 @@
 //! `brindle detail`: the array that members form.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use brindle_array::OpenError;
 use brindle_array::assembly::{AssemblyError, ReshapeError};
 
 use crate::cli::Detail;
 use crate::failure::Failure;
+use crate::health::Health;
+use crate::log;
 use crate::report::{self, ArrayReport};
 use crate::world::{Opening, World, warn_of_left_out};
 
-pub(crate) fn detail(args: &Detail) -> Result<(), Failure> {
-    let report = of(&args.members, &args.given.bitmaps)?;
-    if args.json { report::print_json(&report) } else { report::print(&report.text()) }
+pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
+    match of(&args.members, &args.given.bitmaps) {
+        Ok(report) => {
+            let printed = if args.json { report::print_json(&report) } else { report::print(&report.text()) };
+            // Whoever asks for the status may not want the report.
+            match printed {
+                Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
+                _ if args.test => Ok(Health::of_members(report.is_degraded()).exit_code()),
+                _ => Ok(ExitCode::SUCCESS),
+            }
+        }
+        Err(why) if args.test => {
+            log::complain(&why);
+            Ok(Health::of_failure(&why).exit_code())
+        }
+        Err(why) => Err(why),
+    }
 }
 
 /// What the members say of their array, whose write-intent bitmap is in a file if one is given. Tells on standard error of what is done
 /// without.
 pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport, Failure> {
     let mut world = World::new(Opening::LOOK)?;
-    let mut set = world.open_all(members)?;
+    let mut set = world.open_fit(members)?;
     let mut assembly = match world.assemble(&mut set, false) {
         Err(failure) if is_told_about(&failure) => world.assemble(&mut set, true)?,
         other => other?,
@@ -28,7 +45,8 @@ pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport
     for path in bitmaps {
         world.look_at_bitmap(path)?.become_that_of(&mut assembly, None)?;
     }
-    Ok(ArrayReport::of(&assembly))
+    let left_out = set.left_out.into_iter().map(|left_out| (left_out.label, left_out.why));
+    Ok(ArrayReport::of(&assembly).without(left_out))
 }
 
 /// The array is there, and only its use has to be forced.

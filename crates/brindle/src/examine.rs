@@ -6,7 +6,7 @@ mod usage;
 use std::path::Path;
 use std::process::ExitCode;
 
-use brindle_array::assembly::Candidate;
+use brindle_array::assembly::{AssemblyError, Candidate};
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
 use brindle_format::signature::Found;
 use brindle_io::device::{DeviceAccess, DeviceErrorKind, OpenDevice};
@@ -140,11 +140,20 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
     if candidates.is_empty() {
         return None;
     }
-    // What is damaged is told of by itself, and the others may do without it.
-    let sound: Vec<Candidate> = candidates.iter().filter(|one| one.damage().is_none()).cloned().collect();
+    // What can't be used is told of by itself, and the others may do without it.
+    let sound: Vec<Candidate> = candidates.iter().filter(|one| !look::is_unfit(one)).cloned().collect();
     let candidates = if sound.is_empty() { candidates } else { &sound };
     let options = brindle_array::assembly::AssembleOptions::default();
-    brindle_array::assembly::assemble(candidates, options).err().map(|error| error.to_string())
+    let error = brindle_array::assembly::assemble(candidates, options).err()?;
+    // Who looks at one member does not ask for the others.
+    let lacks_others = matches!(
+        error,
+        AssemblyError::TooFewMembers { .. }
+            | AssemblyError::NoMember { .. }
+            | AssemblyError::DirtyDegraded { .. }
+            | AssemblyError::JournalMissing { .. }
+    );
+    (candidates.len() > 1 || !lacks_others).then(|| error.to_string())
 }
 
 impl MemberReport {

@@ -31,6 +31,14 @@ pub(crate) enum Failure {
         /// What it says of itself.
         claim: Option<brindle_array::assembly::Claim>,
     },
+    /// Something can be no member.
+    #[error("{path}: {why}")]
+    Unfit {
+        /// As it was named.
+        path: String,
+        /// Why.
+        why: String,
+    },
     /// A member with a damaged superblock may have what all others lack.
     #[error(
         "{why}; but it says event {says}, and the others have come to {others}: they may lack what was written last; \

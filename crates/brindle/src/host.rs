@@ -139,9 +139,23 @@ impl Hosted {
 impl Host {
     /// Opens the array that everything named forms, to be looked at; `bitmaps` are files that were given for its write-intent bitmap.
     pub(crate) fn open(names: &[PathBuf], bitmaps: &[PathBuf], opening: Opening) -> Result<Self, Failure> {
+        Self::open_by(World::open_all, names, bitmaps, opening)
+    }
+
+    /// The same, without what can be no member.
+    pub(crate) fn open_fit(names: &[PathBuf], opening: Opening) -> Result<Self, Failure> {
+        Self::open_by(World::open_fit, names, &[], opening)
+    }
+
+    fn open_by(
+        open: fn(&mut World, &[PathBuf]) -> Result<Set, Failure>,
+        names: &[PathBuf],
+        bitmaps: &[PathBuf],
+        opening: Opening,
+    ) -> Result<Self, Failure> {
         world::check_budget(opening.tuning.memory)?;
         let mut world = World::new(opening)?;
-        let mut set = world.open_all(names)?;
+        let mut set = open(&mut world, names)?;
         let assembly = world.assemble(&mut set, opening.force)?;
         let mut found = Found { assembly, set };
         give_bitmaps(&world, std::slice::from_mut(&mut found), bitmaps)?;

@@ -1,7 +1,7 @@
 //! What is on a device, told from a few places of it, before it is part of anything.
 
 use brindle_array::assembly::Candidate;
-use brindle_format::md::probe_offsets;
+use brindle_format::md::{SuperblockError, probe_offsets};
 use brindle_format::signature::{self, Found, Sample};
 use brindle_io::MemberInfo;
 use brindle_io::device::OpenDevice;
@@ -32,7 +32,26 @@ pub(crate) fn candidate(
     mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, Failure>,
 ) -> Result<Candidate, Failure> {
     let places = probe_offsets(info.size).map(|probe| (probe, read(probe.offset, probe.len)));
-    Candidate::from_places(label, info, places)
+    let mut candidate = Candidate::from_places(label, info, places)?;
+    let mut pages = Vec::new();
+    while let Some((offset, len)) = candidate.look_for_partition(&pages) {
+        // What can't be read tells of no partition.
+        pages.push((offset, read(offset, len).unwrap_or_else(|_| vec![0; len])));
+    }
+    Ok(candidate)
+}
+
+/// Whether a device can be no member as it is: it has no superblock, or one that is damaged, another device's, or of more than is here.
+/// One that says what can't be was written so, and is a riddle to be told of.
+pub(crate) fn is_unfit(candidate: &Candidate) -> bool {
+    use SuperblockError::{BeyondDevice, Misplaced, OfPartition};
+    match candidate.superblock() {
+        Ok(_) => false,
+        Err(None) => true,
+        Err(Some(why)) => {
+            why.is_damage() || matches!(why, BeyondDevice { .. } | Misplaced { .. } | OfPartition { .. })
+        }
+    }
 }
 
 /// What stands on a device of `size` bytes.

@@ -26,11 +26,13 @@ mod findings;
 mod going;
 mod grow;
 mod growth;
+mod health;
 mod host;
 mod locks;
 mod log;
 mod look;
 mod models;
+mod next;
 mod plan;
 mod predict;
 mod progress;
@@ -93,13 +95,13 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Create(args) => create::create(args)?,
         Command::Examine(args) => return examine::examine(args),
-        Command::Detail(args) => detail::detail(args)?,
+        Command::Detail(args) => return detail::detail(args),
         Command::Advise(args) => advise::advise(args)?,
         Command::Cat(args) => cat::cat(args)?,
         Command::Check(args) => return check::check(args),
         Command::Repair(args) => return check::repair(args),
         Command::Serve(args) => return serve::serve(args),
-        Command::Status(args) => ask::status(args)?,
+        Command::Status(args) => return ask::status(args),
         Command::Fail(args) => devices::fail(args)?,
         Command::Add(args) => devices::add(args)?,
         Command::Replace(args) => devices::replace(args)?,

@@ -161,6 +161,16 @@ pub(crate) struct ArrayReport {
     reshape: Option<ReshapeReport>,
     limits: Vec<String>,
     devices: Vec<DeviceReport>,
+    /// What was named and is no device of the array; only where members are looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<Vec<LeftOutReport>>,
+}
+
+/// Something that was named and is done without.
+#[derive(Debug, Serialize)]
+struct LeftOutReport {
+    path: String,
+    why: String,
 }
 
 /// A reshape under way: where it stands, and what the array will be.
@@ -228,12 +238,24 @@ impl ArrayReport {
                 .iter()
                 .map(|device| DeviceReport::of(device, assembly.component_size))
                 .collect(),
+            left_out: None,
         }
     }
 
     /// What each device is in the array, by the name that it was given.
     pub(crate) fn states(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.devices.iter().map(|device| (device.path.as_str(), device.state))
+    }
+
+    /// The same, with what was named, is no device of the array, and why: pairs of both.
+    pub(crate) fn without(mut self, left_out: impl Iterator<Item = (String, String)>) -> Self {
+        self.left_out = Some(left_out.map(|(path, why)| LeftOutReport { path, why }).collect());
+        self
+    }
+
+    /// Roles are without a member that holds all that it should.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.state.contains(&"degraded")
     }
 
     /// The devices that the array goes without, as they were named.
@@ -280,6 +302,9 @@ impl ArrayReport {
         }
         for limit in &self.limits {
             row("Limit", limit.clone());
+        }
+        for left_out in self.left_out.iter().flatten() {
+            row("Left out", left_out.why.clone());
         }
         text.push_str("\n  Role  State               Events  Device\n");
         for role in 0..self.raid_devices as u16 {

@@ -15,6 +15,7 @@ mod nbd;
 pub mod nbd_client;
 pub mod nbd_options;
 pub mod nbd_transmission;
+pub mod partitions;
 pub mod plan;
 pub mod sets;
 pub mod signature;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
     assemble, control, drive_model, job_file, md_sidecars, md_superblock, nbd_client, nbd_options,
-    nbd_transmission, plan, signature, trace,
+    nbd_transmission, partitions, plan, signature, trace,
 };
 
 /// Longer inputs are cut.
@@ -56,6 +56,11 @@ fn what_stands_beside_superblocks() {
 #[test]
 fn signatures() {
     replay("signature", signature::run, 3_000);
+}
+
+#[test]
+fn partitions_of_any_table() {
+    replay("partitions", partitions::run, 10_000);
 }
 
 #[test]

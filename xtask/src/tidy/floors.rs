@@ -67,7 +67,7 @@ const ARRAY: &[&[&str]] = &[
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "control::message", "locks", "progress", "text", "units", "within"],
     &["cli", "failure", "going"],
-    &["chance", "cores", "docs", "log", "look", "models", "report", "runtime"],
+    &["chance", "cores", "docs", "health", "log", "look", "models", "next", "report", "runtime"],
     &["control", "events", "findings", "world"],
     &["status"],
     &["ask", "background", "growth", "host", "snapshot", "standing"],

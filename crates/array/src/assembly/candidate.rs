@@ -1,6 +1,10 @@
 //! What was found on one device that may be a member.
 
-use brindle_format::md::{Features, Probe, Superblock, SuperblockError, Uuid, Version, probe_offsets};
+use brindle_format::md::{
+    Features, Probe, SUPERBLOCK_BYTES, Superblock, SuperblockError, Uuid, Version, probe_offsets,
+};
+use brindle_format::signature::Sample;
+use brindle_format::signature::partitions::{Covering, covering};
 use brindle_io::{Io, MemberId, MemberInfo, OpClass, OpError, PAGE, Pool};
 use brindle_members::patience::Patience;
 
@@ -17,11 +21,11 @@ pub struct Found {
     pub superblock: Result<Superblock, SuperblockError>,
     /// The power went while it was written: of the roles in its table, one may be older or newer than the rest.
     pub torn: bool,
-    /// What a damaged superblock says of itself.
+    /// What a superblock says of itself that can't be used.
     pub claim: Option<Claim>,
 }
 
-/// What a damaged superblock says of itself. Nothing proves it.
+/// What a superblock says of itself that can't be used: it is damaged, or not as it should be on this device. Nothing proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The array that it belongs to.
@@ -39,9 +43,9 @@ impl Found {
         {
             return Self { version, offset, superblock: Ok(superblock), torn: true, claim: None };
         }
-        let damaged = superblock.as_ref().is_err_and(SuperblockError::is_damage);
         let claimed = || Superblock::claimed(version, bytes);
-        let claim = damaged.then(claimed).flatten().map(|(array, events)| Claim { array, events });
+        let claim =
+            superblock.is_err().then(claimed).flatten().map(|(array, events)| Claim { array, events });
         Self { version, offset, superblock, torn: false, claim }
     }
 }
@@ -103,6 +107,29 @@ impl Candidate {
         }
     }
 
+    /// Looks whether a partition of the device has the superblock at its end: it is no superblock of the device then. `read` are pages
+    /// of the device that are known. Gives the next that is to be read, and how many bytes of it; `None` once that is known.
+    ///
+    /// Only 0.90 has to be looked at: 1.x says where it stands. The partition must have what the array uses beside the superblock, too:
+    /// so a table that was left on a disk when all of it became a member covers nothing (libblkid has the same rule; md has none).
+    pub fn look_for_partition(&mut self, read: &[(u64, Vec<u8>)]) -> Option<(u64, usize)> {
+        let is_old = |found: &&mut Found| matches!(found.version, Version::V0_90(_));
+        let found = self.found.iter_mut().filter(is_old).find(|found| found.superblock.is_ok())?;
+        let start = found.offset.saturating_sub(found.superblock.as_ref().ok()?.component_size);
+        let range = start..found.offset.saturating_add(SUPERBLOCK_BYTES as u64);
+        let pages: Vec<Sample<'_>> =
+            read.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
+        match covering(self.member.size, self.member.logical_block.into(), range, &pages) {
+            Covering::Nothing => None,
+            Covering::Unread { offset, len } => Some((offset, len)),
+            Covering::Partition(partition) => {
+                let (number, table) = (partition.number, partition.table);
+                found.superblock = Err(SuperblockError::OfPartition { number, table });
+                None
+            }
+        }
+    }
+
     /// Reads the superblocks of `member`, as [`Candidate::from_places`] has it. Needs one page of `pool` at a time.
     ///
     /// # Errors
@@ -120,7 +147,7 @@ impl Candidate {
             let known = places.last().filter(|(last, _)| last.offset == probe.offset);
             let bytes = match known {
                 Some((_, bytes)) => bytes.clone(),
-                None => read_place(io, pool, member, probe).await,
+                None => read_place(io, pool, member, probe.offset, probe.len).await,
             };
             // Who does not answer is not asked for more.
             if let Err(error @ (OpError::TimedOut | OpError::Gone)) = bytes {
@@ -128,7 +155,14 @@ impl Candidate {
             }
             places.push((probe, bytes));
         }
-        Self::from_places(label, info, places)
+        let mut candidate = Self::from_places(label, info, places)?;
+        let mut pages = Vec::new();
+        while let Some((offset, len)) = candidate.look_for_partition(&pages) {
+            // What can't be read tells of no partition.
+            let bytes = read_place(io, pool, member, offset, len).await.unwrap_or_else(|_| vec![0; len]);
+            pages.push((offset, bytes));
+        }
+        Ok(candidate)
     }
 
     /// Why the superblock of a member can't be used, if it is there and damaged, with what it claims.
@@ -174,10 +208,16 @@ pub(crate) async fn read_bad_log(
     Ok(Some(buf.bytes()[..len].to_vec()))
 }
 
-async fn read_place(io: &Io, pool: &Pool, member: MemberId, probe: Probe) -> Result<Vec<u8>, OpError> {
-    let buf = pool.alloc(probe.len.max(PAGE)).await;
+async fn read_place(
+    io: &Io,
+    pool: &Pool,
+    member: MemberId,
+    offset: u64,
+    len: usize,
+) -> Result<Vec<u8>, OpError> {
+    let buf = pool.alloc(len.max(PAGE)).await;
     let mut group = io.group_of(OpClass::Metadata);
-    group.read(member, probe.offset, &buf.slice(0..probe.len));
+    group.read(member, offset, &buf.slice(0..len));
     group.submit_by(io.now().after(Patience::default().answer)).await.ok()?;
-    Ok(buf.bytes()[..probe.len].to_vec())
+    Ok(buf.bytes()[..len].to_vec())
 }

@@ -105,6 +105,17 @@ impl LeftOut {
         self.of == Some(array) || self.claim.is_some_and(|claim| claim.array == array)
     }
 
+    /// A device that has no superblock that can be used.
+    fn unfit(named: Named) -> Self {
+        let label = named.label;
+        let why = match named.candidate.superblock() {
+            Err(Some(why)) => format!("{label}: {why}"),
+            _ => format!("{label}: it has no md superblock"),
+        };
+        let claim = named.candidate.found.first().and_then(|found| found.claim);
+        Self { label, why, claim, of: None }
+    }
+
     /// What could not be opened, and may be missing.
     fn because_of(label: &str, failure: &Failure) -> Self {
         let claim = if let Failure::Damaged { claim, .. } = failure { *claim } else { None };
@@ -181,6 +192,18 @@ impl Set {
         }
     }
 
+    /// Devices without a superblock that can be used are done without, if any other has one.
+    fn leave_out_unfit(&mut self) {
+        if !self.members.iter().any(|named| named.candidate.superblock().is_ok()) {
+            return;
+        }
+        let nested: Vec<String> = self.nested.iter().map(|nested| nested.label.clone()).collect();
+        let stays = |named: &Named| !look::is_unfit(&named.candidate) || nested.contains(&named.label);
+        let (fit, unfit) = core::mem::take(&mut self.members).into_iter().partition(stays);
+        self.members = fit;
+        self.left_out.extend(unfit.into_iter().map(LeftOut::unfit));
+    }
+
     /// Names what was left out as a cause of what went wrong without it.
     pub(super) fn blame_left_out(&self, failure: Failure) -> Failure {
         if self.left_out.is_empty() {
@@ -229,6 +252,14 @@ impl World {
     /// superblock, is left out.
     pub(crate) fn open_all(&mut self, names: &[PathBuf]) -> Result<Set, Failure> {
         self.open_named(names, Self::open_member)
+    }
+
+    /// As [`World::open_all`], to be looked at: what is too short, or has no superblock that can be used, is left out, too, if anything
+    /// else has one.
+    pub(crate) fn open_fit(&mut self, names: &[PathBuf]) -> Result<Set, Failure> {
+        let mut set = self.open_named(names, Self::open_to_look)?;
+        set.leave_out_unfit();
+        Ok(set)
     }
 
     /// As [`World::open_all`], whatever stands there, for a use that can do without none of them.
@@ -322,6 +353,15 @@ impl World {
         let seen = self.look_at(path)?;
         refuse_damaged(&seen.candidate)?;
         self.take(path, seen)
+    }
+
+    fn open_to_look(&mut self, path: &Path) -> Result<Named, Failure> {
+        match self.open_member(path) {
+            Err(Failure::Open(why)) if why.kind == DeviceErrorKind::Empty => {
+                Err(Failure::Unfit { path: path.display().to_string(), why: why.kind.to_string() })
+            }
+            opened => opened,
+        }
     }
 
     fn open_device(&mut self, path: &Path) -> Result<Named, Failure> {
@@ -443,7 +483,9 @@ fn refuse_damaged(candidate: &Candidate) -> Result<(), Failure> {
 /// the user to put right.
 fn is_missing_member(failure: &Failure) -> bool {
     match failure {
-        Failure::Probe { .. } | Failure::Damaged { .. } | Failure::Nested { .. } => true,
+        Failure::Probe { .. } | Failure::Damaged { .. } | Failure::Nested { .. } | Failure::Unfit { .. } => {
+            true
+        }
         Failure::Open(DeviceError { kind: DeviceErrorKind::Failed(_), source: Some(source), .. }) => {
             is_broken(source)
         }

@@ -68,6 +68,17 @@ pub enum SuperblockError {
         /// Size of the device.
         device_bytes: u64,
     },
+    /// The superblock of a partition, seen from the disk at whose end the partition ends: 0.90 does not say where it stands.
+    #[error(
+        "the superblock at its end is that of partition {number}, which the {table} on it has there: name that partition, or \
+         remove the table if it is out of date"
+    )]
+    OfPartition {
+        /// The partition.
+        number: u32,
+        /// The table that has it.
+        table: crate::signature::Signature,
+    },
     /// Two areas of the device share bytes.
     #[error("{area} overlaps the superblock")]
     Overlap {

@@ -5,6 +5,7 @@
 //! The places and magic numbers are those that each format documents (and that `blkid` of util-linux looks for).
 
 mod magic;
+pub mod partitions;
 mod probe;
 mod sample;
 mod zfs;

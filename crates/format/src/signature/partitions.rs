@@ -1,0 +1,266 @@
+//! Which partition covers a part of a device, by the table that stands on it: a GUID table (UEFI specification, chapter 5) or a DOS
+//! table with the logical partitions of its extended ones.
+//!
+//! Damaged tables count, too: where a checksum is wrong, all that either header of a GUID table tells is taken for a partition. Entries
+//! that reach beyond the device are none of it. A GUID table counts as such only if nothing else is partitioned in the first sector, as
+//! kernels and libblkid have it.
+
+use core::cell::Cell;
+use core::ops::Range;
+
+use super::Signature;
+use super::sample::{Sample, Samples};
+
+/// Bytes in which a device is looked at.
+pub const PAGE: usize = 4096;
+
+/// Entries of a GUID table, where its header is damaged, and bytes of each.
+const USUAL: (u32, u32) = (128, 128);
+/// Bytes of a GUID table that are looked at, at most.
+const LONGEST: u64 = 128 << 10;
+/// Logical partitions of a DOS table that are looked at, at most.
+const MOST_LOGICAL: u32 = 100;
+
+/// A partition. Bytes of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partition {
+    /// As the kernel counts it: from 1, logical ones from 5.
+    pub number: u32,
+    /// Its first byte.
+    pub start: u64,
+    /// The first byte after it.
+    pub end: u64,
+    /// The table that has it.
+    pub table: Signature,
+}
+
+/// Whether a part of a device lies within a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Covering {
+    /// No partition covers it.
+    Nothing,
+    /// This one does.
+    Partition(Partition),
+    /// These bytes of the device have to be known for that: a page, or what the device has of it.
+    Unread {
+        /// Byte of the device.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+}
+
+/// Which partition covers all of `range` on a device of `bytes` bytes with logical sectors of `sector`, of which `pages` are known.
+/// Protective and extended entries cover nothing. Ask again with each page that is [unread](Covering::Unread).
+pub fn covering(bytes: u64, sector: u64, range: Range<u64>, pages: &[Sample<'_>]) -> Covering {
+    let device = Pages { samples: Samples { bytes, samples: pages }, unread: Cell::new(None) };
+    let all = device.partitions(sector.clamp(512, 4096));
+    if let Some(offset) = device.unread.get() {
+        let len = bytes.saturating_sub(offset).min(PAGE as u64) as usize;
+        return Covering::Unread { offset, len };
+    }
+    let covers = |one: &Partition| one.start <= range.start && range.end <= one.end;
+    all.into_iter().find(covers).map_or(Covering::Nothing, Covering::Partition)
+}
+
+/// An entry of a DOS table.
+struct Entry {
+    kind: u8,
+    start: u64,
+    sectors: u64,
+}
+
+impl Entry {
+    fn is_extended(&self) -> bool {
+        matches!(self.kind, 0x05 | 0x0f | 0x85)
+    }
+
+    fn is_protective(&self) -> bool {
+        self.kind == 0xee
+    }
+}
+
+/// A header of a GUID table.
+struct Header {
+    /// Bytes of a logical sector.
+    sector: u64,
+    /// Byte of the device at which its entries begin.
+    table: u64,
+    count: u32,
+    size: u32,
+    /// Its checksums are those of what stands there.
+    sound: bool,
+}
+
+struct Pages<'a> {
+    samples: Samples<'a>,
+    /// The first page that was asked for and is not known.
+    unread: Cell<Option<u64>>,
+}
+
+impl Pages<'_> {
+    fn partitions(&self, sector: u64) -> Vec<Partition> {
+        let first = self.entries(0);
+        let guid = || self.guid(sector, first.iter().any(Entry::is_protective));
+        let dos = first.iter().any(|entry| !entry.is_protective());
+        let mut all = if dos && !first.iter().any(Entry::is_protective) { Vec::new() } else { guid() };
+        for (number, entry) in (1..).zip(&first) {
+            if entry.is_extended() {
+                self.logical(sector, entry, &mut all);
+            } else if !entry.is_protective() {
+                all.extend(self.dos(number, sector, entry.start, entry.sectors));
+            }
+        }
+        all
+    }
+
+    /// A partition that begins behind the table, and ends on the device.
+    fn partition(&self, number: u32, start: u64, end: u64, table: Signature) -> Option<Partition> {
+        (0 < start && start < end && end <= self.samples.bytes).then_some(Partition {
+            number,
+            start,
+            end,
+            table,
+        })
+    }
+
+    fn dos(&self, number: u32, sector: u64, start: u64, sectors: u64) -> Option<Partition> {
+        let end = start.checked_add(sectors)?.checked_mul(sector)?;
+        self.partition(number, start.checked_mul(sector)?, end, Signature::Mbr)
+    }
+
+    /// The entries in use of the DOS table in a sector at this byte. Without its two last bytes it is one only if its flags make sense.
+    fn entries(&self, at: u64) -> Vec<Entry> {
+        let Some(sector) = self.bytes(at, 512) else { return Vec::new() };
+        let table = sector.get(446..510).unwrap_or_default();
+        let flagged = table.chunks_exact(16).all(|entry| matches!(entry.first(), Some(0 | 0x80)));
+        if !sector.ends_with(&[0x55, 0xaa]) && !flagged {
+            return Vec::new();
+        }
+        let entry = |bytes: &[u8]| {
+            let (kind, start, sectors) = (*bytes.get(4)?, le32(bytes, 8)?, le32(bytes, 12)?);
+            (kind != 0 && sectors != 0).then_some(Entry {
+                kind,
+                start: start.into(),
+                sectors: sectors.into(),
+            })
+        };
+        table.chunks_exact(16).filter_map(entry).collect()
+    }
+
+    /// The chain of tables in an extended partition: each has a partition, placed from itself on, and the place of the next, from the
+    /// start of the extended one on.
+    fn logical(&self, sector: u64, extended: &Entry, all: &mut Vec<Partition>) {
+        let mut next = 0u64;
+        for number in (5..).take(MOST_LOGICAL as usize) {
+            let here = extended.start.saturating_add(next);
+            let entries = self.entries(here.saturating_mul(sector));
+            let own = entries.iter().find(|entry| !entry.is_extended());
+            all.extend(
+                own.and_then(|own| self.dos(number, sector, here.checked_add(own.start)?, own.sectors)),
+            );
+            match entries.iter().find(|entry| entry.is_extended()) {
+                // A chain goes on behind what it has told of.
+                Some(link) if link.start > next => next = link.start,
+                _ => return,
+            }
+        }
+    }
+
+    /// The partitions of a GUID table: those of a sound header; where there is none, of all that can be found.
+    fn guid(&self, sector: u64, protected: bool) -> Vec<Partition> {
+        let mut damaged = Vec::new();
+        for sector in [sector, 512, 4096] {
+            let last = self.samples.bytes.checked_div(sector).and_then(|all| all.checked_sub(1));
+            let primary = self.header(sector, sector);
+            // Whatever stands at the end of a device whose first sectors say nothing is from an earlier life.
+            let known = protected || primary.is_some();
+            let backup =
+                last.filter(|_| known).and_then(|last| self.header(last.saturating_mul(sector), sector));
+            for header in [primary, backup].into_iter().flatten() {
+                if header.sound {
+                    return self.listed(&header);
+                }
+                damaged.extend(self.listed(&header));
+            }
+        }
+        if damaged.is_empty() && protected {
+            let table = sector.saturating_mul(2);
+            let (count, size) = USUAL;
+            damaged = self.listed(&Header { sector, table, count, size, sound: false });
+        }
+        damaged
+    }
+
+    /// The header at this byte, which is a sector's.
+    fn header(&self, at: u64, sector: u64) -> Option<Header> {
+        let bytes = self.bytes(at, 512)?;
+        if !bytes.starts_with(b"EFI PART") {
+            return None;
+        }
+        let (count, size) = (le32(&bytes, 80)?, le32(&bytes, 84)?);
+        let len = usize::try_from(le32(&bytes, 12)?).ok()?;
+        let mut summed = bytes.get(..len).filter(|_| len >= 92).unwrap_or_default().to_vec();
+        summed.get_mut(16..20).unwrap_or_default().fill(0);
+        let whole =
+            Some(crc32(&summed)) == le32(&bytes, 16) && le64(&bytes, 24)?.checked_mul(sector) == Some(at);
+        let table = le64(&bytes, 72)?.checked_mul(sector).filter(|table| *table < self.samples.bytes);
+        let fits = (128..=PAGE as u32).contains(&size)
+            && size.is_multiple_of(8)
+            && u64::from(count).saturating_mul(size.into()) <= LONGEST;
+        let (Some(table), true) = (table, fits) else {
+            // Where they are as a rule: behind the first header, before the last.
+            let (count, size) = USUAL;
+            let before = at.saturating_sub(u64::from(count).saturating_mul(size.into()));
+            let table = if at == sector { sector.saturating_mul(2) } else { before };
+            return Some(Header { sector, table, count, size, sound: false });
+        };
+        let entries = self.bytes(table, count.saturating_mul(size) as usize);
+        let sound = whole && entries.is_some_and(|entries| Some(crc32(&entries)) == le32(&bytes, 88));
+        Some(Header { sector, table, count, size, sound })
+    }
+
+    fn listed(&self, header: &Header) -> Vec<Partition> {
+        let len = header.count.saturating_mul(header.size) as usize;
+        let Some(entries) = self.bytes(header.table, len) else { return Vec::new() };
+        let partition = |(number, entry): (u32, &[u8])| {
+            let used = entry.get(..16)?.iter().any(|byte| *byte != 0);
+            let start = le64(entry, 32)?.checked_mul(header.sector)?;
+            let end = le64(entry, 40)?.checked_add(1)?.checked_mul(header.sector)?;
+            self.partition(number, start, end, Signature::Gpt).filter(|_| used)
+        };
+        (1..).zip(entries.chunks_exact(header.size.max(1) as usize)).filter_map(partition).collect()
+    }
+
+    /// Bytes of the device, if all of their pages are known; else one of those is missed.
+    fn bytes(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        let end = offset.checked_add(len as u64).filter(|end| *end <= self.samples.bytes)?;
+        let mut bytes = Vec::with_capacity(len);
+        let mut at = offset;
+        while at < end {
+            let page = at & !(PAGE as u64).wrapping_sub(1);
+            let upto = end.min(page.saturating_add(PAGE as u64));
+            let Some(part) = self.samples.at(at, upto.saturating_sub(at) as usize) else {
+                self.unread.set(self.unread.get().or(Some(page)));
+                return None;
+            };
+            bytes.extend_from_slice(part);
+            at = upto;
+        }
+        Some(bytes)
+    }
+}
+
+/// The checksum of GUID tables (ISO 3309).
+fn crc32(bytes: &[u8]) -> u32 {
+    let turn = |sum: u32, _| if sum & 1 == 0 { sum >> 1 } else { (sum >> 1) ^ 0xedb8_8320 };
+    !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), turn))
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+fn le64(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
