@@ -70,34 +70,34 @@ mod tests {
 
     use super::*;
 
-    fn told(array: Value) -> String {
+    fn told(array: &Value) -> String {
         let line = line(&json!({"name": "it's a", "array": array}), " --runtime-dir /r");
         line.rsplit(": ").next().unwrap_or_default().trim_end().to_owned()
     }
 
     #[test]
     fn each_state_of_a_degraded_array_has_its_command() {
-        assert_eq!(told(json!({"state": ["clean"], "devices": [{"state": "failed"}]})), "");
-        let with = |more: Value| {
+        assert_eq!(told(&json!({"state": ["clean"], "devices": [{"state": "failed"}]})), "");
+        let with = |more: &Value| {
             let mut array =
                 json!({"state": ["active", "degraded"], "metadata": "1.2", "bitmap": null, "sync": null});
             more.as_object().unwrap().iter().for_each(|(name, value)| array[name] = value.clone());
-            told(array)
+            told(&array)
         };
         let flags = "--runtime-dir /r 'it'\\''s a'";
         let failed = json!([{"state": "in-sync"}, {"state": "failed"}]);
-        assert_eq!(with(json!({"devices": failed})), format!("brindle add {flags} DEVICE"));
+        assert_eq!(with(&json!({"devices": failed})), format!("brindle add {flags} DEVICE"));
         let bitmap = json!({"devices": failed, "bitmap": {}});
-        assert_eq!(with(bitmap), format!("brindle add --re-add {flags} missing"));
+        assert_eq!(with(&bitmap), format!("brindle add --re-add {flags} missing"));
         let old = json!({"devices": failed, "bitmap": {}, "metadata": "0.90"});
-        assert_eq!(with(old), format!("brindle add {flags} DEVICE"));
-        assert_eq!(with(json!({"devices": [{"state": "spare"}]})), format!("brindle action {flags} resume"));
-        assert_eq!(with(json!({"sync": {"paused": false}})), format!("brindle wait {flags}"));
-        assert_eq!(with(json!({"sync": {"paused": true}})), format!("brindle action {flags} resume"));
+        assert_eq!(with(&old), format!("brindle add {flags} DEVICE"));
+        assert_eq!(with(&json!({"devices": [{"state": "spare"}]})), format!("brindle action {flags} resume"));
+        assert_eq!(with(&json!({"sync": {"paused": false}})), format!("brindle wait {flags}"));
+        assert_eq!(with(&json!({"sync": {"paused": true}})), format!("brindle action {flags} resume"));
         assert_eq!(
-            with(json!({"state": ["clean", "degraded", "read-only"]})),
+            with(&json!({"state": ["clean", "degraded", "read-only"]})),
             format!("brindle stop {flags}")
         );
-        assert_eq!(with(json!({"state": ["broken", "degraded"]})), format!("brindle stop {flags}"));
+        assert_eq!(with(&json!({"state": ["broken", "degraded"]})), format!("brindle stop {flags}"));
     }
 }

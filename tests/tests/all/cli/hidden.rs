@@ -1,5 +1,7 @@
 //! One bad member hides nobody; what `--test` exits with; the next step with an array that lacks something.
 
+use brindle_tests::nbd::{Change, Client, Work};
+
 use super::*;
 
 /// A RAID 5 of five over bytes that look like chance, and what it holds.
@@ -21,8 +23,10 @@ fn wipe(path: &Path) {
     file.write_all_at(&[0; 64 << 10], 0).unwrap();
 }
 
-/// What can be wrong with a member, and what is said of it.
-const BAD: [(&str, fn(&Path), &str); 4] = [
+/// Something that can be wrong with a member, and a part of what is said of it.
+type Bad = (&'static str, fn(&Path), &'static str);
+
+const BAD: [Bad; 4] = [
     ("empty", |path| resize(path, 0), "less than one block"),
     ("short", |path| resize(path, MIB), "truncated"),
     ("torn", |path| flip(path, 4096 + 100), "checksum"),
@@ -69,9 +73,12 @@ fn an_array_is_shown_and_read_without_the_one_that_is_bad() {
 fn one_that_is_short_and_newer_than_the_others_is_not_done_without_unasked() {
     let set = Set::sparse(2, 4 * MIB);
     set.create("-l 1 -N a").ok();
-    for _ in 0..2 {
-        set.serve_some("--memory 32M", &set.members[1..]).stop();
-    }
+    let server = set.serve_some("--memory 32M", &set.members[1..]);
+    let mut client = Client::connect(&server.uri());
+    let work = Work::Write { data: vec![5; 4096], fua: false };
+    client.all_at_once(&[Change { offset: 0, len: 4096, work }]);
+    client.close();
+    server.stop();
     resize(&set.members[1], MIB);
     set.run("cat").refused(1, &[name(&set.members[1]), "says event", "--force"]);
     assert!(set.run("cat --force").ended(0).err.contains("going on without it"));
