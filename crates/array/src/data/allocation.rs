@@ -238,7 +238,7 @@ fn tell(
 
 /// Where a stretch of `len` bytes has holes on all of its tracks.
 fn common_holes(on: &[(usize, u64)], len: u64, tracks: &[Track]) -> Vec<Range<u64>> {
-    let mut common = vec![0..len];
+    let mut common: Vec<_> = core::iter::once(0..len).collect();
     for &(track, offset) in on {
         let holes: Vec<_> = tracks[track].holes_in(offset, len).collect();
         let both = |one: &Range<u64>| {

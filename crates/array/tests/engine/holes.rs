@@ -161,7 +161,8 @@ fn a_place_that_could_not_be_rebuilt_is_data() {
         run.array.fail(1).await.unwrap();
         let spare = run.array.spares()[0];
         run.array.recover_all(&[(1, spare)], |_| ()).await.unwrap();
-        assert_eq!(run.array.bad_blocks(1), [2 * BLOCK..2 * BLOCK + 512]);
+        let bad = run.array.bad_blocks(1);
+        assert!(bad.len() == 1 && bad[0] == (2 * BLOCK..2 * BLOCK + 512), "{bad:?}");
         let told = asked(run, 0..run.size()).await;
         assert_eq!(told[..2], [(0..2 * BLOCK, true), (2 * BLOCK..2 * BLOCK + 512, false)], "{told:?}");
     });

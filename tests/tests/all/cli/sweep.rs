@@ -92,7 +92,8 @@ fn mirrors_arrays_of_arrays_and_a_file_are_measured_in_one_run() {
     assert!(text.contains("10 points, 3 of them from before"), "{text}");
     let simulated =
         ["sweep", "--simulate", "--drive", "nvme", "--level", "1+0", "--members", "4", "--output"];
-    let text = program::brindle(simulated.iter().copied().chain([name(&dir.path().join("t"))])).ok().text();
+    let text =
+        program::brindle(simulated.iter().copied().chain([name(&dir.path().join("t"))])).ended(6).text();
     assert!(text.contains("1 that can't be"), "{text}");
 }
 
