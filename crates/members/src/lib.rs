@@ -7,11 +7,13 @@
 pub mod bad_blocks;
 pub mod change;
 pub mod copies;
+mod device;
 pub mod door;
 pub mod errors;
 pub mod events;
 mod flush;
 pub mod flushes;
+mod grown;
 pub mod lock;
 pub mod members;
 pub mod patience;

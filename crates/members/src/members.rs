@@ -7,60 +7,12 @@ use brindle_io::sync::Event;
 use brindle_io::{Instant, Io, MemberId, Place};
 
 use crate::bad_blocks::BadBlocks;
+pub use crate::device::{Device, Flags, RoleState, Second, Ties};
 use crate::errors::ReadErrors;
-
-/// What a role's member can do for the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RoleState {
-    /// Holds everything that it should.
-    InSync,
-    /// No member has this role.
-    Missing,
-    /// Failed in this run: no operation is sent to it any more.
-    Failed,
-    /// Being rebuilt: takes every write; its bytes below this offset of the data area can be read.
-    Recovering(u64),
-}
-
-/// How a member is to be treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Flags {
-    /// It is read only when no other can answer.
-    pub write_mostly: bool,
-    /// Requests that it does not carry out at once are not tried again.
-    pub failfast: bool,
-}
+use crate::grown::Grown;
 
 /// One read in so many goes to a member, too, that is shunned.
 const SHUNNED_ASKED: u32 = 16;
-
-/// A member of the running array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// The reactor's number.
-    pub id: MemberId,
-    /// Where the array's data begins on it, in bytes.
-    pub data_offset: u64,
-}
-
-/// A second device in a role: takes every change that the role's member takes.
-#[derive(Clone, Copy, Debug)]
-pub struct Second {
-    /// Which device.
-    pub device: Device,
-    /// Below this offset of the data area it holds what the member holds; `u64::MAX` when that is everywhere.
-    pub good: u64,
-}
-
-/// What the members' bytes are to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ties {
-    /// Others make up for a member that is lost.
-    pub redundant: bool,
-    /// A member's bytes have a meaning only with those of others, as data and parity do: one that did not take what it
-    /// was given makes what others hold false.
-    pub coupled: bool,
-}
 
 /// One role of the array.
 struct Role {
@@ -89,10 +41,32 @@ struct Role {
     bad_unrecorded: Cell<bool>,
 }
 
-/// All roles, in their order. Shared by the data path, which asks, and the keeper, which decides.
+impl Role {
+    fn new(device: Option<Device>) -> Self {
+        Self {
+            state: Cell::new(if device.is_some() { RoleState::InSync } else { RoleState::Missing }),
+            device: Cell::new(device),
+            joined: Cell::new(0),
+            second: Cell::new(None),
+            errors: ReadErrors::default(),
+            slow: Cell::new(None),
+            held: Cell::new(None),
+            place: Cell::new(Place::There),
+            flags: Cell::default(),
+            slower: Cell::new(0),
+            shunned: Cell::new(false),
+            lags: Cell::new(0),
+            bad: RefCell::default(),
+            bad_unrecorded: Cell::new(false),
+        }
+    }
+}
+
+/// All roles, in their order; more may come at the end. Shared by the data path, which asks, and the keeper, which decides.
 pub struct Members {
     io: Io,
-    roles: Vec<Role>,
+    roles: Grown<Role>,
+    count: Cell<u16>,
     lost: Cell<u16>,
     slow: Cell<u16>,
     /// Reads that might have gone to a member that is shunned.
@@ -120,26 +94,11 @@ pub struct Members {
 impl Members {
     /// Roles in order; `None` is a missing member.
     pub fn new(io: &Io, devices: impl IntoIterator<Item = Option<Device>>) -> Self {
-        let role = |device: Option<Device>| Role {
-            state: Cell::new(if device.is_some() { RoleState::InSync } else { RoleState::Missing }),
-            device: Cell::new(device),
-            joined: Cell::new(0),
-            second: Cell::new(None),
-            errors: ReadErrors::default(),
-            slow: Cell::new(None),
-            held: Cell::new(None),
-            place: Cell::new(Place::There),
-            flags: Cell::default(),
-            slower: Cell::new(0),
-            shunned: Cell::new(false),
-            lags: Cell::new(0),
-            bad: RefCell::default(),
-            bad_unrecorded: Cell::new(false),
-        };
-        let roles = devices.into_iter().map(role).collect();
+        let roles: Vec<Role> = devices.into_iter().map(Role::new).collect();
         let members = Self {
             io: io.clone(),
-            roles,
+            count: Cell::new(roles.len() as u16),
+            roles: Grown::new(roles),
             lost: Cell::new(0),
             slow: Cell::new(0),
             shuns: Cell::new(0),
@@ -156,6 +115,15 @@ impl Members {
         };
         members.recount();
         members
+    }
+
+    /// More roles come, behind those that there are; gives which.
+    pub fn grow(&self, devices: impl IntoIterator<Item = Option<Device>>) -> Range<u16> {
+        let first = self.len();
+        self.roles.grow(devices.into_iter().map(Role::new).collect());
+        self.count.set(self.roles.len() as u16);
+        self.recount();
+        first..self.len()
     }
 
     fn recount(&self) {
@@ -179,13 +147,13 @@ impl Members {
 
     /// There are no roles.
     pub fn is_empty(&self) -> bool {
-        self.roles.is_empty()
+        self.len() == 0
     }
 
     /// Roles in all.
     #[inline]
     pub fn len(&self) -> u16 {
-        self.roles.len() as u16
+        self.count.get()
     }
 
     /// What has become of a role's member.
@@ -611,3 +579,6 @@ impl Members {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

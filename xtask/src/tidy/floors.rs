@@ -26,9 +26,11 @@ const MEMBERS: &[&[&str]] = &[
     &[
         "bad_blocks",
         "change",
+        "device",
         "errors",
         "events",
         "flushes",
+        "grown",
         "lock",
         "patience",
         "peers",
