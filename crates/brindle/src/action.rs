@@ -9,7 +9,7 @@ use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
 
 use crate::ask::{Meant, Target, ask};
-use crate::cli::{Action, Wait};
+use crate::cli::{Action, Said, Wait};
 use crate::control::{Request, Word};
 use crate::failure::Failure;
 use crate::findings;
@@ -19,24 +19,32 @@ use crate::{progress, report, runtime};
 /// How often `wait` asks.
 const LOOK: Duration = Duration::from_millis(300);
 
-impl ValueEnum for Word {
+impl ValueEnum for Said<Word> {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Check, Self::Repair, Self::Locate, Self::Pause, Self::Resume, Self::Idle, Self::Speed]
+        &[
+            Said(Word::Check),
+            Said(Word::Repair),
+            Said(Word::Locate),
+            Said(Word::Pause),
+            Said(Word::Resume),
+            Said(Word::Idle),
+            Said(Word::Speed),
+        ]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()).help(match self {
-            Self::Check => "Compare redundancy",
-            Self::Repair => "Compare redundancy, and make it true as `brindle repair` does",
-            Self::Locate => {
+        Some(PossibleValue::new(self.0.name()).help(match self.0 {
+            Word::Check => "Compare redundancy",
+            Word::Repair => "Compare redundancy, and make it true as `brindle repair` does",
+            Word::Locate => {
                 "Compare redundancy, and write what is known to be wrong, as `brindle repair --locate` does"
             }
-            Self::Pause => "Begin no more of what goes over the array",
-            Self::Resume => {
+            Word::Pause => "Begin no more of what goes over the array",
+            Word::Resume => {
                 "Go on after `pause`, or with a resync, recovery or replacement that has ended early"
             }
-            Self::Idle => "End what goes over the array: what is done stays done",
-            Self::Speed => "Set the array's speeds: of what goes over it now, and of what begins later",
+            Word::Idle => "End what goes over the array: what is done stays done",
+            Word::Speed => "Set the array's speeds: of what goes over it now, and of what begins later",
         }))
     }
 }
@@ -46,16 +54,16 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, args.array.as_deref())?;
     let [max_speed, min_speed] = [args.max_speed, args.min_speed].map(|speed| speed.map(|speed| speed.0));
-    if args.action == Word::Speed && max_speed.or(min_speed).is_none() {
+    if args.action.0 == Word::Speed && max_speed.or(min_speed).is_none() {
         return Err(Failure::Usage(
             "say which speed: --max-speed SIZE, or 0 for as fast as it goes; or --min-speed SIZE".to_owned(),
         ));
     }
-    if matches!(args.action, Word::Repair | Word::Locate | Word::Resume) {
+    if matches!(args.action.0, Word::Repair | Word::Locate | Word::Resume) {
         Meant::of(&folder, &target, args.array.as_deref())?;
     }
     let Target { server, array } = target;
-    let request = Request::Action { action: args.action, max_speed, min_speed, array };
+    let request = Request::Action { action: args.action.0, max_speed, min_speed, array };
     let answer = ask(&folder, &server, &request)?;
     if args.json { report::print_json(&answer) } else { report::print(&crate::status::text(&answer)) }
 }

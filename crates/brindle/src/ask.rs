@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde_json::Value;
 
-use crate::cli::{Flag, Runtime, Status, Stop};
+use crate::cli::{Flag, Runtime, Said, Status, Stop};
 use crate::control::{self, Asked, DeviceFlag, Request};
 use crate::failure::Failure;
 use crate::health::Health;
@@ -187,15 +187,15 @@ pub(crate) fn ask(folder: &Path, name: &str, request: &Request) -> Result<Value,
     }
 }
 
-impl ValueEnum for DeviceFlag {
+impl ValueEnum for Said<DeviceFlag> {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::WriteMostly, Self::Failfast]
+        &[Said(DeviceFlag::WriteMostly), Said(DeviceFlag::Failfast)]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()).help(match self {
-            Self::WriteMostly => "Read it only when no other can answer (RAID 1)",
-            Self::Failfast => "Give it up sooner, and fail it at its first read error (RAID 1 and 10)",
+        Some(PossibleValue::new(self.0.name()).help(match self.0 {
+            DeviceFlag::WriteMostly => "Read it only when no other can answer (RAID 1)",
+            DeviceFlag::Failfast => "Give it up sooner, and fail it at its first read error (RAID 1 and 10)",
         }))
     }
 }
@@ -206,7 +206,7 @@ pub(crate) fn flag(args: &Flag) -> Result<(), Failure> {
     let target = Target::find(&folder, &args.array);
     Meant::of(&folder, &target, Some(&args.array))?;
     let member = name_of_member(&folder, &target, &args.device)?;
-    let (flag, clear) = (args.flag, args.clear);
+    let (flag, clear) = (args.flag.0, args.clear);
     let request = Request::Flag { member, flag, clear, array: target.array };
     let answer = ask(&folder, &target.server, &request)?;
     if args.json {

@@ -21,7 +21,7 @@ pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFo
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
-    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, SpareGroup, Status, Stop, Wait, Watch,
+    Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
 };
 pub(crate) use sockets::{Listen, SocketMode};
 

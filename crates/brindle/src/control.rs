@@ -1,12 +1,8 @@
-//! The control socket: one JSON object a line, asked and answered. See docs/cli-json.md.
+//! The client's end of the control socket. See docs/cli-json.md.
 
 mod client;
-pub(crate) mod message;
-mod peer;
-mod server;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use brindle_host::control::{BitmapPlace, DeviceFlag, Request, Word};
 pub(crate) use client::{Asked, ask, stop};
-pub(crate) use message::{Answer, BitmapPlace, DeviceFlag, Ended, Request, Word};
-pub(crate) use server::{Control, Handler, Reply, listen};

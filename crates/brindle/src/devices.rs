@@ -6,6 +6,10 @@ mod exchange;
 use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, Detail, DeviceDetail, DeviceState, Recovery};
+use brindle_host::{
+    Coming, DETACHED, FAILED, MISSING, are_meant, not_replaced, removal, take_all_again, take_each_again,
+    those_there,
+};
 use brindle_io::MemberId;
 use serde_json::Value;
 
@@ -14,10 +18,7 @@ use crate::cli::{Add, Fail, Given, Remove, Replace, Tuning};
 use crate::control::Request;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::service::again::{Back, take_each_again};
-use crate::service::devices::{DETACHED, FAILED, not_replaced, removal};
-use crate::service::former::{self, MISSING, Search, Told};
-use crate::service::newcomer::{Coming, Newcomer, Terms, joined};
+use crate::world::{self, Newcomer, Search, Terms, Told, joined};
 use crate::{detail, report, runtime};
 use exchange::Exchange;
 
@@ -43,7 +44,7 @@ pub(crate) fn add(args: &Add) -> Result<(), Failure> {
     let Coming { force, re_add } = coming;
     // With --re-add a device is taken only as the member of this array that it was.
     if !re_add {
-        meant.refuse_doubtful(&folder, &devices, former::block_devices)?;
+        meant.refuse_doubtful(&folder, &devices, world::block_devices)?;
     }
     let answer = ask(&folder, &target.server, &Request::Add { devices, force, re_add, array: target.array })?;
     let (added, array) = (list(&answer["added"]), answer["name"].as_str().unwrap_or_default());
@@ -124,7 +125,7 @@ pub(crate) fn replace(args: &Replace) -> Result<(), Failure> {
     let named = with;
     let with = if known { PathBuf::from(named) } else { absolute(named)? };
     if !known {
-        meant.refuse_doubtful(&folder, std::slice::from_ref(&with), former::block_devices)?;
+        meant.refuse_doubtful(&folder, std::slice::from_ref(&with), world::block_devices)?;
     }
     let request = Request::Replace { member, with, force: args.force, array: target.array };
     let answer = ask(&folder, &target.server, &request)?;
@@ -259,7 +260,7 @@ pub(crate) fn refuse_both(running: Option<&str>) -> Result<(), Failure> {
 fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
     let (members, bitmaps) = (&args.stopped.members, &args.given.bitmaps);
     let devices: Vec<PathBuf> = args.names.iter().map(PathBuf::from).collect();
-    let all_former = former::are_meant(&devices);
+    let all_former = are_meant(&devices);
     let told = if all_former {
         add_missing(members, bitmaps)?
     } else {
@@ -285,12 +286,20 @@ fn add_to_stopped(args: &Add, coming: Coming) -> Result<(), Failure> {
 fn add_missing(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<Told, Failure> {
     let mut told = Told::default();
     change(members, bitmaps, |host, array| {
-        let (there, names) = host.world.io.block_on(former::those_there(array));
-        let names = names.into_iter().chain(former::block_devices()).collect();
+        let (there, names) = host.world.io.block_on(those_there(array));
+        let names = names.into_iter().chain(world::block_devices()).collect();
         let known = host.world.known().into_iter().map(|(identity, _)| identity).collect();
         let search = Search { names, array: array.detail().uuid, known };
-        let found = search.find(&mut told);
-        let (_, devices) = former::taken(&host.world, there, found, &mut told);
+        let (found, refused) = search.find();
+        refused.iter().for_each(|(label, why)| told.refused(label, why));
+        let mut devices = there;
+        for newcomer in found {
+            let label = newcomer.label().to_owned();
+            match host.world.take_newcomer(newcomer) {
+                Ok(newcomer) => devices.push((newcomer.id, label)),
+                Err(why) => told.refused(&label, &why),
+            }
+        }
         let done = host.world.io.block_on(take_each_again(array, &devices));
         for ((_, label), done) in devices.iter().zip(done) {
             match done {
@@ -348,8 +357,16 @@ fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<Val
         }
     }
     let newcomers = terms(host, Coming { force: false, re_add: true }).look_at(&new)?;
-    let (back, not) = host.world.io.block_on(host.world.take_all_again(array, known, newcomers));
-    not.map_or_else(|| Ok(back.iter().map(Back::told).collect()), |not| Err(not.why))
+    let mut devices = known;
+    for newcomer in newcomers {
+        let newcomer = host.world.take_newcomer(newcomer)?;
+        devices.push((newcomer.id, newcomer.label));
+    }
+    let (back, not) = host.world.io.block_on(take_all_again(array, &devices));
+    not.map_or_else(
+        || Ok(back.iter().map(|joined| serde_json::json!(joined)).collect()),
+        |why| Err(Failure::Add(why)),
+    )
 }
 
 /// What devices are held against that come to an array which nobody serves.

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::control::{Control, Ended};
+use brindle_host::control::{Control, Ended};
+use brindle_host::{Order, Snapshot, not_stopped};
+
 use crate::failure::Failure;
 use crate::locks::Locks;
 use crate::log;
-use crate::snapshot::Snapshot;
 
 /// How long the array's thread may take to close members and sockets when the array has stopped, or was given up.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -32,15 +33,6 @@ enum Phase {
     Closing {
         until: Instant,
     },
-}
-
-/// What the array's thread is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Drain, flush, mark clean.
-    Stop,
-    /// End without that.
-    GiveUp,
 }
 
 /// What the array's thread, the control thread and the signals know of the end.
@@ -106,14 +98,6 @@ impl Ending {
             }
         }
     }
-}
-
-/// What is said of an array that was left as it was.
-pub(crate) fn not_stopped(name: &str) -> String {
-    format!(
-        "{name}: did not stop in time: requests or flushes under way did not end; what was not flushed may be lost, and \
-         the array is not marked clean"
-    )
 }
 
 /// What is left to do where the array's thread can't.

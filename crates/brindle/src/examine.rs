@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::cli::Examine;
 use crate::failure::Failure;
 use crate::look::{self, Look, Patient};
-use crate::report::{self, ReshapeReport};
+use crate::report::{self, ReshapeFacts};
 use crate::units::{Bytes, Moment};
 use bitmap::BitmapReport;
 
@@ -83,7 +83,7 @@ struct SuperblockReport {
     state: &'static str,
     resync_offset: Option<u64>,
     recovery_offset: Option<u64>,
-    reshape: Option<ReshapeReport>,
+    reshape: Option<ReshapeFacts>,
     features: Vec<String>,
     flags: Vec<&'static str>,
     /// As mdadm prints it.
@@ -286,7 +286,7 @@ impl SuperblockReport {
             state: if sb.is_clean() { "clean" } else { "active" },
             resync_offset: sb.resync_offset,
             recovery_offset: sb.recovery_offset,
-            reshape: ReshapeReport::of(sb),
+            reshape: ReshapeFacts::of(sb),
             features: sb.features.names().map(str::to_owned).collect(),
             flags: report::flags(sb.flags),
             checksum: format!("{:x}", sb.checksum()),
@@ -324,7 +324,7 @@ impl SuperblockReport {
             row("Device UUID", uuid);
         }
         if let Some(reshape) = &self.reshape {
-            row("Reshape", &reshape.text());
+            row("Reshape", &report::reshape_text(reshape));
         }
         if let Some(offset) = self.bitmap_offset {
             row("Bitmap", &format!("{} sectors from superblock", offset / 512));

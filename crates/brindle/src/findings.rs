@@ -1,10 +1,11 @@
 //! What a check, a repair or a recovery has found: as JSON, for people, as an exit status.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut};
 use std::process::ExitCode;
 
-use brindle_array::{Array, BadPlace, Mismatch, MismatchKind, Redundancy, SyncMode, SyncReport};
-use brindle_format::md::display_uuid;
+use brindle_array::{Array, SyncReport};
+use brindle_host::status::Findings;
+pub(crate) use brindle_host::status::mode_of_locating;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,116 +14,28 @@ use crate::report;
 use crate::units::Bytes;
 use crate::{INCOMPLETE, MISMATCH, UNREADABLE};
 
-/// What `brindle check --json` and `brindle repair --json` print: of repair, what it found.
+/// The report of `brindle check --json` and `brindle repair --json`: of repair, what it found.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Report {
-    uuid: String,
-    level: String,
-    checked: u64,
-    /// md's unit: 512-byte sectors.
-    pub(crate) mismatch_cnt: u64,
-    /// Sectors of 512 bytes that disagree, of which it is not known which member is wrong.
-    pub(crate) unlocated: u64,
-    /// Bytes that could not be compared since members are missing, or can't be read.
-    unverified: u64,
-    /// Bytes of members that can't be read.
-    unreadable: u64,
-    /// The first places that disagree.
-    places: Vec<Place>,
-    /// The first places that can't be read.
-    bad_places: Vec<Bad>,
-    /// Redundancy was never made true before: all of it was made, and nothing was located.
-    #[serde(default)]
-    pub(crate) resynced: bool,
-}
+#[serde(transparent)]
+pub(crate) struct Report(Findings);
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Bad {
-    role: u16,
-    device: Option<String>,
-    offset: u64,
-    length: u64,
-    /// Bytes of the array that stand there; none if it is parity.
-    #[serde(default)]
-    array: Vec<Bounds>,
-}
-
-/// A range of bytes.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Bounds {
-    from: u64,
-    to: u64,
-}
-
-impl Bounds {
-    /// Those of the array that a range of a role's data area holds.
-    pub(crate) fn held(array: &Array, role: u16, range: Range<u64>) -> Vec<Self> {
-        let ranges = array.array_ranges(role, range).into_iter();
-        ranges.map(|range| Self { from: range.start, to: range.end }).collect()
+impl Deref for Report {
+    type Target = Findings;
+    fn deref(&self) -> &Findings {
+        &self.0
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Place {
-    /// What disagrees: p, q, copy or data.
-    kind: String,
-    role: u16,
-    device: Option<String>,
-    offset: u64,
-    length: u64,
-    /// This member is wrong, and no other.
-    located: bool,
-}
-
-/// What goes over an array of which a repair is to write only what is known to be wrong. `Err` says why nothing does.
-pub(crate) fn mode_of_locating(redundancy: Redundancy) -> Result<SyncMode, &'static str> {
-    match redundancy {
-        Redundancy::Made => Ok(SyncMode::Locate),
-        // As after `--assume-clean`: which member is wrong can be known only where all was right once.
-        Redundancy::NeverMade => Ok(SyncMode::Repair),
-        Redundancy::InDoubt => Err(IN_DOUBT),
+impl DerefMut for Report {
+    fn deref_mut(&mut self) -> &mut Findings {
+        &mut self.0
     }
 }
-
-const IN_DOUBT: &str = "redundancy disagrees with the data in so much of the array that either it hardly was ever in sync, as after \
-create --assume-clean, or one member was written over: nothing tells which, and nothing was changed. If one was, fail it, remove it and \
-add it again; if the right members have the right roles, repair the array once without locating";
 
 impl Report {
     /// Of what was found on an array.
     pub(crate) fn of(array: &Array, found: &SyncReport) -> Self {
-        let detail = array.detail();
-        let device = |role: u16| {
-            let at = detail.roles.get(usize::from(role))?.device?;
-            Some(detail.devices.get(at)?.label.clone())
-        };
-        let bad = |place: &BadPlace| Bad {
-            role: place.role,
-            device: device(place.role),
-            offset: place.offset,
-            length: place.len,
-            array: Bounds::held(array, place.role, place.offset..place.offset + place.len),
-        };
-        let place = |place: &Mismatch| Place {
-            kind: kind(place.kind).to_owned(),
-            role: place.role,
-            device: device(place.role),
-            offset: place.offset,
-            length: place.len,
-            located: place.located,
-        };
-        Self {
-            uuid: display_uuid(detail.uuid).to_string(),
-            level: array.geometry().level().name().to_owned(),
-            checked: array.sync_len(),
-            mismatch_cnt: found.mismatch_sectors,
-            unlocated: found.unlocated,
-            unverified: found.unverified,
-            unreadable: found.unreadable,
-            bad_places: found.bad_places.iter().filter(|place| !place.mended).map(bad).collect(),
-            places: found.places.iter().map(place).collect(),
-            resynced: false,
-        }
+        Self(Findings::of(array, found))
     }
 
     /// The exit status, given how many sectors disagree in the end: that matters more than what could not be looked at.
@@ -243,23 +156,16 @@ pub(crate) fn text(told: &Value) -> Option<String> {
     })
 }
 
-fn kind(kind: MismatchKind) -> &'static str {
-    match kind {
-        MismatchKind::P => "p",
-        MismatchKind::Q => "q",
-        MismatchKind::Copy => "copy",
-        MismatchKind::Data => "data",
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use brindle_host::status::{Bad, Bounds};
+
     use super::*;
 
     fn report(mismatch_cnt: u64, unreadable: u64) -> Report {
         let held = vec![Bounds { from: 131_072, to: 131_584 }];
         let bad = Bad { role: 2, device: Some("/dev/sdc".into()), offset: 65_536, length: 512, array: held };
-        Report {
+        Report(Findings {
             uuid: String::new(),
             level: "raid5".into(),
             checked: 1 << 20,
@@ -270,7 +176,7 @@ mod tests {
             places: Vec::new(),
             bad_places: if unreadable > 0 { vec![bad] } else { Vec::new() },
             resynced: false,
-        }
+        })
     }
 
     #[test]
@@ -295,7 +201,7 @@ mod tests {
             super::text(&told).unwrap_or_default()
         };
         assert_eq!(told(report(0, 0)), "resynced\n");
-        let lacking = told(Report { unverified: 4096, ..report(0, 0) });
+        let lacking = told(Report(Findings { unverified: 4096, ..report(0, 0).0 }));
         assert_eq!(lacking, "resynced but for 4 KiB, since members are missing or can't be read\n");
         assert!(!report(0, 0).text().contains("unreadable"));
     }

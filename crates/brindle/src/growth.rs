@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use brindle_array::{Array, BitmapError, BitmapFile, BitmapSpec};
-use brindle_io::MemberId;
 use brindle_io::device::Identity;
 
 use crate::cli::{Bitmap, Grow};
@@ -45,11 +44,6 @@ impl Filed {
     pub(crate) fn spec(&self, file: BitmapFile) -> BitmapSpec {
         BitmapSpec { file: Some(file), chunk: self.chunk, write_behind: self.write_behind }
     }
-}
-
-/// The file that has an array's bitmap.
-pub(crate) fn bitmap_file(array: &Array) -> Option<MemberId> {
-    array.detail().bitmap?.file?.id
 }
 
 impl Growth {

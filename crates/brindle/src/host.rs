@@ -7,12 +7,13 @@ use std::rc::Rc;
 use brindle_array::assembly::{Assembly, ForeignArray, Limitation};
 use brindle_array::{Array, Recovery};
 use brindle_format::md::{display_uuid, split_name};
-use brindle_io::device::{DeviceAccess, Identity};
+use brindle_host::status::LeftOut;
+use brindle_io::device::DeviceAccess;
 
 use crate::cli::Tuning;
 use crate::failure::Failure;
 use crate::runtime;
-use crate::world::{self, Opening, SeenBitmap, Set, World};
+use crate::world::{self, Named, Nested, Opening, SeenBitmap, Set, World};
 
 /// An array that was put together from what was named, and not opened yet.
 pub(crate) struct Found {
@@ -126,13 +127,29 @@ impl Hosted {
     /// Ends the array and the arrays that are its members, outermost first: each marks itself clean. A member that can't
     /// is the array's affair as any other, and has been told of.
     pub(crate) async fn stop(&self) -> Result<(), Failure> {
-        let stopped = self.array.stop().await;
-        for nested in self.found.set.nested.iter().rev() {
-            if let Err(error) = nested.array.stop().await {
-                tracing::warn!("{}: not marked clean: {error}", nested.label);
-            }
-        }
+        let nested = self.found.set.nested.iter().map(|nested| (&*nested.label, &nested.array));
+        let stopped = brindle_host::stop_stack(&self.array, nested).await;
         stopped.map_err(|source| Failure::Volume { doing: "stopping the array", source })
+    }
+
+    /// As it is given to who serves it.
+    pub(crate) fn given(&self) -> brindle_host::Hosted {
+        let Set { members, nested, aside, left_out, .. } = &self.found.set;
+        let file = |label: &String| Some((label.clone(), std::fs::canonicalize(label).ok()?));
+        let inner = nested.iter().chain(aside).flat_map(|nested| &nested.members);
+        let devices: Vec<&Named> = inner.chain(members).collect();
+        brindle_host::Hosted {
+            name: self.name.clone(),
+            array: self.array.clone(),
+            assembly: self.found.assembly.clone(),
+            nested: nested.iter().map(Nested::given).collect(),
+            left_out: left_out
+                .iter()
+                .map(|left_out| LeftOut { path: left_out.label.clone(), why: left_out.why.clone() })
+                .collect(),
+            files: devices.iter().filter_map(|named| file(&named.label)).collect(),
+            devices: devices.iter().map(|named| named.id).collect(),
+        }
     }
 }
 
@@ -257,18 +274,9 @@ impl Host {
         self.arrays.borrow().clone()
     }
 
-    /// Lets an array go that has stopped, or was given up, and its devices, also those that came later, but not those that went
-    /// to another array. Their locks are the caller's to end.
-    pub(crate) fn close(&self, hosted: &Rc<Hosted>) -> Vec<Identity> {
-        self.arrays.borrow_mut().retain(|other| !Rc::ptr_eq(other, hosted));
-        let others = self.arrays();
-        let moved = others.iter().flat_map(|other| other.array.detail().devices).map(|device| device.id);
-        let mut closed = self.world.close(&hosted.found.set, &moved.collect::<Vec<_>>());
-        let came: Vec<_> = hosted.array.detail().devices.iter().map(|device| device.id).collect();
-        closed.extend(self.world.close_devices(&came));
-        let file = hosted.array.detail().bitmap.and_then(|bitmap| bitmap.file?.id);
-        closed.extend(self.world.close_devices(file.as_slice()));
-        closed
+    /// The world, for who serves the arrays on.
+    pub(crate) fn into_world(self) -> World {
+        self.world
     }
 
     fn start(&self, name: String, found: Found) -> Result<(), Failure> {

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
-use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, LeftOut, Limitation};
+use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
 use brindle_format::md::bitmap::BitmapSuper;
-use brindle_format::md::{DeviceFlags, Features, Superblock, display_uuid, split_name};
-use brindle_layout::{Layout, Level};
+use brindle_format::md::display_uuid;
+use brindle_host::status::{ArrayFacts, consistency};
+pub(crate) use brindle_host::status::{ReshapeFacts, flags, homehost, left_out};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -34,14 +35,6 @@ pub(crate) fn of_arrays(told: &Value) -> &[Value] {
     }
 }
 
-/// The same, to be changed.
-pub(crate) fn of_arrays_mut(told: &mut Value) -> &mut [Value] {
-    match told {
-        Value::Array(reports) => reports,
-        report => std::slice::from_mut(report),
-    }
-}
-
 /// The devices in what a server tells: of each array those of the arrays that are its members, then its own.
 pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
     of_arrays(told).iter().flat_map(|report| {
@@ -63,43 +56,9 @@ pub(crate) fn find<'a>(told: &'a Value, name: &str) -> Option<&'a Value> {
     named.or_else(|| reports.iter().find(by_uuid)).or_else(|| reports.iter().find(by_member))
 }
 
-/// The report that is meant in what a server of several arrays tells; `None` for all of it, if nothing or the server
-/// is named. What a server of one array tells is always meant as a whole.
-pub(crate) fn select<'a>(
-    told: &'a Value,
-    array: Option<&str>,
-    server: &str,
-) -> Result<Option<&'a Value>, String> {
-    let (Value::Array(reports), Some(name)) = (told, array) else { return Ok(None) };
-    match find(told, name) {
-        Some(report) => Ok(Some(report)),
-        None if name == server => Ok(None),
-        None => {
-            let known: Vec<&str> = reports.iter().filter_map(|report| report["name"].as_str()).collect();
-            Err(format!("the server '{server}' has no array '{name}': it has {}", known.join(", ")))
-        }
-    }
-}
-
 /// An array's name as it can be shown on a terminal: whoever wrote the superblock chose the bytes.
 pub(crate) fn name_text(name: &str) -> String {
     if name.is_empty() { "(none)".into() } else { name.escape_debug().to_string() }
-}
-
-/// The host that an array's name says it belongs to.
-pub(crate) fn homehost(name: &str) -> Option<String> {
-    split_name(name).0.map(str::to_owned)
-}
-
-/// What keeps the redundancy true over a crash, in the kernel's words.
-fn consistency(level: Level, sb: &Superblock) -> &'static str {
-    match sb.features {
-        _ if !level.is_redundant() => "none",
-        features if features.contains(Features::JOURNAL) => "journal",
-        features if features.intersects(Features(Features::PPL.0 | Features::MULTIPLE_PPLS.0)) => "ppl",
-        _ if sb.bitmap_offset.is_some() => "bitmap",
-        _ => "resync",
-    }
 }
 
 /// What a write-intent bitmap says of itself.
@@ -158,7 +117,7 @@ pub(crate) struct ArrayReport {
     updated: u64,
     resync_offset: Option<u64>,
     missing: Vec<u16>,
-    reshape: Option<ReshapeReport>,
+    reshape: Option<ReshapeFacts>,
     limits: Vec<String>,
     devices: Vec<DeviceReport>,
     /// What was named and is no device of the array; only where members are looked at.
@@ -171,17 +130,6 @@ pub(crate) struct ArrayReport {
 struct LeftOutReport {
     path: String,
     why: String,
-}
-
-/// A reshape under way: where it stands, and what the array will be.
-#[derive(Debug, Serialize)]
-pub(crate) struct ReshapeReport {
-    position: u64,
-    backwards: bool,
-    layout: Option<String>,
-    chunk: u64,
-    from_devices: u32,
-    to_devices: u32,
 }
 
 /// A device of an array.
@@ -206,33 +154,28 @@ pub(crate) struct DeviceReport {
 
 impl ArrayReport {
     pub(crate) fn of(assembly: &Assembly) -> Self {
-        let geometry = &assembly.geometry;
-        let level = geometry.level();
-        let newest = assembly.devices.iter().max_by_key(|device| device.superblock.events);
+        let facts = ArrayFacts::of(assembly);
         Self {
-            uuid: display_uuid(assembly.uuid).to_string(),
-            name: assembly.name.clone(),
-            homehost: homehost(&assembly.name),
-            metadata: assembly.version.to_string(),
-            level: level.name(),
-            layout: (geometry.layout() != Layout::None).then(|| geometry.layout().name()),
-            chunk: (!matches!(level, Level::Linear | Level::Raid1)).then(|| geometry.chunk()),
-            size: assembly.size(),
-            component_size: level.is_redundant().then_some(assembly.component_size),
-            raid_devices: assembly.roles.len(),
+            uuid: facts.uuid,
+            name: facts.name,
+            homehost: facts.homehost,
+            metadata: facts.metadata,
+            level: facts.level,
+            layout: facts.layout,
+            chunk: facts.chunk,
+            size: facts.size,
+            component_size: facts.component_size,
+            raid_devices: facts.raid_devices,
             state: state_words(assembly),
-            consistency_policy: match &assembly.bitmap_file {
-                Some(_) => "bitmap",
-                None => newest.map_or("unknown", |device| consistency(level, &device.superblock)),
-            },
+            consistency_policy: consistency(assembly),
             bitmap: assembly.bitmap.as_ref().map(|bitmap| BitmapReport::of(assembly, bitmap)),
             events: assembly.events,
-            created: newest.map_or(0, |device| device.superblock.created.seconds),
-            updated: newest.map_or(0, |device| device.superblock.updated.seconds),
+            created: facts.created,
+            updated: facts.updated,
             resync_offset: resync_offset(assembly),
             missing: assembly.missing(),
-            reshape: newest.and_then(|device| ReshapeReport::of(&device.superblock)),
-            limits: assembly.limits.iter().map(ToString::to_string).collect(),
+            reshape: facts.reshape,
+            limits: facts.limits,
             devices: assembly
                 .devices
                 .iter()
@@ -298,7 +241,7 @@ impl ArrayReport {
             row("Resync", format!("needed from byte {offset} of the members on"));
         }
         if let Some(reshape) = &self.reshape {
-            row("Reshape", reshape.text());
+            row("Reshape", reshape_text(reshape));
         }
         for limit in &self.limits {
             row("Limit", limit.clone());
@@ -320,35 +263,18 @@ impl ArrayReport {
     }
 }
 
-impl ReshapeReport {
-    pub(crate) fn of(sb: &Superblock) -> Option<Self> {
-        let reshape = sb.reshape.as_ref()?;
-        let layout = Level::from_md(reshape.new_level)
-            .ok()
-            .and_then(|level| Layout::from_md(level, reshape.new_layout).ok())
-            .filter(|layout| *layout != Layout::None);
-        Some(Self {
-            position: reshape.position,
-            backwards: sb.reshapes_backwards(),
-            layout: layout.map(|layout| layout.name()),
-            chunk: reshape.new_chunk,
-            from_devices: sb.old_raid_disks(),
-            to_devices: sb.raid_disks,
-        })
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let (from, to) = (self.from_devices, self.to_devices);
-        let members = if from == to { format!("{to} members") } else { format!("{from} to {to} members") };
-        let layout = self.layout.as_ref().map_or_else(String::new, |layout| format!(", layout {layout}"));
-        let (chunk, position) = (Bytes(self.chunk), self.position);
-        let moved = if self.backwards {
-            format!("from byte {position} on")
-        } else {
-            format!("before byte {position}")
-        };
-        format!("to {members}{layout}, chunk {chunk}; what lies {moved} has moved")
-    }
+/// A reshape, for people.
+pub(crate) fn reshape_text(reshape: &ReshapeFacts) -> String {
+    let (from, to) = (reshape.from_devices, reshape.to_devices);
+    let members = if from == to { format!("{to} members") } else { format!("{from} to {to} members") };
+    let layout = reshape.layout.as_ref().map_or_else(String::new, |layout| format!(", layout {layout}"));
+    let (chunk, position) = (Bytes(reshape.chunk), reshape.position);
+    let moved = if reshape.backwards {
+        format!("from byte {position} on")
+    } else {
+        format!("before byte {position}")
+    };
+    format!("to {members}{layout}, chunk {chunk}; what lies {moved} has moved")
 }
 
 impl DeviceReport {
@@ -392,20 +318,6 @@ impl DeviceReport {
         let percent = self.recovered_percent.map_or_else(String::new, |percent| format!(" {percent:.1}%"));
         let state = format!("{}{percent}", self.state);
         format!("{role:>6}  {state:<18}  {:>6}  {}{flags}\n", self.events, self.path)
-    }
-}
-
-/// The names of a device's flags.
-pub(crate) fn flags(flags: DeviceFlags) -> Vec<&'static str> {
-    let known = [(flags.write_mostly, "write-mostly"), (flags.failfast, "failfast")];
-    known.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
-}
-
-pub(crate) fn left_out(why: LeftOut) -> &'static str {
-    match why {
-        LeftOut::Stale { .. } => "stale",
-        LeftOut::Faulty => "faulty",
-        LeftOut::Replacement => "replacement",
     }
 }
 

@@ -16,6 +16,9 @@ use std::time::Duration;
 
 use brindle_array::{Recovery, Speeds};
 use brindle_export::nbd;
+use brindle_host::control::{self, Control, Ended};
+use brindle_host::mailbox::{self, Sender};
+use brindle_host::{Any, Desk, Exported, Listener, Message, News, Order, Placed, Service};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile};
@@ -23,16 +26,13 @@ use brindle_volume::Volume;
 use serde_json::json;
 
 use crate::cli::Serve;
-use crate::control::{self, Control, Ended};
-use crate::desk::Desk;
-use crate::ending::{self, Ending, LastResort, Order, Socket};
-use crate::exported::Exported;
+use crate::ending::{self, Ending, LastResort, Socket};
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
-use crate::service::{self, Service};
+use crate::ring::Ring;
 use crate::units::Bytes;
 use crate::world::{self, Opening, World};
-use crate::{report, runtime};
+use crate::{log, report, runtime};
 use detached::Detached;
 use places::Place;
 
@@ -73,15 +73,13 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
-    let (service, mut sockets) = start(args, host, name, &folder, places)?;
-    service::set_service(Some(&service));
-    let served = Served(service);
-    let service = &served.0;
-    sockets.push(Socket::new(&runtime::control_socket(&folder, &service.name)));
-    let locks = Arc::clone(&service.host.world.locks);
-    let (ending, control) = answer_others(args, service, listener, sockets)?;
+    let (served, mut sockets) = start(args, host, name, &folder, places)?;
+    let Served { service, world } = &served;
+    sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
+    let locks = Arc::clone(&world.locks);
+    let (ending, control) = answer_others(args, &served, listener, sockets)?;
     announce(args, service, detached)?;
-    let outcome = service.host.world.io.block_on(run(service, &ending, args));
+    let outcome = world.io.block_on(run(service, world, &ending, args));
     ending.closing();
     service.tell_the_end();
     drop(served);
@@ -107,45 +105,69 @@ fn speed(said: Option<Bytes>) -> Option<NonZeroU64> {
 }
 
 /// Ends the world in which arrays are served: tasks in it hold the service, and so the world itself.
-struct Served(Rc<Service>);
+struct Served {
+    service: Rc<Service>,
+    world: Rc<World>,
+}
 
 impl Drop for Served {
     fn drop(&mut self) {
-        service::set_service(None);
-        self.0.host.world.end();
+        self.world.end();
     }
 }
 
 /// Starts the threads that answer, stop, and end what hangs.
 fn answer_others(
     args: &Serve,
-    service: &Rc<Service>,
+    served: &Served,
     listener: UnixListener,
     sockets: Vec<Socket>,
 ) -> Result<(Arc<Ending>, Arc<Control>), Failure> {
-    let remote = service.host.world.io.remote();
+    let Served { service, world } = served;
+    let (arrays, messages): (Sender<Message>, _) = mailbox::mailbox(&world.io);
+    drop(world.io.spawn(Rc::clone(service).listen(messages)));
     let patience = Duration::from_millis(args.stop_timeout.0);
     let ending = Ending::new(patience, {
-        let remote = remote.clone();
-        move |order| remote.run(move |_| service::with_service(|service| service.take(order)))
+        let arrays = arrays.clone();
+        move |order| arrays.send(Message::Order(order))
     });
-    let name = service.name.clone();
+    let name = service.name().to_owned();
     let snapshot = service.publish_to_others();
-    let desk = Desk {
-        name: name.clone(),
-        remote,
-        snapshot: snapshot.clone(),
-        ending: Arc::clone(&ending),
-        patience,
+    let end = {
+        let ending = Arc::clone(&ending);
+        move || ending.begin()
     };
+    let desk = Desk { name: name.clone(), arrays, snapshot: snapshot.clone(), end, patience };
     let control = control::listen(listener, desk)
         .map_err(|source| Failure::system("the control thread can't start", source))?;
     let control = Arc::new(control);
-    let locks = Arc::clone(&service.host.world.locks);
+    let locks = Arc::clone(&world.locks);
     let last = LastResort { name, locks, sockets, control: Arc::clone(&control), snapshot };
     ending::watch(Arc::clone(&ending), last)?;
     ending::watch_signals(Arc::clone(&ending))?;
     Ok((ending, control))
+}
+
+/// Prints what happens, as it happens: with `--json` all of it, else the end of arrays. The log has the rest.
+fn listener(json: bool) -> Listener {
+    Rc::new(move |news| {
+        let line = match news {
+            News::Event { name, event } if json => {
+                let mut object = json!(event);
+                object["event"] = json!(event.kind);
+                if let Some(name) = name {
+                    object["name"] = json!(name);
+                }
+                object.to_string()
+            }
+            News::Stopped { name, several: true, .. } if json => {
+                json!({"event": "stopped", "name": name}).to_string()
+            }
+            News::Stopped { name, words, .. } if !json => format!("{name}: {words}"),
+            News::Event { .. } | News::Stopped { .. } => return,
+        };
+        log::print(format!("{line}\n"));
+    })
 }
 
 /// The control socket, and its name in the file system.
@@ -203,7 +225,7 @@ fn start(
     name: String,
     folder: &Path,
     mut places: Vec<Place>,
-) -> Result<(Rc<Service>, Vec<Socket>), Failure> {
+) -> Result<(Served, Vec<Socket>), Failure> {
     let io = &host.world.io;
     let config = nbd::Config {
         memory: args.tuning.for_requests() as usize,
@@ -216,7 +238,7 @@ fn start(
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
         server
-            .add_export(&hosted.name, &description, Rc::new(hosted.array.clone()))
+            .add_export(&hosted.name, &description, Rc::new(Any::Array(hosted.array.clone())))
             .map_err(|error| Failure::Usage(error.to_string()))?;
     }
     if places.is_empty() {
@@ -230,21 +252,29 @@ fn start(
         }
     }
     let several = arrays.len() > 1;
-    let exported = arrays.into_iter().map(|hosted| {
+    let listener = listener(args.json);
+    let exported = arrays.iter().map(|hosted| {
         let export = several.then_some(&*hosted.name);
-        let uris = addresses.iter().map(|address| address.uri(export)).collect();
-        let group = groups::of(&args.spare_group, &hosted.name).map(str::to_owned);
-        Exported::new(io, hosted, uris, several.then(|| name.clone()), group, args.json)
+        let placed = Placed {
+            addresses: addresses.iter().map(|address| address.uri(export)).collect(),
+            server: several.then(|| name.clone()),
+            group: groups::of(&args.spare_group, &hosted.name).map(str::to_owned),
+            folder: std::env::current_dir().ok(),
+        };
+        Exported::new(io, hosted.given(), placed, &listener)
     });
-    let exported = exported.collect();
-    Ok((Service::new(name, host, server, exported, args.json), sockets))
+    let (exported, io) = (exported.collect(), io.clone());
+    let world = Rc::new(host.into_world());
+    let devices = Rc::new(Ring(Rc::clone(&world)));
+    let service = Service::new(&io, name, devices, server, exported, listener);
+    Ok((Served { service, world }, sockets))
 }
 
 /// Tells that the exports answer: people and programs, a process that waits for it, and a service manager.
 fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Result<(), Failure> {
     let (mut text, arrays) = (String::new(), service.arrays());
     for array in &arrays {
-        let (name, addresses) = (array.name(), &array.addresses);
+        let (name, addresses) = (array.name(), array.addresses());
         if args.json {
             let mut serving =
                 json!({"event": "serving", "name": name, "nbd": addresses, "pid": std::process::id()});
@@ -254,11 +284,11 @@ fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Resu
             text.push_str(&format!("{serving}\n"));
             continue;
         }
-        let state = if array.hosted.array.limits().read_only { ", read-only" } else { "" };
+        let state = if array.array().limits().read_only { ", read-only" } else { "" };
         text.extend(addresses.iter().map(|at| format!("{name} serves on {at}{state}\n")));
     }
     if let Some(detached) = detached.as_ref().filter(|_| !args.json) {
-        text.push_str(&detached.text(args, &service.name, arrays.len() > 1));
+        text.push_str(&detached.text(args, service.name(), arrays.len() > 1));
     }
     report::print(&text)?;
     notify::ready();
@@ -266,13 +296,13 @@ fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Resu
 }
 
 /// Serves until told to stop, or until each array has been; then drains, flushes and marks clean.
-async fn run(service: &Rc<Service>, ending: &Ending, args: &Serve) -> Result<(), Failure> {
+async fn run(service: &Rc<Service>, world: &World, ending: &Ending, args: &Serve) -> Result<(), Failure> {
     for exported in service.arrays() {
         exported.resync();
     }
     service.share_spares();
     if args.re_add {
-        service.host.world.io.spawn(Rc::clone(service).take_again());
+        world.io.spawn(Rc::clone(service).take_again());
     }
     if args.re_add_returned {
         service.take_those_that_return();
@@ -283,7 +313,7 @@ async fn run(service: &Rc<Service>, ending: &Ending, args: &Serve) -> Result<(),
     let stopped = race(service.stop_all(), service.told(Order::GiveUp)).await;
     service.tell_the_last_events();
     match stopped {
-        Either::First(stopped) => stopped,
-        Either::Second(()) => Err(Failure::Refused(service.not_stopped())),
+        Either::First(stopped) => stopped.map_err(|why| Failure::Refused(why.to_string())),
+        Either::Second(()) => Err(Failure::Refused(service.not_stopped().to_string())),
     }
 }

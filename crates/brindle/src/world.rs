@@ -4,6 +4,7 @@
 mod bitmap;
 mod emulate;
 mod members;
+mod newcomers;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -24,7 +25,8 @@ use crate::locks::Locks;
 use crate::units::Bytes;
 pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
-pub(crate) use members::{LeftOut, Named, Seen, Set, parts, see, warn_of_left_out};
+pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, parts, see, warn_of_left_out};
+pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined};
 
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
@@ -208,15 +210,8 @@ impl World {
 }
 
 impl World {
-    /// Closes the devices of a set, but for `others`, once what they were asked has completed. Their locks are the caller's to
+    /// Closes devices once what they were asked has completed; those that have been closed are left. Their locks are the caller's to
     /// end: what tells them from others is returned.
-    pub(crate) fn close(&self, set: &Set, others: &[MemberId]) -> Vec<Identity> {
-        let inner = set.nested.iter().chain(&set.aside).flat_map(|nested| &nested.members);
-        let ids = inner.chain(&set.members).map(|named| named.id).filter(|id| !others.contains(id));
-        self.close_devices(&ids.collect::<Vec<_>>())
-    }
-
-    /// The same for devices by number; those that have been closed are left.
     pub(crate) fn close_devices(&self, ids: &[MemberId]) -> Vec<Identity> {
         let mut devices = self.devices.borrow_mut();
         let open = devices.iter_mut().filter(|device| !device.closed && ids.contains(&device.id));

@@ -3,15 +3,11 @@
 use core::str::FromStr;
 
 use brindle_format::md::{Version, display_uuid, full_name, parse_uuid, split_name};
+use brindle_host::control::message::{self, Answer, Request, request};
 use brindle_layout::{Layout, Level};
-
-use message::{Answer, Request, request};
 use units::Bytes;
 
-// The program is no library; these files of it need nothing of the rest.
-#[allow(dead_code, reason = "the program uses all of it")]
-#[path = "../../../crates/brindle/src/control/message.rs"]
-mod message;
+// The program is no library; this file of it needs nothing of the rest.
 #[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../../crates/brindle/src/units.rs"]
 mod units;

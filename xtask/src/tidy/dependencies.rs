@@ -1,4 +1,4 @@
-//! Arrows between crates point down only: brindle, testkit > lab, planner, export > array > members > volume > io, layout,
+//! Arrows between crates point down only: brindle, testkit > host, lab > export, planner > array > members > volume > io, layout,
 //! parity, format.
 
 use crate::report::Offence;
@@ -18,11 +18,12 @@ fn rank(name: &str) -> Option<u8> {
         // Who is asked and waited for: above what it fails with, below all who own some.
         "brindle-members" => 2,
         "brindle-array" => 3,
-        "brindle-export" | "brindle-lab" | "brindle-planner" => 4,
+        "brindle-export" | "brindle-planner" => 4,
+        "brindle-host" | "brindle-lab" => 5,
         // Test support: beside the program, which must not use it. Tests of every crate may.
-        "brindle" | TESTKIT => 5,
+        "brindle" | TESTKIT => 6,
         // Tools stand above the product: they may use all of it and nothing may use them.
-        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 6,
+        "xtask" | "brindle-tests" | "brindle-bench" | "brindle-fuzz-targets" => 7,
         _ => return None,
     })
 }

@@ -15,10 +15,11 @@ use crate::workspace::{File, Workspace};
 /// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
 type Building = (&'static str, &'static [&'static [&'static str]]);
 
-const BUILDINGS: [Building; 4] = [
+const BUILDINGS: [Building; 5] = [
     ("crates/members/src", MEMBERS),
     ("crates/array/src", ARRAY),
     ("crates/brindle/src", BRINDLE),
+    ("crates/host/src", HOST),
     ("crates/io/src", IO),
 ];
 
@@ -67,16 +68,26 @@ const ARRAY: &[&[&str]] = &[
 ];
 
 const BRINDLE: &[&[&str]] = &[
-    &["bench::flags", "control::message", "locks", "progress", "text", "units", "within"],
+    &["bench::flags", "locks", "progress", "text", "units", "within"],
     &["cli", "failure", "going"],
     &["chance", "cores", "docs", "health", "log", "look", "models", "next", "report", "runtime"],
-    &["control", "events", "findings", "world"],
+    &["control", "findings", "world"],
     &["status"],
-    &["ask", "background", "growth", "host", "snapshot", "standing"],
-    &["cat", "check", "create", "detail", "ending", "exported", "bench"],
-    &["predict", "service"],
-    &["action", "advise", "desk", "devices", "examine", "plan", "reliability", "watch"],
+    &["ask", "growth", "host", "ring"],
+    &["cat", "check", "create", "detail", "ending", "bench"],
+    &["predict"],
+    &["action", "advise", "devices", "examine", "plan", "reliability", "watch"],
     &["demo", "grow", "serve", "sweep"],
+];
+
+const HOST: &[&[&str]] = &[
+    &["any", "control", "mailbox", "size", "status", "world"],
+    &["error", "events", "hosted", "orders"],
+    &["answers", "background", "names", "standing"],
+    &["exported", "snapshot"],
+    &["desk", "service"],
+    &["policy"],
+    &["devices", "filed"],
 ];
 
 const IO: &[&[&str]] = &[

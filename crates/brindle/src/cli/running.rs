@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use brindle_host::control::{DeviceFlag, Word};
 use clap::Args;
 
 use super::{Bitmap, Given};
-use crate::control::message::{DeviceFlag, Word};
 use crate::units::{Bytes, Span};
+
+/// A word of the control protocol, said on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said<T>(pub(crate) T);
 
 /// Where control sockets are.
 #[derive(Clone, Debug, Args)]
@@ -204,7 +208,7 @@ pub(crate) struct Flag {
     /// The device, as it was named to `serve`, or its role's number
     pub(crate) device: String,
     /// The flag
-    pub(crate) flag: DeviceFlag,
+    pub(crate) flag: Said<DeviceFlag>,
 }
 
 /// Flags of `brindle action`.
@@ -226,7 +230,7 @@ pub(crate) struct Action {
     /// Name of the array, its UUID, or one of its members [default: the only one]
     pub(crate) array: Option<String>,
     /// What is to be done
-    pub(crate) action: Word,
+    pub(crate) action: Said<Word>,
 }
 
 /// Flags of `brindle wait`.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use brindle_io::uring;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use super::message::{Answer, Ended, Request};
 use crate::failure::Failure;
 use crate::runtime;
+use brindle_host::control::{Answer, Ended, Request};
 
 /// Beyond what a request may take: a server that works answers in that time, however its array does.
 const PATIENCE: Duration = Duration::from_secs(5);

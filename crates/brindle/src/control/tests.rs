@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use brindle_host::control::{Answer, Control, Ended, Handler, Reply, listen};
 use serde_json::json;
 
 use super::*;

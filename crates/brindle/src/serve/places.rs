@@ -3,8 +3,8 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use brindle_array::Array;
 use brindle_export::nbd;
+use brindle_host::Any;
 use brindle_io::uring::{ListenError, Uring};
 use rustix::io::Errno;
 
@@ -81,7 +81,7 @@ impl Place {
     pub(super) fn listen(
         &self,
         uring: &Uring,
-        server: &nbd::Server<Array>,
+        server: &nbd::Server<Any>,
         mode: u32,
     ) -> Result<Vec<Address>, Failure> {
         match self {

@@ -88,6 +88,11 @@ pub(crate) struct MadeBitmap {
 }
 
 impl MadeBitmap {
+    /// Nothing was there before: it goes where nothing came of it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     /// What goes with the file where nothing came of it.
     pub(crate) fn undo(&self) -> impl FnOnce() + Send + use<> {
         let new = self.is_new.then(|| self.path.clone());

@@ -61,6 +61,14 @@ pub(crate) struct Nested {
     pub(crate) members: Vec<Named>,
 }
 
+impl Nested {
+    /// As it is given to who serves the array above it.
+    pub(crate) fn given(&self) -> brindle_host::Nested {
+        let (label, array, assembly) = (self.label.clone(), self.array.clone(), self.assembly.clone());
+        brindle_host::Nested { label, array, assembly }
+    }
+}
+
 /// What was named of one array.
 #[derive(Default)]
 pub(crate) struct Set {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What of a server's report depends on how far its array has come.
+/// Fields of a server's report that depend on how far its array has come.
 const MOVING: [&str; 3] = ["array", "events", "last_action"];
 
 #[test]
@@ -58,7 +58,7 @@ fn reports_of_a_server_are_as_they_were() {
     hold("grow", &[], server.ask("grow", &["--bitmap", "internal", "--json"]));
     hold("watch", &[], server.ask("watch", &["--json", "--interval", "10ms"]));
     hold("fail", &[], server.ask("fail", &["0", "--json"]));
-    // What it says as it happens, up to that.
+    // Its words as things happen, up to that.
     let event =
         std::iter::repeat_with(|| server.next_event()).find(|event| event["event"] == "member-failed");
     goldens.hold_value("serve-event", Exact, 0, event.unwrap());

@@ -1,90 +1,116 @@
-//! An array that is served, as the control socket sees it: its report, and what can be asked of it.
+//! An array that is served: its status, and the orders that it takes.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brindle_array::{Array, DeviceDetail, DeviceState, RoleState};
+use brindle_array::{Array, BitmapError, DeviceDetail, DeviceState, RoleState};
 use brindle_export::nbd::ExportStats;
 use brindle_io::sync::{Either, Event, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::Level;
 use brindle_volume::Volume;
-use serde_json::{Value, json};
 
 use crate::background::{self, Last, Speeds};
-use crate::control::{Answer, DeviceFlag, Word};
-use crate::growth::Growth;
-use crate::host::Hosted;
+use crate::control::{DeviceFlag, Word};
+use crate::error::HostError;
+use crate::events::Listener;
+use crate::hosted::Hosted;
+use crate::names::Names;
 use crate::standing::Standing;
+use crate::status::{ExportStatus, LeftOut};
 
 /// How long it may take to record a failure before it is reported without that.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
 /// The same for a bitmap, all of which is written first: less than who asks waits.
 const BITMAP_PATIENCE: Duration = Duration::from_secs(8);
 
-/// An array, its addresses, and what happens to it.
-pub(crate) struct Exported {
-    pub(crate) hosted: Rc<Hosted>,
+/// Where an array stands in its host, and how clients find it.
+#[derive(Clone, Debug, Default)]
+pub struct Placed {
     /// NBD URIs.
-    pub(crate) addresses: Vec<String>,
+    pub addresses: Vec<String>,
     /// The name of its server, if that serves several.
-    server: Option<String>,
+    pub server: Option<String>,
     /// The group of arrays with which it shares spares.
-    group: Option<String>,
+    pub group: Option<String>,
+    /// The folder of the process.
+    pub folder: Option<PathBuf>,
+}
+
+/// An array, its addresses, and what happens to it.
+pub struct Exported {
+    pub(crate) hosted: Hosted,
+    placed: Placed,
     served: Standing,
     nested: Vec<Standing>,
-    left_out: Value,
     io: Io,
     last_action: Last,
     stopping: Cell<bool>,
-    stopped: RefCell<Option<Result<(), String>>>,
+    stopped: RefCell<Option<Result<(), HostError>>>,
     changed: Event,
 }
 
 impl Exported {
-    /// Begins to watch the array. Of a server of several, its reports and events name it. With `json`, events are printed
-    /// as objects, too.
-    pub(crate) fn new(
-        io: &Io,
-        hosted: Rc<Hosted>,
-        addresses: Vec<String>,
-        server: Option<String>,
-        group: Option<String>,
-        json: bool,
-    ) -> Rc<Self> {
-        let of = server.is_some().then(|| hosted.name.clone());
-        let nested = hosted.found.set.nested.iter().map(|nested| {
-            Standing::new(io, of.clone(), Some(nested.label.clone()), &nested.array, &nested.assembly, json)
-        });
-        let left_out = hosted.found.set.left_out.iter();
+    /// Begins to watch the array. Of a server of several, its status and events name it.
+    pub fn new(io: &Io, hosted: Hosted, placed: Placed, listener: &Listener) -> Rc<Self> {
+        let of = placed.server.is_some().then(|| hosted.name.clone());
+        let standing = |label: Option<String>, array: &Array, assembly| {
+            Standing::new(io, of.clone(), label, array, assembly, &hosted.files, Rc::clone(listener))
+        };
+        let nested = hosted.nested.iter();
+        let nested =
+            nested.map(|nested| standing(Some(nested.label.clone()), &nested.array, &nested.assembly));
         Rc::new(Self {
             nested: nested.collect(),
-            left_out: left_out.map(|left_out| json!({"path": left_out.label, "why": left_out.why})).collect(),
-            served: Standing::new(io, of, None, &hosted.array, &hosted.found.assembly, json),
+            served: standing(None, &hosted.array, &hosted.assembly),
             io: io.clone(),
             last_action: Last::default(),
             stopping: Cell::new(false),
             stopped: RefCell::default(),
             changed: Event::new(io),
             hosted,
-            addresses,
-            server,
-            group,
+            placed,
         })
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// NBD URIs.
+    pub fn addresses(&self) -> &[String] {
+        &self.placed.addresses
+    }
+
+    /// The array that is served.
+    pub fn array(&self) -> &Array {
+        &self.hosted.array
+    }
+
+    /// For clients that ask for a list.
+    pub(crate) fn description(&self) -> String {
+        let assembly = &self.hosted.assembly;
+        format!("{} of {} members", assembly.level().name(), assembly.roles.len())
+    }
+
+    /// Names by which it can be meant.
+    pub(crate) fn names(&self) -> Names {
+        Names {
+            own: self.name().to_owned(),
+            uuid: self.served.uuid().to_owned(),
+            devices: self.nested.iter().chain([&self.served]).flat_map(Standing::devices).collect(),
+        }
+    }
+
+    /// Of the array and its export.
+    pub fn name(&self) -> &str {
         &self.hosted.name
     }
 
-    /// What messages of it begin with: its name, if its server serves several.
+    /// The beginning of its messages: its name, if its server serves several.
     fn prefix(&self) -> String {
-        if self.server.is_some() { format!("{}: ", self.name()) } else { String::new() }
+        if self.placed.server.is_some() { format!("{}: ", self.name()) } else { String::new() }
     }
 
     /// Makes redundancy true, behind the clients, where it is in doubt.
-    pub(crate) fn resync(&self) {
+    pub fn resync(&self) {
         for array in self.arrays() {
             background::resync(&self.io, array, &self.prefix());
         }
@@ -92,7 +118,7 @@ impl Exported {
 
     /// The group of arrays with which it shares spares, if it is in one.
     pub(crate) fn group(&self) -> Option<&str> {
-        self.group.as_deref()
+        self.placed.group.as_deref()
     }
 
     /// The file of a device of the array that is served, as it was when that came.
@@ -101,7 +127,7 @@ impl Exported {
     }
 
     /// The array that is served, and those that are its members.
-    pub(crate) fn arrays(&self) -> impl Iterator<Item = &Array> {
+    pub fn arrays(&self) -> impl Iterator<Item = &Array> {
         self.standings().map(|standing| &standing.array)
     }
 
@@ -114,20 +140,20 @@ impl Exported {
     pub(crate) async fn stop(
         self: &Rc<Self>,
         clients: impl Future<Output = ()> + 'static,
-    ) -> Result<(), String> {
+    ) -> Result<(), HostError> {
         if !self.stopping.replace(true) {
             let this = Rc::clone(self);
             self.io.spawn(async move {
                 clients.await;
                 let stopped = this.hosted.stop().await;
-                *this.stopped.borrow_mut() = Some(stopped.map_err(|failure| failure.to_string()));
+                *this.stopped.borrow_mut() = Some(stopped.map_err(HostError::Stop));
                 this.changed.notify();
             });
         }
         self.changed.until(|| self.stopped.borrow().clone()).await
     }
 
-    /// What became of the array, for people.
+    /// The array's end, for people.
     pub(crate) fn last_words(&self) -> &'static str {
         let array = &self.hosted.array;
         if array.limits().read_only {
@@ -142,7 +168,7 @@ impl Exported {
         }
     }
 
-    /// What the tasks that tell had no turn for.
+    /// Tells the events for which the tasks that tell had no turn.
     pub(crate) fn tell_the_last_events(&self) {
         self.standings().for_each(|standing| standing.watched.catch_up());
     }
@@ -170,7 +196,7 @@ impl Exported {
     /// How devices were named that the array which is served has had, or was to have, and has not now.
     pub(crate) fn former_names(&self) -> Vec<PathBuf> {
         let has = self.devices();
-        let left_out = self.hosted.found.set.left_out.iter().map(|left_out| left_out.label.clone());
+        let left_out = self.hosted.left_out.iter().map(|left_out: &LeftOut| left_out.path.clone());
         let mut names: Vec<String> = self.served.labels().into_iter().chain(left_out).collect();
         names.retain(|name| !has.contains(name));
         names.into_iter().map(PathBuf::from).collect()
@@ -197,13 +223,19 @@ impl Exported {
         self.find(member).is_some()
     }
 
-    /// Begins, halts or ends what goes over the array; `Err` says why not.
-    pub(crate) async fn act(&self, word: Word, speeds: Speeds) -> Result<(), String> {
-        self.last_action.act(&self.io, &self.hosted.array, &self.prefix(), word, speeds).await
+    /// Begins, halts or ends a process over the array.
+    pub(crate) async fn act(&self, word: Word, speeds: Speeds) -> Result<(), HostError> {
+        let acted = self.last_action.act(&self.io, &self.hosted.array, &self.prefix(), word, speeds).await;
+        acted.map_err(|why| HostError::Refused { name: self.name().to_owned(), why })
     }
 
-    /// Sets a flag of a member, or clears it; `Err` says why not.
-    pub(crate) async fn flag(&self, member: &str, flag: DeviceFlag, clear: bool) -> Result<(), String> {
+    /// Sets a flag of a member, or clears it.
+    pub(crate) async fn flag(&self, member: &str, flag: DeviceFlag, clear: bool) -> Result<(), HostError> {
+        let set = self.set_flag(member, flag, clear).await;
+        set.map_err(|why| HostError::Refused { name: member.to_owned(), why })
+    }
+
+    async fn set_flag(&self, member: &str, flag: DeviceFlag, clear: bool) -> Result<(), String> {
         let (standing, role) = self.find(member).ok_or_else(|| format!("no member of {}", self.name()))?;
         let array = standing.array.clone();
         let detail = array.detail();
@@ -229,39 +261,35 @@ impl Exported {
         }
     }
 
-    /// Gives the array that is served what it is to have beside its devices; false if it takes that long that it is done later, `Err` says
-    /// why not.
-    pub(crate) async fn grow(&self, growth: Growth) -> Result<bool, String> {
-        let array = self.hosted.array.clone();
-        let recorded = self.io.spawn(async move { growth.give(&array).await });
-        match race(recorded, self.io.sleep(BITMAP_PATIENCE)).await {
-            Either::First(Ok(())) => Ok(true),
-            Either::First(Err(error)) => Err(error.to_string()),
-            Either::Second(()) => Ok(false),
+    /// Has `work` give the array something beside its devices. It is done later where it takes that long, and that is told.
+    pub(crate) async fn grow(
+        &self,
+        work: impl Future<Output = Result<(), BitmapError>> + 'static,
+    ) -> Result<(), HostError> {
+        match race(self.io.spawn(work), self.io.sleep(BITMAP_PATIENCE)).await {
+            Either::First(Ok(())) => Ok(()),
+            Either::First(Err(source)) => Err(HostError::Bitmap { name: self.name().to_owned(), source }),
+            Either::Second(()) => Err(HostError::Busy(self.name().to_owned())),
         }
     }
 
-    /// Takes a member out of service. `report` is what is answered if that is done.
-    pub(crate) async fn fail(&self, member: &str, report: impl Fn() -> Value) -> Answer {
+    /// Takes a member out of service.
+    pub(crate) async fn fail(&self, member: &str) -> Result<(), HostError> {
         let Some((standing, role)) = self.find(member) else {
-            return Answer::Error(format!(
-                "{member} is no member of {}: it has {}",
-                self.name(),
-                self.members().join(", ")
-            ));
+            return Err(HostError::NoMember {
+                member: member.to_owned(),
+                array: self.name().to_owned(),
+                known: self.members(),
+            });
         };
         let array = standing.array.clone();
         let recorded = self.io.spawn(async move { array.fail(role).await });
-        let failed = race(recorded, self.io.sleep(RECORD_PATIENCE)).await;
-        let report = report();
-        match failed {
-            Either::First(Ok(())) => Answer::Ok(report),
-            Either::First(Err(error)) => Answer::Error(format!("{member} stays in service: {error}")),
+        match race(recorded, self.io.sleep(RECORD_PATIENCE)).await {
+            Either::First(Ok(())) => Ok(()),
+            Either::First(Err(source)) => Err(HostError::Stays { member: member.to_owned(), source }),
             // Out of service already; the other members learn of it as soon as they can.
-            Either::Second(()) if standing.array.state(role) == RoleState::Failed => Answer::Ok(report),
-            Either::Second(()) => Answer::Error(format!(
-                "{member} is still in service: the array is busy, and fails it as soon as it can; see `brindle status`"
-            )),
+            Either::Second(()) if standing.array.state(role) == RoleState::Failed => Ok(()),
+            Either::Second(()) => Err(HostError::StillInService(member.to_owned())),
         }
     }
 
@@ -281,32 +309,28 @@ impl Exported {
             .or_else(|| by(&|standing| standing.same_file(Path::new(member))))
     }
 
-    /// `brindle status --json`, of this array.
-    pub(crate) fn report(&self, stats: &[ExportStats]) -> Value {
+    /// How all of it is now.
+    pub(crate) fn report(&self, stats: &[ExportStats]) -> ExportStatus {
         let total = stats.iter().find(|stats| stats.name == self.name());
         let counters = total.map(|stats| stats.total).unwrap_or_default();
-        let events: Vec<Value> = self.standings().flat_map(|standing| standing.watched.report()).collect();
-        let mut report = json!({
-            "name": self.name(),
-            "pid": std::process::id(),
-            "folder": std::env::current_dir().ok(),
-            "nbd": self.addresses,
-            "array": self.served.report(),
-            "arrays": self.nested.iter().map(Standing::report).collect::<Vec<_>>(),
-            "left_out": self.left_out,
-            "spare_group": self.group,
-            "connections": total.map_or(0, |stats| stats.connections),
-            "requests": counters.requests,
-            "bytes_read": counters.read_bytes,
-            "bytes_written": counters.written_bytes,
-            "errors": counters.errors,
-            "events": events,
-            "last_action": self.last_action.report(&self.hosted.array),
-            "stale_for": null,
-        });
-        if let Some(server) = &self.server {
-            report["server"] = json!(server);
+        ExportStatus {
+            name: self.name().to_owned(),
+            pid: std::process::id(),
+            folder: self.placed.folder.clone(),
+            nbd: self.placed.addresses.clone(),
+            array: self.served.report(),
+            arrays: self.nested.iter().map(Standing::report).collect(),
+            left_out: self.hosted.left_out.clone(),
+            spare_group: self.placed.group.clone(),
+            connections: total.map_or(0, |stats| stats.connections),
+            requests: counters.requests,
+            bytes_read: counters.read_bytes,
+            bytes_written: counters.written_bytes,
+            errors: counters.errors,
+            events: self.standings().flat_map(|standing| standing.watched.report()).collect(),
+            last_action: self.last_action.report(&self.hosted.array),
+            stale_for: None,
+            server: self.placed.server.clone(),
         }
-        report
     }
 }

@@ -1,14 +1,17 @@
-//! What is said on the control socket: pure, so that whatever a peer says can be tried.
+//! The words of the control socket: pure, so that whatever a peer says can be tried.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What can be asked of a running server.
+/// The version of the protocol: more with each request or field that an older client or server does not know.
+pub const VERSION: u32 = 1;
+
+/// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
-pub(crate) enum Request {
+pub enum Request {
     /// How is it?
     Status {
         /// The array: its name, its UUID or one of its members. All that the server has, if none is named.
@@ -55,7 +58,7 @@ pub(crate) enum Request {
         /// Paths, from the root; with `re_add` those too that the array knows as they were named, or `missing` alone: all former
         /// members that can be found.
         devices: Vec<PathBuf>,
-        /// What stands on them may be lost.
+        /// Content of theirs may be lost.
         #[serde(default)]
         force: bool,
         /// As the members that they were, or not at all.
@@ -71,7 +74,7 @@ pub(crate) enum Request {
         member: String,
         /// The device that is to take its place: a spare, by its path as it was given, or a new one, from the root.
         with: PathBuf,
-        /// What stands on the new one may be lost.
+        /// Content of the new one may be lost.
         #[serde(default)]
         force: bool,
         /// As above.
@@ -117,14 +120,18 @@ pub(crate) enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Which version of the protocol does it speak?
+    Version,
 }
 
 impl Request {
     /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for. Only what is
     /// asked of an array that may hang has its answer soon, since something else can be told then, or goes on.
-    pub(super) fn patience(&self) -> Duration {
+    pub fn patience(&self) -> Duration {
         match self {
-            Self::Status { .. } | Self::Fail { .. } | Self::Stop { .. } => Duration::from_millis(800),
+            Self::Version | Self::Status { .. } | Self::Fail { .. } | Self::Stop { .. } => {
+                Duration::from_millis(800)
+            }
             _ => Duration::from_secs(10),
         }
     }
@@ -133,7 +140,7 @@ impl Request {
 /// Where a write-intent bitmap is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "in", rename_all = "kebab-case")]
-pub(crate) enum BitmapPlace {
+pub enum BitmapPlace {
     /// Beside each superblock.
     Internal,
     /// Nowhere: there is to be none.
@@ -145,10 +152,10 @@ pub(crate) enum BitmapPlace {
     },
 }
 
-/// What md's superblocks say of one device.
+/// A flag of one device, as md's superblocks have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum DeviceFlag {
+pub enum DeviceFlag {
     /// Read it only when no other can answer.
     WriteMostly,
     /// Give it up sooner.
@@ -157,7 +164,7 @@ pub(crate) enum DeviceFlag {
 
 impl DeviceFlag {
     /// As it is said.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::WriteMostly => "write-mostly",
             Self::Failfast => "failfast",
@@ -165,10 +172,10 @@ impl DeviceFlag {
     }
 }
 
-/// What is to become of what goes over an array.
+/// An order to a process that goes over an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Word {
+pub enum Word {
     /// Compare redundancy.
     Check,
     /// Compare it, and make it true.
@@ -187,7 +194,7 @@ pub(crate) enum Word {
 
 impl Word {
     /// As it is said.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Check => "check",
             Self::Repair => "repair",
@@ -203,7 +210,7 @@ impl Word {
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The server's report, as `brindle status --json` prints it.
     Ok(serde_json::Value),
     /// Why not.
@@ -213,23 +220,23 @@ pub(crate) enum Answer {
 /// The line that follows the answer to a request to stop, when all is over and the members are free.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ended")]
-pub(crate) enum Ended {
+pub enum Ended {
     /// Everything that was written is on the members, and they say so.
     Well,
     /// Something could not be done.
     Badly {
-        /// What.
+        /// The reason.
         why: String,
     },
 }
 
 /// The request in a line, or the answer to what is none.
-pub(crate) fn request(line: &[u8]) -> Result<Request, Answer> {
+pub fn request(line: &[u8]) -> Result<Request, Answer> {
     serde_json::from_slice(line).map_err(|error| Answer::Error(format!("not a request: {error}")))
 }
 
 /// An answer as a line.
-pub(crate) fn line(answer: &impl Serialize) -> Vec<u8> {
+pub fn line(answer: &impl Serialize) -> Vec<u8> {
     // Strings and plain values have a form in any case.
     let mut line = serde_json::to_vec(answer).unwrap_or_default();
     line.push(b'\n');

@@ -18,7 +18,7 @@ pub(super) const LINE_PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes taken from or given to a client in one turn, so that none takes all of them.
 const TURN: usize = 16 * 1024;
 
-/// What a client waits for, or is waited for.
+/// A client's state: it waits for something, or is waited for.
 #[derive(Debug)]
 pub(super) enum Step {
     /// It has not finished its line.
@@ -31,14 +31,14 @@ pub(super) enum Step {
     Staying,
 }
 
-/// What follows an answer.
+/// The next step after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     Close,
     Stay,
 }
 
-/// What a turn with a client came to.
+/// The outcome of a turn with a client.
 #[derive(Debug)]
 pub(super) enum Turn {
     /// Go on when it can be read or written again.
@@ -77,7 +77,7 @@ impl Peer {
         }
     }
 
-    /// What to poll for. A client that hangs up is noticed in any case.
+    /// Events to poll for. A client that hangs up is noticed in any case.
     pub(super) fn interest(&self) -> PollFlags {
         match self.step {
             Step::Asking { .. } | Step::Staying => PollFlags::IN,
@@ -135,7 +135,7 @@ impl Peer {
         }
     }
 
-    /// What it says now is of no interest, unless it is that it leaves.
+    /// Its words are of no interest now, unless it leaves.
     fn listen_for_the_end(&mut self) -> io::Result<Turn> {
         let mut bytes = [0; TURN];
         Ok(if self.stream.read(&mut bytes)? == 0 { Turn::Over } else { Turn::Later })

@@ -1,4 +1,4 @@
-//! What goes over a served array because somebody asked for it, and what came of it.
+//! Processes that go over a served array because somebody asked for them, and their outcome.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -8,11 +8,10 @@ use brindle_array::{Array, Process, ProcessError, ProcessKind, SyncMode, SyncRep
 use brindle_io::sync::{Either, race};
 use brindle_io::{Duration, Instant, Io};
 use brindle_volume::{Volume, VolumeError};
-use serde_json::{Value, json};
 
 use crate::control::Word;
-use crate::findings;
-use crate::units::Bytes;
+use crate::size::Size;
+use crate::status::{Findings, Outcome, mode_of_locating};
 
 /// How long it may take until it is known that work can't begin.
 const BEGINNING: Duration = Duration::from_millis(100);
@@ -28,13 +27,13 @@ impl Word {
     }
 }
 
-/// What was begun last on an array, what came of it, and when it ended.
+/// The outcome of the process that was begun last on an array, and its end.
 #[derive(Clone, Default)]
-pub(crate) struct Last(Rc<RefCell<Option<(Instant, Value)>>>);
+pub(crate) struct Last(Rc<RefCell<Option<(Instant, Outcome)>>>);
 
 impl Last {
-    /// What ended last of that, and of what begins by itself. Null as long as nothing has.
-    pub(crate) fn report(&self, array: &Array) -> Value {
+    /// The outcome of the last one that ended, of these and of those that begin by themselves. None as long as none has.
+    pub(crate) fn report(&self, array: &Array) -> Option<Outcome> {
         let asked = self.0.borrow().clone();
         match array.last_outcome() {
             Some(last) if asked.as_ref().is_none_or(|(ended, _)| *ended <= last.ended) => {
@@ -42,9 +41,9 @@ impl Last {
                     ProcessKind::Replacement => "replace".to_owned(),
                     kind => kind.to_string(),
                 };
-                told(&action, array, &last.report, last.result.err())
+                Some(told(&action, array, &last.report, last.result.err()))
             }
-            _ => asked.map_or(Value::Null, |(_, told)| told),
+            _ => asked.map(|(_, told)| told),
         }
     }
 
@@ -83,7 +82,7 @@ impl Last {
         }
         let mode = match mode {
             SyncMode::Locate => match array.sample_redundancy().await {
-                Ok(redundancy) => findings::mode_of_locating(redundancy)?,
+                Ok(redundancy) => mode_of_locating(redundancy)?,
                 Err(error) => return Err(error.to_string()),
             },
             mode => mode,
@@ -99,7 +98,7 @@ impl Last {
             let ended = work.await;
             let found = ended.clone().unwrap_or_default();
             let mut told = told(word.name(), &of, &found, ended.as_ref().err().copied());
-            told["resynced"] = json!(resynced);
+            told.findings.resynced = resynced;
             *last.0.borrow_mut() = Some((of_io.now(), told));
             ended
         });
@@ -136,7 +135,7 @@ pub(crate) fn resync(io: &Io, array: &Array, of: &str) -> bool {
                     tracing::warn!(
                         "{of}the resync has ended, but could not make {} redundant, first at byte {offset} of each \
                          member's data area: data there is lost or can't be read, until it is written anew",
-                        Bytes(report.unverified)
+                        Size(report.unverified)
                     );
                 }
             }
@@ -183,10 +182,11 @@ impl Speeds {
     }
 }
 
-/// What came of it, for `status`.
-fn told(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Value {
-    let mut told = json!(findings::Report::of(array, found));
-    told["action"] = json!(action);
-    told["error"] = json!(error.map(|error| error.to_string()));
-    told
+/// The outcome, for the status.
+fn told(action: &str, array: &Array, found: &SyncReport, error: Option<ProcessError>) -> Outcome {
+    Outcome {
+        findings: Findings::of(array, found),
+        action: action.to_owned(),
+        error: error.map(|error| error.to_string()),
+    }
 }

@@ -1,19 +1,40 @@
-//! What happens to an array, told as it happens: a line of the log, with `--json` an object on standard output, and the
-//! last ones in `status`.
+//! Events of an array, told as they happen: a line of the log, a word to who listens, and the last ones in the status.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::rc::Rc;
 
-use brindle_array::{Array, Cause, Event, EventKind, Failed, Operation};
+use brindle_array::{Array, Cause, Event, EventKind, Operation};
 use brindle_io::Io;
 use brindle_io::sync::{self, Either, race};
-use serde_json::{Value, json};
 
-use crate::log;
+use crate::status::EventStatus;
 
-/// Events that `status` shows; more are remembered, and all were told when they happened.
+/// Told to who listens, as it happens.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// Something has happened to an array, or to one that is its member.
+    Event {
+        /// The array's name, of a host of several.
+        name: Option<String>,
+        /// The event.
+        event: EventStatus,
+    },
+    /// An array has stopped well.
+    Stopped {
+        /// The array's name.
+        name: String,
+        /// Its end, for people.
+        words: &'static str,
+        /// The host was started with others.
+        several: bool,
+    },
+}
+
+/// A function that is told. It must not wait.
+pub type Listener = Rc<dyn Fn(News)>;
+
+/// Events that the status shows; more are remembered, and all were told when they happened.
 const SHOWN: usize = 100;
 
 /// An array whose events are told.
@@ -27,12 +48,12 @@ pub(crate) struct Watched {
     told: Cell<u64>,
     /// By role.
     tallies: RefCell<BTreeMap<u16, Tally>>,
-    json: bool,
+    listener: Listener,
     over: Cell<bool>,
     is_over: sync::Event,
 }
 
-/// What happened to a member in this run that no counter of operations shows.
+/// Counts of a member in this run that no counter of operations shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     /// Places that were written anew after they could not be read.
@@ -48,7 +69,7 @@ impl Watched {
         array: &Array,
         of: Option<String>,
         label: Option<String>,
-        json: bool,
+        listener: Listener,
     ) -> Rc<Self> {
         let watched = Rc::new(Self {
             over: Cell::new(false),
@@ -58,7 +79,7 @@ impl Watched {
             array: array.clone(),
             told: Cell::new(0),
             tallies: RefCell::default(),
-            json,
+            listener,
         });
         let this = Rc::clone(&watched);
         io.spawn(async move {
@@ -84,7 +105,7 @@ impl Watched {
         self.is_over.notify();
     }
 
-    /// What happened to the member in a role.
+    /// The counts of the member in a role.
     pub(crate) fn tally(&self, role: u16) -> Tally {
         self.tallies.borrow().get(&role).copied().unwrap_or_default()
     }
@@ -110,60 +131,22 @@ impl Watched {
             tracing::Level::WARN => tracing::warn!("{line}"),
             _ => tracing::info!("{line}"),
         }
-        if self.json {
-            let mut object = self.object(event);
-            object["event"] = json!(event.kind.name());
-            if let Some(of) = &self.of {
-                object["name"] = json!(of);
-            }
-            log::print(format!("{object}\n"));
-        }
+        (self.listener)(News::Event { name: self.of.clone(), event: self.status_of(event) });
     }
 
     /// The last events, oldest first.
-    pub(crate) fn report(&self) -> Vec<Value> {
+    pub(crate) fn report(&self) -> Vec<EventStatus> {
         let events = self.array.events_since(0);
         let from = events.len().saturating_sub(SHOWN);
-        events[from..].iter().map(|event| self.object(event)).collect()
+        events[from..].iter().map(|event| self.status_of(event)).collect()
     }
 
-    fn object(&self, event: &Event) -> Value {
-        let cause = event.cause;
-        json!({
-            "number": event.number,
-            "at": event.at,
-            "kind": event.kind.name(),
-            "array": self.label,
-            "role": event.role,
-            "member": event.label,
-            "operation": cause.and_then(|cause| cause.operation).map(Operation::name),
-            "offset": cause.and_then(|cause| cause.offset),
-            "error": cause.and_then(|cause| cause.error).map(|error| error.to_string()),
-            "text": event.to_string(),
-            "range": event.range.as_ref().map(bounds),
-            "array_range": event.array.as_ref().map(bounds),
-            "mismatch_cnt": event.mismatch_sectors,
-        })
+    fn status_of(&self, event: &Event) -> EventStatus {
+        EventStatus::of(event, self.label.as_ref())
     }
 }
 
-fn bounds(range: &Range<u64>) -> Value {
-    json!({"from": range.start, "to": range.end})
-}
-
-/// Why and when a member failed.
-pub(crate) fn failure(failed: &Failed) -> Value {
-    let cause = failed.cause;
-    json!({
-        "at": failed.at,
-        "operation": cause.operation.map(Operation::name),
-        "offset": cause.offset,
-        "error": cause.error.map(|error| error.to_string()),
-        "why": cause.to_string(),
-    })
-}
-
-/// What must not go unseen is told unasked.
+/// The level of its line: events that must not go unseen are told unasked.
 fn level(event: &Event) -> tracing::Level {
     let by_command = event.cause.and_then(|cause| cause.operation) == Some(Operation::Command);
     match event.kind {

@@ -24,8 +24,8 @@ const END_PATIENCE: Duration = Duration::from_millis(500);
 /// Pause after a connection could not be accepted, as for want of descriptors.
 const REST: Duration = Duration::from_millis(50);
 
-/// What answers. All of it is called on the control thread, and must not wait for anything.
-pub(crate) trait Handler: Send + 'static {
+/// A source of answers. All of it is called on the control thread, and must not wait for anything.
+pub trait Handler: Send + 'static {
     /// Begins to answer: at once, or later from another thread.
     fn begin(&self, request: Request, reply: Reply);
 
@@ -34,18 +34,19 @@ pub(crate) trait Handler: Send + 'static {
 }
 
 /// Where the answer to one request goes, from any thread. Only the first counts, and only while somebody waits for it.
-pub(crate) struct Reply {
+pub struct Reply {
     peer: u64,
     post: Post,
 }
 
 impl Reply {
-    pub(crate) fn send(&self, answer: Answer) {
+    /// Answers the request. Only the first answer counts.
+    pub fn send(&self, answer: Answer) {
         self.post.send(News::Answer(self.peer, answer));
     }
 
     /// Tells whoever was answered that it stops what became of it.
-    pub(crate) fn end(self, ended: Ended) {
+    pub fn end(self, ended: Ended) {
         self.post.send(News::Ended(self.peer, ended));
     }
 }
@@ -76,7 +77,7 @@ impl Post {
 }
 
 /// The control thread.
-pub(crate) struct Control {
+pub struct Control {
     post: Post,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -84,7 +85,7 @@ pub(crate) struct Control {
 impl Control {
     /// Tells all clients what they are owed, and those that wait for the end what became of the array; then listens
     /// no more. Returns within a second or so whatever the clients do.
-    pub(crate) fn end(&self, ended: Ended) {
+    pub fn end(&self, ended: Ended) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.post.send(News::End(ended));
         if let Some(thread) = thread {
@@ -94,7 +95,7 @@ impl Control {
 }
 
 /// Answers requests on a thread of its own until [`Control::end`].
-pub(crate) fn listen(listener: UnixListener, handler: impl Handler) -> io::Result<Control> {
+pub fn listen(listener: UnixListener, handler: impl Handler) -> io::Result<Control> {
     listener.set_nonblocking(true)?;
     let (news, inbox) = channel();
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
@@ -188,7 +189,7 @@ impl House {
         }
     }
 
-    /// Whoever has asked gets an answer, nobody is waited for.
+    /// Each client that has asked gets an answer, and none is waited for.
     fn close(&mut self, ended: &Ended, now: Instant) {
         self.accept(now);
         self.closed_at = Some(now + END_PATIENCE);

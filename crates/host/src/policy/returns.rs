@@ -7,14 +7,14 @@ use brindle_array::{AddError, DeviceDetail, DeviceState};
 use brindle_io::device::Identity;
 use brindle_io::{Duration, MemberId, OpError};
 
-use super::Service;
-use super::former::Told;
+use super::former::Back;
 use crate::exported::Exported;
+use crate::service::Service;
 
 /// Time between two looks for those that come back.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What of an array came back and can't be a member again: it is told of once, and not tried again.
+/// Devices of an array that came back and can't be members again: each is told of once, and not tried again.
 #[derive(Default)]
 struct Refused {
     told: Vec<String>,
@@ -36,7 +36,7 @@ impl Refused {
 impl Service {
     /// Takes members again that failed by themselves, went away and come back under their names, as long as arrays are served
     /// (`action=re-add` of mdadm's policies). One that was failed by command stays failed.
-    pub(crate) fn take_those_that_return(self: &Rc<Self>) {
+    pub fn take_those_that_return(self: &Rc<Self>) {
         for array in self.arrays() {
             let service = Rc::clone(self);
             // A look that hangs holds up no other array.
@@ -51,7 +51,7 @@ impl Service {
     }
 
     async fn look_for_returns(&self, array: &Exported, refused: &mut Refused) {
-        let engine = &array.hosted.array;
+        let engine = array.array();
         let mut lost = engine.detail().devices;
         lost.retain(failed_by_itself);
         if lost.is_empty() {
@@ -76,14 +76,15 @@ impl Service {
         if gone.is_empty() {
             return;
         }
-        let (names, mut told) = (gone.into_iter().map(|device| device.label.into()), Told::default());
-        let names: Vec<PathBuf> = names.collect();
-        self.add_found(array, Vec::new(), names, &refused.found, |names| names, &mut told).await;
-        refused.found.append(&mut told.strangers);
-        for why in told.refused {
-            refused.tell(array, why["why"].as_str().unwrap_or_default().to_owned());
+        let names: Vec<PathBuf> = gone.into_iter().map(|device| device.label.into()).collect();
+        let mut back = Back::default();
+        let search = self.search(array, names, false, &refused.found);
+        self.add_found(array, Vec::new(), search, &mut back).await;
+        refused.found.append(&mut back.strangers);
+        for why in back.refused {
+            refused.tell(array, why.why);
         }
-        if !told.joined.is_empty() {
+        if !back.joined.is_empty() {
             self.publish();
         }
     }

@@ -1,0 +1,218 @@
+//! Devices that are to come to an array: looked for, opened, and held against those that are in use. All of it waits for devices.
+
+use std::path::{Path, PathBuf};
+
+use brindle_array::{Array, Joined};
+use brindle_format::md::Uuid;
+use brindle_host::Coming;
+use brindle_host::status::JoinedStatus;
+use brindle_io::MemberId;
+use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
+use serde_json::{Value, json};
+
+use super::{Seen, World, see};
+use crate::chance::random_uuid;
+use crate::failure::Failure;
+use crate::look;
+
+/// A device that was looked at, and may come to an array.
+pub(crate) struct Newcomer {
+    seen: Seen,
+    /// Its file when all links are followed.
+    file: Option<PathBuf>,
+}
+
+impl Newcomer {
+    /// As it was named.
+    pub(crate) fn label(&self) -> &str {
+        &self.seen.candidate.label
+    }
+
+    /// Its file when all links are followed.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.file.clone()
+    }
+
+    /// Tells it from others.
+    pub(crate) fn identity(&self) -> Identity {
+        self.seen.device.identity()
+    }
+
+    /// The event count of its superblock.
+    pub(crate) fn events(&self) -> u64 {
+        self.seen.candidate.superblock().map_or(0, |(superblock, _)| superblock.events)
+    }
+}
+
+/// Opens a device and looks at what stands on it, so that it may come to an array, unless it is one of those that are `known`. Waits
+/// for it.
+pub(crate) fn newcomer(name: &Path, known: &[(Identity, PathBuf)]) -> Result<Newcomer, Failure> {
+    let seen = see(name, DeviceAccess::Write, known)?;
+    Ok(Newcomer { seen, file: std::fs::canonicalize(name).ok() })
+}
+
+/// Rules by which a newcomer is judged.
+pub(crate) struct Terms {
+    /// Devices that this process has, and what each is.
+    pub(crate) known: Vec<(Identity, String)>,
+    pub(crate) coming: Coming,
+}
+
+impl Terms {
+    /// Opens devices and looks at what stands on them. Waits for them.
+    ///
+    /// # Errors
+    /// The first that can't be had, by name: it is not there, is in use, or holds what would be lost.
+    pub(crate) fn look_at(&self, names: &[PathBuf]) -> Result<Vec<Newcomer>, Failure> {
+        let mut opened = Vec::with_capacity(names.len());
+        let mut newcomers = Vec::with_capacity(names.len());
+        for name in names {
+            self.refuse_known(name)?;
+            let newcomer = newcomer(name, &opened)?;
+            self.refuse_occupied(&newcomer.seen)?;
+            opened.push((newcomer.seen.device.identity(), name.clone()));
+            newcomers.push(newcomer);
+        }
+        Ok(newcomers)
+    }
+
+    fn refuse_known(&self, name: &Path) -> Result<(), Failure> {
+        let Ok(device) = OpenDevice::open(super::file_of(name), DeviceAccess::Examine) else { return Ok(()) };
+        match self.known.iter().find(|(identity, _)| *identity == device.identity()) {
+            Some((_, what)) => Err(Failure::Refused(format!("{}: it is {what}", name.display()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Content of a device of this array is the array's, or was; other arrays are the engine's to refuse.
+    fn refuse_occupied(&self, seen: &Seen) -> Result<(), Failure> {
+        // A device that is no former member is not written to if it is to be taken as one.
+        if self.coming.force || self.coming.re_add || seen.candidate.superblock().is_ok() {
+            return Ok(());
+        }
+        let found = look::look(seen.device.info().size, look::reader(&seen.device))?.found;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let what = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        Err(Failure::Occupied { path: seen.candidate.label.clone(), what })
+    }
+}
+
+/// The part that a device has been given, for programs.
+pub(crate) fn joined(label: &str, joined: &Joined) -> Value {
+    json!(JoinedStatus::of(label, joined))
+}
+
+/// Former members that were looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Those that are members again.
+    pub(crate) joined: Vec<Value>,
+    /// Those that can't be, and why.
+    pub(crate) refused: Vec<Value>,
+}
+
+impl Told {
+    pub(crate) fn joined(&mut self, label: &str, role: u16) {
+        self.joined.push(joined(label, &Joined::Member { role }));
+    }
+
+    pub(crate) fn refused(&mut self, label: &str, why: &Failure) {
+        self.refused.push(json!({"path": label, "why": why.to_string()}));
+    }
+}
+
+/// Where former members are looked for, and which are meant.
+pub(crate) struct Search {
+    pub(crate) names: Vec<PathBuf>,
+    /// The array of which they were members.
+    pub(crate) array: Uuid,
+    /// Devices that are in use here already.
+    pub(crate) known: Vec<Identity>,
+}
+
+impl Search {
+    /// Opens what is found, those first that were members last. What is not there, can't be opened or belongs elsewhere is none;
+    /// one that somebody else uses is refused. Waits for devices.
+    pub(crate) fn find(mut self) -> (Vec<Newcomer>, Vec<(String, Failure)>) {
+        let (mut found, mut refused) = (Vec::new(), Vec::new());
+        for name in core::mem::take(&mut self.names) {
+            let Some(identity) = self.is_former(&name) else { continue };
+            self.known.push(identity);
+            match newcomer(&name, &[]) {
+                Ok(newcomer) => found.push(newcomer),
+                Err(why) => refused.push((name.display().to_string(), why)),
+            }
+        }
+        found.sort_by_key(|newcomer| core::cmp::Reverse(newcomer.events()));
+        (found, refused)
+    }
+
+    /// Tells a device from others that was a member of the array and that nobody here uses.
+    fn is_former(&self, name: &Path) -> Option<Identity> {
+        let device = OpenDevice::open(super::file_of(name), DeviceAccess::Examine).ok()?;
+        if self.known.contains(&device.identity()) {
+            return None;
+        }
+        let label = name.display().to_string();
+        let candidate = look::candidate(&label, device.info(), look::reader(&device)).ok()?;
+        let (superblock, _) = candidate.superblock().ok()?;
+        (superblock.set_uuid == self.array).then(|| device.identity())
+    }
+}
+
+/// The disks and partitions of this machine: where mdadm looks for members, too, unless it is told otherwise (`DEVICE` in
+/// mdadm.conf(5)).
+pub(crate) fn block_devices() -> Vec<PathBuf> {
+    partitions(&std::fs::read_to_string("/proc/partitions").unwrap_or_default())
+}
+
+/// The devices that /proc/partitions names: `major minor blocks name` in each line below the heading, with `!` for `/` in names.
+fn partitions(text: &str) -> Vec<PathBuf> {
+    let name = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next()?.parse::<u32>().ok()?;
+        Some(Path::new("/dev").join(words.nth(2)?.replace('!', "/")))
+    };
+    text.lines().filter_map(name).collect()
+}
+
+impl World {
+    /// The device is one of this world's from now on.
+    pub(crate) fn take_newcomer(&self, newcomer: Newcomer) -> Result<brindle_host::Newcomer, Failure> {
+        let (file, identity) = (newcomer.file(), newcomer.identity());
+        let path = PathBuf::from(newcomer.label());
+        let named = self.take(&path, newcomer.seen)?;
+        Ok(brindle_host::Newcomer { label: named.label, file, id: named.id, identity })
+    }
+
+    /// Takes a device into an array that nobody serves, and gives its number and its part there.
+    ///
+    /// # Errors
+    /// The device, if it was opened for that, and why it is none.
+    pub(crate) async fn add_to(
+        &self,
+        array: &Array,
+        newcomer: Newcomer,
+        force: bool,
+    ) -> Result<(MemberId, Joined), (Option<MemberId>, Failure)> {
+        let uuid = random_uuid().map_err(|why| (None, why))?;
+        let newcomer = self.take_newcomer(newcomer).map_err(|why| (None, why))?;
+        let added = array.add(newcomer.id, &newcomer.label, uuid, force).await;
+        added.map(|joined| (newcomer.id, joined)).map_err(|why| (Some(newcomer.id), Failure::Add(why)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_and_partitions_are_those_that_the_kernel_names() {
+        let text = "major minor  #blocks  name\n\n   8        0  976762584 sda\n   8        1     524288 sda1\n 104 0 71652960 cciss!c0d0\n";
+        let found = partitions(text);
+        assert_eq!(found, ["/dev/sda", "/dev/sda1", "/dev/cciss/c0d0"].map(PathBuf::from));
+        assert_eq!(partitions("major minor #blocks name\n1 2\nx y z w\n"), Vec::<PathBuf>::new());
+    }
+}

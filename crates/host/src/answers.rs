@@ -1,0 +1,91 @@
+//! Answers to requests: typed, and at the socket a line.
+
+use serde::Serialize;
+
+use crate::control::Answer;
+use crate::error::HostError;
+use crate::status::{ExportStatus, JoinedStatus, RefusedStatus};
+
+/// The status of all that is served: one array, none where that has been stopped, or a list where there were several.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Volumes {
+    /// Of a server that was started with one.
+    One(Option<Box<ExportStatus>>),
+    /// Of a server that was started with several.
+    List(Vec<ExportStatus>),
+}
+
+impl Volumes {
+    /// Each of them.
+    pub fn all(&self) -> &[ExportStatus] {
+        match self {
+            Self::One(one) => one.as_deref().map(std::slice::from_ref).unwrap_or_default(),
+            Self::List(all) => all,
+        }
+    }
+
+    pub(crate) fn all_mut(&mut self) -> &mut [ExportStatus] {
+        match self {
+            Self::One(one) => one.as_deref_mut().map(std::slice::from_mut).unwrap_or_default(),
+            Self::List(all) => all,
+        }
+    }
+}
+
+/// The status of an array, and the devices that have come and gone by the request that it answers.
+#[derive(Clone, Debug, Serialize)]
+pub struct Served {
+    /// The array.
+    #[serde(flatten)]
+    pub status: ExportStatus,
+    /// Names of devices that have come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added: Option<Vec<String>>,
+    /// The same, with what each is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Vec<JoinedStatus>>,
+    /// Former members that can't be taken again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Vec<RefusedStatus>>,
+    /// Names of devices that have gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Vec<String>>,
+}
+
+impl From<ExportStatus> for Served {
+    fn from(status: ExportStatus) -> Self {
+        Self { status, added: None, joined: None, refused: None, removed: None }
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Told {
+    /// To the question for a status.
+    Volumes(Volumes),
+    /// Of the array that was meant.
+    Served(Box<Served>),
+    /// It stops.
+    Stopped {
+        /// The array or the server.
+        name: String,
+        /// True.
+        stopped: bool,
+    },
+}
+
+impl Told {
+    pub(crate) fn stopped(name: &str) -> Self {
+        Self::Stopped { name: name.to_owned(), stopped: true }
+    }
+}
+
+/// An answer as it goes over the socket.
+pub(crate) fn answer<T: Serialize>(result: Result<T, HostError>) -> Answer {
+    match result {
+        Ok(told) => Answer::Ok(serde_json::to_value(told).unwrap_or_default()),
+        Err(why) => Answer::Error(why.to_string()),
+    }
+}

@@ -1,0 +1,61 @@
+//! Volumes of several kinds behind one type: an export serves any of them.
+
+use brindle_array::Array;
+use brindle_io::Slice;
+use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
+
+/// A volume that a host can serve. Matched where a request comes in: no `dyn`, and no future of its own on the heap.
+#[derive(Clone)]
+pub enum Any {
+    /// An array of md's.
+    Array(Array),
+}
+
+impl Volume for Any {
+    fn limits(&self) -> Limits {
+        match self {
+            Self::Array(array) => array.limits(),
+        }
+    }
+
+    async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
+        match self {
+            Self::Array(array) => array.read(offset, into).await,
+        }
+    }
+
+    async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
+        match self {
+            Self::Array(array) => array.write(offset, from, fua).await,
+        }
+    }
+
+    async fn flush(&self) -> Result<(), VolumeError> {
+        match self {
+            Self::Array(array) => array.flush().await,
+        }
+    }
+
+    async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
+        match self {
+            Self::Array(array) => array.discard(offset, len).await,
+        }
+    }
+
+    async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
+        match self {
+            Self::Array(array) => array.write_zeroes(offset, len, options).await,
+        }
+    }
+
+    async fn allocation(
+        &self,
+        offset: u64,
+        len: u64,
+        found: &mut Vec<Allocation>,
+    ) -> Result<(), VolumeError> {
+        match self {
+            Self::Array(array) => array.allocation(offset, len, found).await,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The control thread's desk: requests become messages to the arrays' thread, which may hang; the status that it gave last can
+//! be had without it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::answers::{Told, answer};
+use crate::control::{Answer, BitmapPlace, Handler, Reply, Request, VERSION};
+use crate::mailbox::Sender;
+use crate::orders::Message;
+use crate::snapshot::{Snapshot, Stops};
+
+/// The control thread's way to the arrays. `E` begins the end of all.
+pub struct Desk<E> {
+    /// Of the server.
+    pub name: String,
+    /// The arrays' thread.
+    pub arrays: Sender<Message>,
+    /// The status that it gave last.
+    pub snapshot: Snapshot,
+    /// Begins the end.
+    pub end: E,
+    /// How long stopping an array may take.
+    pub patience: Duration,
+}
+
+impl<E> Desk<E> {
+    fn stopped(&self) -> Answer {
+        answer(Ok(Told::stopped(&self.name)))
+    }
+}
+
+impl<E: Fn() + Send + 'static> Handler for Desk<E> {
+    fn begin(&self, request: Request, reply: Reply) {
+        let array = match request {
+            Request::Stop { array } => array,
+            Request::Version => return reply.send(version()),
+            request => return self.arrays.send(Message::Ask(request, reply)),
+        };
+        match self.snapshot.stops(array.as_deref(), &self.name) {
+            Ok(Stops::All) => {
+                // It stops in any case, so that this needs no word of the arrays'.
+                reply.send(self.stopped());
+                (self.end)();
+            }
+            Ok(Stops::One(name)) => self.arrays.send(Message::StopOne(name, self.patience, reply)),
+            Err(why) => reply.send(answer::<Value>(Err(why))),
+        }
+    }
+
+    fn overdue(&self, request: &Request) -> Answer {
+        let late = |what: &str| {
+            Answer::Error(format!(
+                "the thread of '{}' does not answer now: {what} as soon as it does; see `brindle status`",
+                self.name
+            ))
+        };
+        match request {
+            Request::Version => version(),
+            Request::Status { array } => answer(self.snapshot.told(array.as_deref(), &self.name)),
+            Request::Fail { member, .. } => late(&format!("{member} is failed")),
+            Request::Add { devices, .. } => late(&format!("{} is added", list(devices))),
+            Request::Replace { member, .. } => late(&format!("{member} is replaced")),
+            Request::Remove { devices, .. } => late(&format!("{} is removed", devices.join(", "))),
+            Request::Flag { member, flag, .. } => late(&format!("'{}' of {member} is changed", flag.name())),
+            Request::Bitmap { place, .. } => late(match place {
+                BitmapPlace::None => "the bitmap is removed",
+                BitmapPlace::Internal => "the bitmap is added",
+                BitmapPlace::File { .. } => "the bitmap is put in the file",
+            }),
+            Request::WriteBehind { .. } => late("'write-behind' is changed"),
+            Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
+            Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
+                Ok(Stops::All) => self.stopped(),
+                Ok(Stops::One(name)) => late(&format!("{name} is stopped")),
+                Err(why) => answer::<Value>(Err(why)),
+            },
+        }
+    }
+}
+
+fn version() -> Answer {
+    Answer::Ok(serde_json::json!({ "version": VERSION }))
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}

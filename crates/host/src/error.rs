@@ -1,0 +1,170 @@
+//! Reasons for which a host does not do what it is asked.
+
+use brindle_array::{AddError, BitmapError, RemoveError};
+use brindle_volume::VolumeError;
+
+use crate::world::Refused;
+
+/// Why a host does not do what it is asked. A message names the thing, the cause and, where there is one, the way out.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum HostError {
+    /// Which array is meant is not said.
+    #[error("{0} serves several arrays: name one")]
+    Several(String),
+    /// No array of that name.
+    #[error("the server '{server}' has no array '{array}': it has {}", known.join(", "))]
+    NoSuchArray {
+        /// The server.
+        server: String,
+        /// The name.
+        array: String,
+        /// Names of those that it has.
+        known: Vec<String>,
+    },
+    /// No array is left.
+    #[error("{0} has been stopped")]
+    Stopped(String),
+    /// Told twice.
+    #[error("{0} has been stopped already")]
+    StoppedAlready(String),
+    /// Arrays of the server have such a member each.
+    #[error("several arrays of {server} have a member {member}: name the array")]
+    SeveralHave {
+        /// The server.
+        server: String,
+        /// The member.
+        member: String,
+    },
+    /// None of them has.
+    #[error("{member} is no member of an array of {server}")]
+    NoneHas {
+        /// The server.
+        server: String,
+        /// The member.
+        member: String,
+    },
+    /// The array has no such member.
+    #[error("{member} is no member of {array}: it has {}", known.join(", "))]
+    NoMember {
+        /// As it was named.
+        member: String,
+        /// The array.
+        array: String,
+        /// Names of those that it has.
+        known: Vec<String>,
+    },
+    /// The array has no such member that works.
+    #[error("{member} is no member in sync of {array}: it has {}", known.join(", "))]
+    NoneInSync {
+        /// As it was named.
+        member: String,
+        /// The array.
+        array: String,
+        /// Names of those that it has.
+        known: Vec<String>,
+    },
+    /// The array has no such device.
+    #[error("{device} is no device of {array}: it has {}", known.join(", "))]
+    NoDevice {
+        /// As it was named.
+        device: String,
+        /// The array.
+        array: String,
+        /// Names of those that it has.
+        known: Vec<String>,
+    },
+    /// The array refuses, or something of it does.
+    #[error("{name}: {why}")]
+    Refused {
+        /// The array, or its member.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The array can't do without a member.
+    #[error("{member} stays in service: {source}")]
+    Stays {
+        /// The member.
+        member: String,
+        /// Why.
+        source: VolumeError,
+    },
+    /// A failure is not on record yet.
+    #[error(
+        "{0} is still in service: the array is busy, and fails it as soon as it can; see `brindle status`"
+    )]
+    StillInService(String),
+    /// Something that is asked of an array is not done yet.
+    #[error("{0}: the array is busy, and does it as soon as it can; see `brindle status`")]
+    Busy(String),
+    /// A bitmap does not come or go.
+    #[error("{name}: {source}")]
+    Bitmap {
+        /// The array.
+        name: String,
+        /// Why.
+        source: BitmapError,
+    },
+    /// A member can't be replaced.
+    #[error("{0}")]
+    NotReplaced(String),
+    /// A device does not become one of the array.
+    #[error("{why}{}", before(added))]
+    NotAdded {
+        /// Why.
+        why: String,
+        /// Devices that had come before it.
+        added: Vec<String>,
+    },
+    /// A device stays one of the array.
+    #[error("{why}{}", gone(removed))]
+    NotRemoved {
+        /// Why.
+        why: Box<HostError>,
+        /// Devices that had gone before it.
+        removed: Vec<String>,
+    },
+    /// A device is taken again or not by the array.
+    #[error(transparent)]
+    Add(#[from] AddError),
+    /// A device stays in use.
+    #[error(transparent)]
+    Remove(#[from] RemoveError),
+    /// An array can't have an export.
+    #[error(transparent)]
+    Export(#[from] brindle_export::nbd::AddExportError),
+    /// The world does not give a device.
+    #[error("{0}")]
+    World(String),
+    /// The array was not marked clean.
+    #[error("stopping the array: {0}")]
+    Stop(VolumeError),
+    /// The array has not stopped, and nobody waits any longer.
+    #[error("{}", not_stopped(.0))]
+    NotStopped(String),
+    /// Several of these.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    All(Vec<HostError>),
+}
+
+impl From<Refused> for HostError {
+    fn from(why: Refused) -> Self {
+        Self::World(why.to_string())
+    }
+}
+
+fn before(added: &[String]) -> String {
+    if added.is_empty() { String::new() } else { format!("; {} has been added", added.join(", ")) }
+}
+
+fn gone(removed: &[String]) -> String {
+    if removed.is_empty() { String::new() } else { format!("; {} is removed", removed.join(", ")) }
+}
+
+/// The message of an array that was left as it was.
+pub fn not_stopped(name: &str) -> String {
+    format!(
+        "{name}: did not stop in time: requests or flushes under way did not end; what was not flushed may be lost, and \
+         the array is not marked clean"
+    )
+}

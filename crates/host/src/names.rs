@@ -1,0 +1,64 @@
+//! Names by which an array is meant: its own, its UUID, a device of it.
+
+use crate::error::HostError;
+
+/// All names of one array.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) own: String,
+    pub(crate) uuid: String,
+    /// Of it and of the arrays that are its members.
+    pub(crate) devices: Vec<String>,
+}
+
+/// The array of that name; else of the one with that UUID, or with a device of that name.
+fn find(all: &[Names], name: &str) -> Option<usize> {
+    let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
+    let by = |is: &dyn Fn(&Names) -> bool| all.iter().position(is);
+    by(&|names| names.own == name)
+        .or_else(|| by(&|names| bare(&names.uuid) == bare(name)))
+        .or_else(|| by(&|names| names.devices.iter().any(|device| device == name)))
+}
+
+/// The array that is meant among those of a server of several; `None` for all of it, if nothing or the server is named.
+pub(crate) fn select(all: &[Names], name: Option<&str>, server: &str) -> Result<Option<usize>, HostError> {
+    let Some(name) = name else { return Ok(None) };
+    match find(all, name) {
+        None if name != server => Err(HostError::NoSuchArray {
+            server: server.to_owned(),
+            array: name.to_owned(),
+            known: all.iter().map(|names| names.own.clone()).collect(),
+        }),
+        found => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(own: &str, uuid: &str, devices: &[&str]) -> Names {
+        let devices = devices.iter().map(|device| (*device).to_owned()).collect();
+        Names { own: own.to_owned(), uuid: uuid.to_owned(), devices }
+    }
+
+    #[test]
+    fn an_array_is_meant_by_any_of_its_names_and_all_by_the_servers() {
+        let two = [names("a", "1:2", &["m0"]), names("b", "3:4", &["a", "m1"])];
+        let meant = |name: Option<&str>, server: &str| select(&two, name, server).unwrap();
+        assert_eq!((meant(None, "s"), meant(Some("s"), "s")), (None, None));
+        // A name counts before a device, and an array before its server.
+        assert_eq!(meant(Some("a"), "a"), Some(0));
+        for name in ["b", "3:4", "3-4", "m1"] {
+            assert_eq!(meant(Some(name), "a"), Some(1), "{name}");
+        }
+        let why = select(&two, Some("c"), "s").unwrap_err().to_string();
+        assert!(why.contains("'c'") && why.contains("a, b"), "{why}");
+        // Of those that are left each is still named, or meant with all.
+        let left = &two[1..];
+        assert_eq!(
+            (select(left, None, "a").unwrap(), select(left, Some("b"), "a").unwrap()),
+            (None, Some(0))
+        );
+    }
+}

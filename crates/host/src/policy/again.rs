@@ -1,0 +1,92 @@
+//! Members that come back to an array together: each is held against the record as it is before the first of them does.
+
+use std::path::PathBuf;
+
+use brindle_array::{AddError, Array, DeviceDetail, DeviceState, Joined};
+use brindle_io::MemberId;
+
+use crate::answers::Served;
+use crate::error::HostError;
+use crate::exported::Exported;
+use crate::service::Service;
+use crate::status::JoinedStatus;
+use crate::world::Newcomer;
+
+/// A device that is to come back: its number and its name.
+pub type Again = (MemberId, String);
+
+/// Whether a device of an array was a member of it and is not in use.
+pub fn is_out(device: &DeviceDetail) -> bool {
+    use brindle_array::assembly::LeftOut::{Faulty, Stale};
+    let out = matches!(device.state, DeviceState::Failed | DeviceState::LeftOut(Stale { .. } | Faulty));
+    out && device.role.is_some()
+}
+
+/// Devices that an array has and does not use, as far as they are there; and the names of the others.
+pub async fn those_there(array: &Array) -> (Vec<Again>, Vec<PathBuf>) {
+    let away = array.detached().await;
+    let out = array.detail().devices.into_iter().filter(is_out);
+    let (elsewhere, there): (Vec<_>, Vec<_>) = out.partition(|device| away.contains(&device.id));
+    let there = there.into_iter().map(|device| (device.id, device.label));
+    (there.collect(), elsewhere.into_iter().map(|device| PathBuf::from(device.label)).collect())
+}
+
+/// Takes devices again as far as that is possible, and gives for each its role, or why not.
+pub async fn take_each_again(array: &Array, devices: &[Again]) -> Vec<Result<u16, AddError>> {
+    let mut all = array.judge_together(devices).await.into_iter();
+    let mut done = Vec::with_capacity(devices.len());
+    for (id, label) in devices {
+        done.push(match all.next() {
+            Some(Err(why)) => Err(why),
+            _ => array.add_again(*id, label).await,
+        });
+    }
+    done
+}
+
+/// Takes devices into an array again that were named together, and gives the first ones, which are back, and why the others
+/// are not. None comes back if it is known that one of them can't.
+pub async fn take_all_again(array: &Array, devices: &[Again]) -> (Vec<JoinedStatus>, Option<AddError>) {
+    let judged = array.judge_together(devices).await;
+    if let Some(why) = judged.into_iter().find_map(Result::err) {
+        return (Vec::new(), Some(why));
+    }
+    let mut back = Vec::with_capacity(devices.len());
+    for (id, label) in devices {
+        match array.add_again(*id, label).await {
+            Ok(role) => back.push(JoinedStatus::of(label, &Joined::Member { role })),
+            Err(why) => return (back, Some(why)),
+        }
+    }
+    (back, None)
+}
+
+impl Service {
+    /// Takes devices again that a command named together: those that the array has, and newcomers.
+    pub(crate) async fn take_again_those_named(
+        &self,
+        array: &Exported,
+        known: Vec<Again>,
+        newcomers: Vec<Newcomer>,
+    ) -> Result<Served, HostError> {
+        let mut devices = known;
+        devices.extend(newcomers.iter().map(|newcomer| (newcomer.id, newcomer.label.clone())));
+        let (joined, not) = take_all_again(array.array(), &devices).await;
+        let mut left = Vec::new();
+        for newcomer in newcomers {
+            if joined.iter().any(|joined| joined.path == newcomer.label) {
+                array.came(&newcomer.label, newcomer.file);
+            } else {
+                left.push(newcomer.id);
+            }
+        }
+        self.publish();
+        if let Some(why) = not {
+            self.devices.close(&left).await;
+            let added = JoinedStatus::paths(&joined);
+            return Err(HostError::NotAdded { why: why.to_string(), added });
+        }
+        let added = JoinedStatus::paths(&joined);
+        Ok(Served { added: Some(added), joined: Some(joined), ..self.status_of(array).into() })
+    }
+}

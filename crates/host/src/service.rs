@@ -1,0 +1,391 @@
+//! The volumes that are served, by name, and the requests that they get.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_array::BitmapSpec;
+use brindle_export::nbd;
+use brindle_io::sync::{Either, Event, join_all, race};
+use brindle_io::{Duration, Io, MemberId};
+
+use crate::answers::{Told, Volumes, answer};
+use crate::any::Any;
+use crate::background::Speeds;
+use crate::control::{BitmapPlace, Ended, Request, Word};
+use crate::error::HostError;
+use crate::events::{Listener, News};
+use crate::exported::Exported;
+use crate::mailbox::Receiver;
+use crate::names;
+use crate::orders::{Message, Order};
+use crate::snapshot::Snapshot;
+use crate::status::ExportStatus;
+use crate::world::{Coming, Devices};
+
+/// How old a status is at most that is told when the arrays' thread does not answer.
+const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+
+/// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
+pub struct Service {
+    /// Of the server; that of the array, if there is one.
+    name: String,
+    pub(crate) devices: Rc<dyn Devices>,
+    server: nbd::Server<Any>,
+    /// Those that have not been stopped, in the order in which they were given.
+    arrays: RefCell<Vec<Rc<Exported>>>,
+    /// There were several at a time: it tells of a list of them from then on.
+    several: Cell<bool>,
+    /// An array was told to stop, and has not stopped in time.
+    given_up: Cell<bool>,
+    /// Arrays that are stopped one by one, until their devices are free.
+    leaving: Cell<usize>,
+    /// Why arrays have not stopped well.
+    failed: RefCell<Vec<HostError>>,
+    listener: Listener,
+    pub(crate) io: Io,
+    snapshot: RefCell<Option<Snapshot>>,
+    order: Cell<Option<Order>>,
+    changed: Event,
+}
+
+impl Service {
+    /// Serves these arrays, which have exports of `server`.
+    pub fn new(
+        io: &Io,
+        name: String,
+        devices: Rc<dyn Devices>,
+        server: nbd::Server<Any>,
+        arrays: Vec<Rc<Exported>>,
+        listener: Listener,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            name,
+            devices,
+            server,
+            several: Cell::new(arrays.len() > 1),
+            arrays: RefCell::new(arrays),
+            given_up: Cell::new(false),
+            leaving: Cell::new(0),
+            failed: RefCell::default(),
+            listener,
+            snapshot: RefCell::default(),
+            order: Cell::new(None),
+            changed: Event::new(io),
+            io: io.clone(),
+        })
+    }
+
+    /// The name of the server.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The arrays that have not been stopped.
+    pub fn arrays(&self) -> Vec<Rc<Exported>> {
+        self.arrays.borrow().clone()
+    }
+
+    /// The array of that name, if it has not been stopped.
+    pub fn array(&self, name: &str) -> Option<Rc<Exported>> {
+        self.arrays.borrow().iter().find(|array| array.name() == name).cloned()
+    }
+
+    /// Serves one more array from now on.
+    ///
+    /// # Errors
+    /// There is one of that name, or it is no name for an export: nothing has changed.
+    pub fn serve(&self, exported: Rc<Exported>) -> Result<(), HostError> {
+        let volume = Rc::new(Any::Array(exported.array().clone()));
+        self.server.add_export(exported.name(), &exported.description(), volume)?;
+        self.arrays.borrow_mut().push(exported);
+        self.several.set(self.several.get() || self.arrays.borrow().len() > 1);
+        self.publish();
+        Ok(())
+    }
+
+    /// Takes messages as long as the reactor runs: each request has a task of its own, so that one that hangs holds up no
+    /// other.
+    pub async fn listen(self: Rc<Self>, messages: Receiver<Message>) {
+        loop {
+            let this = Rc::clone(&self);
+            match messages.next().await {
+                Message::Order(order) => self.take(order),
+                Message::Ask(request, reply) => {
+                    drop(self.io.spawn(async move { reply.send(answer(this.ask(request).await)) }));
+                }
+                Message::StopOne(name, patience, reply) => {
+                    let patience = Duration::from_millis(patience.as_millis() as u64);
+                    drop(self.io.spawn(async move {
+                        let Some(array) = this.array(&name) else {
+                            return reply.send(answer::<Told>(Err(HostError::StoppedAlready(name))));
+                        };
+                        reply.send(answer(Ok(Told::stopped(&name))));
+                        reply.end(match this.stop_one(&array, patience).await {
+                            Ok(()) => Ended::Well,
+                            Err(why) => Ended::Badly { why: why.to_string() },
+                        });
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Has it end, or end sooner.
+    pub fn take(&self, order: Order) {
+        if self.order.get() != Some(Order::GiveUp) {
+            self.order.set(Some(order));
+        }
+        self.changed.notify();
+    }
+
+    /// Waits until it is told this, or more.
+    pub async fn told(&self, order: Order) {
+        let heard = || self.order.get().filter(|&told| told == order || told == Order::GiveUp);
+        self.changed.until(heard).await;
+    }
+
+    /// Waits until there is nothing left to serve, and whoever stopped it has been told.
+    pub async fn emptied(&self) {
+        let is_empty = || self.arrays.borrow().is_empty() && self.leaving.get() == 0;
+        self.changed.until(|| is_empty().then_some(())).await;
+    }
+
+    /// Does what is asked. An order to stop is none of these: see [`Service::stop_one`] and [`Service::stop_all`].
+    ///
+    /// # Errors
+    /// Why it is not done.
+    pub async fn ask(self: &Rc<Self>, request: Request) -> Result<Told, HostError> {
+        let array = match request {
+            Request::Status { array } => {
+                return Ok(match self.called(array.as_deref())? {
+                    Some(array) => Told::Served(Box::new(self.status_of(&array).into())),
+                    None => Told::Volumes(self.status()),
+                });
+            }
+            Request::Fail { member, array } => {
+                let array = self.having(&member, array.as_deref())?;
+                let failed = array.fail(&member).await;
+                self.publish();
+                failed?;
+                array
+            }
+            Request::Flag { member, flag, clear, array } => {
+                let array = self.having(&member, array.as_deref())?;
+                array.flag(&member, flag, clear).await?;
+                array
+            }
+            Request::Action { action, max_speed, min_speed, array } => {
+                let speeds = Speeds { max: max_speed, min: min_speed };
+                self.act(action, speeds, array.as_deref()).await?
+            }
+            Request::Add { devices, force, re_add, array } => {
+                let (array, coming) = (self.one(array.as_deref())?, Coming { force, re_add });
+                return Ok(Told::Served(Box::new(self.add(&array, devices, coming).await?)));
+            }
+            Request::Replace { member, with, force, array } => {
+                let array = self.one(array.as_deref())?;
+                return Ok(Told::Served(Box::new(self.replace(&array, &member, with, force).await?)));
+            }
+            Request::Remove { devices, array } => {
+                let array = self.one(array.as_deref())?;
+                return Ok(Told::Served(Box::new(self.remove(&array, &devices).await?)));
+            }
+            Request::Bitmap { place, chunk, write_behind, force, array } => {
+                let array = self.one(array.as_deref())?;
+                self.set_bitmap(&array, place, BitmapSpec { file: None, chunk, write_behind }, force).await?;
+                array
+            }
+            Request::WriteBehind { count, array } => {
+                let array = self.one(array.as_deref())?;
+                let engine = array.array().clone();
+                array.grow(async move { engine.set_write_behind(count).await }).await?;
+                array
+            }
+            Request::Stop { .. } | Request::Version => return Ok(Told::Volumes(self.status())),
+        };
+        Ok(Told::Served(Box::new(self.status_of(&array).into())))
+    }
+
+    async fn set_bitmap(
+        self: &Rc<Self>,
+        array: &Rc<Exported>,
+        place: BitmapPlace,
+        spec: BitmapSpec,
+        force: bool,
+    ) -> Result<(), HostError> {
+        let engine = array.array().clone();
+        match place {
+            BitmapPlace::File { path } => self.file_bitmap(array, path, spec, force).await,
+            BitmapPlace::None => self.grow(array, async move { engine.remove_bitmap().await }).await,
+            BitmapPlace::Internal => self.grow(array, async move { engine.set_bitmap(spec).await }).await,
+        }
+    }
+
+    /// The array that is meant; `None` for all of the server. There is no other than the only one.
+    fn called(&self, name: Option<&str>) -> Result<Option<Rc<Exported>>, HostError> {
+        let arrays = self.arrays();
+        if !self.several.get() {
+            return Ok(arrays.into_iter().next());
+        }
+        let names: Vec<_> = arrays.iter().map(|array| array.names()).collect();
+        Ok(names::select(&names, name, &self.name)?.map(|at| Rc::clone(&arrays[at])))
+    }
+
+    /// The same, where one has to be meant.
+    fn one(&self, name: Option<&str>) -> Result<Rc<Exported>, HostError> {
+        self.called(name)?.ok_or_else(|| HostError::Several(self.name.clone()))
+    }
+
+    async fn act(&self, word: Word, speeds: Speeds, array: Option<&str>) -> Result<Rc<Exported>, HostError> {
+        let array = self.one(array)?;
+        array.act(word, speeds).await?;
+        Ok(array)
+    }
+
+    /// The array that is meant; if none is named, the one that has the member.
+    fn having(&self, member: &str, array: Option<&str>) -> Result<Rc<Exported>, HostError> {
+        if let Some(array) = self.called(array)? {
+            return Ok(array);
+        }
+        let arrays = self.arrays();
+        let mut having = arrays.iter().filter(|array| array.has(member));
+        let (server, member) = (self.name.clone(), member.to_owned());
+        match (having.next(), having.next()) {
+            (Some(array), None) => Ok(Rc::clone(array)),
+            (Some(_), Some(_)) => Err(HostError::SeveralHave { server, member }),
+            (None, _) => Err(HostError::NoneHas { server, member }),
+        }
+    }
+
+    /// Stops one array, and closes its devices; the others are served on.
+    ///
+    /// # Errors
+    /// It was not marked clean, or has not stopped in time.
+    pub async fn stop_one(&self, array: &Rc<Exported>, patience: Duration) -> Result<(), HostError> {
+        self.leaving.set(self.leaving.get() + 1);
+        let stop = array.stop(self.clients_of(array));
+        let stopped = match race(stop, self.io.sleep(patience)).await {
+            Either::First(stopped) => stopped,
+            Either::Second(()) => {
+                self.given_up.set(true);
+                Err(HostError::NotStopped(array.name().to_owned()))
+            }
+        };
+        self.let_go(array, stopped.as_ref().err());
+        // Clients that wait for the end wait for the members to be free.
+        self.devices.close(&self.devices_of(array)).await;
+        self.leaving.set(self.leaving.get() - 1);
+        self.changed.notify();
+        stopped
+    }
+
+    /// All devices of an array that is stopped, also those that came later, but not those that went to another array.
+    fn devices_of(&self, array: &Exported) -> Vec<MemberId> {
+        let others = self.arrays();
+        let moved: Vec<MemberId> =
+            others.iter().flat_map(|other| other.array().detail().devices).map(|device| device.id).collect();
+        let detail = array.array().detail();
+        let came = detail.devices.iter().map(|device| device.id);
+        let file = detail.bitmap.and_then(|bitmap| bitmap.file?.id);
+        let first = array.hosted.devices.iter().copied().filter(|id| !moved.contains(id));
+        first.chain(came).chain(file).collect()
+    }
+
+    /// Forgets an array, and tells of it for the last time, once, whoever else has stopped it.
+    fn let_go(&self, array: &Rc<Exported>, failed: Option<&HostError>) {
+        let at = self.arrays.borrow().iter().position(|other| Rc::ptr_eq(other, array));
+        let Some(at) = at else { return };
+        self.arrays.borrow_mut().remove(at);
+        array.tell_no_more();
+        self.tell_the_end_of(array);
+        if let Some(why) = failed {
+            tracing::error!("{why}");
+            self.failed.borrow_mut().push(why.clone());
+        }
+        self.publish();
+        self.changed.notify();
+    }
+
+    /// Tells what became of the arrays.
+    pub fn tell_the_end(&self) {
+        for array in self.arrays() {
+            self.tell_the_end_of(&array);
+        }
+    }
+
+    fn tell_the_end_of(&self, array: &Exported) {
+        if array.has_stopped_well() != Some(true) {
+            return;
+        }
+        let (name, words) = (array.name().to_owned(), array.last_words());
+        (self.listener)(News::Stopped { name, words, several: self.several.get() });
+    }
+
+    /// Ends an export, and waits until its clients are gone.
+    fn clients_of(&self, array: &Rc<Exported>) -> impl Future<Output = ()> + 'static {
+        let (server, name) = (self.server.clone(), array.name().to_owned());
+        async move { server.remove_export(&name).await }
+    }
+
+    /// Stops all arrays, side by side: one that hangs holds up no other. Clients of one that was given up may wait for ever.
+    ///
+    /// # Errors
+    /// Arrays were not marked clean, now or before.
+    pub async fn stop_all(&self) -> Result<(), HostError> {
+        let server = self.server.clone();
+        let closed = self.io.spawn(async move { server.stop().await });
+        let arrays = self.arrays();
+        let stopped = join_all(arrays.iter().map(|array| array.stop(self.clients_of(array)))).await;
+        if !self.given_up.get() {
+            closed.await;
+        }
+        let mut failed = self.failed.borrow_mut();
+        failed.extend(stopped.into_iter().filter_map(Result::err));
+        if failed.is_empty() { Ok(()) } else { Err(HostError::All(failed.clone())) }
+    }
+
+    /// Tells what the tasks that tell had no turn for.
+    pub fn tell_the_last_events(&self) {
+        self.arrays().iter().for_each(|array| array.tell_the_last_events());
+    }
+
+    /// The message of the arrays that have not stopped.
+    pub fn not_stopped(&self) -> HostError {
+        let arrays = self.arrays();
+        let left = arrays.iter().filter(|array| array.has_stopped_well().is_none());
+        HostError::NotStopped(left.map(|array| array.name()).collect::<Vec<_>>().join(", "))
+    }
+
+    /// Keeps a status where threads can have it that must not wait for this one.
+    pub fn publish_to_others(self: &Rc<Self>) -> Snapshot {
+        let snapshot = Snapshot::new(self.status());
+        *self.snapshot.borrow_mut() = Some(snapshot.clone());
+        let service = Rc::clone(self);
+        self.io.spawn(async move {
+            loop {
+                service.io.sleep(SNAPSHOT_EVERY).await;
+                service.publish();
+            }
+        });
+        snapshot
+    }
+
+    pub(crate) fn publish(&self) {
+        if let Some(snapshot) = &*self.snapshot.borrow() {
+            snapshot.publish(self.status());
+        }
+    }
+
+    /// The status of one array.
+    pub fn status_of(&self, array: &Exported) -> ExportStatus {
+        array.report(&self.server.export_stats())
+    }
+
+    /// The status of all.
+    pub fn status(&self) -> Volumes {
+        let stats = self.server.export_stats();
+        let arrays = self.arrays();
+        let mut all = arrays.iter().map(|array| array.report(&stats));
+        if self.several.get() { Volumes::List(all.collect()) } else { Volumes::One(all.next().map(Box::new)) }
+    }
+}

@@ -1,0 +1,181 @@
+//! Devices of a running array.
+
+use brindle_array::{Array, Cause, DeviceDetail, DeviceState, Failed, Operation, SyncReport};
+use brindle_io::MemberCounters;
+use serde::Serialize;
+
+use super::facts::{flags, left_out};
+use super::findings::Bounds;
+
+/// A device of a running array.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceStatus {
+    /// The role that it fills, or filled.
+    pub role: Option<u16>,
+    /// As it was named.
+    pub path: String,
+    /// `in-sync`, `failed` and so on.
+    pub state: &'static str,
+    /// Why it failed in this run.
+    pub failure: Option<FailureStatus>,
+    /// Places that a recovery could not rebuild.
+    pub bad_blocks: Option<BadBlocks>,
+    /// `write-mostly`, `failfast`.
+    pub flags: Vec<&'static str>,
+    /// How many times as long as most others it takes.
+    pub slower: Option<u64>,
+    /// Read errors that count now.
+    pub read_errors: Option<u32>,
+    /// Operations and how they were answered.
+    pub io: IoStatus,
+}
+
+/// Why and when a device failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailureStatus {
+    /// Seconds since 1970.
+    pub at: u64,
+    /// `write`, `command` and so on.
+    pub operation: Option<&'static str>,
+    /// Byte of the device.
+    pub offset: Option<u64>,
+    /// The device's answer.
+    pub error: Option<String>,
+    /// All of it in words.
+    pub why: String,
+}
+
+/// Places of a member that can't be read until they are written anew.
+#[derive(Clone, Debug, Serialize)]
+pub struct BadBlocks {
+    /// All of them.
+    pub bytes: u64,
+    /// The first ones.
+    pub places: Vec<BadPlaces>,
+}
+
+/// One of these places.
+#[derive(Clone, Debug, Serialize)]
+pub struct BadPlaces {
+    /// In the member's data area.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Bytes of the array that stand there.
+    pub array: Vec<Bounds>,
+}
+
+/// Operations of one member in this run.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "as in MemberCounters")]
+pub struct IoStatus {
+    pub reads: u64,
+    pub writes: u64,
+    pub flushes: u64,
+    pub other: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub errors: u64,
+    /// Places that were written anew after they could not be read.
+    pub corrected: u64,
+    /// Times at which the others began to answer for it.
+    pub slow: u64,
+    pub given_up: u64,
+    pub late: u64,
+    pub in_flight: usize,
+    /// Seconds.
+    pub oldest: Option<f64>,
+    /// By powers of two, from a microsecond.
+    pub read_latency: Vec<u64>,
+    /// The same.
+    pub write_latency: Vec<u64>,
+}
+
+impl DeviceStatus {
+    /// Of a device of `array`, with what it was asked and how often it was corrected and slow.
+    pub(crate) fn of(
+        array: &Array,
+        device: &DeviceDetail,
+        counters: &MemberCounters,
+        corrected: u64,
+        slow: u64,
+    ) -> Self {
+        let in_use = matches!(device.state, DeviceState::InSync | DeviceState::Recovering { .. });
+        let in_use = device.role.filter(|_| in_use);
+        Self {
+            role: device.role,
+            path: device.label.clone(),
+            state: state_word(device),
+            failure: device.failure.as_ref().map(FailureStatus::of),
+            bad_blocks: in_use.and_then(|role| BadBlocks::of(array, role)),
+            flags: flags(device.flags),
+            slower: device.slower,
+            read_errors: in_use.map(|role| array.read_errors(role)),
+            io: IoStatus::of(counters, corrected, slow),
+        }
+    }
+}
+
+impl FailureStatus {
+    fn of(failed: &Failed) -> Self {
+        let cause: Cause = failed.cause;
+        Self {
+            at: failed.at,
+            operation: cause.operation.map(Operation::name),
+            offset: cause.offset,
+            error: cause.error.map(|error| error.to_string()),
+            why: cause.to_string(),
+        }
+    }
+}
+
+impl BadBlocks {
+    /// None if all of a member in use can be read.
+    fn of(array: &Array, role: u16) -> Option<Self> {
+        let bad = array.bad_blocks(role);
+        if bad.is_empty() {
+            return None;
+        }
+        let places = bad.iter().take(SyncReport::PLACES).map(|range| BadPlaces {
+            offset: range.start,
+            length: range.end - range.start,
+            array: Bounds::held(array, role, range.clone()),
+        });
+        let places = places.collect();
+        Some(Self { bytes: bad.iter().map(|range| range.end - range.start).sum(), places })
+    }
+}
+
+impl IoStatus {
+    fn of(counters: &MemberCounters, corrected: u64, slow: u64) -> Self {
+        Self {
+            reads: counters.reads,
+            writes: counters.writes,
+            flushes: counters.flushes,
+            other: counters.other,
+            bytes_read: counters.bytes_read,
+            bytes_written: counters.bytes_written,
+            errors: counters.errors,
+            corrected,
+            slow,
+            given_up: counters.given_up,
+            late: counters.late,
+            in_flight: counters.in_flight,
+            oldest: counters.oldest.map(|age| age.as_nanos() as f64 / 1e9),
+            read_latency: counters.read_latency.buckets.to_vec(),
+            write_latency: counters.write_latency.buckets.to_vec(),
+        }
+    }
+}
+
+fn state_word(device: &DeviceDetail) -> &'static str {
+    match device.state {
+        DeviceState::InSync => "in-sync",
+        DeviceState::Recovering { .. } => "recovering",
+        DeviceState::Replacement { .. } => "replacement",
+        DeviceState::Failed => "failed",
+        DeviceState::Spare => "spare",
+        DeviceState::Journal => "journal",
+        DeviceState::LeftOut(why) => left_out(why),
+    }
+}

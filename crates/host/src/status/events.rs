@@ -1,0 +1,62 @@
+//! Events of a running array.
+
+use core::ops::Range;
+
+use brindle_array::{Event, Operation};
+use serde::Serialize;
+
+use super::findings::Bounds;
+
+/// Something that happened to an array.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventStatus {
+    /// From 1 in each run.
+    pub number: u64,
+    /// Seconds since 1970.
+    pub at: u64,
+    /// `member-failed` and so on.
+    pub kind: &'static str,
+    /// The array that is a member, as it was named, if it happened there.
+    pub array: Option<String>,
+    /// The member's role.
+    pub role: Option<u16>,
+    /// The member, as it was named.
+    pub member: Option<String>,
+    /// `write`, `command` and so on.
+    pub operation: Option<&'static str>,
+    /// Byte of the device.
+    pub offset: Option<u64>,
+    /// The device's answer.
+    pub error: Option<String>,
+    /// All of it in words.
+    pub text: String,
+    /// Bytes of the member's data area.
+    pub range: Option<Bounds>,
+    /// Bytes of the array.
+    pub array_range: Option<Bounds>,
+    /// Sectors of 512 bytes that disagreed.
+    pub mismatch_cnt: Option<u64>,
+}
+
+impl EventStatus {
+    /// Of an event of an array that is called so, if it is a member of the one that is served.
+    pub(crate) fn of(event: &Event, label: Option<&String>) -> Self {
+        let cause = event.cause;
+        let bounds = |range: &Range<u64>| Bounds { from: range.start, to: range.end };
+        Self {
+            number: event.number,
+            at: event.at,
+            kind: event.kind.name(),
+            array: label.cloned(),
+            role: event.role,
+            member: event.label.clone(),
+            operation: cause.and_then(|cause| cause.operation).map(Operation::name),
+            offset: cause.and_then(|cause| cause.offset),
+            error: cause.and_then(|cause| cause.error).map(|error| error.to_string()),
+            text: event.to_string(),
+            range: event.range.as_ref().map(bounds),
+            array_range: event.array.as_ref().map(bounds),
+            mismatch_cnt: event.mismatch_sectors,
+        }
+    }
+}

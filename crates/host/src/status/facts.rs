@@ -1,0 +1,141 @@
+//! Fields of an array that its superblocks tell, and that stay the same while it runs.
+
+use brindle_array::assembly::{Assembly, LeftOut};
+use brindle_format::md::{DeviceFlags, Features, Superblock, display_uuid, split_name};
+use brindle_layout::{Layout, Level};
+use serde::Serialize;
+
+/// An array as it was put together.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArrayFacts {
+    /// As mdadm writes it.
+    pub uuid: String,
+    /// `host:name` as a rule.
+    pub name: String,
+    /// The host in that.
+    pub homehost: Option<String>,
+    /// `1.2` and so on.
+    pub metadata: String,
+    /// `raid5` and so on.
+    pub level: &'static str,
+    /// As mdadm names it.
+    pub layout: Option<String>,
+    /// Bytes; none where the level has no chunks.
+    pub chunk: Option<u64>,
+    /// Bytes of the array.
+    pub size: u64,
+    /// Bytes used of each member.
+    pub component_size: Option<u64>,
+    /// Roles.
+    pub raid_devices: usize,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// Seconds since 1970.
+    pub updated: u64,
+    /// A reshape under way.
+    pub reshape: Option<ReshapeFacts>,
+    /// Why it is read-only, or its content less certain.
+    pub limits: Vec<String>,
+}
+
+/// A reshape under way: where it stands, and the shape that the array will have.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReshapeFacts {
+    /// Byte of the array.
+    pub position: u64,
+    /// From there on has moved; else before it.
+    pub backwards: bool,
+    /// Of the new shape.
+    pub layout: Option<String>,
+    /// Of the new shape.
+    pub chunk: u64,
+    /// Roles before.
+    pub from_devices: u32,
+    /// Roles after.
+    pub to_devices: u32,
+}
+
+impl ArrayFacts {
+    /// Of what superblocks say.
+    pub fn of(assembly: &Assembly) -> Self {
+        let geometry = &assembly.geometry;
+        let level = geometry.level();
+        let newest = newest(assembly);
+        Self {
+            uuid: display_uuid(assembly.uuid).to_string(),
+            name: assembly.name.clone(),
+            homehost: homehost(&assembly.name),
+            metadata: assembly.version.to_string(),
+            level: level.name(),
+            layout: (geometry.layout() != Layout::None).then(|| geometry.layout().name()),
+            chunk: (!matches!(level, Level::Linear | Level::Raid1)).then(|| geometry.chunk()),
+            size: assembly.size(),
+            component_size: level.is_redundant().then_some(assembly.component_size),
+            raid_devices: assembly.roles.len(),
+            created: newest.map_or(0, |superblock| superblock.created.seconds),
+            updated: newest.map_or(0, |superblock| superblock.updated.seconds),
+            reshape: newest.and_then(ReshapeFacts::of),
+            limits: assembly.limits.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl ReshapeFacts {
+    /// None if there is no reshape.
+    pub fn of(sb: &Superblock) -> Option<Self> {
+        let reshape = sb.reshape.as_ref()?;
+        let layout = Level::from_md(reshape.new_level)
+            .ok()
+            .and_then(|level| Layout::from_md(level, reshape.new_layout).ok())
+            .filter(|layout| *layout != Layout::None);
+        Some(Self {
+            position: reshape.position,
+            backwards: sb.reshapes_backwards(),
+            layout: layout.map(|layout| layout.name()),
+            chunk: reshape.new_chunk,
+            from_devices: sb.old_raid_disks(),
+            to_devices: sb.raid_disks,
+        })
+    }
+}
+
+/// The superblock with the highest event count.
+fn newest(assembly: &Assembly) -> Option<&Superblock> {
+    let newest = assembly.devices.iter().max_by_key(|device| device.superblock.events);
+    newest.map(|device| &device.superblock)
+}
+
+/// The host that an array's name says it belongs to.
+pub fn homehost(name: &str) -> Option<String> {
+    split_name(name).0.map(str::to_owned)
+}
+
+/// The kernel's word for how redundancy is kept true over a crash.
+pub fn consistency(assembly: &Assembly) -> &'static str {
+    if assembly.bitmap_file.is_some() {
+        return "bitmap";
+    }
+    let Some(sb) = newest(assembly) else { return "unknown" };
+    match sb.features {
+        _ if !assembly.geometry.level().is_redundant() => "none",
+        features if features.contains(Features::JOURNAL) => "journal",
+        features if features.intersects(Features(Features::PPL.0 | Features::MULTIPLE_PPLS.0)) => "ppl",
+        _ if sb.bitmap_offset.is_some() => "bitmap",
+        _ => "resync",
+    }
+}
+
+/// The names of a device's flags.
+pub fn flags(flags: DeviceFlags) -> Vec<&'static str> {
+    let known = [(flags.write_mostly, "write-mostly"), (flags.failfast, "failfast")];
+    known.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
+}
+
+/// The word for a device that an array goes without.
+pub fn left_out(why: LeftOut) -> &'static str {
+    match why {
+        LeftOut::Stale { .. } => "stale",
+        LeftOut::Faulty => "faulty",
+        LeftOut::Replacement => "replacement",
+    }
+}

@@ -1,0 +1,191 @@
+//! The state of what a host serves, typed. Whoever is in the process reads fields; what is said on a socket or printed is made
+//! of the same by serde. docs/cli-json.md describes the fields.
+
+mod devices;
+mod events;
+mod facts;
+mod findings;
+
+use std::path::PathBuf;
+
+use brindle_array::{Joined, NotTaken};
+use serde::Serialize;
+
+pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
+pub use events::EventStatus;
+pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
+pub use findings::{Bad, Bounds, Findings, Outcome, Place, mode_of_locating};
+
+/// A running array at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArrayStatus {
+    /// Fields that stay as they were when it was put together.
+    #[serde(flatten)]
+    pub facts: ArrayFacts,
+    /// In words: `clean`, `degraded` and so on.
+    pub state: Vec<&'static str>,
+    /// `bitmap`, `resync` and so on, as the kernel calls it.
+    pub consistency_policy: &'static str,
+    /// Its write-intent bitmap, if it keeps one.
+    pub bitmap: Option<BitmapStatus>,
+    /// The event count of its superblocks.
+    pub events: u64,
+    /// Where redundancy stops being known true.
+    pub resync_offset: Option<u64>,
+    /// Roles without a member that works.
+    pub missing: Vec<u16>,
+    /// Its devices.
+    pub devices: Vec<DeviceStatus>,
+    /// A crash in mid-write would leave blocks of lost members in doubt.
+    pub exposed: bool,
+    /// The process that goes over it now.
+    pub sync: Option<SyncStatus>,
+    /// Bytes a second of processes that begin.
+    pub max_speed: Option<u64>,
+    /// The same, at least.
+    pub min_speed: Option<u64>,
+    /// As it was named, if it is a member: `a+b+c`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// A write-intent bitmap that is kept.
+#[derive(Clone, Debug, Serialize)]
+pub struct BitmapStatus {
+    /// The file that has it; none if it stands beside each superblock.
+    pub file: Option<String>,
+    /// The file is out of use.
+    pub failed: bool,
+    /// Bytes to a bit.
+    pub chunk: u64,
+    /// Bits in all.
+    pub bits: u64,
+    /// Bits that are set.
+    pub dirty: u64,
+    /// Pages written in this run.
+    pub writes: u64,
+    /// Writes that may lag behind.
+    pub write_behind: u32,
+    /// Those that do now.
+    pub lagging: u32,
+    /// The most that did at once.
+    pub most_lagging: u32,
+}
+
+/// A process that goes over an array.
+#[derive(Clone, Debug, Serialize)]
+pub struct SyncStatus {
+    /// `resync`, `check` and so on.
+    pub action: String,
+    /// Bytes that it has come to.
+    pub position: u64,
+    /// Bytes in all.
+    pub total: u64,
+    /// The share of that.
+    pub percent: f64,
+    /// It waits to be resumed.
+    pub paused: bool,
+    /// Bytes a second at most.
+    pub pace: Option<u64>,
+    /// Bytes a second at least.
+    pub floor: Option<u64>,
+    /// Bytes a second now.
+    pub speed: Option<u64>,
+    /// Time that it still takes.
+    pub seconds_left: Option<u64>,
+}
+
+/// A served array, its export, and what has happened to it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExportStatus {
+    /// Of the array and its export.
+    pub name: String,
+    /// Of the process.
+    pub pid: u32,
+    /// Of the process: names that do not begin at the root count from here.
+    pub folder: Option<PathBuf>,
+    /// NBD URIs.
+    pub nbd: Vec<String>,
+    /// The array.
+    pub array: ArrayStatus,
+    /// Arrays that are members of it.
+    pub arrays: Vec<ArrayStatus>,
+    /// Devices that were named and are done without.
+    pub left_out: Vec<LeftOut>,
+    /// The group of arrays with which it shares spares.
+    pub spare_group: Option<String>,
+    /// Clients.
+    pub connections: usize,
+    /// Requests of all clients that there were.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Their bytes.
+    pub bytes_written: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// The last events, oldest first.
+    pub events: Vec<EventStatus>,
+    /// The last process that ended.
+    pub last_action: Option<Outcome>,
+    /// Seconds since all of this was true; none if it is now.
+    pub stale_for: Option<f64>,
+    /// The name of the server, if that was started with several arrays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+}
+
+/// A device that was named and is done without.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    /// As it was named.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A device that has come to an array.
+#[derive(Clone, Debug, Serialize)]
+pub struct JoinedStatus {
+    /// As it was named.
+    pub path: String,
+    /// The role that it has again; none if it is a spare.
+    pub role: Option<u16>,
+    /// Why it is a spare and not the member that it was, in a word.
+    pub reason: Option<&'static str>,
+    /// The same in words.
+    pub why: Option<String>,
+}
+
+/// A former member that can't be taken again.
+#[derive(Clone, Debug, Serialize)]
+pub struct RefusedStatus {
+    /// As it was named.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}
+
+impl JoinedStatus {
+    /// Of a device with its name.
+    pub fn of(label: &str, joined: &Joined) -> Self {
+        let (role, why) = match joined {
+            Joined::Member { role } => (Some(*role), None),
+            Joined::Spare { why } => (None, why.as_ref()),
+        };
+        let (reason, why) = (why.map(NotTaken::word), why.map(ToString::to_string));
+        Self { path: label.to_owned(), role, reason, why }
+    }
+
+    /// The names of some.
+    pub(crate) fn paths(all: &[Self]) -> Vec<String> {
+        all.iter().map(|joined| joined.path.clone()).collect()
+    }
+}
+
+impl ExportStatus {
+    /// The devices of the arrays that are its members, then its own.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceStatus> {
+        self.arrays.iter().chain([&self.array]).flat_map(|array| &array.devices)
+    }
+}

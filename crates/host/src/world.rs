@@ -1,0 +1,136 @@
+//! The world in which a host runs, as far as the host knows it: devices are found by name, claimed by identity, given to the
+//! reactor, and closed.
+
+use core::fmt;
+use core::pin::Pin;
+use std::path::PathBuf;
+
+use brindle_format::md::Uuid;
+use brindle_io::MemberId;
+use brindle_io::device::Identity;
+
+use brindle_array::BitmapFile;
+
+/// An answer that may take its time, as a device that hangs does. Dropped, what it waits for goes on.
+pub type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// Why the world gives nothing: a message that names the thing, the cause and the way out.
+#[derive(Debug)]
+pub struct Refused(Box<dyn std::error::Error + Send + Sync>);
+
+impl Refused {
+    /// For this reason.
+    pub fn new(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// How devices are to come to an array.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Coming {
+    /// Content of theirs may be lost.
+    pub force: bool,
+    /// As the members that they were, or not at all.
+    pub re_add: bool,
+}
+
+/// Rules by which devices are opened that are to come to an array.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Devices that the host has, and the use of each.
+    pub known: Vec<(Identity, String)>,
+    /// How they are to come.
+    pub coming: Coming,
+}
+
+/// Former members of an array that are looked for.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// Under these names.
+    pub names: Vec<PathBuf>,
+    /// Among all disks of the machine, too.
+    pub everywhere: bool,
+    /// The array of which they were members.
+    pub array: Uuid,
+    /// Devices that are left as they are, beside those that are open.
+    pub but: Vec<Identity>,
+}
+
+/// A device that was opened, and belongs to no array yet. Whoever has it closes it or gives it to one.
+#[derive(Clone, Debug)]
+pub struct Newcomer {
+    /// As it was named.
+    pub label: String,
+    /// Its file when all links are followed.
+    pub file: Option<PathBuf>,
+    /// Its number on the reactor.
+    pub id: MemberId,
+    /// By which it is known again under another name.
+    pub identity: Identity,
+}
+
+/// Former members that were found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Those first that were members last.
+    pub newcomers: Vec<Newcomer>,
+    /// Those that are there and can't be had, by name.
+    pub refused: Vec<(String, Refused)>,
+}
+
+/// A file that is to be made for a write-intent bitmap.
+#[derive(Clone, Debug)]
+pub struct NewBitmapFile {
+    /// Its name.
+    pub path: PathBuf,
+    /// Bytes that it is to have.
+    pub bytes: u64,
+    /// Content that is there may be lost, and where it lies does not matter.
+    pub force: bool,
+    /// Devices that are in use, and the use of each.
+    pub known: Vec<(Identity, String)>,
+}
+
+/// A file that was made for a bitmap and is open.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// For the array.
+    pub file: BitmapFile,
+    /// There was none of that name before.
+    pub is_new: bool,
+}
+
+/// Devices of one world. All of it is asked on the reactor's thread, and none of it waits there.
+pub trait Devices {
+    /// Opens all of these, or none.
+    fn open(&self, names: Vec<PathBuf>, terms: Terms) -> Pending<Result<Vec<Newcomer>, Refused>>;
+
+    /// Looks for former members, and opens them.
+    fn find(&self, search: Search) -> Pending<Found>;
+
+    /// Makes a file for a bitmap, and opens it.
+    fn make_bitmap(&self, new: NewBitmapFile) -> Pending<Result<Made, Refused>>;
+
+    /// Closes a file that was made for a bitmap in vain, and removes it if it is new.
+    fn unmake_bitmap(&self, made: Made) -> Pending<()>;
+
+    /// The devices that are open, and those that owe an answer: what tells each from others, and its name.
+    fn known(&self) -> Vec<(Identity, PathBuf)>;
+
+    /// Closes devices at once. It has ended when others can have them.
+    fn close(&self, devices: &[MemberId]) -> Pending<()>;
+
+    /// An identity for a device that is to be a member.
+    ///
+    /// # Errors
+    /// There is no chance to be had.
+    fn new_uuid(&self) -> Result<Uuid, Refused>;
+}
