@@ -35,7 +35,7 @@ fuzz: ## Fuzz every parser, assembly and the NBD server, each for MINUTES (defau
 	scripts/fuzz $(MINUTES)
 
 storm: ## Search for crashes that lose data, for MINUTES (default 1) from SEED; SEED and CUT replay one
-	scripts/storm "$(MINUTES)" "$(SEED)" "$(CUT)" "$(FAULTS)"
+	scripts/storm "$(MINUTES)" "$(SEED)" "$(CUT)" "$(FAULTS)" "$(ONLY)"
 
 soak: ## A server under fio --verify while everything happens to its members, for MINUTES (default 1)
 	BRINDLE_SOAK_MINUTES=$(MINUTES) $(CARGO) test --release -p brindle-tests --test all -- soak:: --nocapture

@@ -11,6 +11,7 @@ pub mod faults;
 pub mod guard;
 pub mod guest;
 pub mod hang;
+pub mod hosts;
 pub mod load;
 pub mod oracle;
 pub mod pair;

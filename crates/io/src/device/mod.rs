@@ -55,6 +55,11 @@ impl Identity {
         Self { block, major_minor: rustix::fs::makedev(major, minor), inode }
     }
 
+    /// Of a modelled device, which no file system knows: equal for equal numbers.
+    pub fn modelled(number: u64) -> Self {
+        Self { block: true, major_minor: u64::MAX, inode: number }
+    }
+
     pub(crate) fn is_block(&self) -> bool {
         self.block
     }

@@ -1,7 +1,8 @@
 //! Searches for storms that break a promise: new seeds on all cores, for as long as it is told.
 //!
 //! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
-//! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so.
+//! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so; `--only hosts` drives
+//! hosts of several arrays, which else one seed in sixteen does beside its array.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -9,11 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use brindle_testkit::faults::Fault;
+use brindle_testkit::hosts;
 use brindle_testkit::random::Random;
 use brindle_testkit::storm::{self, Calm, Failure, Plan, Strike, Tally};
 
 /// Cuts of each seed's storm.
 const CUTS: u64 = 24;
+/// In place of a part of a plan: hosts, and no arrays by themselves.
+const HOSTS: &str = "hosts";
+/// One seed in so many drives hosts, too.
+const HOSTS_ONE_IN: u64 = 16;
 
 /// What is told on the command line.
 struct Options {
@@ -111,6 +117,13 @@ fn list(kinds: &[Fault]) -> String {
 }
 
 fn replay(options: &Options, cut: Option<u64>) -> ExitCode {
+    if options.only == HOSTS {
+        let driven = hosts::run(options.seed, cut);
+        println!("seed {}, cut {cut:?}: hosts, {} lives", options.seed, driven.life);
+        let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
+        println!("life {}: {broken}", driven.life);
+        return ExitCode::FAILURE;
+    }
     println!("seed {}, cut {cut:?}: {}", options.seed, Plan::new(options.seed));
     let storm = storm::run(options.seed, cut, &options.kinds);
     println!("{}", storm.tally.table(&strikes(&options.kinds)));
@@ -170,12 +183,52 @@ fn search(options: &Options) -> ExitCode {
 
 /// All storms of a seed; tells whether one failed.
 fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn Fn() -> bool) -> bool {
-    if !Plan::new(seed).to_string().contains(&options.only) {
-        return false;
-    }
     let mut own = Found::default();
+    if options.only == HOSTS || options.only.is_empty() && seed.is_multiple_of(HOSTS_ONE_IN) {
+        hosts_of(seed, options, &mut own, time_left);
+    }
+    if options.only != HOSTS && Plan::new(seed).to_string().contains(&options.only) {
+        arrays_of(seed, options, &mut own, time_left);
+    }
+    let failed = own.failures > 0;
+    if let Ok(mut all) = found.lock() {
+        all.runs += own.runs;
+        all.cuts += own.cuts;
+        all.forced += own.forced;
+        all.failures += own.failures;
+        all.tally.add(&own.tally);
+    }
+    failed
+}
+
+/// Storms that drive the hosts of a seed.
+fn hosts_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() -> bool) {
+    let calm = hosts::run(seed, None);
+    let mut random = Random::stream(seed, 0x6375_7473);
+    let mut tell = |cut: Option<u64>, driven: hosts::Driven| {
+        own.runs += 1;
+        own.cuts += driven.life - 1;
+        let Some(broken) = driven.broken else { return true };
+        own.failures += 1;
+        let cut = cut.map_or("none".into(), |cut| cut.to_string());
+        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={HOSTS} # life {}: {broken}", driven.life);
+        options.keep_going
+    };
+    let steps = calm.steps;
+    let mut goes_on = tell(None, calm);
+    for _ in 0..CUTS {
+        if !goes_on || !time_left() {
+            return;
+        }
+        let cut = Some(random.below(steps.max(1)));
+        goes_on = tell(cut, hosts::run(seed, cut));
+    }
+}
+
+/// Storms of the array of a seed.
+fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() -> bool) {
     match Calm::of(seed) {
-        Err(failure) => tell(seed, None, 1, &failure, options, &mut own),
+        Err(failure) => tell(seed, None, 1, &failure, options, own),
         Ok(calm) => {
             let mut random = Random::stream(seed, 0x6375_7473);
             for _ in 0..CUTS {
@@ -189,20 +242,11 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
                 own.forced += storm.forced;
                 own.tally.add(&storm.tally);
                 if let Some(failure) = storm.failure {
-                    tell(seed, cut, storm.life, &failure, options, &mut own);
+                    tell(seed, cut, storm.life, &failure, options, own);
                 }
             }
         }
     }
-    let failed = own.failures > 0;
-    if let Ok(mut all) = found.lock() {
-        all.runs += own.runs;
-        all.cuts += own.cuts;
-        all.forced += own.forced;
-        all.failures += own.failures;
-        all.tally.add(&own.tally);
-    }
-    failed
 }
 
 fn tell(seed: u64, cut: Option<u64>, life: u64, failure: &Failure, options: &Options, own: &mut Found) {

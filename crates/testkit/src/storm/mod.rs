@@ -18,6 +18,7 @@ mod run;
 mod seats;
 mod seen;
 mod standstill;
+mod subject;
 mod tally;
 mod work;
 
@@ -25,5 +26,6 @@ pub use judge::Failure;
 pub use plan::Plan;
 pub use run::{Calm, Course, Planned, Start, Storm, calm_steps, run};
 pub use standstill::{Standstill, Waiting};
+pub use subject::{Driven, Scene, Subject, drive};
 pub use tally::{Condition, Strike, Tally};
 pub use work::Work;

@@ -1,0 +1,293 @@
+//! A host as storms drive it: two arrays that share spares, under load, while members go away and come back, are failed, replaced
+//! and removed by command, and arrays are stopped and started by name. Nobody says what its policies have to do in which moment:
+//! no device may belong to two arrays at a time, every byte is held against what it may be, and once nothing is broken any more
+//! every array has to become whole.
+
+mod drives;
+mod orders;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_array::assembly::{AssembleOptions, AssemblyError, Candidate, assemble};
+use brindle_array::{Access, Array, OpenConfig, OpenError, Recovery, RoleState};
+use brindle_export::nbd;
+use brindle_format::md::Uuid;
+use brindle_host::{Exported, HostError, Hosted, Listener, Placed, Service};
+use brindle_io::sim::{Model, Sim};
+use brindle_io::{Duration, MemberId, Pool};
+use brindle_layout::Level;
+use brindle_volume::VolumeError;
+
+use crate::client::{Client, Trouble};
+use crate::load::{Load, Mix};
+use crate::oracle::Oracle;
+use crate::random::Random;
+use crate::shape::{Shape, given, planned};
+pub use crate::storm::Driven;
+use crate::storm::{self, Scene, Subject};
+use crate::world::NOW;
+use drives::Drives;
+
+/// Requests to each array in a life.
+const REQUESTS: u64 = 60;
+/// Time between two requests of a client, at most.
+const PAUSE_MS: u64 = 150;
+/// Time in which arrays have to become whole once nothing is broken: policies look once a second.
+const WHOLE: u64 = 120;
+/// Bytes of memory for clients and superblocks.
+const POOL: usize = 1 << 20;
+
+/// A promise that a host has broken.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// A client was not served as it should have been.
+    #[error("{0}: {1}")]
+    Client(&'static str, Trouble),
+    /// The drives that say they are an array's form none.
+    #[error("{0} can't be assembled: {1}")]
+    Assembly(&'static str, AssemblyError),
+    /// It can't be opened.
+    #[error("{0} can't be opened: {1}")]
+    Open(&'static str, OpenError),
+    /// An order that had to be carried out was not.
+    #[error("{0}: {1}")]
+    Order(&'static str, HostError),
+    /// A device is two arrays'.
+    #[error("{0} belongs to two arrays")]
+    TwoOwners(String),
+    /// A device of a served array is closed.
+    #[error("{0} of {1} is closed")]
+    Closed(String, String),
+    /// Nothing is broken, and an array lacks members still.
+    #[error("{0} does not become whole: {1}")]
+    NotWhole(&'static str, String),
+    /// A service that was to have an array has it not.
+    #[error("{0} is not served")]
+    NotServed(&'static str),
+}
+
+/// One of the two arrays.
+struct Kept {
+    name: &'static str,
+    uuid: Uuid,
+    oracle: Rc<RefCell<Oracle>>,
+}
+
+/// Two arrays and their drives.
+pub struct Hosts {
+    drives: Vec<MemberId>,
+    arrays: Vec<Kept>,
+    /// Seconds that superblocks tell; no two are the same.
+    clock: Rc<Cell<u64>>,
+}
+
+/// A host that runs.
+pub struct Running {
+    service: Rc<Service>,
+    drives: Drives,
+    pool: Pool,
+    /// Numbers of drives that are gone for now.
+    away: RefCell<Vec<usize>>,
+}
+
+/// Drives the hosts of a seed through a cut, and in two of three through a second one, then to a good end. Without a cut: to a
+/// good end.
+pub fn run(seed: u64, cut: Option<u64>) -> Driven {
+    let mut random = Random::stream(seed, 0x686f_7374 ^ cut.unwrap_or_default());
+    let second = Some(random.below(2000)).filter(|_| !random.one_in(3));
+    let cuts: Vec<u64> = cut.into_iter().chain(second.filter(|_| cut.is_some())).collect();
+    storm::drive::<Hosts>(seed, &cuts)
+}
+
+/// The shapes: a mirror of three without spares, and a RAID 10 with two.
+fn shapes() -> [(&'static str, Shape); 2] {
+    let mirror = Shape { bitmap: Some(8192), ..Shape::new(Level::Raid1, 3) };
+    let striped = Shape { bitmap: Some(8192), spares: 2, ..Shape::new(Level::Raid10, 4).layout("n2") };
+    [("a", mirror), ("b", striped)]
+}
+
+impl Subject for Hosts {
+    type Open = Running;
+    type Broken = Broken;
+
+    fn create(sim: &Sim, _: u64) -> Self {
+        let model = Model { flush_latency: 150_000, ..Model::sata_ssd() };
+        let (mut drives, mut arrays) = (Vec::new(), Vec::new());
+        for (number, (name, shape)) in (1..).zip(shapes()) {
+            let mut spec = shape.spec();
+            (spec.uuid, spec.name) = (Uuid::from_u128(number << 100), name.to_owned());
+            let first = drives.len();
+            drives.extend(given(&spec).iter().map(|new| sim.add_blank_drive(model, new.info.size)));
+            let plan = planned(&spec);
+            for write in plan.writes() {
+                sim.poke(drives[first + write.device], write.offset, &write.bytes);
+            }
+            let oracle = Rc::new(RefCell::new(Oracle::zeroes(plan.geometry.size())));
+            arrays.push(Kept { name, uuid: spec.uuid, oracle });
+        }
+        Self { drives, arrays, clock: Rc::new(Cell::new(NOW)) }
+    }
+
+    async fn open(&self, scene: &Scene) -> Result<Running, Broken> {
+        let io = &scene.io;
+        // A drive that was gone is there again after the power was.
+        self.drives.iter().for_each(|&drive| scene.sim.afflict(drive, |faults| faults.gone = false));
+        let pool = io.pool(POOL);
+        let drives = Drives::new(&scene.sim, io, &pool, &self.drives, scene.life);
+        let server = nbd::Server::new(io, nbd::Config { memory: POOL, ..nbd::Config::default() });
+        let listener: Listener = Rc::new(|_| ());
+        let devices = Rc::new(drives.clone());
+        let service = Service::new(io, "host".to_owned(), devices, server, Vec::new(), listener);
+        let running = Running { service, drives, pool, away: RefCell::default() };
+        for kept in &self.arrays {
+            self.start(kept, &running, scene).await?;
+        }
+        running.service.share_spares();
+        running.service.take_those_that_return();
+        Rc::clone(&running.service).take_again().await;
+        Ok(running)
+    }
+
+    async fn break_one(&self, open: &Running, scene: &Scene, random: &mut Random) -> Result<(), Broken> {
+        open.judge_owners()?;
+        self.order(open, scene, random).await?;
+        open.judge_owners()
+    }
+
+    async fn load(&self, open: &Running, scene: &Scene) -> Result<(), Broken> {
+        let clients = self.arrays.iter().map(|kept| self.client(kept, open, scene));
+        let ended = brindle_io::sync::join_all(clients).await;
+        ended.into_iter().collect()
+    }
+
+    async fn judge(&self, open: &Running, scene: &Scene) -> Result<(), Broken> {
+        open.bring_back(scene);
+        for kept in &self.arrays {
+            let array = open.array(kept)?;
+            self.become_whole(kept, &array, open, scene).await?;
+            let client = Client::new(array, open.pool.clone(), Rc::clone(&kept.oracle));
+            client.read_all().await.map_err(|trouble| Broken::Client(kept.name, trouble))?;
+        }
+        open.judge_owners()?;
+        open.service.stop_all().await.map_err(|why| Broken::Order("stop", why))
+    }
+
+    fn power_cut(&self) {
+        self.arrays.iter().for_each(|kept| kept.oracle.borrow_mut().power_cut());
+    }
+}
+
+impl Hosts {
+    /// Assembles an array from all drives that answer and say that they are its, and has it served.
+    async fn start(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
+        let (mut ids, mut found, mut numbers): (Vec<MemberId>, Vec<Candidate>, Vec<usize>) =
+            Default::default();
+        for number in (0..self.drives.len()).filter(|&number| !open.drives.is_gone(number)) {
+            let Some(candidate) = open.drives.candidate(number).await else { continue };
+            let superblock = candidate.superblock().ok();
+            if superblock.is_some_and(|(superblock, _)| superblock.set_uuid == kept.uuid) {
+                ids.push(self.drives[number]);
+                found.push(candidate);
+                numbers.push(number);
+            }
+        }
+        let assembly = assemble(&found, AssembleOptions::default());
+        let assembly = assembly.map_err(|why| Broken::Assembly(kept.name, why))?;
+        numbers.iter().for_each(|&number| drop(open.drives.take(number)));
+        let clock = Rc::clone(&self.clock);
+        let config = OpenConfig {
+            idle: Duration::from_millis(300),
+            daemon_sleep: Some(Duration::from_millis(500)),
+            scratch_bytes: 0,
+            recovery: Recovery::Automatic,
+            ..OpenConfig::new(Access::ReadWrite, move || clock.replace(clock.get() + 1))
+        };
+        let array = Array::open(&scene.io, assembly.clone(), &ids, config).await;
+        let array = array.map_err(|why| Broken::Open(kept.name, why))?;
+        let hosted = Hosted {
+            name: kept.name.to_owned(),
+            array,
+            assembly,
+            nested: Vec::new(),
+            left_out: Vec::new(),
+            devices: ids,
+            files: Vec::new(),
+        };
+        let placed = Placed { group: Some("all".to_owned()), ..Placed::default() };
+        let listener: Listener = Rc::new(|_| ());
+        let exported = Exported::new(&scene.io, hosted, placed, &listener);
+        exported.resync();
+        open.service.serve(exported).map_err(|why| Broken::Order("serve", why))
+    }
+
+    /// Asks an array for one thing after the other. One that was stopped is waited for.
+    async fn client(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
+        let stream = u64::from_le_bytes(*b"hostload") ^ (kept.uuid.as_u128() >> 100) as u64;
+        let mut random = Random::stream(scene.seed, stream + (scene.life << 8));
+        let mix = Mix { most: 16 << 10, block: 512, ..Mix::default() };
+        let size = kept.oracle.borrow().size();
+        let mut load = Load::new(Random::stream(scene.seed, stream + 1 + (scene.life << 8)), size, mix);
+        for _ in 0..REQUESTS {
+            scene.io.sleep(Duration::from_millis(random.below(PAUSE_MS))).await;
+            let Some(exported) = open.service.array(kept.name) else { continue };
+            let array = exported.array().clone();
+            let client = Client::new(array, open.pool.clone(), Rc::clone(&kept.oracle));
+            match client.ask(load.next_request()).await {
+                Ok(()) | Err(Trouble::Refused(_, VolumeError::Stopping)) => {}
+                Err(trouble) => return Err(Broken::Client(kept.name, trouble)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until an array has all of its members: those that return come by themselves, others by one word.
+    async fn become_whole(
+        &self,
+        kept: &Kept,
+        array: &Array,
+        open: &Running,
+        scene: &Scene,
+    ) -> Result<(), Broken> {
+        for _ in 0..WHOLE {
+            if array.detail().in_sync() == array.detail().roles.len() && array.process().is_none() {
+                return Ok(());
+            }
+            open.add_missing(kept.name).await;
+            scene.io.sleep(Duration::from_secs(1)).await;
+        }
+        let states: Vec<RoleState> = array.detail().roles.iter().map(|role| role.state).collect();
+        let events = array.events_since(0).into_iter().map(|event| format!("\n  {event}"));
+        Err(Broken::NotWhole(kept.name, format!("{states:?}{}", events.collect::<String>())))
+    }
+}
+
+impl Running {
+    fn array(&self, kept: &Kept) -> Result<Array, Broken> {
+        let exported = self.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
+        Ok(exported.array().clone())
+    }
+
+    /// No device is one of two arrays, and all are open.
+    fn judge_owners(&self) -> Result<(), Broken> {
+        let mut known: Vec<MemberId> = Vec::new();
+        for exported in self.service.arrays() {
+            let own = exported.array().detail().devices;
+            if let Some(device) = own.iter().find(|device| known.contains(&device.id)) {
+                return Err(Broken::TwoOwners(device.label.clone()));
+            }
+            if let Some(device) = own.iter().find(|device| !self.drives.is_open(&device.label)) {
+                return Err(Broken::Closed(device.label.clone(), exported.name().to_owned()));
+            }
+            known.extend(own.iter().map(|device| device.id));
+        }
+        Ok(())
+    }
+
+    /// Whatever is gone comes back.
+    fn bring_back(&self, scene: &Scene) {
+        for number in self.away.take() {
+            self.drives.set_gone(&scene.sim, number, false);
+        }
+    }
+}

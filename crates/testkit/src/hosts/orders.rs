@@ -1,0 +1,112 @@
+//! Orders and accidents: one at a time, within what the arrays can bear.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use brindle_array::{Array, DeviceState};
+use brindle_host::control::{Request, Word};
+use brindle_host::{HostError, MISSING};
+use brindle_io::Duration;
+
+use super::{Broken, Hosts, Kept, Running};
+use crate::random::Random;
+use crate::storm::Scene;
+
+/// How long an array may take to stop.
+const STOPPING: Duration = Duration::from_secs(30);
+
+impl Hosts {
+    /// One order or accident.
+    pub(super) async fn order(
+        &self,
+        open: &Running,
+        scene: &Scene,
+        random: &mut Random,
+    ) -> Result<(), Broken> {
+        let kept = random.pick(&self.arrays);
+        let Some(exported) = open.service.array(kept.name) else { return Ok(()) };
+        let array = exported.array();
+        // Nothing more is taken from an array than it can bear: one device at a time.
+        let is_whole = array.detail().in_sync() == array.detail().roles.len()
+            && array.process().is_none()
+            && array.state_change().is_none()
+            // One that is gone may not have been missed yet.
+            && open.away.borrow().is_empty();
+        match random.below(8) {
+            0 | 1 if is_whole => open.lose_one(array, scene, random),
+            2 if is_whole => open.fail_one(kept, array, random).await?,
+            3 if is_whole => open.replace_one(kept, array, random).await?,
+            4 => open.bring_back(scene),
+            5 => open.add_missing(kept.name).await,
+            6 => open.ask(Request::Remove { devices: vec!["failed".to_owned()], array: named(kept) }).await,
+            7 if is_whole => self.start_again(kept, open, scene).await?,
+            _ => {
+                let action = *random.pick(&[Word::Check, Word::Resume, Word::Repair]);
+                let (max_speed, min_speed) = (None, None);
+                open.ask(Request::Action { action, max_speed, min_speed, array: named(kept) }).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops an array by its name, and starts it from what its drives say.
+    async fn start_again(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
+        let exported = open.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
+        let stopped = open.service.stop_one(&exported, STOPPING).await;
+        stopped.map_err(|why| Broken::Order("stop", why))?;
+        self.start(kept, open, scene).await?;
+        Rc::clone(&open.service).take_again().await;
+        Ok(())
+    }
+}
+
+fn named(kept: &Kept) -> Option<String> {
+    Some(kept.name.to_owned())
+}
+
+impl Running {
+    /// A member goes away, and comes back some time.
+    fn lose_one(&self, array: &Array, scene: &Scene, random: &mut Random) {
+        let Some(label) = member(array, random) else { return };
+        let Some(number) = self.drives.number_of(&label) else { return };
+        self.drives.set_gone(&scene.sim, number, true);
+        self.away.borrow_mut().push(number);
+    }
+
+    async fn fail_one(&self, kept: &Kept, array: &Array, random: &mut Random) -> Result<(), Broken> {
+        let Some(member) = member(array, random) else { return Ok(()) };
+        match self.service.ask(Request::Fail { member, array: named(kept) }).await {
+            // It has failed by itself meanwhile, or is not on record yet.
+            Ok(_) | Err(HostError::Stays { .. } | HostError::StillInService(_)) => Ok(()),
+            Err(why) => Err(Broken::Order("fail", why)),
+        }
+    }
+
+    /// A spare takes the place of a member that works.
+    async fn replace_one(&self, kept: &Kept, array: &Array, random: &mut Random) -> Result<(), Broken> {
+        let spare = array.detail().devices.into_iter().find(|device| device.state == DeviceState::Spare);
+        let (Some(member), Some(spare)) = (member(array, random), spare) else { return Ok(()) };
+        let with = PathBuf::from(spare.label);
+        self.ask(Request::Replace { member, with, force: false, array: named(kept) }).await;
+        Ok(())
+    }
+
+    /// All former members of an array that can be found are taken again.
+    pub(super) async fn add_missing(&self, array: &str) {
+        let devices = vec![PathBuf::from(MISSING)];
+        let array = Some(array.to_owned());
+        self.ask(Request::Add { devices, force: false, re_add: true, array }).await;
+    }
+
+    /// Asks for something that may be refused.
+    async fn ask(&self, request: Request) {
+        drop(self.service.ask(request).await);
+    }
+}
+
+/// The name of a member in use.
+fn member(array: &Array, random: &mut Random) -> Option<String> {
+    let mut devices = array.detail().devices;
+    devices.retain(|device| device.state == DeviceState::InSync);
+    (!devices.is_empty()).then(|| random.pick(&devices).label.clone())
+}
