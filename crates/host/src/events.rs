@@ -18,7 +18,7 @@ pub enum News {
         /// The array's name, of a host of several.
         name: Option<String>,
         /// The event.
-        event: EventStatus,
+        event: Box<EventStatus>,
     },
     /// An array has stopped well.
     Stopped {
@@ -131,7 +131,7 @@ impl Watched {
             tracing::Level::WARN => tracing::warn!("{line}"),
             _ => tracing::info!("{line}"),
         }
-        (self.listener)(News::Event { name: self.of.clone(), event: self.status_of(event) });
+        (self.listener)(News::Event { name: self.of.clone(), event: Box::new(self.status_of(event)) });
     }
 
     /// The last events, oldest first.

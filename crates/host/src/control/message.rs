@@ -230,7 +230,10 @@ pub enum Ended {
     },
 }
 
-/// The request in a line, or the answer to what is none.
+/// The request in a line.
+///
+/// # Errors
+/// The answer to a line that is no request.
 pub fn request(line: &[u8]) -> Result<Request, Answer> {
     serde_json::from_slice(line).map_err(|error| Answer::Error(format!("not a request: {error}")))
 }

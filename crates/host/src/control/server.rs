@@ -95,6 +95,9 @@ impl Control {
 }
 
 /// Answers requests on a thread of its own until [`Control::end`].
+///
+/// # Errors
+/// The socket can't be made one that does not block, or no thread can be made.
 pub fn listen(listener: UnixListener, handler: impl Handler) -> io::Result<Control> {
     listener.set_nonblocking(true)?;
     let (news, inbox) = channel();
