@@ -183,7 +183,7 @@ mod tests {
     fn the_status_tells_what_disagrees_and_what_can_not_be_read() {
         let statuses = [(0, 0), (0, 512), (8, 0), (8, 512)].map(|(a, b)| report(a, b).status(a));
         assert_eq!(statuses, [0, 4, 3, 3].map(ExitCode::from));
-        let lacking = |left| Report { unverified: 4096, ..report(left, 0) }.status(left);
+        let lacking = |left| Report(Findings { unverified: 4096, ..report(left, 0).0 }).status(left);
         assert_eq!([lacking(0), lacking(8)], [5, 3].map(ExitCode::from));
     }
 

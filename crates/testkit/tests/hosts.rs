@@ -1,11 +1,14 @@
 //! Hosts in storms, the same seeds and cuts each time. `make storm ONLY=hosts` searches further.
 
+use std::collections::BTreeMap;
+
 use brindle_testkit::hosts;
 use brindle_testkit::random::Random;
 
 #[test]
 fn arrays_of_one_host_share_spares_and_take_members_again_whenever_the_power_goes() {
-    for seed in 0..6 {
+    let mut met = BTreeMap::new();
+    for seed in 0..8 {
         let calm = hosts::run(seed, None);
         assert_eq!(calm.broken, None, "make storm SEED={seed} CUT=none ONLY=hosts, life {}", calm.life);
         let mut random = Random::stream(seed, 0x6669_7865);
@@ -17,7 +20,15 @@ fn arrays_of_one_host_share_spares_and_take_members_again_whenever_the_power_goe
                 "make storm SEED={seed} CUT={cut} ONLY=hosts, life {}",
                 driven.life
             );
+            for (kind, count) in driven.met {
+                *met.entry(kind).or_insert(0) += count;
+            }
         }
+    }
+    for kind in
+        ["member-failed", "spare-given", "spare-taken", "recovery-ended", "copy-ended", "re-added", "stopped"]
+    {
+        assert!(met.get(kind).is_some_and(|&count| count > 2), "{kind} in {met:?}");
     }
 }
 

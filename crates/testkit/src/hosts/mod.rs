@@ -7,13 +7,14 @@ mod drives;
 mod orders;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, AssemblyError, Candidate, assemble};
 use brindle_array::{Access, Array, OpenConfig, OpenError, Recovery, RoleState};
 use brindle_export::nbd;
 use brindle_format::md::Uuid;
-use brindle_host::{Exported, HostError, Hosted, Listener, Placed, Service};
+use brindle_host::{Exported, HostError, Hosted, Listener, News, Placed, Service};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, MemberId, Pool};
 use brindle_layout::Level;
@@ -80,6 +81,8 @@ pub struct Hosts {
     arrays: Vec<Kept>,
     /// Seconds that superblocks tell; no two are the same.
     clock: Rc<Cell<u64>>,
+    /// Events of both arrays, by kind.
+    met: Rc<RefCell<BTreeMap<&'static str, u64>>>,
 }
 
 /// A host that runs.
@@ -126,7 +129,7 @@ impl Subject for Hosts {
             let oracle = Rc::new(RefCell::new(Oracle::zeroes(plan.geometry.size())));
             arrays.push(Kept { name, uuid: spec.uuid, oracle });
         }
-        Self { drives, arrays, clock: Rc::new(Cell::new(NOW)) }
+        Self { drives, arrays, clock: Rc::new(Cell::new(NOW)), met: Rc::default() }
     }
 
     async fn open(&self, scene: &Scene) -> Result<Running, Broken> {
@@ -136,9 +139,8 @@ impl Subject for Hosts {
         let pool = io.pool(POOL);
         let drives = Drives::new(&scene.sim, io, &pool, &self.drives, scene.life);
         let server = nbd::Server::new(io, nbd::Config { memory: POOL, ..nbd::Config::default() });
-        let listener: Listener = Rc::new(|_| ());
         let devices = Rc::new(drives.clone());
-        let service = Service::new(io, "host".to_owned(), devices, server, Vec::new(), listener);
+        let service = Service::new(io, "host".to_owned(), devices, server, Vec::new(), self.listener());
         let running = Running { service, drives, pool, away: RefCell::default() };
         for kept in &self.arrays {
             self.start(kept, &running, scene).await?;
@@ -176,9 +178,25 @@ impl Subject for Hosts {
     fn power_cut(&self) {
         self.arrays.iter().for_each(|kept| kept.oracle.borrow_mut().power_cut());
     }
+
+    fn met(&self) -> BTreeMap<&'static str, u64> {
+        self.met.borrow().clone()
+    }
 }
 
 impl Hosts {
+    /// Counts events.
+    fn listener(&self) -> Listener {
+        let met = Rc::clone(&self.met);
+        Rc::new(move |news| {
+            let kind = match news {
+                News::Event { event, .. } => event.kind,
+                News::Stopped { .. } => "stopped",
+            };
+            *met.borrow_mut().entry(kind).or_default() += 1;
+        })
+    }
+
     /// Assembles an array from all drives that answer and say that they are its, and has it served.
     async fn start(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
         let (mut ids, mut found, mut numbers): (Vec<MemberId>, Vec<Candidate>, Vec<usize>) =
@@ -215,8 +233,7 @@ impl Hosts {
             files: Vec::new(),
         };
         let placed = Placed { group: Some("all".to_owned()), ..Placed::default() };
-        let listener: Listener = Rc::new(|_| ());
-        let exported = Exported::new(&scene.io, hosted, placed, &listener);
+        let exported = Exported::new(&scene.io, hosted, placed, &self.listener());
         exported.resync();
         open.service.serve(exported).map_err(|why| Broken::Order("serve", why))
     }

@@ -2,6 +2,7 @@
 //! begin with what the last one left, and an end that has to come.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 
@@ -41,6 +42,9 @@ pub trait Subject: Sized {
 
     /// The power went: only what is stable is sure to be there.
     fn power_cut(&self);
+
+    /// How often things have happened to it, by a word for each.
+    fn met(&self) -> BTreeMap<&'static str, u64>;
 }
 
 /// The world of one life.
@@ -66,6 +70,8 @@ pub struct Driven {
     pub steps: u64,
     /// A digest of all that happened.
     pub trace: u64,
+    /// See [`Subject::met`].
+    pub met: BTreeMap<&'static str, u64>,
 }
 
 /// Time between two changes that break or mend something, at most.
@@ -77,7 +83,7 @@ const ENDLESS_TIME: Duration = Duration::from_secs(600);
 
 /// Drives a subject through lives that end before these steps, and one that ends well.
 pub fn drive<S: Subject>(seed: u64, cuts: &[u64]) -> Driven {
-    let mut driven = Driven { broken: None, life: 1, steps: 0, trace: 0 };
+    let mut driven = Driven { broken: None, life: 1, steps: 0, trace: 0, met: BTreeMap::new() };
     // A life that was unwound is not looked at again.
     let lived = catch_unwind(AssertUnwindSafe(|| lives::<S>(seed, cuts, &mut driven)));
     driven.broken = match lived {
@@ -110,6 +116,7 @@ fn lives<S: Subject>(seed: u64, cuts: &[u64], driven: &mut Driven) -> Result<(),
             driven.steps = sim.steps();
         }
         driven.trace = driven.trace.rotate_left(7) ^ sim.trace().0;
+        driven.met = subject.met();
         let was_cut = cut.is_some_and(|cut| sim.steps() >= cut);
         drop(scene);
         io.shutdown();
