@@ -150,7 +150,7 @@ fn different_sectors_of_one_row_are_bad_on_every_member() {
         let report = world.run(async |w| w.scrub(SyncMode::Check).await).unwrap();
         assert_eq!((report.mismatch_sectors, report.unverified, report.unreadable), (0, 0, 0), "{shape:?}");
         assert!(world.ids.iter().all(|&id| world.readable(id, DATA_OFFSET, used(&world))), "{shape:?}");
-        assert_eq!(failed(&world), []);
+        assert_eq!(failed(&world), [0u16; 0]);
     }
 }
 
@@ -263,7 +263,7 @@ fn worn_places_of_a_doubtful_array_fail_nobody_and_hinder_no_write() {
                 }
             }
             assert!(errors <= 1, "{shape:?} {victim}: what is worn where parity says nothing: {errors}");
-            assert_eq!(failed(&world), [], "{shape:?}");
+            assert_eq!(failed(&world), [0u16; 0], "{shape:?}");
         }
     }
 }
