@@ -56,6 +56,30 @@ static POWERS: [u8; ORDER] = {
     table
 };
 
+/// What Horner's rule starts from where each doubling adds the polynomial: n of them come to zero
+/// with this.
+///
+/// Let e be the byte that such a doubling keeps: 2 * e ^ 0x1d = e. It takes x to 2 * (x ^ e) ^ e, and n of them
+/// take it to 2^n * (x ^ e) ^ e. That is zero for x = 2^-n * e ^ e.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn start(doublings: usize) -> u8 {
+    static TABLE: [u8; ORDER] = {
+        let mut kept = 0;
+        while multiply(kept, 2) ^ POLYNOMIAL != kept {
+            kept += 1;
+        }
+        let mut table = [0; ORDER];
+        let mut n = 0;
+        while n < ORDER {
+            table[n] = multiply(power(ORDER - n), kept) ^ kept;
+            n += 1;
+        }
+        table
+    };
+    TABLE[doublings % ORDER]
+}
+
 /// The products of a constant with all low halves of a byte, and with all high halves: the sum of
 /// one of each is the product with any byte.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -11,12 +11,9 @@ pub(crate) type Run = unsafe fn(&Operands<'_>);
 /// The passes of a kernel.
 pub(crate) struct Passes {
     pub(crate) xor: Run,
-    pub(crate) xor_streaming: Run,
     pub(crate) q: Run,
     pub(crate) pq: Run,
-    pub(crate) pq_streaming: Run,
     pub(crate) pqr: Run,
-    pub(crate) pqr_streaming: Run,
     pub(crate) update_p: Run,
     pub(crate) update_q: Run,
     pub(crate) update_pq: Run,
@@ -31,13 +28,10 @@ pub(crate) struct Passes {
 macro_rules! passes {
     ($($run:tt)+) => {
         $crate::kernel::Passes {
-            xor: $($run)+::<$crate::pass::Generate<true, false, false, false>>,
-            xor_streaming: $($run)+::<$crate::pass::Generate<true, false, false, true>>,
-            q: $($run)+::<$crate::pass::Generate<false, true, false, false>>,
-            pq: $($run)+::<$crate::pass::Generate<true, true, false, false>>,
-            pq_streaming: $($run)+::<$crate::pass::Generate<true, true, false, true>>,
-            pqr: $($run)+::<$crate::pass::Generate<true, true, true, false>>,
-            pqr_streaming: $($run)+::<$crate::pass::Generate<true, true, true, true>>,
+            xor: $($run)+::<$crate::pass::Generate<true, false, false>>,
+            q: $($run)+::<$crate::pass::Generate<false, true, false>>,
+            pq: $($run)+::<$crate::pass::Generate<true, true, false>>,
+            pqr: $($run)+::<$crate::pass::Generate<true, true, true>>,
             update_p: $($run)+::<$crate::pass::Update<true, false>>,
             update_q: $($run)+::<$crate::pass::Update<false, true>>,
             update_pq: $($run)+::<$crate::pass::Update<true, true>>,
@@ -61,13 +55,6 @@ pub(crate) use passes;
 ///
 /// In the calls about Q and R the place in `slots` counts: `slots[i]` has the coefficient 2^i in Q
 /// and 4^i in R, in GF(2^8) with the polynomial 0x11d. At most [`MAX_SLOTS`] places are possible.
-///
-/// # Stores
-///
-/// Calls whose name ends in `_streaming` store around the caches and prefetch the sources. They win
-/// where blocks are cold and results will not be read soon (a write of large full stripes), and
-/// lose badly where everything fits into a cache. Without such instructions, or when the outputs
-/// are not equally aligned, they do what the call without `_streaming` does.
 pub struct Kernel {
     pub(crate) name: &'static str,
     pub(crate) detected: fn() -> bool,
@@ -130,11 +117,6 @@ impl Kernel {
         self.generate(self.passes.xor, sources, [dst]);
     }
 
-    /// [`Kernel::xor`] with stores around the caches.
-    pub fn xor_streaming(&self, sources: &[&[u8]], dst: &mut [u8]) {
-        self.generate(self.passes.xor_streaming, sources, [dst]);
-    }
-
     /// Adds `src` to `dst`.
     pub fn xor_into(&self, src: &[u8], dst: &mut [u8]) {
         self.update(self.passes.update_p, 0, &[src], [dst]);
@@ -144,12 +126,6 @@ impl Kernel {
     pub fn pq(&self, slots: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
         check_coefficients(slots.len());
         self.generate(self.passes.pq, slots, [p, q]);
-    }
-
-    /// [`Kernel::pq`] with stores around the caches.
-    pub fn pq_streaming(&self, slots: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
-        check_coefficients(slots.len());
-        self.generate(self.passes.pq_streaming, slots, [p, q]);
     }
 
     /// Sets Q alone, for a row whose P is lost.
@@ -162,12 +138,6 @@ impl Kernel {
     pub fn pqr(&self, slots: &[&[u8]], p: &mut [u8], q: &mut [u8], r: &mut [u8]) {
         check_coefficients(slots.len());
         self.generate(self.passes.pqr, slots, [p, q, r]);
-    }
-
-    /// [`Kernel::pqr`] with stores around the caches.
-    pub fn pqr_streaming(&self, slots: &[&[u8]], p: &mut [u8], q: &mut [u8], r: &mut [u8]) {
-        check_coefficients(slots.len());
-        self.generate(self.passes.pqr_streaming, slots, [p, q, r]);
     }
 
     /// Adds 2^`slot` times `src` to `dst`: brings Q up to date with a change of the data in `slot`.

@@ -3,16 +3,17 @@
 
 use crate::simd::{Byte, Simd, Word};
 
-/// How far ahead of its loads a streaming pass prefetches. On Zen 4 anything from 0 to 4 KiB is
-/// as good; on Emerald Rapids this distance and streaming together gained a quarter.
-const AHEAD: usize = 2048;
-
-/// Up to as many sources are taken two cache lines at a time if they may be in a cache: as fast as one line where the
+/// Up to as many sources are taken two cache lines at a time: as fast as one line where the
 /// caches are a core's own, and 20 % faster where a neighbour uses them too (Zen 4, P+Q of 4 blocks).
 const FEW: usize = 4;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
+
+/// How far ahead of its stores a sum of more than [`FEW`] sources asks for the lines of its results. Blocks that
+/// start at like places of their pages compete for the ways of a first-level cache, and 8 sources fill one of 8: stores
+/// of AVX2 then wait for the second level. With few sources the lines stay, and asking costs a twentieth.
+const AHEAD: usize = 1024;
 
 /// The blocks of one call. Which fields count is up to the pass.
 pub(crate) struct Operands<'a> {
@@ -30,22 +31,12 @@ pub(crate) struct Operands<'a> {
 
 /// One way over all blocks.
 pub(crate) trait Pass {
-    /// How many of `Operands::out` are written.
-    const OUTPUTS: usize;
-    /// Whether whole vectors go around the caches.
-    const STREAM: bool = false;
-
     /// Computes as many steps of `N` vectors as fit between `from` and the end of the blocks, and
     /// returns where it stopped.
     ///
     /// # Safety
-    /// The pointers and slices of `job` that the pass uses are as `Operands` says. If `STREAM`, all
-    /// outputs at `from` are aligned to `S::BYTES`.
-    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
-        simd: S,
-        job: &Operands<'_>,
-        from: usize,
-    ) -> usize;
+    /// The pointers and slices of `job` that the pass uses are as `Operands` says.
+    unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize;
 }
 
 /// Runs a pass over all of the job: groups of vectors, vectors, words, bytes.
@@ -54,25 +45,14 @@ pub(crate) trait Pass {
 /// The pointers and slices of `job` that the pass uses are as `Operands` says.
 #[inline(always)]
 pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Operands<'_>) {
-    // SAFETY: the caller's promise about `job` is that of `span`; `lines` only where the outputs were
-    // found to be aligned.
+    // SAFETY: the caller's promise about `job` is that of `span`.
     unsafe {
-        let mut at = 0;
-        if P::STREAM
-            && let Some(head) = aligned_from::<S>(&job.out[..P::OUTPUTS], job.len)
-        {
-            if head > 0 {
-                rest::<P>(&Operands { len: head, ..*job }, 0);
-            }
-            at = lines::<S, P, true>(simd, job, head);
-            simd.fence();
-        } else if job.slots.len() > FEW {
-            at = groups::<S, P>(simd, job, at);
-        } else {
-            at = pairs::<S, P>(simd, job, at);
-        }
-        at = lines::<S, P, false>(simd, job, at);
-        at = P::span::<S, 1, false>(simd, job, at);
+        let mut at = match job.slots.len() > FEW {
+            true => groups::<S, P>(simd, job, 0),
+            false => pairs::<S, P>(simd, job, 0),
+        };
+        at = lines::<S, P>(simd, job, at);
+        at = P::span::<S, 1>(simd, job, at);
         if at < job.len {
             rest::<P>(job, at);
         }
@@ -87,8 +67,8 @@ pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Operands<'_>) {
 unsafe fn rest<P: Pass>(job: &Operands<'_>, from: usize) {
     // SAFETY: the caller's promise is passed on.
     unsafe {
-        let at = P::span::<Word, 1, false>(Word, job, from);
-        P::span::<Byte, 1, false>(Byte, job, at);
+        let at = P::span::<Word, 1>(Word, job, from);
+        P::span::<Byte, 1>(Byte, job, at);
     }
 }
 
@@ -102,9 +82,9 @@ unsafe fn groups<S: Simd, P: Pass>(simd: S, job: &Operands<'_>, from: usize) -> 
     // SAFETY: the caller's promise is passed on.
     unsafe {
         match S::UNROLL {
-            4 => P::span::<S, 4, false>(simd, job, from),
-            2 => P::span::<S, 2, false>(simd, job, from),
-            _ => P::span::<S, 1, false>(simd, job, from),
+            4 => P::span::<S, 4>(simd, job, from),
+            2 => P::span::<S, 2>(simd, job, from),
+            _ => P::span::<S, 1>(simd, job, from),
         }
     }
 }
@@ -118,36 +98,27 @@ unsafe fn pairs<S: Simd, P: Pass>(simd: S, job: &Operands<'_>, from: usize) -> u
     // SAFETY: the caller's promise is passed on.
     unsafe {
         match 2 * LINE / S::BYTES {
-            4 => P::span::<S, 4, false>(simd, job, from),
-            2 => P::span::<S, 2, false>(simd, job, from),
-            _ => P::span::<S, 1, false>(simd, job, from),
+            4 => P::span::<S, 4>(simd, job, from),
+            2 => P::span::<S, 2>(simd, job, from),
+            _ => P::span::<S, 1>(simd, job, from),
         }
     }
 }
 
-/// The main part of a streaming run: one cache line of each source at a time. Measured on Zen 4 with
-/// cold blocks, this gains 10 to 20 % over four lines, since more sources wait for memory at once.
+/// The end of a run that is less than a group: one cache line of each source at a time.
 ///
 /// # Safety
-/// As [`Pass::span`]; if `STREAM`, all outputs at `from` are aligned to a vector.
+/// As [`Pass::span`].
 #[inline(always)]
-unsafe fn lines<S: Simd, P: Pass, const STREAM: bool>(simd: S, job: &Operands<'_>, from: usize) -> usize {
+unsafe fn lines<S: Simd, P: Pass>(simd: S, job: &Operands<'_>, from: usize) -> usize {
     // SAFETY: the caller's promise is passed on.
     unsafe {
         match LINE / S::BYTES {
-            4 => P::span::<S, 4, STREAM>(simd, job, from),
-            2 => P::span::<S, 2, STREAM>(simd, job, from),
-            _ => P::span::<S, 1, STREAM>(simd, job, from),
+            4 => P::span::<S, 4>(simd, job, from),
+            2 => P::span::<S, 2>(simd, job, from),
+            _ => P::span::<S, 1>(simd, job, from),
         }
     }
-}
-
-/// The first offset at which all outputs are aligned to a vector, if there is one in the block.
-#[inline(always)]
-fn aligned_from<S: Simd>(out: &[*mut u8], len: usize) -> Option<usize> {
-    let head = out[0].addr().wrapping_neg() % S::BYTES;
-    let aligned = |out: &*mut u8| out.addr().wrapping_add(head).is_multiple_of(S::BYTES);
-    (head <= len && out.iter().all(aligned)).then_some(head)
 }
 
 /// # Safety
@@ -163,15 +134,12 @@ unsafe fn load<S: Simd, const N: usize>(simd: S, from: *const u8) -> [S::Vector;
 }
 
 /// # Safety
-/// `to` is writable for `N` vectors; if `STREAM`, aligned to one.
+/// `to` is writable for `N` vectors.
 #[inline(always)]
-unsafe fn store<S: Simd, const N: usize, const STREAM: bool>(simd: S, to: *mut u8, group: [S::Vector; N]) {
+unsafe fn store<S: Simd, const N: usize>(simd: S, to: *mut u8, group: [S::Vector; N]) {
     for (i, vector) in group.into_iter().enumerate() {
-        // SAFETY: vector i of the N that the caller promises; whole vectors keep the alignment.
-        unsafe {
-            let to = to.add(i * S::BYTES);
-            if STREAM { simd.stream(to, vector) } else { simd.store(to, vector) }
-        }
+        // SAFETY: vector i of the N that the caller promises.
+        unsafe { simd.store(to.add(i * S::BYTES), vector) }
     }
 }
 
@@ -198,8 +166,21 @@ struct Sums<S: Simd, const N: usize> {
     r: [S::Vector; N],
 }
 
+/// `N` vectors of a slot, or zeroes if it is empty.
+///
+/// # Safety
+/// A slot that is not empty is readable from `at` for `N` vectors.
+#[inline(always)]
+unsafe fn data<S: Simd, const N: usize>(simd: S, slot: &[u8], at: usize) -> [S::Vector; N] {
+    match slot.is_empty() {
+        true => [simd.zero(); N],
+        // SAFETY: by the caller's promise.
+        false => unsafe { load::<S, N>(simd, slot.as_ptr().add(at)) },
+    }
+}
+
 /// Sums `N` vectors of all slots by Horner's rule, from the last slot down to the first. The sums
-/// that are not asked for are zero and cost nothing.
+/// that are not asked for count for nothing and cost nothing.
 ///
 /// # Safety
 /// Each slot that is not empty is readable from `at` for `N` vectors.
@@ -208,22 +189,15 @@ unsafe fn sum<S: Simd, const N: usize, const P: bool, const Q: bool, const R: bo
     simd: S,
     slots: &[&[u8]],
     at: usize,
-    ahead: bool,
 ) -> Sums<S, N> {
-    let zero = [simd.zero(); N];
-    let mut sums = Sums { p: zero, q: zero, r: zero };
+    let (last, slots) = slots.split_last().map_or((&[][..], slots), |(last, slots)| (*last, slots));
+    // SAFETY: by the caller's promise.
+    let first = unsafe { data::<S, N>(simd, last, at) };
+    let start = |doublings| first.map(|data| simd.xor(data, simd.start(doublings)));
+    let mut sums = Sums { p: first, q: start(slots.len()), r: start(2 * slots.len()) };
     for slot in slots.iter().rev() {
-        let mut data = zero;
-        if !slot.is_empty() {
-            if ahead {
-                let next = slot.as_ptr().wrapping_add(at + AHEAD);
-                for line in (0..N * S::BYTES).step_by(LINE) {
-                    simd.prefetch(next.wrapping_add(line));
-                }
-            }
-            // SAFETY: by the caller's promise.
-            data = unsafe { load::<S, N>(simd, slot.as_ptr().add(at)) };
-        }
+        // SAFETY: by the caller's promise.
+        let data = unsafe { data::<S, N>(simd, slot, at) };
         for (i, data) in data.into_iter().enumerate() {
             if P {
                 sums.p[i] = simd.xor(sums.p[i], data);
@@ -237,6 +211,16 @@ unsafe fn sum<S: Simd, const N: usize, const P: bool, const Q: bool, const R: bo
         }
     }
     sums
+}
+
+/// Asks for the lines that `N` vectors of each of `out` will be written to [`AHEAD`] bytes further on.
+#[inline(always)]
+fn expect<S: Simd, const N: usize>(simd: S, out: &[*mut u8], at: usize) {
+    for out in out {
+        for line in (0..N * S::BYTES).step_by(LINE) {
+            simd.prefetch_to_write(out.wrapping_add(at + AHEAD + line));
+        }
+    }
 }
 
 /// The body of a pass: a loop over whole steps that fit into the job.
@@ -267,31 +251,26 @@ const fn count(wanted: &[bool]) -> usize {
 
 /// Writes the sums of all slots that are asked for: P alone, Q alone, P and Q, or all three. The
 /// outputs stand in `Operands::out` in this order, without gaps.
-pub(crate) struct Generate<const P: bool, const Q: bool, const R: bool, const AROUND: bool>;
+pub(crate) struct Generate<const P: bool, const Q: bool, const R: bool>;
 
-impl<const P: bool, const Q: bool, const R: bool, const AROUND: bool> Pass for Generate<P, Q, R, AROUND> {
-    const OUTPUTS: usize = count(&[P, Q, R]);
-    const STREAM: bool = AROUND;
-
+impl<const P: bool, const Q: bool, const R: bool> Pass for Generate<P, Q, R> {
     #[inline(always)]
-    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
-        simd: S,
-        job: &Operands<'_>,
-        from: usize,
-    ) -> usize {
+    unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         steps!(job, from, at, {
-            // SAFETY: a whole step is left at `at` in every block; alignment by the caller's promise,
-            // which steps of whole vectors keep.
+            if job.slots.len() > FEW {
+                expect::<S, N>(simd, &job.out[..count(&[P, Q, R])], at);
+            }
+            // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let sums = sum::<S, N, P, Q, R>(simd, job.slots, at, STREAM);
+                let sums = sum::<S, N, P, Q, R>(simd, job.slots, at);
                 if P {
-                    store::<S, N, STREAM>(simd, job.out[0].add(at), sums.p);
+                    store::<S, N>(simd, job.out[0].add(at), sums.p);
                 }
                 if Q {
-                    store::<S, N, STREAM>(simd, job.out[count(&[P])].add(at), sums.q);
+                    store::<S, N>(simd, job.out[count(&[P])].add(at), sums.q);
                 }
                 if R {
-                    store::<S, N, STREAM>(simd, job.out[count(&[P, Q])].add(at), sums.r);
+                    store::<S, N>(simd, job.out[count(&[P, Q])].add(at), sums.r);
                 }
             }
         })
@@ -303,29 +282,23 @@ impl<const P: bool, const Q: bool, const R: bool, const AROUND: bool> Pass for G
 pub(crate) struct Update<const P: bool, const Q: bool>;
 
 impl<const P: bool, const Q: bool> Pass for Update<P, Q> {
-    const OUTPUTS: usize = count(&[P, Q]);
-
     #[inline(always)]
-    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
-        simd: S,
-        job: &Operands<'_>,
-        from: usize,
-    ) -> usize {
+    unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         let factor = simd.factor(job.matrix[1][0]);
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let delta = sum::<S, N, true, false, false>(simd, job.slots, at, false).p;
+                let delta = sum::<S, N, true, false, false>(simd, job.slots, at).p;
                 if P {
                     let mut p = load::<S, N>(simd, job.out[0].add(at));
                     add(simd, &mut p, delta);
-                    store::<S, N, false>(simd, job.out[0].add(at), p);
+                    store::<S, N>(simd, job.out[0].add(at), p);
                 }
                 if Q {
                     let out = job.out[count(&[P])].add(at);
                     let mut q = load::<S, N>(simd, out);
                     add(simd, &mut q, times(simd, delta, factor));
-                    store::<S, N, false>(simd, out, q);
+                    store::<S, N>(simd, out, q);
                 }
             }
         })
@@ -336,22 +309,16 @@ impl<const P: bool, const Q: bool> Pass for Update<P, Q> {
 pub(crate) struct RecoverQ;
 
 impl Pass for RecoverQ {
-    const OUTPUTS: usize = 1;
-
     #[inline(always)]
-    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
-        simd: S,
-        job: &Operands<'_>,
-        from: usize,
-    ) -> usize {
+    unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         let factor = simd.factor(job.matrix[0][1]);
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let mut q = sum::<S, N, false, true, false>(simd, job.slots, at, false).q;
+                let mut q = sum::<S, N, false, true, false>(simd, job.slots, at).q;
                 add(simd, &mut q, load::<S, N>(simd, job.parity[1].add(at)));
                 let x = times(simd, q, factor);
-                store::<S, N, false>(simd, job.out[0].add(at), x);
+                store::<S, N>(simd, job.out[0].add(at), x);
             }
         })
     }
@@ -362,27 +329,21 @@ impl Pass for RecoverQ {
 pub(crate) struct RecoverPq;
 
 impl Pass for RecoverPq {
-    const OUTPUTS: usize = 2;
-
     #[inline(always)]
-    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
-        simd: S,
-        job: &Operands<'_>,
-        from: usize,
-    ) -> usize {
+    unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         let factor_p = simd.factor(job.matrix[0][0]);
         let factor_q = simd.factor(job.matrix[0][1]);
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let mut sums = sum::<S, N, true, true, false>(simd, job.slots, at, false);
+                let mut sums = sum::<S, N, true, true, false>(simd, job.slots, at);
                 add(simd, &mut sums.p, load::<S, N>(simd, job.parity[0].add(at)));
                 add(simd, &mut sums.q, load::<S, N>(simd, job.parity[1].add(at)));
                 let mut x = times(simd, sums.p, factor_p);
                 add(simd, &mut x, times(simd, sums.q, factor_q));
                 add(simd, &mut sums.p, x);
-                store::<S, N, false>(simd, job.out[0].add(at), x);
-                store::<S, N, false>(simd, job.out[1].add(at), sums.p);
+                store::<S, N>(simd, job.out[0].add(at), x);
+                store::<S, N>(simd, job.out[1].add(at), sums.p);
             }
         })
     }
@@ -393,19 +354,13 @@ impl Pass for RecoverPq {
 pub(crate) struct RecoverPqr<const LOST: usize>;
 
 impl<const LOST: usize> Pass for RecoverPqr<LOST> {
-    const OUTPUTS: usize = LOST;
-
     #[inline(always)]
-    unsafe fn span<S: Simd, const N: usize, const STREAM: bool>(
-        simd: S,
-        job: &Operands<'_>,
-        from: usize,
-    ) -> usize {
+    unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         let factors = job.matrix.map(|row| row.map(|constant| simd.factor(constant)));
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let sums = sum::<S, N, true, true, true>(simd, job.slots, at, false);
+                let sums = sum::<S, N, true, true, true>(simd, job.slots, at);
                 let mut differences = [sums.p, sums.q, sums.r];
                 for (difference, parity) in differences.iter_mut().zip(job.parity) {
                     add(simd, difference, load::<S, N>(simd, parity.add(at)));
@@ -415,7 +370,7 @@ impl<const LOST: usize> Pass for RecoverPqr<LOST> {
                     for (difference, factor) in differences.iter().zip(row) {
                         add(simd, &mut lost, times(simd, *difference, *factor));
                     }
-                    store::<S, N, false>(simd, out.add(at), lost);
+                    store::<S, N>(simd, out.add(at), lost);
                 }
             }
         })

@@ -7,7 +7,7 @@ use crate::kernel::{Kernel, passes};
 use crate::neon;
 use crate::portable;
 #[cfg(target_arch = "x86_64")]
-use crate::x86::{avx2, avx512, gfni};
+use crate::x86::{avx2, avx2_gfni, avx512, gfni};
 
 /// Whether this CPU has all of these x86 features. Without `std`, whether the compiler assumes so.
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +27,9 @@ static KERNELS: &[Kernel] = &[
     Kernel { name: "portable", detected: || true, passes: passes!(portable::run) },
     #[cfg(target_arch = "x86_64")]
     Kernel { name: "avx2", detected: || detected!("avx2"), passes: passes!(avx2::run) },
+    // Of processors that have GFNI, those without AVX-512 use this one.
+    #[cfg(target_arch = "x86_64")]
+    Kernel { name: "avx2-gfni", detected: || detected!("gfni" "avx2"), passes: passes!(avx2_gfni::run) },
     #[cfg(target_arch = "x86_64")]
     Kernel {
         name: "avx512",

@@ -19,9 +19,15 @@ pub(crate) trait Simd: Copy {
 
     fn zero(self) -> Self::Vector;
     fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// `2 * a ^ b`: one step of Horner's rule for Q.
+    /// What a sum of Horner's rule starts from, so that it is right after as many doublings. Other than
+    /// zero only where a doubling is cheaper if it adds a constant.
+    #[inline(always)]
+    fn start(self, _doublings: usize) -> Self::Vector {
+        self.zero()
+    }
+    /// `2 * a ^ b`, with the constant that `start` makes up for: one step of Horner's rule for Q.
     fn double_xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// `4 * a ^ b`: one step of Horner's rule for R.
+    /// `4 * a ^ b`, with the constants of two doublings: one step of Horner's rule for R.
     #[inline(always)]
     fn quadruple_xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
         self.double_xor(self.double_xor(a, self.zero()), b)
@@ -35,22 +41,9 @@ pub(crate) trait Simd: Copy {
     /// # Safety
     /// `to` is writable for `BYTES` bytes, at any alignment.
     unsafe fn store(self, to: *mut u8, a: Self::Vector);
-    /// Stores around the caches where the CPU can. A `fence` must follow before anyone reads.
-    ///
-    /// # Safety
-    /// `to` is writable for `BYTES` bytes and aligned to `BYTES`.
+    /// Asks for the cache line at `to`, which need not be mapped, so as to write to it, where that gains anything.
     #[inline(always)]
-    unsafe fn stream(self, to: *mut u8, a: Self::Vector) {
-        // SAFETY: the caller's promise is stronger than what `store` asks for.
-        unsafe { self.store(to, a) }
-    }
-    /// Orders streamed stores before all later stores.
-    #[inline(always)]
-    fn fence(self) {}
-    /// Asks for the cache line at `from`, which need not be mapped, into the second-level cache: the
-    /// first is too small for many sources at equal distances.
-    #[inline(always)]
-    fn prefetch(self, _from: *const u8) {}
+    fn prefetch_to_write(self, _to: *const u8) {}
 }
 
 /// Four field elements in a machine word ("SIMD within a register").

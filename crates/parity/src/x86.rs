@@ -4,5 +4,6 @@
 //! `run` function, which enables the instructions and whose caller has made sure of the CPU.
 
 pub(crate) mod avx2;
+pub(crate) mod avx2_gfni;
 pub(crate) mod avx512;
 pub(crate) mod gfni;

@@ -9,8 +9,10 @@ type Tables = unsafe extern "C" fn(c_int, c_int, *const c_uchar, *mut c_uchar);
 type Encode =
     unsafe extern "C" fn(c_int, c_int, c_int, *const c_uchar, *const *const c_uchar, *const *mut c_uchar);
 
-/// The functions that the bench compares with.
+/// ISA-L's functions for one instruction set, without its own choice among them.
 pub(crate) struct Isal {
+    /// The set as the names of its functions end.
+    pub(crate) name: &'static str,
     xor: Generate,
     pq: Generate,
     tables: Tables,
@@ -19,18 +21,51 @@ pub(crate) struct Isal {
     _library: Library,
 }
 
+/// The sets that ISA-L chooses on CPUs for which a kernel is the best, best first: versions before 2.32 have no P+Q with
+/// GFNI.
+pub(crate) fn sets(kernel: &str) -> &'static [&'static str] {
+    match kernel {
+        "portable" => &["base"],
+        "avx2" => &["avx2"],
+        "avx2-gfni" => &["avx2_gfni", "avx2"],
+        "avx512" => &["avx512"],
+        "avx512-gfni" => &["avx512_gfni", "avx512"],
+        "neon" => &["neon"],
+        _ => &[],
+    }
+}
+
 impl Isal {
-    /// Opens the library, or says that it is not there.
-    pub(crate) fn open() -> Option<Self> {
-        // SAFETY: libisal has no initialisers that do anything; the types of its functions are
-        // those of its headers raid.h and erasure_code.h.
+    /// Whether the library is there at all.
+    pub(crate) fn is_there() -> bool {
+        Self::library().is_some()
+    }
+
+    fn library() -> Option<Library> {
+        // SAFETY: libisal has no initialisers that do anything.
+        unsafe { Library::new("libisal.so.2").ok() }
+    }
+
+    /// Opens the functions of a set, if the library has them. The CPU must have the set, as one that runs the
+    /// kernel does.
+    pub(crate) fn open(name: &'static str) -> Option<Self> {
+        let library = Self::library()?;
+        // The only XOR for AVX2 is that for AVX; GFNI is of no use to it.
+        let xor = match name {
+            "avx2" | "avx2_gfni" => "avx",
+            "avx512_gfni" => "avx512",
+            _ => name,
+        };
+        // GFNI has tables of its own. Versions without it have but one form.
+        let tables = if name.ends_with("gfni") { "ec_init_tables_gfni" } else { "ec_init_tables_base" };
+        // SAFETY: the types of these functions are those of ISA-L's headers raid.h and erasure_code.h.
         unsafe {
-            let library = Library::new("libisal.so.2").ok()?;
             Some(Self {
-                xor: *library.get(b"xor_gen\0").ok()?,
-                pq: *library.get(b"pq_gen\0").ok()?,
-                tables: *library.get(b"ec_init_tables\0").ok()?,
-                encode: *library.get(b"ec_encode_data\0").ok()?,
+                name,
+                xor: *library.get(format!("xor_gen_{xor}").as_bytes()).ok()?,
+                pq: *library.get(format!("pq_gen_{name}").as_bytes()).ok()?,
+                encode: *library.get(format!("ec_encode_data_{name}").as_bytes()).ok()?,
+                tables: *library.get(tables.as_bytes()).or_else(|_| library.get(b"ec_init_tables")).ok()?,
                 _library: library,
             })
         }

@@ -1,7 +1,10 @@
 //! Parity kernels against ISA-L's, one core, in turns: `cargo bench -p brindle-parity`.
 //!
-//! `-- --json FILE` writes all figures, `-- --kernel NAME` takes another kernel than the best of this
-//! CPU, `-- --work NAME` measures only one thing, as it is named in the table.
+//! Each kernel that this CPU can run has a column: its rate, and the ratio to ISA-L's functions for the same
+//! instruction set, which are called by their own names rather than by ISA-L's choice for this CPU.
+//!
+//! `-- --json FILE` writes all figures, `-- --kernel NAME` measures only one kernel, `-- --work NAME` only
+//! one thing, as it is named in the table.
 
 #![allow(unsafe_code, reason = "calls ISA-L through its C interface")]
 
@@ -11,11 +14,11 @@ mod report;
 
 use std::process::ExitCode;
 
-use brindle_parity::{Kernel, available, kernel};
+use brindle_parity::{Kernel, available};
 
 use isal::Isal;
 use measure::{Place, Ring, Work, compare};
-use report::{Figures, Setup};
+use report::{Line, Setup};
 
 /// Data members of the rows that are measured.
 const MEMBERS: [usize; 3] = [4, 8, 10];
@@ -28,23 +31,25 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let Some(isal) = Isal::open() else {
+    if !Isal::is_there() {
         println!("SKIPPED: install libisal2");
         return ExitCode::SUCCESS;
-    };
+    }
     let mut ring = Ring::new();
-    let mut figures = Vec::new();
+    let mut lines = Vec::new();
     for work in Work::ALL.into_iter().filter(|work| options.work.is_none_or(|only| only == *work)) {
         for place in [Place::Cache, Place::Cold] {
             for members in MEMBERS {
-                figures.push(compare(options.kernel, &isal, &mut ring, work, place, members));
+                let mut compare = |kernel| compare(kernel, &mut ring, work, place, members);
+                let kernels = options.kernels.iter().map(|kernel| compare(kernel)).collect();
+                lines.push(Line { work, place, members, kernels });
             }
         }
     }
-    let setup = Setup::new(options.kernel.name());
-    print!("{}", report::table(&setup, &figures));
+    let setup = Setup::new();
+    print!("{}", report::table(&setup, &lines));
     if let Some(path) = options.json
-        && let Err(error) = std::fs::write(&path, report::json(&setup, &figures))
+        && let Err(error) = std::fs::write(&path, report::json(&setup, &lines))
     {
         eprintln!("error: cannot write {path}: {error}");
         return ExitCode::FAILURE;
@@ -55,12 +60,12 @@ fn main() -> ExitCode {
 struct Options {
     json: Option<String>,
     work: Option<Work>,
-    kernel: &'static Kernel,
+    kernels: Vec<&'static Kernel>,
 }
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { json: None, work: None, kernel: kernel() };
+        let mut options = Self { json: None, work: None, kernels: available().collect() };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 // Cargo's own.
@@ -73,9 +78,10 @@ impl Options {
                 }
                 "--kernel" => {
                     let name = arguments.next().ok_or("--kernel needs a name")?;
-                    options.kernel = available()
-                        .find(|kernel| kernel.name() == name)
-                        .ok_or_else(|| format!("this CPU has no kernel {name}"))?;
+                    options.kernels.retain(|kernel| kernel.name() == name);
+                    if options.kernels.is_empty() {
+                        return Err(format!("this CPU has no kernel {name}"));
+                    }
                 }
                 _ => {
                     return Err(format!(

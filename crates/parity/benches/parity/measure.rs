@@ -9,8 +9,8 @@ use brindle_parity::Kernel;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Figures;
-use crate::isal::Isal;
+use crate::isal::{Isal, sets};
+use crate::report::Figures;
 
 /// Bytes of a block: a common chunk.
 pub(crate) const BLOCK: usize = 64 << 10;
@@ -105,82 +105,67 @@ fn split<const N: usize>(row: &mut [u8], members: usize) -> ([&[u8]; 16], [&mut 
     (slots, std::array::from_fn(|_| blocks.next().expect("a row has room for all outputs")))
 }
 
-/// Brindle's kernel with cached stores, with stores around the caches where there is such a call,
-/// and ISA-L.
-fn contenders<'a>(kernel: &'static Kernel, isal: &'a Isal, work: Work, members: usize) -> Vec<Contender<'a>> {
+/// Brindle's kernel.
+fn ours(kernel: &'static Kernel, work: Work, members: usize) -> Contender<'static> {
+    match work {
+        Work::Xor => Box::new(move |row| {
+            let (data, [p]) = split(row, members);
+            kernel.xor(&data[..members], p);
+        }),
+        Work::Pq => Box::new(move |row| {
+            let (data, [p, q]) = split(row, members);
+            kernel.pq(&data[..members], p, q);
+        }),
+        Work::Pqr => Box::new(move |row| {
+            let (data, [p, q, r]) = split(row, members);
+            kernel.pqr(&data[..members], p, q, r);
+        }),
+        // The survivors of a row whose first two data members are lost, with P and Q: as many
+        // sources as there are data members.
+        Work::RecoverTwo => Box::new(move |row| {
+            let (mut slots, [x, y]) = split(row, members);
+            let (p, q) = (slots[0], slots[1]);
+            (slots[0], slots[1]) = (&[], &[]);
+            kernel.recover_two(&slots[..members], 0, 1, p, q, x, y);
+        }),
+    }
+}
+
+/// ISA-L's functions.
+fn theirs(isal: &Isal, work: Work, members: usize) -> Contender<'_> {
     let power = |exponent: usize| (0..exponent).fold(1u8, |a, _| a << 1 ^ if a >= 128 { 0x1d } else { 0 });
     match work {
-        Work::Xor => vec![
-            Box::new(move |row| {
-                let (data, [p]) = split(row, members);
-                kernel.xor(&data[..members], p);
-            }),
-            Box::new(move |row| {
-                let (data, [p]) = split(row, members);
-                kernel.xor_streaming(&data[..members], p);
-            }),
-            Box::new(move |row| {
-                let (data, [p]) = split(row, members);
-                isal.xor(&data[..members], p);
-            }),
-        ],
-        Work::Pq => vec![
-            Box::new(move |row| {
-                let (data, [p, q]) = split(row, members);
-                kernel.pq(&data[..members], p, q);
-            }),
-            Box::new(move |row| {
-                let (data, [p, q]) = split(row, members);
-                kernel.pq_streaming(&data[..members], p, q);
-            }),
-            Box::new(move |row| {
-                let (data, [p, q]) = split(row, members);
-                isal.pq(&data[..members], p, q);
-            }),
-        ],
+        Work::Xor => Box::new(move |row| {
+            let (data, [p]) = split(row, members);
+            isal.xor(&data[..members], p);
+        }),
+        Work::Pq => Box::new(move |row| {
+            let (data, [p, q]) = split(row, members);
+            isal.pq(&data[..members], p, q);
+        }),
         Work::Pqr => {
             let matrix: Vec<_> = (0..3).flat_map(|k| (0..members).map(move |i| power(k * i))).collect();
             let tables = isal.tables(members, &matrix);
-            vec![
-                Box::new(move |row| {
-                    let (data, [p, q, r]) = split(row, members);
-                    kernel.pqr(&data[..members], p, q, r);
-                }),
-                Box::new(move |row| {
-                    let (data, [p, q, r]) = split(row, members);
-                    kernel.pqr_streaming(&data[..members], p, q, r);
-                }),
-                Box::new(move |row| {
-                    let (data, out) = split::<3>(row, members);
-                    isal.encode(&tables, &data[..members], out);
-                }),
-            ]
+            Box::new(move |row| {
+                let (data, out) = split::<3>(row, members);
+                isal.encode(&tables, &data[..members], out);
+            })
         }
+        // As many sources as ours. ISA-L's speed does not depend on the matrix.
         Work::RecoverTwo => {
-            // The survivors of a row whose first two data members are lost, with P and Q: as many
-            // sources as there are data members. ISA-L's speed does not depend on the matrix.
             let matrix: Vec<_> = (0..2 * members).map(power).collect();
             let tables = isal.tables(members, &matrix);
-            vec![
-                Box::new(move |row| {
-                    let (mut slots, [x, y]) = split(row, members);
-                    let (p, q) = (slots[0], slots[1]);
-                    (slots[0], slots[1]) = (&[], &[]);
-                    kernel.recover_two(&slots[..members], 0, 1, p, q, x, y);
-                }),
-                Box::new(move |row| {
-                    let (sources, out) = split::<2>(row, members);
-                    isal.encode(&tables, &sources[..members], out);
-                }),
-            ]
+            Box::new(move |row| {
+                let (sources, out) = split::<2>(row, members);
+                isal.encode(&tables, &sources[..members], out);
+            })
         }
     }
 }
 
-/// Measures all contenders of one line of the report in turns.
+/// Measures a kernel and ISA-L's functions for the same instruction set in turns.
 pub(crate) fn compare(
     kernel: &'static Kernel,
-    isal: &Isal,
     ring: &mut Ring,
     work: Work,
     place: Place,
@@ -188,7 +173,9 @@ pub(crate) fn compare(
 ) -> Figures {
     let blocks = members + work.outputs();
     let rows = RING / (blocks * BLOCK);
-    let contenders = contenders(kernel, isal, work, members);
+    let isal = sets(kernel.name()).iter().find_map(|name| Isal::open(name));
+    let mut contenders = vec![ours(kernel, work, members)];
+    contenders.extend(isal.iter().map(|isal| theirs(isal, work, members)));
     let mut rates = vec![Vec::with_capacity(ROUNDS); contenders.len()];
     let mut next = 0;
     for round in 0..=ROUNDS {
@@ -211,7 +198,7 @@ pub(crate) fn compare(
             }
         }
     }
-    Figures::new(work, place, members, &mut rates)
+    Figures::new(kernel.name(), isal.as_ref().map(|isal| isal.name), &rates)
 }
 
 /// CPU time that this thread has used.

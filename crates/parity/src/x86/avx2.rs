@@ -1,4 +1,4 @@
-//! 32 bytes at a time; multiplication by a constant looks up both halves of each byte.
+//! 32 bytes at a time; multiplication by a constant looks up both halves of each byte, and doubling the polynomial.
 
 use core::arch::x86_64::*;
 
@@ -15,7 +15,7 @@ impl Simd for Avx2 {
     /// The products of the constant with all low and all high halves of a byte.
     type Factor = [__m256i; 2];
     const BYTES: usize = 32;
-    const UNROLL: usize = 2;
+    const UNROLL: usize = 4;
 
     #[inline(always)]
     fn zero(self) -> __m256i {
@@ -28,11 +28,16 @@ impl Simd for Avx2 {
         unsafe { _mm256_xor_si256(a, b) }
     }
     #[inline(always)]
+    fn start(self, doublings: usize) -> __m256i {
+        // SAFETY: the token proves AVX2.
+        unsafe { _mm256_set1_epi8(gf::start(doublings) as i8) }
+    }
+    #[inline(always)]
     fn double_xor(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: the token proves AVX2.
         unsafe {
-            let carried = _mm256_cmpgt_epi8(_mm256_setzero_si256(), a);
-            let reduction = _mm256_and_si256(carried, _mm256_set1_epi8(gf::POLYNOMIAL as i8));
+            // The polynomial where the high bit is clear, so there is one too many everywhere.
+            let reduction = _mm256_shuffle_epi8(_mm256_set1_epi8(gf::POLYNOMIAL as i8), a);
             _mm256_xor_si256(_mm256_xor_si256(_mm256_add_epi8(a, a), b), reduction)
         }
     }
@@ -64,20 +69,12 @@ impl Simd for Avx2 {
         unsafe { _mm256_storeu_si256(to.cast(), a) }
     }
     #[inline(always)]
-    unsafe fn stream(self, to: *mut u8, a: __m256i) {
-        // SAFETY: the token proves AVX2; writable and aligned by the caller's promise; `pass::run`
-        // fences before it returns.
-        unsafe { _mm256_stream_si256(to.cast(), a) }
-    }
-    #[inline(always)]
-    fn fence(self) {
-        // SAFETY: every x86-64 CPU has the instruction.
-        unsafe { _mm_sfence() }
-    }
-    #[inline(always)]
-    fn prefetch(self, from: *const u8) {
-        // SAFETY: every x86-64 CPU has the instruction, and it never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
+    fn prefetch_to_write(self, to: *const u8) {
+        // SAFETY: the instruction never faults and changes no memory. All CPUs with AVX2 have it or ignore it; the
+        // compiler's own prefetch would ask for the line to read it.
+        unsafe {
+            core::arch::asm!("prefetchw [{}]", in(reg) to, options(nostack, preserves_flags, readonly));
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! 64 bytes at a time, without GFNI: doubling by masks, other constants by look-up.
+//! 64 bytes at a time, without GFNI: as with AVX2, doubling looks up the polynomial, other constants both halves of each byte.
 
 use core::arch::x86_64::*;
 
@@ -31,11 +31,16 @@ impl Simd for Avx512 {
         unsafe { _mm512_xor_si512(a, b) }
     }
     #[inline(always)]
+    fn start(self, doublings: usize) -> __m512i {
+        // SAFETY: the token proves AVX-512.
+        unsafe { _mm512_set1_epi8(gf::start(doublings) as i8) }
+    }
+    #[inline(always)]
     fn double_xor(self, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: the token proves AVX-512.
         unsafe {
-            let polynomial = _mm512_set1_epi8(gf::POLYNOMIAL as i8);
-            let reduction = _mm512_maskz_mov_epi8(_mm512_movepi8_mask(a), polynomial);
+            // The polynomial where the high bit is clear, so there is one too many everywhere.
+            let reduction = _mm512_shuffle_epi8(_mm512_set1_epi8(gf::POLYNOMIAL as i8), a);
             _mm512_ternarylogic_epi64::<XOR3>(_mm512_add_epi8(a, a), b, reduction)
         }
     }
@@ -65,22 +70,6 @@ impl Simd for Avx512 {
     unsafe fn store(self, to: *mut u8, a: __m512i) {
         // SAFETY: the token proves AVX-512; writable by the caller's promise.
         unsafe { _mm512_storeu_si512(to.cast(), a) }
-    }
-    #[inline(always)]
-    unsafe fn stream(self, to: *mut u8, a: __m512i) {
-        // SAFETY: the token proves AVX-512; writable and aligned by the caller's promise;
-        // `pass::run` fences before it returns.
-        unsafe { _mm512_stream_si512(to.cast(), a) }
-    }
-    #[inline(always)]
-    fn fence(self) {
-        // SAFETY: every x86-64 CPU has the instruction.
-        unsafe { _mm_sfence() }
-    }
-    #[inline(always)]
-    fn prefetch(self, from: *const u8) {
-        // SAFETY: every x86-64 CPU has the instruction, and it never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
     }
 }
 

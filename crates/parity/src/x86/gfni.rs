@@ -57,22 +57,6 @@ impl Simd for Gfni {
         // SAFETY: the token proves AVX-512; writable by the caller's promise.
         unsafe { _mm512_storeu_si512(to.cast(), a) }
     }
-    #[inline(always)]
-    unsafe fn stream(self, to: *mut u8, a: __m512i) {
-        // SAFETY: the token proves AVX-512; writable and aligned by the caller's promise;
-        // `pass::run` fences before it returns.
-        unsafe { _mm512_stream_si512(to.cast(), a) }
-    }
-    #[inline(always)]
-    fn fence(self) {
-        // SAFETY: every x86-64 CPU has the instruction.
-        unsafe { _mm_sfence() }
-    }
-    #[inline(always)]
-    fn prefetch(self, from: *const u8) {
-        // SAFETY: every x86-64 CPU has the instruction, and it never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast()) }
-    }
 }
 
 /// # Safety
