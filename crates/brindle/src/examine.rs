@@ -387,5 +387,6 @@ fn role(role: DeviceRole) -> String {
         DeviceRole::Spare => "spare".into(),
         DeviceRole::Faulty => "faulty".into(),
         DeviceRole::Journal => "journal".into(),
+        DeviceRole::Vacant => "unused".into(),
     }
 }

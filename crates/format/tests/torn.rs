@@ -241,3 +241,107 @@ fn a_member_that_fails_beside_its_replacement_is_told() {
         assert_eq!(read.events, new.events);
     }
 }
+
+/// All mixtures of the sectors of two blocks, and which of the two the first one is of.
+fn mixtures(old: &[u8; SUPERBLOCK_BYTES], new: &[u8; SUPERBLOCK_BYTES]) -> Vec<(bool, Vec<u8>)> {
+    let differ: Vec<usize> =
+        (0..SECTORS).filter(|n| old[n * 512..][..512] != new[n * 512..][..512]).collect();
+    let mixed = |mixture: u32| {
+        let mut bytes = old.to_vec();
+        for (_, sector) in differ.iter().enumerate().filter(|(bit, _)| mixture >> bit & 1 == 1) {
+            bytes[sector * 512..][..512].copy_from_slice(&new[sector * 512..][..512]);
+        }
+        (mixture & 1 == 1, bytes)
+    };
+    (0..1 << differ.len()).map(mixed).collect()
+}
+
+/// A member of a mirror whose device `number` is to be in role `place`: it is a spare, or has the role already, and who had
+/// that place before is a failed device, or nobody.
+fn before_an_exchange(own: u32, place: u16, number: usize, was: [DeviceRole; 2], majors: bool) -> Superblock {
+    let mut sb = member(Version::V0_90(Endian::Little), 4);
+    (sb.device_number, sb.roles[usize::from(place)]) = (own, was[0]);
+    sb.roles.resize(number + 1, DeviceRole::Vacant);
+    sb.roles[number] = was[1];
+    let mut bytes = encoded(&sb);
+    if majors {
+        // As a kernel leaves them: the sum of all words is in the first sector.
+        let mut added = 0;
+        let is_used = |&at: &usize| !matches!(bytes[512 + at * 128 + 16], 0 | 9) || at == number;
+        let used: Vec<usize> = (0..27).filter(is_used).chain([27]).collect();
+        for at in used {
+            let at = 512 + at * 128;
+            (bytes[at + 4], bytes[at + 8]) = (8, 16 + (at / 128) as u8);
+            added += 8 + u32::from(bytes[at + 8]);
+            if at == 512 + 128 * usize::from(place) {
+                // Write-mostly.
+                bytes[at + 17] |= 2;
+                added += 0x200;
+            }
+        }
+        let own = 512 + own as usize * 128;
+        added = added - u32::from(bytes[3968 + 8]) + u32::from(bytes[own + 8]);
+        bytes[3968 + 8] = bytes[own + 8];
+        let sum = u32::from_le_bytes(bytes[152..156].try_into().unwrap());
+        bytes[152..156].copy_from_slice(&(sum + added).to_le_bytes());
+    }
+    Superblock::parse(sb.version, &bytes, DEVICE).unwrap()
+}
+
+/// What stands at the two places before a device takes that of role 1, and what the number that it had is then.
+fn kinds() -> [([DeviceRole; 2], DeviceRole); 3] {
+    use DeviceRole::{Active, Faulty, Spare, Vacant};
+    [([Faulty, Spare], Faulty), ([Vacant, Spare], Vacant), ([Vacant, Active(1)], Vacant)]
+}
+
+const NUMBERS: [usize; 4] = [4, 5, 9, 26];
+
+#[test]
+fn a_device_that_takes_the_place_of_a_role_is_told_of_by_the_others() {
+    for (was, left) in kinds() {
+        for (own, number, majors) in NUMBERS.into_iter().flat_map(|n| [0, 2, 3].map(|own| (own, n, n > 5))) {
+            let old = before_an_exchange(own, 1, number, was, majors);
+            let mut new = next(&old, 1, DeviceRole::Active(1));
+            new.roles[number] = left;
+            for (is_new, bytes) in mixtures(&encoded(&old), &encoded(&new)) {
+                let what = format!("{was:?} to {left:?}, {own} sees {number}");
+                let whole = Superblock::parse(old.version, &bytes, DEVICE).ok();
+                let read = whole.or_else(|| Superblock::parse_torn(old.version, &bytes, DEVICE));
+                let read = read.unwrap_or_else(|| panic!("{what}"));
+                assert_eq!((read.device_number, read.role()), (own, old.role()), "{what}");
+                assert_eq!(read.events, if is_new { new.events } else { old.events }, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_that_takes_the_place_of_a_role_tells_of_itself() {
+    let mut unsure = 0;
+    for (was, left) in kinds() {
+        for (number, majors) in NUMBERS.into_iter().flat_map(|n| [(n, false), (n, true)]) {
+            let mut old = before_an_exchange(number as u32, 1, number, was, majors);
+            old.flags.write_mostly = number != 5;
+            let old = read_back(&old);
+            let mut new = next(&old, 1, DeviceRole::Active(1));
+            (new.roles[number], new.device_number) = (left, 1);
+            for (is_new, bytes) in mixtures(&encoded(&old), &encoded(&new)) {
+                let what = format!("{was:?} to {left:?}, {number}, {majors}, {is_new}");
+                let whole = Superblock::parse(old.version, &bytes, DEVICE).ok().filter(|sb| !sb.is_mixed());
+                let read = whole.or_else(|| Superblock::parse_torn(old.version, &bytes, DEVICE));
+                let read = read.unwrap_or_else(|| panic!("{what}"));
+                let (head, other) = if is_new { (&new, &old) } else { (&old, &new) };
+                assert_eq!((read.events, read.flags), (head.events, head.flags), "{what}");
+                // Where the sum is that of another device's change, what is there counts; and where more than sums would be
+                // needed to tell its number, it has another that nobody has.
+                let vague = majors
+                    && read.role() == old.role()
+                    && old.role_of(read.device_number) == DeviceRole::Spare;
+                let is = |sb: &Superblock| (read.device_number, read.role()) == (sb.device_number, sb.role());
+                assert!(is(head) || is(other) || vague, "{what}: {} {}", read.device_number, read.role());
+                unsure += u32::from(!is(head));
+            }
+        }
+    }
+    assert!(unsure < 60, "{unsure} of {}", NUMBERS.len() * 2 * 3 * 16);
+}

@@ -38,7 +38,8 @@ impl Found {
     /// What `bytes` at a place of a device of `device_bytes` are.
     pub(crate) fn parse(version: Version, offset: u64, bytes: &[u8], device_bytes: u64) -> Self {
         let superblock = Superblock::parse(version, bytes, device_bytes);
-        if matches!(superblock, Err(SuperblockError::Checksum { .. }))
+        let mixed = superblock.as_ref().is_ok_and(Superblock::is_mixed);
+        if (mixed || matches!(superblock, Err(SuperblockError::Checksum { .. })))
             && let Some(superblock) = Superblock::parse_torn(version, bytes, device_bytes)
         {
             return Self { version, offset, superblock: Ok(superblock), torn: true, claim: None };

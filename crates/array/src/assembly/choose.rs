@@ -114,7 +114,8 @@ fn leave_out_stale(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
 /// Of equals, the lowest device number, and in the end the label: the order of the devices must not matter.
 ///
 /// A torn superblock decides only if all whole ones have missed writes: they tell the roles for certain, and if one is
-/// but one event behind, then nothing relies yet on the change in which the other was torn.
+/// but one event behind, then nothing relies yet on the change in which the other was torn. Not of one that [took the place of a
+/// role](took_a_place): made whole, it must not differ from the others.
 fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyError> {
     let rank = |device: &&'a Picked<'a>| {
         let sb = device.superblock;
@@ -125,7 +126,9 @@ fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyErro
     let whole = picked.iter().filter(|device| !device.torn).max_by_key(rank);
     let in_time = |whole: &&Picked<'_>| {
         let (sb, torn) = (whole.superblock, newest.superblock);
-        claimed(sb).is_some() == claimed(torn).is_some() && sb.events.saturating_add(1) >= torn.events
+        let near =
+            claimed(sb).is_some() == claimed(torn).is_some() && sb.events.saturating_add(1) >= torn.events;
+        near && !(torn.events > sb.events && took_a_place(newest, sb))
     };
     Ok(whole.filter(in_time).unwrap_or(newest))
 }
@@ -136,7 +139,7 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     let claim = claimed(own);
     let left_out = |why| DeviceUse::LeftOut { role: claim, why };
     match own.role() {
-        DeviceRole::Spare => return spare(own, freshest),
+        DeviceRole::Spare | DeviceRole::Vacant => return spare(own, freshest),
         DeviceRole::Faulty => return left_out(LeftOut::Faulty),
         DeviceRole::Active(_) | DeviceRole::Journal => {}
     }
@@ -145,15 +148,39 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
         return left_out(LeftOut::Stale { events: own.events });
     }
     // Of one role a torn superblock is not sure, and nothing relies yet on the loss of a member so little behind it.
-    let entry = if freshest.torn { own.role() } else { newest.role_of(own.device_number) };
+    let entry = if freshest.torn || took_a_place(device, newest) {
+        own.role()
+    } else {
+        newest.role_of(own.device_number)
+    };
     match entry {
         // Only a device that calls itself a member has been checked to have room for its data.
         DeviceRole::Active(_) if own.role() == DeviceRole::Journal => left_out(LeftOut::Faulty),
         DeviceRole::Active(role) => active(own, role),
         DeviceRole::Journal => DeviceUse::Journal,
         DeviceRole::Spare if own.role() == DeviceRole::Journal => DeviceUse::Journal,
-        DeviceRole::Faulty | DeviceRole::Spare => left_out(LeftOut::Faulty),
+        DeviceRole::Faulty | DeviceRole::Spare | DeviceRole::Vacant => left_out(LeftOut::Faulty),
     }
+}
+
+/// The power went while a device of an array with 0.90 was told that it has the number of its role from now on, before the
+/// others were: it is ahead of them, or it is who they say has that role, by another number (which a torn superblock is not always
+/// sure of). Nobody has been told anything since, and it holds all of its role.
+fn took_a_place(device: &Picked<'_>, newest: &Superblock) -> bool {
+    let own = device.superblock;
+    let is_known = |role: u16| {
+        let ahead = u32::from(role) == own.device_number && own.events > newest.events;
+        ahead || newest.device_in_role(role).is_some()
+    };
+    let is_told = newest.role_of(own.device_number) == own.role();
+    device.torn && !own.version.is_v1() && !is_told && claimed(own).is_some_and(is_known)
+}
+
+/// The number of a device: where the deciding superblock knows nothing yet of the place that it took, the one that it had.
+pub(super) fn number(device: &Picked<'_>, freshest: &Picked<'_>) -> u32 {
+    let (own, newest) = (device.superblock, freshest.superblock);
+    let known = claimed(own).filter(|_| took_a_place(device, newest));
+    known.and_then(|role| newest.device_in_role(role)).unwrap_or(own.device_number)
 }
 
 /// A device that calls itself a spare is one, but where another has been given its number since, or where it failed in a role that it

@@ -103,6 +103,8 @@ pub struct AssembledDevice {
     pub bytes: u64,
     /// The power went while its superblock was written (see [`Found::torn`]).
     pub torn: bool,
+    /// The number that it has: where its superblock is torn, the others may know better.
+    pub(crate) number: u32,
     /// Its log of bad blocks, once it was read: where the superblock says that there is something in it.
     pub(crate) bad_log: Option<Vec<u8>>,
 }
@@ -459,7 +461,7 @@ impl Draft<'_> {
         let freshest = self.chosen.freshest.superblock;
         let mut roles = freshest.roles.clone();
         for (device, usage) in self.picked.iter().zip(&self.chosen.usage) {
-            let entry = roles.get_mut(device.superblock.device_number as usize);
+            let entry = roles.get_mut(choose::number(device, self.chosen.freshest) as usize);
             if let (Some(role), Some(entry)) = (choose::filled(usage), entry) {
                 *entry = DeviceRole::Active(role);
             }
@@ -488,6 +490,7 @@ impl Draft<'_> {
         let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, now)| AssembledDevice {
             label: device.label.to_owned(),
             superblock: device.superblock.clone(),
+            number: choose::number(device, self.chosen.freshest),
             super_offset: device.super_offset,
             usage: usage(now),
             bytes: device.bytes,

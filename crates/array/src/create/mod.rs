@@ -283,7 +283,7 @@ fn table(spec: &CreateSpec) -> Vec<DeviceRole> {
     let count = spec.roles.len() + spec.spares.len();
     // 0.90 marks a place that nobody fills as failed and removed; 1.x leaves its entry unused.
     let (len, absent) = match spec.version {
-        Version::V0_90(_) => (count, DeviceRole::Faulty),
+        Version::V0_90(_) => (count, DeviceRole::Vacant),
         _ => (defaults::max_dev(count).unwrap_or(DEFAULT_MAX_DEV_1), DeviceRole::Spare),
     };
     let mut roles = vec![DeviceRole::Spare; len.max(count)];

@@ -15,16 +15,16 @@ use brindle_volume::VolumeError;
 
 use crate::common::*;
 
-const SIZE: u64 = 3 * MIB;
+pub(crate) const SIZE: u64 = 3 * MIB;
 const SECTOR: usize = 512;
 
-type Block = [u8; SUPERBLOCK_BYTES];
+pub(crate) type Block = [u8; SUPERBLOCK_BYTES];
 /// The superblocks of all members.
-type State = Vec<Block>;
+pub(crate) type State = Vec<Block>;
 
 /// How superblocks are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// 4 KiB, all of which is in use.
     V0,
     /// 1.2 with a table of 128 entries: one sector.
@@ -76,7 +76,7 @@ fn world(level: Level, members: usize, kind: Kind) -> World {
     world
 }
 
-fn state(world: &World, kind: Kind) -> State {
+pub(crate) fn state(world: &World, kind: Kind) -> State {
     let offset = kind.superblock_offset();
     let read = |id| {
         let mut block = [0; SUPERBLOCK_BYTES];
@@ -86,7 +86,7 @@ fn state(world: &World, kind: Kind) -> State {
     world.ids.iter().copied().map(read).collect()
 }
 
-fn put(world: &World, kind: Kind, state: &State) {
+pub(crate) fn put(world: &World, kind: Kind, state: &State) {
     let offset = kind.superblock_offset();
     world.ids.iter().zip(state).for_each(|(&id, block)| world.bench.poke(id, offset, block));
 }
@@ -172,11 +172,11 @@ fn mixtures(old: &State, new: &State) -> Vec<State> {
 }
 
 /// Goes through a table row: gives what a cut within each step leaves, after the judgement.
-fn judge(kind: Kind, states: &[State], who: &str) -> Vec<State> {
+pub(crate) fn judge(kind: Kind, states: &[State], who: &str) -> Vec<State> {
     let mut left = Vec::new();
     for pair in states.windows(2) {
         let (before, after) = (array(kind, &pair[0]), array(kind, &pair[1]));
-        let several = in_flight_in_several_sectors(pair);
+        let several = in_flight_in_several_sectors(kind, pair);
         let (Ok(before), Ok(after)) = (before, after) else { continue };
         assert!(
             several <= 1 || before.geometry.can_lose(&(0..several as u16).collect::<Vec<_>>()),
@@ -193,8 +193,14 @@ fn judge(kind: Kind, states: &[State], who: &str) -> Vec<State> {
     left
 }
 
-fn in_flight_in_several_sectors(pair: &[State]) -> usize {
-    pair[0].iter().zip(&pair[1]).filter(|(old, new)| cuts(old, new).len() > 2).count()
+/// Spares don't count: nobody lacks one.
+fn in_flight_in_several_sectors(kind: Kind, pair: &[State]) -> usize {
+    let is_spare = |block: &Block| {
+        let role = Superblock::parse(kind.version(), block, SIZE).map(|sb| sb.role());
+        role == Ok(DeviceRole::Spare)
+    };
+    let written = pair[0].iter().zip(&pair[1]).filter(|(_, new)| !is_spare(new));
+    written.filter(|(old, new)| cuts(old, new).len() > 2).count()
 }
 
 /// One cut in each step of each work.
@@ -275,7 +281,7 @@ fn fresh(images: &[Vec<u8>], kind: Kind) -> World {
 }
 
 /// Whatever the run was, it leaves the members that are in use whole and at one count.
-fn whole_again(kind: Kind, last: &State, who: &str) {
+pub(crate) fn whole_again(kind: Kind, last: &State, who: &str) {
     let Ok(assembly) = array(kind, last) else { return };
     let counts: Vec<u64> = assembly
         .devices

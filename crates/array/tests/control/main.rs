@@ -31,6 +31,7 @@ mod ledger;
 mod life;
 mod mdadm;
 mod nested;
+mod numbers;
 mod pace;
 mod patience;
 mod presence;

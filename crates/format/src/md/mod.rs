@@ -14,6 +14,7 @@ pub mod ppl;
 mod role;
 mod superblock;
 mod torn;
+mod torn_v0;
 mod units;
 mod v0;
 mod v1;

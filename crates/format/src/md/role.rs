@@ -17,6 +17,9 @@ pub enum DeviceRole {
     Faulty,
     /// Holds the journal of a RAID 4, 5 or 6 array.
     Journal,
+    /// Says of an entry of a 0.90 table that no device has it: the place of a role that nobody fills is marked faulty and
+    /// removed, any other entry is zero. Tables of 1.x have no word for that.
+    Vacant,
 }
 
 impl DeviceRole {
@@ -34,7 +37,7 @@ impl DeviceRole {
     pub const fn code(self) -> u16 {
         match self {
             Self::Active(role) => role,
-            Self::Spare => SPARE,
+            Self::Spare | Self::Vacant => SPARE,
             Self::Faulty => FAULTY,
             Self::Journal => JOURNAL,
         }
@@ -56,6 +59,7 @@ impl fmt::Display for DeviceRole {
             Self::Spare => f.write_str("spare"),
             Self::Faulty => f.write_str("faulty"),
             Self::Journal => f.write_str("journal"),
+            Self::Vacant => f.write_str("unused"),
         }
     }
 }

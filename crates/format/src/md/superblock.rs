@@ -258,13 +258,25 @@ impl Superblock {
         self.role_of(self.device_number)
     }
 
-    /// Role of the device with that number, spare if the table does not reach it.
+    /// Role of the device with that number, spare if the table does not reach it. A number that no device has reads as the
+    /// kernel reads it: faulty if it is that of a role, else spare.
     pub fn role_of(&self, device_number: u32) -> DeviceRole {
-        usize::try_from(device_number)
-            .ok()
-            .and_then(|n| self.roles.get(n))
-            .copied()
-            .unwrap_or(DeviceRole::Spare)
+        let entry = usize::try_from(device_number).ok().and_then(|n| self.roles.get(n)).copied();
+        match entry.unwrap_or(DeviceRole::Spare) {
+            DeviceRole::Vacant if device_number < self.raid_disks => DeviceRole::Faulty,
+            DeviceRole::Vacant => DeviceRole::Spare,
+            role => role,
+        }
+    }
+
+    /// The role of a number that no device has, as a table says it.
+    pub fn unused(&self) -> DeviceRole {
+        if self.version.is_v1() { DeviceRole::Spare } else { DeviceRole::Vacant }
+    }
+
+    /// Takes note of what this has been [encoded](Self::encode) to, and written: the next rewrite changes what differs from that.
+    pub fn written(&mut self, block: &[u8; SUPERBLOCK_BYTES]) {
+        *self.raw.0 = *block;
     }
 
     /// The array's UUID as its write-intent bitmaps carry it: for 0.90 each word in the byte order of the host.

@@ -3,14 +3,15 @@
 //! A drive writes a sector whole or not at all. A superblock of 0.90, and one of 1.x with more than 128 devices, has
 //! several sectors, of which a cut leaves each old or new. The first one holds the checksum and all that changes with
 //! every update; the others hold entries of the table of roles. Brindle changes one of those at a time, so that the
-//! first sector, old or new, is always that of a table which differs from the one that is there in one role at most, or,
-//! in 0.90, by a spare that was added, or by the flags of the superblock's own device, which stand there twice.
+//! first sector, old or new, is always that of a table which differs from the one that is there in one role at most; or, in 0.90, by a
+//! device that takes the place of a role, for which two entries change, and where it is the superblock's own, the copy of that
+//! too; or by the flags of the superblock's own device, which stand there twice.
 
 use std::collections::BTreeSet;
 
 use super::superblock::{Kept, Sum};
-use super::v0;
-use super::{DeviceFlags, DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use super::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version};
+use super::{torn_v0, v0};
 use crate::SECTOR;
 
 /// Entries of a 1.x table that stand in the first sector, behind 256 bytes.
@@ -24,57 +25,29 @@ impl Superblock {
     ///
     /// All but [`roles`](Self::roles) is then what that first sector says, before or after the update. The roles are
     /// as found: of the device whose role was being changed they may say what was or what was to be. A role of the
-    /// superblock's own device never changes so. In 0.90 the flags of that may differ instead.
+    /// superblock's own device never changes so, but in 0.90: its number, role and flags are those of which the first sector tells.
     pub fn parse_torn(version: Version, bytes: &[u8], device_bytes: u64) -> Option<Self> {
         let found = Self::parse_with(version, bytes, device_bytes, Sum::Ignored).ok()?;
         let first = bytes.get(..SECTOR as usize)?;
-        let beyond = if version.is_v1() { IN_FIRST_SECTOR } else { 0 };
+        if !version.is_v1() {
+            return torn_v0::explained(&found, first);
+        }
         let mut tried = found.clone();
-        let is_first = |tried: &Self| {
-            let mut block = [0; SUPERBLOCK_BYTES];
-            let encoded = tried.encode(&mut block).is_ok();
-            (encoded && block.get(..first.len()) == Some(first)).then_some(block)
-        };
         let mut explains = |(number, role): (usize, DeviceRole)| {
             let was = core::mem::replace(tried.roles.get_mut(number)?, role);
-            let block = is_first(&tried);
+            let mut block = [0; SUPERBLOCK_BYTES];
+            let encoded = tried.encode(&mut block).is_ok();
             *tried.roles.get_mut(number)? = was;
-            block
+            (encoded && block.get(..first.len()) == Some(first)).then_some(block)
         };
-        let whole = found.other_roles(beyond).take(MOST_TRIES).find_map(&mut explains);
-        let whole = whole.or_else(|| found.other_tables().iter().find_map(is_first));
-        if let Some(whole) = whole {
-            return Some(Self { raw: Kept(Box::new(whole)), ..found });
-        }
-        let mut flagged = found.other_flags().into_iter();
-        flagged.find_map(|flagged| Some(Self { raw: Kept(Box::new(is_first(&flagged)?)), ..flagged }))
+        let whole = found.other_roles(IN_FIRST_SECTOR).take(MOST_TRIES).find_map(&mut explains)?;
+        Some(Self { raw: Kept(Box::new(whole)), ..found })
     }
 
-    /// 0.90 with a spare more, or without the last one: its table ends with the last device that it mentions.
-    fn other_tables(&self) -> Vec<Self> {
-        if self.version.is_v1() {
-            return Vec::new();
-        }
-        let with = |roles: Vec<DeviceRole>| Self { roles, ..self.clone() };
-        let mut more = self.roles.clone();
-        more.push(DeviceRole::Spare);
-        let last = self.roles.split_last().filter(|(last, _)| **last == DeviceRole::Spare);
-        let fewer = last.map(|(_, others)| others.to_vec());
-        Some(more).into_iter().chain(fewer).map(with).collect()
-    }
-
-    /// 0.90 with any flags of its own device: of the two places where these stand the power may have gone in between.
-    fn other_flags(&self) -> Vec<Self> {
-        if self.version.is_v1() {
-            return Vec::new();
-        }
-        let all = [(false, false), (false, true), (true, false), (true, true)];
-        let agreed = Self { raw: v0::with_flags_agreed(self), ..self.clone() };
-        let with = |(write_mostly, failfast)| Self {
-            flags: DeviceFlags { write_mostly, failfast },
-            ..agreed.clone()
-        };
-        all.map(with).into()
+    /// A superblock of 0.90 with a true checksum that describes its own device in two ways: sums of words may be the same by chance
+    /// where the power went while it took the place of a role. [`parse_torn`](Self::parse_torn) can tell.
+    pub fn is_mixed(&self) -> bool {
+        !self.version.is_v1() && !v0::copy_agrees(self)
     }
 
     /// What a superblock whose checksum is wrong says of the array and the event count that it belongs to. Nothing proves

@@ -201,14 +201,15 @@ fn decode<O: ByteOrder>(
         ppl: None,
         journal_tail: None,
         reshape,
-        flags: DeviceFlags {
-            write_mostly: state & DISK_WRITE_MOSTLY != 0,
-            failfast: state & DISK_FAILFAST != 0,
-        },
+        flags: device_flags(state),
         corrected_reads: 0,
         logical_block_size: 0,
         raw: Kept::from(raw.as_bytes()),
     })
+}
+
+fn device_flags(state: u32) -> DeviceFlags {
+    DeviceFlags { write_mostly: state & DISK_WRITE_MOSTLY != 0, failfast: state & DISK_FAILFAST != 0 }
 }
 
 fn uuid<O: ByteOrder>(raw: &Raw<O>) -> Uuid {
@@ -221,14 +222,18 @@ fn roles<O: ByteOrder>(raw: &Raw<O>) -> Vec<DeviceRole> {
     let used = raw.disks.iter().rposition(|disk| disk.as_bytes().iter().any(|b| *b != 0));
     let len = used.map_or(0, |last| last.saturating_add(1)).max(raw.raid_disks.get() as usize);
     let reshaping = raw.minor_version.get() >= MINOR_RESHAPE;
-    raw.disks.iter().take(len).map(|disk| role(disk, reshaping)).collect()
+    let of_role = |number| number < raw.raid_disks.get();
+    (0u32..).zip(raw.disks.iter().take(len)).map(|(n, disk)| role(disk, of_role(n), reshaping)).collect()
 }
 
-/// As the kernel reads it: a device that is active but not in sync has a role only during a reshape.
-fn role<O: ByteOrder>(disk: &Disk<O>, reshaping: bool) -> DeviceRole {
+/// As the kernel reads it: a device that is active but not in sync has a role only during a reshape. `of_role`: the number of
+/// the entry is that of a role.
+fn role<O: ByteOrder>(disk: &Disk<O>, of_role: bool, reshaping: bool) -> DeviceRole {
     let state = disk.state.get();
     let placed = state & DISK_SYNC != 0 || (reshaping && state & DISK_ACTIVE != 0);
     match u16::try_from(disk.raid_disk.get()) {
+        _ if of_role && state & DISK_REMOVED != 0 => DeviceRole::Vacant,
+        _ if !of_role && state == 0 && disk.number.get() == 0 => DeviceRole::Vacant,
         _ if state & (DISK_FAULTY | DISK_REMOVED) != 0 => DeviceRole::Faulty,
         Ok(role) if placed && usize::from(role) < MAX_DEVICES_0_90 => DeviceRole::Active(role),
         _ => DeviceRole::Spare,
@@ -373,10 +378,9 @@ fn set_state<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
 fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     let reshaping = raw.minor_version.get() >= MINOR_RESHAPE;
     let mut changed = new;
-    let mentioned = roles(raw).len();
+    let raid_disks = raw.raid_disks.get();
     for ((number, disk), wanted) in (0u32..).zip(&mut raw.disks).zip(&sb.roles) {
-        // A spare that the table does not mention reads as one that it does.
-        if new || number as usize >= mentioned || role(disk, reshaping) != *wanted {
+        if new || role(disk, number < raid_disks, reshaping) != *wanted {
             changed = true;
             describe(disk, number, *wanted, sb.raid_disks);
         }
@@ -403,6 +407,63 @@ fn set_disks<O: ByteOrder>(sb: &Superblock, raw: &mut Raw<O>, new: bool) {
     }
 }
 
+/// Whether a superblock's own device is described the same in both places, whatever its flags.
+pub(super) fn copy_agrees(sb: &Superblock) -> bool {
+    fn read<O: ByteOrder>(sb: &Superblock) -> bool {
+        let raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
+        let facts = |disk: &Disk<O>| {
+            let state = disk.state.get() & !(DISK_WRITE_MOSTLY | DISK_FAILFAST);
+            (disk.number.get(), disk.raid_disk.get(), state)
+        };
+        raw.disks.get(sb.device_number as usize).is_some_and(|own| facts(own) == facts(&raw.this_disk))
+    }
+    match sb.version {
+        Version::V0_90(Endian::Big) => read::<BigEndian>(sb),
+        _ => read::<LittleEndian>(sb),
+    }
+}
+
+/// The role of a superblock's own device in its copy of the descriptor.
+pub(super) fn copied_role(sb: &Superblock) -> Option<u16> {
+    fn read<O: ByteOrder>(sb: &Superblock) -> Option<u16> {
+        let raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
+        role(&raw.this_disk, false, sb.reshape.is_some()).active()
+    }
+    match sb.version {
+        Version::V0_90(Endian::Big) => read::<BigEndian>(sb),
+        _ => read::<LittleEndian>(sb),
+    }
+}
+
+/// The flags of a superblock's own device as they stand in its copy of the descriptor.
+pub(super) fn copied_flags(sb: &Superblock) -> DeviceFlags {
+    fn read<O: ByteOrder>(sb: &Superblock) -> DeviceFlags {
+        let raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
+        device_flags(raw.this_disk.state.get())
+    }
+    match sb.version {
+        Version::V0_90(Endian::Big) => read::<BigEndian>(sb),
+        _ => read::<LittleEndian>(sb),
+    }
+}
+
+/// The block from which a superblock was read, with an entry of its table that has no flags, and holds as much more of a device's
+/// numbers in its host and its flags as `sum` says: of these only the sum can be told, which is all that a checksum needs.
+pub(super) fn with_lost(sb: &Superblock, number: usize, sum: u32) -> Kept {
+    fn set<O: ByteOrder>(sb: &Superblock, number: usize, sum: u32) -> Kept {
+        let mut raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);
+        if let Some(disk) = raw.disks.get_mut(number) {
+            disk.state.set(disk.state.get() & !(DISK_WRITE_MOSTLY | DISK_FAILFAST));
+            disk.minor.set(disk.minor.get().wrapping_add(sum));
+        }
+        Kept(Box::new(zerocopy::transmute!(raw)))
+    }
+    match sb.version {
+        Version::V0_90(Endian::Big) => set::<BigEndian>(sb, number, sum),
+        _ => set::<LittleEndian>(sb, number, sum),
+    }
+}
+
 /// The block from which a superblock was read, but that the flags of its own device are the same in both places where they
 /// stand: a cut may have left one of them old.
 pub(super) fn with_flags_agreed(sb: &Superblock) -> Kept {
@@ -422,14 +483,18 @@ fn agree<O: ByteOrder>(sb: &Superblock) -> Kept {
     Kept(Box::new(zerocopy::transmute!(raw)))
 }
 
-/// Fills a descriptor; the device's numbers in its host (`major`, `minor`) stay.
+/// Fills a descriptor. The device's numbers in its host (`major`, `minor`) and its flags stay as long as some device has it.
 fn describe<O: ByteOrder>(disk: &mut Disk<O>, number: u32, role: DeviceRole, raid_disks: u32) {
-    let known = number >= raid_disks || disk.state.get() != 0 || disk.major.get() != 0;
+    if role == DeviceRole::Vacant {
+        *disk = Disk::new_zeroed();
+        if number >= raid_disks {
+            return;
+        }
+    }
     disk.number.set(number);
     let (place, state) = match role {
         DeviceRole::Active(role) => (u32::from(role), DISK_ACTIVE | DISK_SYNC),
-        // A place that no device ever filled is also marked removed; there is none beyond those of the roles.
-        DeviceRole::Faulty if !known => (number, DISK_FAULTY | DISK_REMOVED),
+        DeviceRole::Vacant => (number, DISK_FAULTY | DISK_REMOVED),
         DeviceRole::Faulty => (number, DISK_FAULTY),
         DeviceRole::Spare | DeviceRole::Journal => (number, 0),
     };

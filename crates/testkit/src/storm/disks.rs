@@ -69,7 +69,7 @@ impl Disks {
         let disk = |(drive, &id): (u16, &MemberId)| {
             let mut bytes = [0; SUPERBLOCK_BYTES];
             sim.peek(id, offset, &mut bytes);
-            let whole = Superblock::parse(version, &bytes, size).ok();
+            let whole = Superblock::parse(version, &bytes, size).ok().filter(|sb| !sb.is_mixed());
             let torn = whole.is_none();
             let superblock = whole.or_else(|| Superblock::parse_torn(version, &bytes, size))?;
             let cleared = Marks::look(sim, id, &superblock).map(|marks| marks.head.events_cleared);
@@ -149,7 +149,17 @@ impl Disks {
             .filter(|disk| disk.torn || Some(disk.superblock.events) < newest)
             .map(|disk| disk.drive)
             .collect();
-        if left.is_empty() { Ok(()) } else { Err(Failure::LeftBehind(left)) }
+        if left.is_empty() { self.judge_numbers(known) } else { Err(Failure::LeftBehind(left)) }
+    }
+
+    /// With 0.90 mdadm takes the entry of a number for that of the role.
+    fn judge_numbers(&self, known: &Known) -> Result<(), Failure> {
+        let other = |disk: &&Disk| {
+            let own = &disk.superblock;
+            let at_place = own.version.is_v1() || disk.role().map(u32::from) == Some(own.device_number);
+            known.in_sync.contains(&disk.drive) && !at_place
+        };
+        self.0.iter().find(other).map_or(Ok(()), |disk| Err(Failure::OtherNumber(disk.drive)))
     }
 }
 

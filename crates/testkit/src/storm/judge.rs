@@ -44,6 +44,8 @@ pub enum Failure {
     Forgotten(u16),
     /// The flags of a member, by its drive, are not those that were acknowledged.
     OtherFlags(u16),
+    /// A member of an array with 0.90 has another number than that of its role.
+    OtherNumber(u16),
     /// The bitmap of a member, by its role, is none, or older than its superblock.
     BitmapBehind(u16),
     /// Redundancy differs, and the bitmap of a member does not mark it.
@@ -97,6 +99,7 @@ impl fmt::Display for Failure {
             Self::Forgotten(drive) => {
                 write!(f, "drive {drive} has failed, but bits of the bitmap count as cleared since")
             }
+            Self::OtherNumber(drive) => write!(f, "drive {drive} has not the number of its role"),
             Self::OtherFlags(drive) => write!(f, "drive {drive} has other flags than were acknowledged"),
             Self::BitmapBehind(role) => {
                 write!(f, "the bitmap of role {role} is older than the superblock, or none")

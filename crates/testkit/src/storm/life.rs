@@ -349,8 +349,6 @@ impl Run<'_> {
                 continue;
             }
             match Candidate::read(&self.io, &self.pool, id, id.to_string()).await {
-                // The product warns, and goes on without: 0.90 can't tell a spare torn while it became a member.
-                Ok(candidate) if self.may_be_torn(role) && candidate.damage().is_some() => {}
                 // The power went while one that came back was given a superblock of several sectors.
                 Ok(candidate)
                     if candidate.found.is_empty() && (self.is_struck(role) || self.is_spare(role)) => {}
@@ -374,11 +372,6 @@ impl Run<'_> {
 
     fn is_struck(&self, role: u16) -> bool {
         self.fate.struck.contains(&role)
-    }
-
-    /// One that is, or has become, a spare of an array with 0.90.
-    fn may_be_torn(&self, drive: u16) -> bool {
-        !self.stage.plan.shape.version.is_v1() && (self.is_spare(drive) || self.is_struck(drive))
     }
 
     fn judge_members(&self, assembly: &Assembly) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ mod fields;
 mod filed;
 mod grown;
 mod matrix;
+mod numbers;
 mod written;
 
 use std::ffi::OsString;

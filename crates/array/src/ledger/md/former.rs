@@ -119,7 +119,7 @@ impl Superblocks {
         let encodes = superblock.encode(&mut encoded);
         encodes.map_err(|why| AddError::Encode { label: label.clone(), why })?;
         let mut roles = self.roles.borrow().clone();
-        roles.resize(roles.len().max(table), DeviceRole::Spare);
+        roles.resize(roles.len().max(table), self.unused());
         // Of one sector a cut leaves the old or the new; of more it might leave what can't be read. Then it is as one that is new.
         let fresh = roles.len() > IN_FIRST_SECTOR;
         self.roles.replace(roles);

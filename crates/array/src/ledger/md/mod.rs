@@ -19,7 +19,8 @@
 //! 5. A device that is to replace a member has that one's role too, and says so itself (feature replacement). It loses that flag
 //!    with the update that calls the member lost, and not before.
 //! 6. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
-//!    changes beyond the first sector, or in 0.90 the flags of its device instead, so that its first sector tells what became of it ([`Superblock::parse_torn`]);
+//!    changes beyond the first sector, or in 0.90 the flags of its device instead, or a device takes the number of its role from one that
+//!    is not in use (`numbers`), so that its first sector tells what became of it ([`Superblock::parse_torn`]);
 //!    and such ones are never in flight on more members than the array can lose. A spare that missed several such changes
 //!    is no spare of the array while its superblock is written: the first sector is wiped first, and written last.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
@@ -33,6 +34,7 @@
 mod bad_log;
 mod bitmap;
 mod former;
+mod numbers;
 mod service;
 mod spares;
 mod update;
@@ -169,6 +171,8 @@ pub(crate) struct Superblocks {
     recorded: RefCell<Recorded>,
     /// Role of every device by number.
     roles: RefCell<Vec<DeviceRole>>,
+    /// Members are to have the numbers of their roles (`numbers`).
+    numbering: Cell<bool>,
     /// The highest count that a device may have which was taken out of use last.
     left_behind: Cell<Option<u64>>,
     /// See [`Ledger::in_doubt`].
@@ -208,7 +212,8 @@ impl Superblocks {
             devices: RefCell::new(
                 devices
                     .map(|(device, &id)| {
-                        let device = level_bitmap(device, assembly.events, &assembly.recorded);
+                        let mut device = level_bitmap(device, assembly.events, &assembly.recorded);
+                        device.superblock.device_number = device.number;
                         keep(device, id, pool.as_ref(), bitmap.is_some())
                     })
                     .collect(),
@@ -222,6 +227,7 @@ impl Superblocks {
             absent_file: Cell::new(absent_file),
             events: Cell::new(assembly.events),
             roles: RefCell::new(assembly.recorded.roles.clone()),
+            numbering: Cell::new(false),
             left_behind: Cell::new(behind),
             in_doubt: assembly.resync_offset,
             filled: RefCell::default(),
@@ -242,6 +248,9 @@ impl Superblocks {
         };
         for spare in devices.iter().filter(|d| d.alive && d.usage == DeviceUse::Spare) {
             let number = spare.superblock.device_number;
+            if !self.identity.version.is_v1() && all.len() <= number as usize {
+                all.resize(number as usize + 1, self.unused());
+            }
             // Whoever claims the number of a member says nothing about that.
             if let Some(entry) = all.get_mut(number as usize).filter(|_| !is_member(number)) {
                 *entry = DeviceRole::Spare;
@@ -252,7 +261,7 @@ impl Superblocks {
         here.sort_unstable();
         for (number, role) in (0u32..).zip(all.iter_mut()) {
             if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
-                *role = DeviceRole::Faulty;
+                *role = if self.identity.version.is_v1() { DeviceRole::Faulty } else { self.unused() };
                 self.left_behind.set(Some(self.events.get()));
             }
         }
@@ -307,6 +316,7 @@ impl Ledger for Superblocks {
     fn is_settled(&self) -> bool {
         let settled = self.devices.borrow().iter().all(Kept::is_settled);
         let settled = settled && self.file_left_behind.get().is_none_or(|count| self.events.get() > count);
+        let settled = settled && self.misnumbered().is_empty();
         settled && !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
     }
 

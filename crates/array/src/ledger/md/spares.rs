@@ -2,9 +2,7 @@
 //! the kernel's `md.c`).
 
 use brindle_format::md::defaults;
-use brindle_format::md::{
-    DeviceFlags, DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version,
-};
+use brindle_format::md::{DeviceFlags, DeviceRole, SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::MemberId;
 use brindle_members::members::Device;
 
@@ -61,7 +59,7 @@ impl Superblocks {
             need: self.identity.component_size,
         })?;
         let mut roles = self.roles.borrow().clone();
-        roles.resize(roles.len().max(number as usize + 1), DeviceRole::Spare);
+        roles.resize(roles.len().max(number as usize + 1), self.unused());
         roles[number as usize] = DeviceRole::Spare;
         let device_uuid = if self.identity.version.is_v1() { uuid } else { superblock.device_uuid };
         superblock.device_number = number;
@@ -120,30 +118,6 @@ impl Superblocks {
         (new.data_size >= new.component_size).then_some(new)
     }
 
-    pub(super) fn most_devices(&self) -> usize {
-        if self.identity.version.is_v1() { MAX_DEVICES_1 } else { MAX_DEVICES_0_90 }
-    }
-
-    /// The lowest number that no device has, beyond those of the roles, as mdadm chooses it (`Manage_add`). Not one whose
-    /// entry calls a device faulty, where that could not be changed in one sector.
-    pub(super) fn free_number(&self) -> Option<u32> {
-        let (devices, roles) = (self.devices.borrow(), self.roles.borrow());
-        let least = devices.first()?.superblock.all_raid_disks();
-        let in_first = if self.identity.version.is_v1() { IN_FIRST_SECTOR } else { 0 };
-        let is_free = |&number: &u32| {
-            let entry = roles.get(number as usize).copied();
-            let vacant = match entry {
-                // Of 0.90 a number that no device has any more stays unused: its table has no other word for that.
-                None => true,
-                Some(DeviceRole::Spare) => self.identity.version.is_v1(),
-                Some(DeviceRole::Faulty) => (number as usize) < in_first,
-                Some(_) => false,
-            };
-            vacant && devices.iter().all(|device| device.superblock.device_number != number)
-        };
-        (least..self.most_devices() as u32).find(is_free)
-    }
-
     /// A device that fills no role is none of the array's any more.
     pub(super) fn dismiss(&self, id: MemberId) -> bool {
         let mut devices = self.devices.borrow_mut();
@@ -161,6 +135,8 @@ impl Superblocks {
         {
             *entry = DeviceRole::Spare;
         }
+        drop(devices);
+        self.put_numbers_right();
         true
     }
 
@@ -214,6 +190,8 @@ impl Superblocks {
         (device.held, device.guided) = (None, false);
         self.give_bitmap(device);
         self.enter(device, role);
+        drop(devices);
+        self.put_numbers_right();
         true
     }
 

@@ -39,9 +39,10 @@ impl Superblocks {
             self.leave_file_behind(count);
         }
         self.events.set(self.events.get() + 1);
+        let before = self.recorded.borrow().roles.clone();
         let roles = self.next_roles();
         // In 0.90 flags stand beyond the first sector: one change at a time.
-        let flags_too = self.beyond_first_sector() > 0 || roles == self.recorded.borrow().roles;
+        let flags_too = self.beyond_first_sector() > 0 || roles == before;
         *self.recorded.borrow_mut() =
             Recorded { roles, resync_offset: state.in_doubt(), updated: self.time(), ..Recorded::default() };
         for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
@@ -49,7 +50,7 @@ impl Superblocks {
             device.tell_of_moves();
             device.tell_of_bad_log();
             device.superblock.bitmap_offset = device.bitmap_offset;
-            device.fresh |= self.may_be_torn_for_good(device);
+            device.fresh |= self.may_be_torn_for_good(device, &before);
             if flags_too || device.fresh {
                 device.superblock.flags = device.flags;
             }
@@ -58,7 +59,8 @@ impl Superblocks {
             device.superblock.features = features.with(Features::RECOVERY_BITMAP, guided);
         }
         let mut failed = self.lay_out().await;
-        failed.extend(self.put(|device| device.alive && !device.fresh, bears).await);
+        let is_put = |device: &Kept| device.alive && !device.fresh && self.is_listed(device);
+        failed.extend(self.put(is_put, bears).await);
         if failed.is_empty() && self.is_settled() {
             self.bitmaps().for_each(|bitmap| bitmap.settled());
         }
@@ -66,20 +68,35 @@ impl Superblocks {
     }
 
     /// A spare that missed updates in which several roles changed, or its flags too: of its old and new superblock a cut could leave sectors of
-    /// which nobody can tell what they were.
-    fn may_be_torn_for_good(&self, device: &Kept) -> bool {
+    /// which nobody can tell what they were. `before`: the roles as the update before this one recorded them.
+    fn may_be_torn_for_good(&self, device: &Kept, before: &[DeviceRole]) -> bool {
         if device.role().is_some() || device.fresh {
             return false;
         }
         let beyond = self.beyond_first_sector();
         let (own, recorded) = (&device.superblock.roles, &self.recorded.borrow().roles);
-        let role = |roles: &[DeviceRole], number: usize| roles.get(number).copied();
-        let changes = (beyond..own.len().max(recorded.len()))
-            .filter(|&number| role(own, number) != role(recorded, number))
-            .count();
+        let role = |roles: &[DeviceRole], number: usize| roles.get(number).copied().unwrap_or(self.unused());
+        let differ = |other: &[DeviceRole]| {
+            let all = beyond..own.len().max(other.len());
+            all.filter(|&number| role(own, number) != role(other, number)).count()
+        };
+        let number = device.superblock.device_number as usize;
+        if number >= beyond && role(own, number) != role(recorded, number) {
+            // What is said of a device itself never changes so.
+            return true;
+        }
+        if device.count.is_some() && differ(before) == 0 {
+            // Two entries may change with an update, where a device takes the number of its role.
+            return false;
+        }
+        let changes = differ(recorded);
         let changes = changes + usize::from(beyond == 0 && device.superblock.flags != device.flags);
         // Of a torn one it is not known what its first sector says of them.
         changes > usize::from(device.count.is_some())
+    }
+
+    fn is_laid_out(&self, device: &Kept) -> bool {
+        device.alive && device.fresh && self.is_listed(device)
     }
 
     /// Entries of the table from this one on are beyond the first sector.
@@ -94,7 +111,7 @@ impl Superblocks {
     /// written in any order then.
     async fn wipe_first_sectors(&self) -> Refusals {
         let mut group = self.io.group_of(OpClass::Metadata);
-        for device in self.devices.borrow().iter().filter(|device| device.alive && device.fresh) {
+        for device in self.devices.borrow().iter().filter(|device| self.is_laid_out(device)) {
             let Some(buf) = &device.buf else { continue };
             let block = self.io.member_info(device.id).map_or(SECTOR, |info| info.logical_block.into());
             buf.bytes_mut().fill(0);
@@ -109,7 +126,7 @@ impl Superblocks {
     /// Prepares devices that have just come: all of their superblocks but the first sector, without which there is none, so
     /// that the update makes it whole at once.
     async fn lay_out(&self) -> Refusals {
-        if !self.devices.borrow().iter().any(|device| device.alive && device.fresh) {
+        if !self.devices.borrow().iter().any(|device| self.is_laid_out(device)) {
             return Refusals::new();
         }
         let mut failed = self.wipe_first_sectors().await;
@@ -117,7 +134,7 @@ impl Superblocks {
         zeroes.iter().for_each(|zeroes| zeroes.bytes_mut().fill(0));
         let (mut group, mut sent) = (self.io.group_of(OpClass::Metadata), Vec::new());
         for (at, device) in
-            self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| d.alive && d.fresh)
+            self.devices.borrow_mut().iter_mut().enumerate().filter(|(_, d)| self.is_laid_out(d))
         {
             if failed.iter().any(|(id, _)| *id == device.id) {
                 continue;
@@ -162,14 +179,19 @@ impl Superblocks {
     fn next_roles(&self) -> Vec<DeviceRole> {
         let in_first = self.beyond_first_sector();
         let mut next = self.recorded.borrow().roles.clone();
-        next.resize(self.roles.borrow().len(), DeviceRole::Spare);
+        next.resize(self.roles.borrow().len(), self.unused());
+        let misnumbered = self.misnumbered();
         let mut changed_beyond = false;
         for (number, (role, wanted)) in next.iter_mut().zip(self.roles.borrow().iter()).enumerate() {
-            if role == wanted || (number >= in_first && changed_beyond) {
+            let is_next = misnumbered.iter().any(|&(at, _)| at == number);
+            if role == wanted || is_next || (number >= in_first && changed_beyond) {
                 continue;
             }
             changed_beyond |= number >= in_first;
             *role = *wanted;
+        }
+        if let Some(&(number, role)) = misnumbered.first().filter(|_| !changed_beyond) {
+            self.exchange(number, role, &mut next);
         }
         next
     }
@@ -271,6 +293,7 @@ impl Superblocks {
             let refused = failed.iter().any(|(id, _)| *id == device.id);
             if let Some(buf) = device.buf.as_ref().filter(|_| !refused) {
                 device.image.copy_from_slice(&buf.bytes());
+                device.superblock.written(&device.image);
                 device.count = Some(self.events.get());
                 device.returns = false;
             }
