@@ -85,7 +85,10 @@ pub(crate) fn run(root: &Path, mode: Mode) -> Result<ExitCode, Failure> {
         }
         Mode::Pin => store.pin(&lowest(root, |_| true)?, last_commit(root)?),
         Mode::Check => {
-            let raised = |counts: &[Count]| table::judge(&store, counts).iter().any(Judged::is_raised);
+            let raised = |counts: &[Count]| {
+                let above = table::judge(&store, counts).iter().any(Judged::is_raised);
+                above || !store.above_pins(counts).is_empty()
+            };
             let counts = lowest(root, raised)?;
             let judged = table::judge(&store, &counts);
             print!("{}", table::render(&store.commit, &judged));
