@@ -279,6 +279,9 @@ impl Volume for Array {
         let Running { core, placement, .. } = &*self.0;
         core.limits.check_change()?;
         let len = core.check_list(offset, from.as_ref())?;
+        let Some(_passage) = core.claims.pass_at_once() else {
+            return Box::pin(self.write_once_free(offset, from.as_ref(), fua)).await;
+        };
         let stripes = match placement.one()? {
             _ if len == 0 => return Ok(()),
             Family::Stripes(stripes) => stripes,
@@ -324,6 +327,7 @@ impl Volume for Array {
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         let Running { core, placement, .. } = &*self.0;
         core.check_change(offset, len)?;
+        let _passage = self.passage(offset, len).await;
         match placement.one()? {
             _ if len == 0 => Ok(()),
             Family::Stripes(stripes) => stripes.discard(offset, len).await,
@@ -335,6 +339,7 @@ impl Volume for Array {
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
         let Running { core, placement, .. } = &*self.0;
         core.check_change(offset, len)?;
+        let _passage = self.passage(offset, len).await;
         match placement.one()? {
             _ if len == 0 => Ok(()),
             Family::Stripes(stripes) => stripes.write_zeroes(offset, len, options).await,
@@ -360,5 +365,16 @@ impl Volume for Array {
             Placement::Split(_) => found.push(Allocation { len, hole: false, zero: false }),
         }
         Ok(())
+    }
+
+    async fn compare_and_write(
+        &self,
+        offset: u64,
+        expected: &Slice,
+        new: &Slice,
+        scratch: &Slice,
+        fua: bool,
+    ) -> Result<Option<u64>, VolumeError> {
+        Box::pin(self.exchange(offset, expected, new, scratch, fua)).await
     }
 }

@@ -16,6 +16,7 @@ use brindle_members::set::{Noticed, Owner, Recording};
 use brindle_members::watch::watch;
 use brindle_volume::{Limits, VolumeError};
 
+use crate::claims::Claims;
 use crate::config::{OnFull, OpenConfig};
 use crate::hooks::Change;
 use crate::intent::{Intent, Upkeep, Writing};
@@ -26,6 +27,8 @@ pub(crate) struct Core {
     set: MemberSet,
     pub(crate) keeper: Rc<Keeper>,
     pub(crate) intent: Intent,
+    /// Changes under way, and ranges that requests have for themselves.
+    pub(crate) claims: Claims,
     pub(crate) config: OpenConfig,
     pub(crate) limits: Limits,
     /// Memory for copies of what others change, once there was need of some.
@@ -70,6 +73,7 @@ impl Core {
         };
         Rc::new_cyclic(|me: &Weak<Self>| Self {
             set: MemberSet::new(io, members, Rc::clone(keeper.flushes()), &how, me.clone()),
+            claims: Claims::new(io),
             copies: OnceCell::new(),
             requests: Cell::new(0),
             when_cramped: OnceCell::new(),

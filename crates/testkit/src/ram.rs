@@ -192,6 +192,32 @@ impl Volume for RamVolume {
         Ok(())
     }
 
+    async fn compare_and_write(
+        &self,
+        offset: u64,
+        expected: &Slice,
+        new: &Slice,
+        scratch: &Slice,
+        fua: bool,
+    ) -> Result<Option<u64>, VolumeError> {
+        self.limits.check_change()?;
+        let len = self.limits.check_list(offset, core::slice::from_ref(expected))?;
+        if new.len() != expected.len() || scratch.len() != expected.len() {
+            return Err(VolumeError::Unaligned);
+        }
+        if len == 0 {
+            return Ok(None);
+        }
+        let _busy = self.begin(Asked::Write(offset, len as usize, fua)).await?;
+        scratch.put(0, &self.bytes.borrow()[offset as usize..(offset + len) as usize]);
+        let differs = brindle_volume::first_difference(expected, scratch);
+        if differs.is_none() {
+            let bytes = new.bytes().to_vec();
+            self.set_content(offset as usize, &bytes);
+        }
+        Ok(differs.map(|at| at as u64))
+    }
+
     async fn allocation(
         &self,
         offset: u64,

@@ -11,4 +11,4 @@ mod volume;
 pub use error::VolumeError;
 pub use limits::Limits;
 pub use slices::{bytes, stretches};
-pub use volume::{Allocation, Volume, ZeroOptions, read_again};
+pub use volume::{Allocation, Volume, ZeroOptions, first_difference, read_again};

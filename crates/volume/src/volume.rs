@@ -42,7 +42,8 @@ pub struct Allocation {
 /// Requests may run at the same time, and have no order among each other: who wants one waits for the first to return.
 /// What a write, write-zeroes or discard did is seen by every read that begins after it has returned. Where changes overlap
 /// that run at the same time, each block is in the end what one of them made it, and not the same one's everywhere; a read
-/// beside a change finds each block as it was before or after it. No request is atomic beyond a block.
+/// beside a change finds each block as it was before or after it. No request is atomic beyond a block, but
+/// [`Volume::compare_and_write`] among changes.
 ///
 /// A flush makes stable what every change did that returned without error before the flush was called; of changes that
 /// are under way meanwhile it promises nothing. With `fua` a change is stable itself when it returns, and says nothing of
@@ -139,6 +140,29 @@ pub trait Volume {
     ///   done then. Without it only from a volume of another process that does not know write-zeroes.
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError>;
 
+    /// Writes `new` at `offset` if the volume holds `expected` there, and else tells the first byte that differs, counted from
+    /// `offset`. No change of anybody comes between the look and the write: others that overlap come before or after both. A
+    /// read beside it finds each block as before or after, as beside any write; and a power cut may leave some of its blocks
+    /// written and others not, so that only one of a single block is atomic then, too.
+    ///
+    /// `scratch` is memory for what is there now. All three have the same size, and are not the memory of others.
+    ///
+    /// # Errors
+    /// - [`VolumeError::Unaligned`], also where the three differ in size; as of [`Volume::read`] and of [`Volume::write`].
+    /// - [`VolumeError::Again`]: other memory is wanted for `scratch`. Nothing was written.
+    /// - [`VolumeError::Unsupported`]: a volume that is not this process's alone, or of no use to initiators. The default.
+    async fn compare_and_write(
+        &self,
+        offset: u64,
+        expected: &Slice,
+        new: &Slice,
+        scratch: &Slice,
+        fua: bool,
+    ) -> Result<Option<u64>, VolumeError> {
+        let _ = (offset, expected, new, scratch, fua);
+        Err(VolumeError::Unsupported)
+    }
+
     /// Appends stretches that begin at `offset`, one after the other, and cover no more than `len` bytes: at least one, if
     /// `len` is not 0. The default knows nothing: all is data.
     ///
@@ -177,4 +201,11 @@ pub async fn read_again(
             read => return read.map(|()| into),
         }
     }
+}
+
+/// The first byte in which two stretches of memory of one size differ.
+pub fn first_difference(a: &Slice, b: &Slice) -> Option<usize> {
+    let (a, b) = (a.bytes(), b.bytes());
+    // Equal memory is told apart fastest by comparing it whole.
+    if *a == *b { None } else { a.iter().zip(b.iter()).position(|(a, b)| a != b) }
 }

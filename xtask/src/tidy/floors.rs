@@ -50,7 +50,7 @@ const MEMBERS: &[&[&str]] = &[
 ];
 
 const ARRAY: &[&[&str]] = &[
-    &["events", "hooks", "process"],
+    &["claims", "events", "hooks", "process"],
     &["assembly", "config", "nest"],
     &["bitmap", "create", "refusal"],
     &["ledger"],
@@ -61,7 +61,7 @@ const ARRAY: &[&[&str]] = &[
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["behind", "clear", "journal", "room", "seats", "sweep"],
+    &["behind", "clear", "exchange", "journal", "room", "seats", "sweep"],
     &["detail", "recovery"],
     &["devices", "grow"],
     &["open", "sharing"],

@@ -1,6 +1,7 @@
 //! What holds of every volume: the contract at [`brindle_volume::Volume`], as one suite. Only who makes the volume differs.
 
 mod changes;
+mod compared;
 mod order;
 mod refusals;
 mod restless;
@@ -58,6 +59,7 @@ pub async fn conforms_without<V: Volume>(
     subject.allocation_covers().await;
     subject.overlapping_writes_leave_one_or_the_other().await;
     subject.memory_of_others_may_change().await;
+    subject.compared_writes_are_one_step().await;
     subject.dropped_futures_leave_it_usable().await;
     subject.holds().await;
     subject.volume.flush().await.unwrap_or_else(|error| panic!("{name}: flush: {error}"));

@@ -1,0 +1,88 @@
+//! Changes that wait for others: comparing and writing in one step, and what has to wait for that.
+
+use brindle_io::Slice;
+use brindle_volume::{Volume, VolumeError, first_difference};
+
+use crate::array::Array;
+use crate::claims::Passage;
+use crate::placement::{Family, write_copied};
+
+impl Array {
+    /// A change of a client begins, which may have to wait for who has the range for itself.
+    #[inline]
+    pub(crate) async fn passage(&self, offset: u64, len: u64) -> Passage<'_> {
+        let claims = &self.0.core.claims;
+        match claims.pass_at_once() {
+            Some(passage) => passage,
+            None => claims.pass(offset..offset + len).await,
+        }
+    }
+
+    /// Writes once nobody has a part of the range for itself. The range has been checked.
+    #[cold]
+    pub(crate) async fn write_once_free(
+        &self,
+        offset: u64,
+        from: &[Slice],
+        fua: bool,
+    ) -> Result<(), VolumeError> {
+        let core = &self.0.core;
+        let len = brindle_volume::bytes(from);
+        let _passage = core.claims.pass(offset..offset + len).await;
+        // The array may have been stopped while this waited.
+        core.check(offset, len)?;
+        self.write_freely(offset, from, fua).await
+    }
+
+    /// Writes a range that nobody else has for itself.
+    async fn write_freely(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
+        let core = &self.0.core;
+        let shared = from.iter().any(Slice::is_shared);
+        match self.0.placement.one()? {
+            _ if brindle_volume::bytes(from) == 0 => Ok(()),
+            Family::Mirror(mirror) if mirror.lets_lag() && !fua => self.write_behind(offset, from).await,
+            Family::Mirror(mirror) if shared => {
+                let write = async |at, copy: &[Slice]| mirror.write(at, copy, fua).await;
+                write_copied(core, offset, from, write).await
+            }
+            Family::Parity(parity) if shared => {
+                let write = async |at, copy: &[Slice]| parity.write(at, copy, fua).await;
+                write_copied(core, offset, from, write).await
+            }
+            Family::Mirror(mirror) => mirror.write(offset, from, fua).await,
+            Family::Parity(parity) => parity.write(offset, from, fua).await,
+            Family::Stripes(stripes) => {
+                let _writing = core.begin(offset, brindle_volume::bytes(from)).await?;
+                stripes.write_watched(offset, from, fua).await
+            }
+        }
+    }
+
+    /// Compares and writes in one step.
+    pub(crate) async fn exchange(
+        &self,
+        offset: u64,
+        expected: &Slice,
+        new: &Slice,
+        scratch: &Slice,
+        fua: bool,
+    ) -> Result<Option<u64>, VolumeError> {
+        let core = &self.0.core;
+        core.limits.check_change()?;
+        let len = core.check_list(offset, core::slice::from_ref(expected))?;
+        if expected.len() != new.len() || expected.len() != scratch.len() {
+            return Err(VolumeError::Unaligned);
+        }
+        self.0.placement.one()?;
+        if len == 0 {
+            return Ok(None);
+        }
+        let _claim = core.claims.claim(offset..offset + len).await;
+        // The array may have been stopped while this waited: so says the read.
+        self.read(offset, scratch).await?;
+        if let Some(differs) = first_difference(expected, scratch) {
+            return Ok(Some(differs as u64));
+        }
+        self.write_freely(offset, core::slice::from_ref(new), fua).await.map(|()| None)
+    }
+}
