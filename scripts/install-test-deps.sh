@@ -44,6 +44,8 @@ readonly wanted=(
     "dpkg-deb                             dpkg"
     "qemu-aarch64                         qemu-user"
     "nbd-client                           nbd-client"
+    "iscsi-test-cu                        libiscsi-bin"
+    "/usr/lib/*/qemu/block-iscsi.so       qemu-block-extra"
     "xz                                   xz-utils"
     "zstd                                 zstd"
     "lz4                                  lz4"

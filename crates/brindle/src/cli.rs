@@ -3,6 +3,8 @@
 mod advising;
 mod benching;
 mod bitmaps;
+mod iscsi;
+mod patience;
 mod planning;
 mod predicting;
 mod reliability;
@@ -17,6 +19,8 @@ use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
+pub(crate) use iscsi::Iscsi;
+pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reliability::Reliability;
@@ -384,21 +388,6 @@ pub(crate) struct Tuning {
     pub(crate) patience: Patience,
 }
 
-/// How long members may take. A plain number counts seconds; ms, s, m and h may follow.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Patience {
-    /// A member that has not answered a read or write for so long is failed, if the array can do without it; one that does
-    /// not answer when it is opened is left out
-    #[arg(long, default_value = "20s", value_name = "TIME", value_parser = Span::parse)]
-    pub(crate) member_timeout: Span,
-    /// The same for a flush, discard or write of zeroes
-    #[arg(long, default_value = "120s", value_name = "TIME", value_parser = Span::parse)]
-    pub(crate) flush_timeout: Span,
-    /// A read that has not been answered for so long is answered from the other members, where they can
-    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = Span::parse)]
-    pub(crate) read_patience: Span,
-}
-
 impl Tuning {
     /// Bytes for requests in flight; the rest is the arrays'.
     pub(crate) fn for_requests(&self) -> u64 {
@@ -411,12 +400,6 @@ impl Tuning {
         memory: Bytes(256 << 20),
         patience: Patience::USUAL,
     };
-}
-
-impl Patience {
-    /// As the flags are by default.
-    pub(crate) const USUAL: Self =
-        Self { member_timeout: Span(20_000), flush_timeout: Span(120_000), read_patience: Span(500) };
 }
 
 /// What becomes of a member that has no room where it lives.
@@ -449,6 +432,8 @@ pub(crate) struct Serve {
     /// Listen on addresses that other machines can reach, too: there is no password and no encryption
     #[arg(long)]
     pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) iscsi: Iscsi,
     /// Who may connect to the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 its owner, 660 the group too
     #[arg(long, value_name = "MODE", default_value = "600")]
     pub(crate) socket_mode: SocketMode,

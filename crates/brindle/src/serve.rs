@@ -2,6 +2,8 @@
 
 mod detached;
 mod groups;
+mod iscsi;
+mod kept;
 mod notify;
 mod places;
 mod twins;
@@ -18,19 +20,19 @@ use brindle_array::{Recovery, Speeds};
 use brindle_export::nbd;
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
-use brindle_host::{Any, Desk, Exported, Listener, Message, News, Order, Placed, Service};
+use brindle_host::{Any, Desk, Doors, Exported, Listener, Message, News, Order, Placed, Service};
 use brindle_io::device::DeviceAccess;
 use brindle_io::sync::{Either, race};
 use brindle_io::uring::{self, ListenError, SocketFile};
 use brindle_volume::Volume;
 use serde_json::json;
 
-use crate::cli::Serve;
+use crate::cli::{Serve, Tuning};
 use crate::ending::{self, Ending, LastResort, Socket};
 use crate::failure::Failure;
 use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
-use crate::units::Bytes;
+use crate::units::{Bytes, Span};
 use crate::world::{self, Opening, World};
 use crate::{log, report, runtime};
 use detached::Detached;
@@ -47,11 +49,12 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
 fn serve_here(args: &Serve) -> Result<(), Failure> {
     let places =
         args.nbd.iter().map(|listen| Place::find(listen, args.insecure)).collect::<Result<_, _>>()?;
+    let plan = iscsi::Plan::find(&args.iscsi, args.insecure)?;
     world::check_budget(args.tuning.memory)?;
     let opening = Opening {
         access: DeviceAccess::Examine,
         force: args.force,
-        tuning: args.tuning,
+        tuning: tuning(args),
         on_full: args.on_full,
         recovery: Recovery::Automatic,
         read_errors: args.read_errors,
@@ -73,7 +76,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
-    let (served, mut sockets) = start(args, host, name, &folder, places)?;
+    let (served, mut sockets) = start(args, host, name, &folder, places, plan)?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
@@ -218,6 +221,26 @@ fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<DeviceAcces
     Ok(DeviceAccess::Read)
 }
 
+/// What an initiator bears: VMware gives up a path whose commands take 5 to 8 seconds.
+const INITIATORS_BEAR: Span = Span(4_000);
+
+/// How arrays run: with an iSCSI door members that don't answer are failed sooner, unless it is said when.
+fn tuning(args: &Serve) -> Tuning {
+    let mut tuning = args.tuning;
+    if args.iscsi.iscsi.is_empty() {
+        return tuning;
+    }
+    match tuning.patience.member_timeout {
+        None => tuning.patience.member_timeout = Some(INITIATORS_BEAR),
+        Some(said) if said.0 > INITIATORS_BEAR.0 => eprintln!(
+            "brindle: while a member does not answer (--member-timeout), commands of initiators may take longer than VMware bears, \
+             which is 5 to 8 seconds"
+        ),
+        Some(_) => {}
+    }
+    tuning
+}
+
 /// The server of the arrays, and the names of its sockets in the file system.
 fn start(
     args: &Serve,
@@ -225,20 +248,26 @@ fn start(
     name: String,
     folder: &Path,
     mut places: Vec<Place>,
+    plan: Option<iscsi::Plan>,
 ) -> Result<(Served, Vec<Socket>), Failure> {
     let io = &host.world.io;
+    // Each server has its share.
+    let share = args.tuning.for_requests() >> u32::from(plan.is_some());
     let config = nbd::Config {
-        memory: args.tuning.for_requests() as usize,
+        memory: share as usize,
         connections: args.max_connections as usize,
         ..nbd::Config::default()
     };
     let server = nbd::Server::new(io, config);
     let arrays = host.arrays();
+    let mut gates = Vec::new();
     for hosted in &arrays {
+        let gate = plan.as_ref().map_or_else(Default::default, iscsi::Plan::gate);
+        gates.push((Rc::clone(hosted), Rc::clone(&gate)));
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
         server
-            .add_export(&hosted.name, &description, Rc::new(Any::Array(hosted.array.clone())))
+            .add_guarded(&hosted.name, &description, Rc::new(Any::Array(hosted.array.clone())), gate)
             .map_err(|error| Failure::Usage(error.to_string()))?;
     }
     if places.is_empty() {
@@ -251,12 +280,14 @@ fn start(
             sockets.push(Socket::new(path));
         }
     }
+    let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let several = arrays.len() > 1;
     let listener = listener(args.json);
     let exported = arrays.iter().map(|hosted| {
         let export = several.then_some(&*hosted.name);
         let placed = Placed {
             addresses: addresses.iter().map(|address| address.uri(export)).collect(),
+            targets: disks.as_ref().map(|disks| disks.uris(hosted)).unwrap_or_default(),
             server: several.then(|| name.clone()),
             group: groups::of(&args.spare_group, &hosted.name).map(str::to_owned),
             folder: std::env::current_dir().ok(),
@@ -266,7 +297,8 @@ fn start(
     let (exported, io) = (exported.collect(), io.clone());
     let world = Rc::new(host.into_world());
     let devices = Rc::new(Ring(Rc::clone(&world)));
-    let service = Service::new(&io, name, devices, server, exported, listener);
+    let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
+    let service = Service::new(&io, name, devices, doors, exported, listener);
     Ok((Served { service, world }, sockets))
 }
 
@@ -276,8 +308,7 @@ fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Resu
     for array in &arrays {
         let (name, addresses) = (array.name(), array.addresses());
         if args.json {
-            let mut serving =
-                json!({"event": "serving", "name": name, "nbd": addresses, "pid": std::process::id()});
+            let mut serving = json!({"event": "serving", "name": name, "nbd": addresses, "iscsi": array.targets(), "pid": std::process::id()});
             if let Some(detached) = &detached {
                 serving["log"] = json!(detached.log());
             }
@@ -285,7 +316,9 @@ fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Resu
             continue;
         }
         let state = if array.array().limits().read_only { ", read-only" } else { "" };
-        text.extend(addresses.iter().map(|at| format!("{name} serves on {at}{state}\n")));
+        text.extend(
+            addresses.iter().chain(array.targets()).map(|at| format!("{name} serves on {at}{state}\n")),
+        );
     }
     if let Some(detached) = detached.as_ref().filter(|_| !args.json) {
         text.push_str(&detached.text(args, service.name(), arrays.len() > 1));

@@ -253,7 +253,7 @@ impl Drop for World {
 /// The engine's patience, as the flags have it.
 pub(crate) fn patience(flags: Patience) -> brindle_array::Patience {
     brindle_array::Patience {
-        answer: Duration::from_millis(flags.member_timeout.0),
+        answer: Duration::from_millis(flags.member_timeout().0),
         flush: Duration::from_millis(flags.flush_timeout.0),
         read: Duration::from_millis(flags.read_patience.0),
     }

@@ -3,7 +3,11 @@
 //! They run as tasks of the volume's own executor: no thread, no lock, no file descriptor is known here. What has nothing
 //! to do with a protocol (who is let in, memory, patience) is in `session`, once for all of them.
 
+mod gate;
+pub mod iscsi;
 pub mod nbd;
+pub mod scsi;
 mod session;
 
+pub use gate::Gate;
 pub use session::{Config, ConnectionStats, Counters};

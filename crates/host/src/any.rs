@@ -48,6 +48,19 @@ impl Volume for Any {
         }
     }
 
+    async fn compare_and_write(
+        &self,
+        offset: u64,
+        expected: &Slice,
+        new: &Slice,
+        scratch: &Slice,
+        fua: bool,
+    ) -> Result<Option<u64>, VolumeError> {
+        match self {
+            Self::Array(array) => array.compare_and_write(offset, expected, new, scratch, fua).await,
+        }
+    }
+
     async fn allocation(
         &self,
         offset: u64,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use brindle_array::{Array, BitmapError, DeviceDetail, DeviceState, RoleState};
-use brindle_export::nbd::ExportStats;
+use brindle_export::iscsi::TargetStats;
 use brindle_io::sync::{Either, Event, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::Level;
@@ -13,12 +13,13 @@ use brindle_volume::Volume;
 
 use crate::background::{self, Last, Speeds};
 use crate::control::{DeviceFlag, Word};
+use crate::doors::DoorStats;
 use crate::error::HostError;
 use crate::events::Listener;
 use crate::hosted::Hosted;
 use crate::names::Names;
 use crate::standing::Standing;
-use crate::status::{ExportStatus, LeftOut};
+use crate::status::{ExportStatus, LeftOut, TargetStatus};
 
 /// How long it may take to record a failure before it is reported without that.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
@@ -30,6 +31,8 @@ const BITMAP_PATIENCE: Duration = Duration::from_secs(8);
 pub struct Placed {
     /// NBD URIs.
     pub addresses: Vec<String>,
+    /// iSCSI URIs.
+    pub targets: Vec<String>,
     /// The name of its server, if that serves several.
     pub server: Option<String>,
     /// The group of arrays with which it shares spares.
@@ -77,6 +80,17 @@ impl Exported {
     /// NBD URIs.
     pub fn addresses(&self) -> &[String] {
         &self.placed.addresses
+    }
+
+    /// iSCSI URIs.
+    pub fn targets(&self) -> &[String] {
+        &self.placed.targets
+    }
+
+    /// The name of its iSCSI target, if it is one.
+    pub(crate) fn target(&self) -> Option<&str> {
+        let path = self.placed.targets.first()?.strip_suffix("/0")?;
+        path.rsplit('/').next()
     }
 
     /// The array that is served.
@@ -309,15 +323,32 @@ impl Exported {
             .or_else(|| by(&|standing| standing.same_file(Path::new(member))))
     }
 
+    /// How initiators use it.
+    fn initiators(&self, stats: &[TargetStats]) -> Option<TargetStatus> {
+        let stats = stats.iter().find(|stats| Some(&*stats.name) == self.target())?;
+        Some(TargetStatus {
+            target: stats.name.clone(),
+            addresses: self.placed.targets.clone(),
+            initiators: stats.initiators.clone(),
+            registrants: stats.registrants,
+            reserved: stats.reserved,
+            requests: stats.total.requests,
+            bytes_read: stats.total.read_bytes,
+            bytes_written: stats.total.written_bytes,
+            errors: stats.total.errors,
+        })
+    }
+
     /// How all of it is now.
-    pub(crate) fn report(&self, stats: &[ExportStats]) -> ExportStatus {
-        let total = stats.iter().find(|stats| stats.name == self.name());
+    pub(crate) fn report(&self, stats: &DoorStats) -> ExportStatus {
+        let total = stats.nbd.iter().find(|stats| stats.name == self.name());
         let counters = total.map(|stats| stats.total).unwrap_or_default();
         ExportStatus {
             name: self.name().to_owned(),
             pid: std::process::id(),
             folder: self.placed.folder.clone(),
             nbd: self.placed.addresses.clone(),
+            iscsi: self.initiators(&stats.iscsi),
             array: self.served.report(),
             arrays: self.nested.iter().map(Standing::report).collect(),
             left_out: self.hosted.left_out.clone(),

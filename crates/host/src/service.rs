@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_array::BitmapSpec;
-use brindle_export::nbd;
 use brindle_io::sync::{Either, Event, join_all, race};
 use brindle_io::{Duration, Io, MemberId};
 
@@ -12,6 +11,7 @@ use crate::answers::{Told, Volumes, answer};
 use crate::any::Any;
 use crate::background::Speeds;
 use crate::control::{BitmapPlace, Ended, Request, Word};
+use crate::doors::Doors;
 use crate::error::HostError;
 use crate::events::{Listener, News};
 use crate::exported::Exported;
@@ -30,7 +30,7 @@ pub struct Service {
     /// Of the server; that of the array, if there is one.
     name: String,
     pub(crate) devices: Rc<dyn Devices>,
-    server: nbd::Server<Any>,
+    doors: Doors,
     /// Those that have not been stopped, in the order in which they were given.
     arrays: RefCell<Vec<Rc<Exported>>>,
     /// There were several at a time: it tells of a list of them from then on.
@@ -49,19 +49,19 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves these arrays, which have exports of `server`.
+    /// Serves these arrays, which are reached by `doors`.
     pub fn new(
         io: &Io,
         name: String,
         devices: Rc<dyn Devices>,
-        server: nbd::Server<Any>,
+        doors: Doors,
         arrays: Vec<Rc<Exported>>,
         listener: Listener,
     ) -> Rc<Self> {
         Rc::new(Self {
             name,
             devices,
-            server,
+            doors,
             several: Cell::new(arrays.len() > 1),
             arrays: RefCell::new(arrays),
             given_up: Cell::new(false),
@@ -96,7 +96,7 @@ impl Service {
     /// There is one of that name, or it is no name for an export: nothing has changed.
     pub fn serve(&self, exported: Rc<Exported>) -> Result<(), HostError> {
         let volume = Rc::new(Any::Array(exported.array().clone()));
-        self.server.add_export(exported.name(), &exported.description(), volume)?;
+        self.doors.nbd.add_export(exported.name(), &exported.description(), volume)?;
         self.arrays.borrow_mut().push(exported);
         self.several.set(self.several.get() || self.arrays.borrow().len() > 1);
         self.publish();
@@ -323,8 +323,9 @@ impl Service {
 
     /// Ends an export, and waits until its clients are gone.
     fn clients_of(&self, array: &Rc<Exported>) -> impl Future<Output = ()> + 'static {
-        let (server, name) = (self.server.clone(), array.name().to_owned());
-        async move { server.remove_export(&name).await }
+        let (doors, name) = (self.doors.clone(), array.name().to_owned());
+        let target = array.target().map(str::to_owned);
+        async move { doors.remove(&name, target.as_deref()).await }
     }
 
     /// Stops all arrays, side by side: one that hangs holds up no other. Clients of one that was given up may wait for ever.
@@ -332,8 +333,8 @@ impl Service {
     /// # Errors
     /// Arrays were not marked clean, now or before.
     pub async fn stop_all(&self) -> Result<(), HostError> {
-        let server = self.server.clone();
-        let closed = self.io.spawn(async move { server.stop().await });
+        let doors = self.doors.clone();
+        let closed = self.io.spawn(async move { doors.stop().await });
         let arrays = self.arrays();
         let stopped = join_all(arrays.iter().map(|array| array.stop(self.clients_of(array)))).await;
         if !self.given_up.get() {
@@ -378,12 +379,12 @@ impl Service {
 
     /// The status of one array.
     pub fn status_of(&self, array: &Exported) -> ExportStatus {
-        array.report(&self.server.export_stats())
+        array.report(&self.doors.stats())
     }
 
     /// The status of all.
     pub fn status(&self) -> Volumes {
-        let stats = self.server.export_stats();
+        let stats = self.doors.stats();
         let arrays = self.arrays();
         let mut all = arrays.iter().map(|array| array.report(&stats));
         if self.several.get() { Volumes::List(all.collect()) } else { Volumes::One(all.next().map(Box::new)) }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
-    assemble, control, drive_model, job_file, md_sidecars, md_superblock, nbd_client, nbd_options,
-    nbd_transmission, partitions, plan, signature, trace,
+    assemble, control, drive_model, iscsi_login, job_file, md_sidecars, md_superblock, nbd_client,
+    nbd_options, nbd_transmission, partitions, plan, scsi_commands, signature, trace,
 };
 
 /// Longer inputs are cut.
@@ -76,6 +76,16 @@ fn nbd_servers() {
 #[test]
 fn nbd_handshakes() {
     replay("nbd_options", nbd_options::run, 4_000);
+}
+
+#[test]
+fn iscsi_logins() {
+    replay("iscsi_login", iscsi_login::run, 50_000);
+}
+
+#[test]
+fn scsi_disks() {
+    replay("scsi_commands", scsi_commands::run, 50_000);
 }
 
 #[test]

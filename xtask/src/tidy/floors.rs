@@ -82,7 +82,7 @@ const BRINDLE: &[&[&str]] = &[
 
 const HOST: &[&[&str]] = &[
     &["any", "control", "mailbox", "size", "status", "world"],
-    &["error", "events", "hosted", "orders"],
+    &["doors", "error", "events", "hosted", "orders"],
     &["answers", "background", "names", "standing"],
     &["exported", "snapshot"],
     &["desk", "service"],

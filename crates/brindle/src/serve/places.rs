@@ -77,6 +77,14 @@ impl Place {
         )))
     }
 
+    /// Whether nobody on another machine can reach it.
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(addresses) => addresses.iter().all(|address| address.ip().to_canonical().is_loopback()),
+        }
+    }
+
     /// Listens, and tells the addresses.
     pub(super) fn listen(
         &self,
@@ -104,7 +112,7 @@ impl Place {
 
 /// Listens on all addresses of a name, on one port: where the kernel is to choose it, that of the first. Addresses that
 /// this machine does not have (names stand for `::1` where IPv6 is off) are done without if it has another.
-fn bind(
+pub(super) fn bind(
     addresses: &[SocketAddr],
     mut listen: impl FnMut(SocketAddr) -> Result<SocketAddr, ListenError>,
 ) -> Result<Vec<SocketAddr>, ListenError> {

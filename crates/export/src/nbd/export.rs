@@ -7,6 +7,7 @@ use brindle_volume::Volume;
 
 use super::handshake::Offer;
 use super::proto::MAX_STRING;
+use crate::gate::Gate;
 use crate::session::Tally;
 
 /// Why an export could not be added.
@@ -26,6 +27,7 @@ pub(crate) struct Export<V> {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) volume: Rc<V>,
+    pub(crate) gate: Rc<Gate>,
     pub(crate) tally: Tally,
     pub(crate) connections: Cell<usize>,
 }
@@ -36,6 +38,7 @@ impl<V: Volume> Export<V> {
         name: &str,
         description: &str,
         volume: Rc<V>,
+        gate: Rc<Gate>,
     ) -> Result<Self, AddExportError> {
         if name.len() > MAX_STRING || description.len() > MAX_STRING {
             return Err(AddExportError::TooLong(name.to_owned()));
@@ -45,6 +48,7 @@ impl<V: Volume> Export<V> {
             name: name.to_owned(),
             description: description.to_owned(),
             volume,
+            gate,
             tally: Tally::default(),
             connections: Cell::new(0),
         })

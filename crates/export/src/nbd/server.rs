@@ -10,6 +10,7 @@ use brindle_volume::Volume;
 use super::connection::Transmission;
 use super::export::{AddExportError, Export};
 use super::handshake::Handshake;
+use crate::gate::Gate;
 use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Sessions};
 
 /// An NBD server on an executor. A handle: cloning gives the same server.
@@ -57,12 +58,26 @@ impl<V: Volume + 'static> Server<V> {
     /// # Errors
     /// [`AddExportError::Duplicate`] if the name is taken; [`AddExportError::TooLong`] if it or the description has more than 4096 bytes.
     pub fn add_export(&self, name: &str, description: &str, volume: Rc<V>) -> Result<(), AddExportError> {
+        self.add_guarded(name, description, volume, Rc::default())
+    }
+
+    /// The same of a volume that others may have for themselves: while the gate is closed, changes are refused (EPERM).
+    ///
+    /// # Errors
+    /// As [`Server::add_export`].
+    pub fn add_guarded(
+        &self,
+        name: &str,
+        description: &str,
+        volume: Rc<V>,
+        gate: Rc<Gate>,
+    ) -> Result<(), AddExportError> {
         let mut exports = self.exports.list.borrow_mut();
         if exports.iter().any(|export| export.name == name) {
             return Err(AddExportError::Duplicate(name.to_owned()));
         }
         let number = self.exports.added.get();
-        exports.push(Rc::new(Export::new(number, name, description, volume)?));
+        exports.push(Rc::new(Export::new(number, name, description, volume, gate)?));
         self.exports.added.set(number + 1);
         Ok(())
     }

@@ -178,6 +178,11 @@ impl Link {
         self.watch(|| (self.outstanding.get() == 0 || self.closed.get()).then_some(())).await;
     }
 
+    /// Waits until the socket is closed.
+    pub(crate) async fn is_gone(&self) {
+        self.changed.until(|| self.closed.get().then_some(())).await;
+    }
+
     /// Waits until the server stops and `at_rest` says that nothing is being carried out for this client.
     pub(crate) async fn stopped(&self, at_rest: impl Fn() -> bool) {
         self.changed.until(|| (self.stopping.get() && at_rest()).then_some(())).await;

@@ -70,6 +70,14 @@ impl Memory {
         self.take(link, len).await
     }
 
+    /// The same if nothing has to be waited for.
+    pub(crate) fn try_admit(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Option<Ticket> {
+        if link.outstanding.get() >= self.requests {
+            return None;
+        }
+        self.try_take(link, len, u64::MAX)
+    }
+
     /// The same for a request that has begun.
     async fn take(self: &Rc<Self>, link: &Rc<Link>, len: usize) -> Result<Ticket, End> {
         if let Some(ticket) = self.try_take(link, len, u64::MAX) {

@@ -95,6 +95,29 @@ pub struct SyncStatus {
     pub seconds_left: Option<u64>,
 }
 
+/// An array as an iSCSI target.
+#[derive(Clone, Debug, Serialize)]
+pub struct TargetStatus {
+    /// Its IQN.
+    pub target: String,
+    /// iSCSI URIs.
+    pub addresses: Vec<String>,
+    /// The names of the initiators that are logged in.
+    pub initiators: Vec<String>,
+    /// Nexuses that have registered for reservations.
+    pub registrants: usize,
+    /// A reservation is held.
+    pub reserved: bool,
+    /// Commands since it is served.
+    pub requests: u64,
+    /// Bytes that initiators have read.
+    pub bytes_read: u64,
+    /// Bytes that initiators have written.
+    pub bytes_written: u64,
+    /// Commands that failed.
+    pub errors: u64,
+}
+
 /// A served array, its export, and what has happened to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExportStatus {
@@ -106,6 +129,8 @@ pub struct ExportStatus {
     pub folder: Option<PathBuf>,
     /// NBD URIs.
     pub nbd: Vec<String>,
+    /// The array as an iSCSI target, if it is one.
+    pub iscsi: Option<TargetStatus>,
     /// The array.
     pub array: ArrayStatus,
     /// Arrays that are members of it.

@@ -47,13 +47,13 @@ pub enum Broken {
     Client(&'static str, Trouble),
     /// The drives that say they are an array's form none.
     #[error("{0} can't be assembled: {1}")]
-    Assembly(&'static str, AssemblyError),
+    Assembly(&'static str, Box<AssemblyError>),
     /// It can't be opened.
     #[error("{0} can't be opened: {1}")]
     Open(&'static str, OpenError),
     /// An order that had to be carried out was not.
     #[error("{0}: {1}")]
-    Order(&'static str, HostError),
+    Order(&'static str, Box<HostError>),
     /// A device is two arrays'.
     #[error("{0} belongs to two arrays")]
     TwoOwners(String),
@@ -140,7 +140,8 @@ impl Subject for Hosts {
         let drives = Drives::new(&scene.sim, io, &pool, &self.drives, scene.life);
         let server = nbd::Server::new(io, nbd::Config { memory: POOL, ..nbd::Config::default() });
         let devices = Rc::new(drives.clone());
-        let service = Service::new(io, "host".to_owned(), devices, server, Vec::new(), self.listener());
+        let service =
+            Service::new(io, "host".to_owned(), devices, server.into(), Vec::new(), self.listener());
         let running = Running { service, drives, pool, away: RefCell::default() };
         for kept in &self.arrays {
             self.start(kept, &running, scene).await?;
@@ -172,7 +173,7 @@ impl Subject for Hosts {
             client.read_all().await.map_err(|trouble| Broken::Client(kept.name, trouble))?;
         }
         open.judge_owners()?;
-        open.service.stop_all().await.map_err(|why| Broken::Order("stop", why))
+        open.service.stop_all().await.map_err(|why| Broken::Order("stop", why.into()))
     }
 
     fn power_cut(&self) {
@@ -211,7 +212,7 @@ impl Hosts {
             }
         }
         let assembly = assemble(&found, AssembleOptions::default());
-        let assembly = assembly.map_err(|why| Broken::Assembly(kept.name, why))?;
+        let assembly = assembly.map_err(|why| Broken::Assembly(kept.name, why.into()))?;
         numbers.iter().for_each(|&number| drop(open.drives.take(number)));
         let clock = Rc::clone(&self.clock);
         let config = OpenConfig {
@@ -235,7 +236,7 @@ impl Hosts {
         let placed = Placed { group: Some("all".to_owned()), ..Placed::default() };
         let exported = Exported::new(&scene.io, hosted, placed, &self.listener());
         exported.resync();
-        open.service.serve(exported).map_err(|why| Broken::Order("serve", why))
+        open.service.serve(exported).map_err(|why| Broken::Order("serve", why.into()))
     }
 
     /// Asks an array for one thing after the other. One that was stopped is waited for.

@@ -53,7 +53,7 @@ impl Hosts {
     async fn start_again(&self, kept: &Kept, open: &Running, scene: &Scene) -> Result<(), Broken> {
         let exported = open.service.array(kept.name).ok_or(Broken::NotServed(kept.name))?;
         let stopped = open.service.stop_one(&exported, STOPPING).await;
-        stopped.map_err(|why| Broken::Order("stop", why))?;
+        stopped.map_err(|why| Broken::Order("stop", why.into()))?;
         self.start(kept, open, scene).await?;
         Rc::clone(&open.service).take_again().await;
         Ok(())
@@ -78,7 +78,7 @@ impl Running {
         match self.service.ask(Request::Fail { member, array: named(kept) }).await {
             // It has failed by itself meanwhile, or is not on record yet.
             Ok(_) | Err(HostError::Stays { .. } | HostError::StillInService(_)) => Ok(()),
-            Err(why) => Err(Broken::Order("fail", why)),
+            Err(why) => Err(Broken::Order("fail", why.into())),
         }
     }
 

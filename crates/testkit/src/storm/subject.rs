@@ -97,6 +97,9 @@ pub fn drive<S: Subject>(seed: u64, cuts: &[u64]) -> Driven {
     driven
 }
 
+/// A part of a run that goes on beside another.
+type Part<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + 'a>>;
+
 fn lives<S: Subject>(seed: u64, cuts: &[u64], driven: &mut Driven) -> Result<(), String> {
     let mut sim = Sim::new(seed);
     let subject = S::create(&sim, seed);
@@ -149,8 +152,7 @@ async fn live<S: Subject>(subject: &S, scene: &Scene) -> Result<(), S::Broken> {
         done.set(true);
         loaded
     };
-    let both: [Pin<Box<dyn Future<Output = Result<(), S::Broken>> + '_>>; 2] =
-        [Box::pin(loading), Box::pin(breaking)];
+    let both: [Part<'_, S::Broken>; 2] = [Box::pin(loading), Box::pin(breaking)];
     join_all(both).await.into_iter().collect::<Result<(), _>>()?;
     subject.judge(&open, scene).await
 }

@@ -75,8 +75,8 @@ impl Replaced {
     fn judge(&self, index: usize, report: &Report) {
         for (at, order) in orders(self.members.len()).into_iter().enumerate() {
             let value = |key: &str| &report[format!("{key}{index}-{at}").as_str()];
-            assert_eq!(*value("degraded"), "0", "{}: {order:?}", self.name());
-            assert_eq!(*value("sha"), self.sha256, "{}: {order:?}", self.name());
+            assert_eq!(value("degraded"), "0", "{}: {order:?}", self.name());
+            assert_eq!(value("sha"), self.sha256, "{}: {order:?}", self.name());
         }
     }
 }

@@ -66,6 +66,11 @@ impl<V: Volume + 'static> Transmission<V> {
     async fn asked(&self, job: &mut Admitted, scratch: &mut Scratch) -> Result<Body, Errno> {
         let volume = &self.export.volume;
         let memory = || job.ticket.memory().clone();
+        let changes =
+            matches!(job.command, Command::Write { .. } | Command::Trim { .. } | Command::WriteZeroes { .. });
+        if changes && self.export.gate.is_closed() {
+            return Err(Errno::Perm);
+        }
         match job.command {
             Command::Read { offset, .. } => {
                 let mut read = volume.read(offset, memory()).await;

@@ -1,0 +1,178 @@
+//! Arrays as iSCSI targets: what they are called, where secrets come from, and where reservations are kept.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use brindle_export::Gate;
+use brindle_export::iscsi::login::{Chap, Credentials};
+use brindle_export::iscsi::{IscsiConfig, Keep, Server, TargetSpec};
+use brindle_export::nbd;
+use brindle_export::scsi::Identity;
+use brindle_export::scsi::reservation::Reservations;
+use brindle_host::Any;
+use brindle_io::Io;
+use brindle_io::uring::Uring;
+
+use super::kept;
+use super::places::{Place, bind};
+use crate::cli::{Iscsi, Listen};
+use crate::failure::Failure;
+use crate::host::Hosted;
+
+/// What targets' names begin with: a date and a name as the standard wants them.
+const AUTHORITY: &str = "iqn.2026-11.dev.brindle";
+
+/// What an iSCSI server is to be, looked at before anything runs.
+pub(super) struct Plan {
+    portals: Vec<Place>,
+    chap: Option<Chap>,
+    state: PathBuf,
+    shared_writers: bool,
+}
+
+impl Plan {
+    /// Reads what the flags name; `None` if iSCSI is not asked for.
+    pub(super) fn find(flags: &Iscsi, insecure: bool) -> Result<Option<Self>, Failure> {
+        if flags.iscsi.is_empty() {
+            return Ok(None);
+        }
+        let chap = flags.iscsi_secrets.as_deref().map(secrets).transpose()?;
+        let mut portals = Vec::new();
+        for portal in &flags.iscsi {
+            let place = Place::find(&Listen::Tcp(portal.0.clone()), true)?;
+            let inside = place.is_of_this_machine();
+            if !inside && chap.is_none() && !insecure {
+                return Err(Failure::Usage(format!(
+                    "--iscsi {} can be reached from other machines, and nobody would have to prove who he is: give \
+                     --iscsi-secrets, listen on 127.0.0.1, or say --insecure",
+                    portal.0
+                )));
+            }
+            if !inside {
+                let proof = if chap.is_some() { "authenticated" } else { "not authenticated" };
+                eprintln!("brindle: --iscsi {}: {proof}, not encrypted", portal.0);
+            }
+            portals.push(place);
+        }
+        let state = flags.iscsi_state.clone().map_or_else(kept::folder, Ok)?;
+        Ok(Some(Self { portals, chap, state, shared_writers: flags.shared_writers }))
+    }
+
+    /// Whether NBD clients of an array may write.
+    pub(super) fn gate(&self) -> Rc<Gate> {
+        Rc::new(if self.shared_writers { Gate::shared() } else { Gate::default() })
+    }
+
+    /// Serves arrays, each with its gate.
+    pub(super) fn start(
+        self,
+        io: &Io,
+        uring: &Uring,
+        config: nbd::Config,
+        arrays: &[(Rc<Hosted>, Rc<Gate>)],
+    ) -> Result<Started, Failure> {
+        let random = |bytes: &mut [u8]| {
+            // Without chance nobody may be asked what everybody could foresee.
+            getrandom::fill(bytes).expect("the system gives random bytes");
+        };
+        let config = IscsiConfig { session: config, chap: self.chap, random: Box::new(random) };
+        let server = Server::new(io, config);
+        for (hosted, gate) in arrays {
+            server.add_target(target(io, hosted, gate, &self.state)?);
+        }
+        let mut addresses = Vec::new();
+        for place in &self.portals {
+            let Place::Tcp(wanted) = place else { continue };
+            addresses.extend(bind(wanted, |address| {
+                let socket = uring.listen_tcp(address)?;
+                let bound = uring.local_addr(socket).unwrap_or(address);
+                let told = (!bound.ip().is_unspecified()).then(|| bound.to_string());
+                server.serve(socket, told);
+                Ok(bound)
+            })?);
+        }
+        Ok(Started { server, addresses: addresses.iter().map(ToString::to_string).collect() })
+    }
+}
+
+/// A server that runs.
+pub(super) struct Started {
+    pub(super) server: Server<Any>,
+    pub(super) addresses: Vec<String>,
+}
+
+impl Started {
+    /// URIs of an array.
+    pub(super) fn uris(&self, hosted: &Hosted) -> Vec<String> {
+        let name = name(hosted);
+        self.addresses.iter().map(|address| format!("iscsi://{address}/{name}/0")).collect()
+    }
+}
+
+/// The target's name: the array's, as far as the standard lets it, and the beginning of its UUID.
+pub(super) fn name(hosted: &Hosted) -> String {
+    let plain =
+        |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c.to_ascii_lowercase() } else { '-' };
+    let own: String = hosted.name.chars().map(plain).collect();
+    let uuid = hosted.found.assembly.uuid.as_simple().to_string();
+    format!("{AUTHORITY}:{own}.{}", &uuid[..8])
+}
+
+fn target(io: &Io, hosted: &Hosted, gate: &Rc<Gate>, state: &Path) -> Result<TargetSpec<Any>, Failure> {
+    let uuid = hosted.found.assembly.uuid;
+    let identity = Identity { uuid: uuid.into_bytes(), product: hosted.name.clone(), target: name(hosted) };
+    let file = state.join(format!("{}.reservations", uuid.as_simple()));
+    let reservations = match fs::read_to_string(&file) {
+        Ok(text) => Reservations::from_kept(&text)
+            .map_err(|error| Failure::Refused(format!("{}: {error}", file.display())))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Reservations::default(),
+        Err(source) => return Err(Failure::system(file.display().to_string(), source)),
+    };
+    let keep: Keep = {
+        let io = io.clone();
+        Rc::new(move |text| Box::pin(kept::keep(io.clone(), file.clone(), text)))
+    };
+    let volume = Rc::new(Any::Array(hosted.array.clone()));
+    Ok(TargetSpec { identity, volume, reservations, keep: Some(keep), gate: Rc::clone(gate) })
+}
+
+/// Reads the file of secrets. Nothing of it is ever told.
+fn secrets(path: &Path) -> Result<Chap, Failure> {
+    let shown = path.display();
+    let fail = |source| Failure::system(format!("{shown}"), source);
+    let meta = fs::metadata(path).map_err(fail)?;
+    if meta.permissions().mode() & 0o077 != 0 {
+        return Err(Failure::Refused(format!(
+            "{shown} has secrets, and others may read it (mode {:04o}): chmod 600 it",
+            meta.mode() & 0o7777
+        )));
+    }
+    let text = fs::read_to_string(path).map_err(fail)?;
+    let (mut initiators, mut own) = (Vec::new(), None);
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let mut words = line.splitn(3, char::is_whitespace);
+        let (Some(what), Some(name), Some(secret)) = (words.next(), words.next(), words.next()) else {
+            return Err(malformed(path, at));
+        };
+        let one = Credentials { name: name.to_owned(), secret: secret.trim().as_bytes().to_vec() };
+        match what {
+            "initiator" => initiators.push(one),
+            "target" if own.is_none() => own = Some(one),
+            _ => return Err(malformed(path, at)),
+        }
+    }
+    Chap::new(initiators, own).map_err(|error| Failure::Refused(format!("{shown}: {error}")))
+}
+
+fn malformed(path: &Path, at: usize) -> Failure {
+    let (path, line) = (path.display(), at + 1);
+    Failure::Refused(format!(
+        "{path}, line {line}: say `initiator NAME SECRET` for each initiator and `target NAME SECRET` once at most"
+    ))
+}

@@ -1,0 +1,288 @@
+//! Slots: the tasks that carry out commands. They are made when needed, and kept.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use brindle_io::sync::Event;
+use brindle_volume::Volume;
+
+use super::Connection;
+use super::send::{Answer, Body, Open};
+use super::task::{Abort, Command};
+use crate::iscsi::pdu::{FINAL, Header, response};
+use crate::scsi::perform::{Done, Undone, copy, memory, perform};
+use crate::scsi::{Action, Sense, Status};
+use crate::session::Ticket;
+
+/// What is to be done.
+pub(super) struct Work {
+    command: Rc<Command>,
+    open: Open,
+}
+
+/// Where a slot's task finds its next job.
+pub(super) struct Slot {
+    job: Cell<Option<Work>>,
+    pub(super) wake: Event,
+}
+
+/// How a command has ended.
+enum Outcome {
+    /// With a status.
+    Ended(Status),
+    /// With so many bytes of the ticket's memory.
+    Data(Ticket, usize),
+    /// It is not answered: the connection ends.
+    Dropped,
+}
+
+impl From<Undone> for Outcome {
+    fn from(undone: Undone) -> Self {
+        match undone {
+            Undone::Ended(status) => Self::Ended(status),
+            Undone::Again => Self::Ended(Status::Busy),
+        }
+    }
+}
+
+impl<V: Volume + 'static> Connection<V> {
+    /// Gives a command to an idle slot, or to a new one.
+    pub(super) fn dispatch(self: &Rc<Self>, command: Rc<Command>, open: Open) {
+        let job = Work { command, open };
+        let idle = self.idle.borrow_mut().pop();
+        if let Some(slot) = idle {
+            slot.job.set(Some(job));
+            slot.wake.notify();
+            return;
+        }
+        let slot = Rc::new(Slot { job: Cell::new(Some(job)), wake: Event::new(&self.link.io) });
+        self.spawn(run(Rc::clone(self), slot));
+    }
+
+    async fn carry_out(&self, job: Work) {
+        let Work { command, open } = job;
+        let outcome = self.outcome(&command).await;
+        self.entry.commands.borrow_mut().retain(|one| !Rc::ptr_eq(one, &command));
+        command.end();
+        let outcome = match command.aborted() {
+            Some(Abort::Silently) => Outcome::Dropped,
+            Some(Abort::Told) => Outcome::Ended(Status::Aborted),
+            None => outcome,
+        };
+        self.count(&command, &outcome);
+        match outcome {
+            Outcome::Dropped => drop(open),
+            Outcome::Ended(status) => return self.conclude(&command, status, open),
+            Outcome::Data(ticket, len) => {
+                let (task, sent) = (command.tag_of_task(), len.min(command.expected()));
+                if sent == 0 {
+                    return self.conclude(&command, Status::Good, open);
+                }
+                let body = Body::Data { task, len: sent, residual: residual(command.expected(), len) };
+                self.replies.push(Answer { body, ticket: Some(ticket), open: Some(open) });
+            }
+        }
+        self.replies.changed.notify();
+        self.link.carried_out();
+    }
+
+    fn conclude(&self, command: &Command, status: Status, open: Open) {
+        self.answer(command, status, open);
+        self.link.carried_out();
+    }
+
+    fn count(&self, command: &Command, outcome: &Outcome) {
+        let (read, failed) = match outcome {
+            Outcome::Data(_, len) => (*len as u64, false),
+            Outcome::Ended(status) => (0, *status != Status::Good),
+            Outcome::Dropped => return,
+        };
+        let written = match &*command.action.borrow() {
+            Action::Write { len, .. } if !failed => *len,
+            _ => 0,
+        };
+        let tallies = [self.target().map(|target| &target.tally), Some(&self.link.tally)];
+        for tally in tallies.into_iter().flatten() {
+            tally.add(|counters| {
+                counters.requests += 1;
+                counters.read_bytes += read;
+                counters.written_bytes += written;
+                counters.errors += u64::from(failed);
+            });
+        }
+    }
+
+    /// Sends a status, with sense where it has some.
+    fn answer(&self, command: &Command, status: Status, open: Open) {
+        let mut data = Vec::new();
+        if let Status::Check(sense) = status {
+            let describes = self.target().is_some_and(|target| target.unit.borrow().describes());
+            let sense = sense.encode(describes);
+            data.extend((sense.len() as u16).to_be_bytes());
+            data.extend(sense);
+        }
+        let expected = command.expected();
+        let (flags, count) = match status {
+            _ if command.residual.get().is_some() => command.residual.get().unwrap_or_default(),
+            Status::Good => residual(expected, command.asked()),
+            // Nothing was read.
+            _ if !command.writes() => residual(expected, 0),
+            _ => (0, 0),
+        };
+        let header = Header::new(response::COMMAND, command.tag_of_task()).byte(1, FINAL | flags);
+        let header = header.byte(3, status.code()).with(44, count);
+        let body = Body::Pdu { header, data, counts: true };
+        self.replies.push(Answer { body, ticket: None, open: Some(open) });
+    }
+
+    async fn outcome(&self, command: &Rc<Command>) -> Outcome {
+        loop {
+            let action = command.fitted();
+            if command.aborted().is_some() {
+                return Outcome::Dropped;
+            }
+            match action {
+                Action::End(status) => return Outcome::Ended(status),
+                Action::Answer(bytes) => return self.bytes(command, &bytes).await,
+                _ => {}
+            }
+            let mut ticket = command.ticket.take();
+            let need = memory(&action);
+            if ticket.is_none() && need > 0 {
+                let Ok(admitted) = self.memory.admit(&self.link, need).await else { return Outcome::Dropped };
+                ticket = Some(admitted);
+            }
+            let wanted = command.wants(&action);
+            if let Some(ticket) = ticket.as_ref().filter(|_| wanted > 0)
+                && !self.gather(command, ticket.memory(), wanted).await
+            {
+                let spoiled = command.spoiled.get().map(Status::Check);
+                return spoiled.map_or(Outcome::Dropped, Outcome::Ended);
+            }
+            if let Action::Parameters { len, command: asked } = action {
+                let list = ticket.as_ref().map(|ticket| ticket.memory().bytes()[..len].to_vec());
+                let Some(target) = self.target() else { return Outcome::Dropped };
+                let (nexus, list) = (&self.entry.nexus, list.unwrap_or_default());
+                let next = target.unit.borrow_mut().parameters(nexus, &asked, &list, &*self.shared);
+                *command.action.borrow_mut() = next;
+                continue;
+            }
+            return self.done(&action, ticket).await;
+        }
+    }
+
+    async fn done(&self, action: &Action, mut ticket: Option<Ticket>) -> Outcome {
+        let Some(target) = self.target() else { return Outcome::Dropped };
+        let memory = |ticket: &Option<Ticket>| ticket.as_ref().map(|ticket| ticket.memory().clone());
+        match action {
+            Action::Reserve { .. } => {
+                return match target.reserve(&self.entry.nexus, action).await {
+                    Ok(aborts) => {
+                        self.abort_nexuses(&aborts).await;
+                        Outcome::Ended(Status::Good)
+                    }
+                    Err(status) => Outcome::Ended(status),
+                };
+            }
+            Action::Copy(job) => {
+                let (result, done) = copy(job, |at| self.shared.volume(at), memory(&ticket).as_ref()).await;
+                if job.remembered {
+                    target.unit.borrow_mut().copied(&self.entry.nexus, result);
+                }
+                return done.map_or_else(Outcome::from, |_| Outcome::Ended(Status::Good));
+            }
+            _ => {}
+        }
+        let mut done = perform(&*target.volume, action, memory(&ticket).as_ref()).await;
+        while done == Err(Undone::Again) {
+            let Some(held) = &mut ticket else { return Outcome::Dropped };
+            if held.renew().await.is_err() {
+                return Outcome::Dropped;
+            }
+            done = perform(&*target.volume, action, memory(&ticket).as_ref()).await;
+        }
+        target.look_at_gate();
+        match (done, ticket) {
+            (Ok(Done::Data), Some(ticket)) => {
+                let Action::Read { len, .. } = action else { return Outcome::Ended(Status::Good) };
+                Outcome::Data(ticket, *len as usize)
+            }
+            (Ok(Done::Bytes(bytes)), _) => self.told(&bytes).await,
+            (Ok(_), _) => Outcome::Ended(Status::Good),
+            (Err(undone), _) => undone.into(),
+        }
+    }
+
+    /// Bytes that a command is answered with.
+    async fn bytes(&self, command: &Command, bytes: &[u8]) -> Outcome {
+        // RESERVE and RELEASE may have come before.
+        self.target().into_iter().for_each(|target| target.look_at_gate());
+        if command.expected() == 0 || command.writes() && command.header.flags() & 0x40 == 0 {
+            return Outcome::Ended(Status::Good);
+        }
+        self.told(bytes).await
+    }
+
+    async fn told(&self, bytes: &[u8]) -> Outcome {
+        if bytes.is_empty() {
+            return Outcome::Ended(Status::Good);
+        }
+        let Ok(ticket) = self.memory.admit(&self.link, bytes.len()).await else { return Outcome::Dropped };
+        ticket.memory().put(0, bytes);
+        Outcome::Data(ticket, bytes.len())
+    }
+}
+
+impl Command {
+    /// Bytes that the CDB asks to be transferred.
+    fn asked(&self) -> usize {
+        match &*self.action.borrow() {
+            Action::Answer(bytes) => bytes.len(),
+            Action::Read { len, .. } => *len as usize,
+            Action::Discard(_) | Action::Reserve { .. } | Action::Copy(_) | Action::End(_) => self.expected(),
+            other => other.data_out() as usize,
+        }
+    }
+
+    /// What is done where the initiator sends less than the CDB asks for, or where it matters more: a write writes what comes,
+    /// anything else is not done.
+    pub(super) fn fitted(&self) -> Action {
+        let action = self.action.borrow().clone();
+        let (asked, sent) = (action.data_out() as usize, self.wants(&action));
+        let exact = matches!(action, Action::CompareAndWrite { .. } | Action::WriteSame { .. });
+        if asked == sent && !(exact && asked != self.expected()) {
+            return action;
+        }
+        if let Action::Write { offset, fua, verify, .. } = action {
+            return Action::Write { offset, len: sent as u64, fua, verify };
+        }
+        let expected = if self.writes() { self.expected() } else { 0 };
+        self.residual.set(Some(residual(expected, asked)));
+        // Of COMPARE AND WRITE the count of blocks stands for half of what is sent.
+        let compares = matches!(action, Action::CompareAndWrite { .. });
+        Action::End(Status::Check(if compares { Sense::cdb(13) } else { Sense::AMOUNT }))
+    }
+}
+
+/// Flags and count of what was asked for and can't be sent, or was expected and is not there.
+fn residual(expected: usize, there: usize) -> (u8, u32) {
+    if there > expected {
+        (0x04, (there - expected) as u32)
+    } else if there < expected {
+        (0x02, (expected - there) as u32)
+    } else {
+        (0, 0)
+    }
+}
+
+async fn run<V: Volume + 'static>(connection: Rc<Connection<V>>, slot: Rc<Slot>) {
+    loop {
+        let look = || match slot.job.take() {
+            Some(job) => Some(Some(job)),
+            None => connection.finished.get().then_some(None),
+        };
+        let Some(job) = slot.wake.until(look).await else { return };
+        connection.carry_out(job).await;
+        connection.idle.borrow_mut().push(Rc::clone(&slot));
+    }
+}

@@ -1,0 +1,142 @@
+//! A connection in full feature phase: one task receives and sorts out PDUs, some carry out commands, one sends.
+//!
+//! Memory for what an initiator sends is there before it is asked for (R2T), and is never waited for by the receiver while
+//! it has still data to receive, so that a connection's commands can't wait for one another.
+
+mod carry;
+mod data;
+mod manage;
+mod receive;
+mod send;
+pub(super) mod task;
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_io::sync::race;
+use brindle_io::{Buf, Task};
+use brindle_volume::Volume;
+
+use super::login::{Agreed, LoggedIn};
+use super::nexuses::Entry;
+use super::server::Shared;
+use super::target::Target;
+use crate::session::{End, Inbox, Link, Memory};
+use carry::Slot;
+use send::Replies;
+
+/// All that the tasks of one connection share.
+pub(super) struct Connection<V> {
+    shared: Rc<Shared<V>>,
+    entry: Rc<Entry<V>>,
+    link: Rc<Link>,
+    memory: Rc<Memory>,
+    agreed: Agreed,
+    replies: Replies,
+    /// The number of the next command.
+    next_command: Cell<u32>,
+    /// Commands that may be open at a time, and those that are.
+    window: u32,
+    open: Rc<Cell<u32>>,
+    /// Commands that wait for data.
+    awaiting: Cell<usize>,
+    next_tag: Cell<u32>,
+    /// Text of which the rest is to be asked for.
+    rest: RefCell<Vec<u8>>,
+    idle: RefCell<Vec<Rc<Slot>>>,
+    tasks: RefCell<Vec<Task<()>>>,
+    /// No PDU will come any more, and no command is left.
+    finished: Cell<bool>,
+}
+
+impl<V: Volume + 'static> Connection<V> {
+    pub(super) fn new(
+        shared: &Rc<Shared<V>>,
+        entry: &Rc<Entry<V>>,
+        memory: Rc<Memory>,
+        logged_in: &LoggedIn,
+    ) -> Rc<Self> {
+        let link = Rc::clone(&entry.link);
+        Rc::new(Self {
+            shared: Rc::clone(shared),
+            entry: Rc::clone(entry),
+            replies: Replies::new(&link.io, logged_in.status),
+            link,
+            memory,
+            agreed: logged_in.agreed,
+            next_command: Cell::new(logged_in.command),
+            window: shared.config.session.requests.clamp(1, 1 << 15) as u32,
+            open: Rc::default(),
+            awaiting: Cell::new(0),
+            next_tag: Cell::new(0),
+            rest: RefCell::default(),
+            idle: RefCell::default(),
+            tasks: RefCell::default(),
+            finished: Cell::new(false),
+        })
+    }
+
+    /// Serves the connection to its end: when this returns its socket is closed, its tasks have ended and its commands
+    /// have let go of their memory.
+    pub(super) async fn run(self: &Rc<Self>, inbox: Inbox, outbox: Buf) -> End {
+        let link = &self.link;
+        let sender = link.io.spawn(send::run(Rc::clone(self), outbox));
+        let end = self.receive(inbox).await;
+        // Nobody will receive what they wait for.
+        let commands: Vec<_> = self.entry.commands.borrow().clone();
+        for command in commands.iter().filter(|command| command.awaits_data()) {
+            command.abort(task::Abort::Silently);
+        }
+        if end == End::Orderly {
+            race(self.answered(), race(link.is_gone(), self.out_of_patience())).await;
+        }
+        link.close();
+        // Nobody will send what they wait for, nor read what they would say.
+        for command in self.entry.commands.borrow().iter() {
+            command.abort(task::Abort::Silently);
+        }
+        self.finished.set(true);
+        for slot in self.idle.borrow().iter() {
+            slot.wake.notify();
+        }
+        let tasks = self.tasks.take();
+        for task in tasks {
+            task.await;
+        }
+        self.replies.finish();
+        sender.await;
+        link.drained().await;
+        self.idle.borrow_mut().clear();
+        end
+    }
+
+    /// Waits until all commands have been answered.
+    async fn answered(&self) {
+        let answered = || self.entry.commands.borrow().is_empty() && self.replies.is_quiet();
+        self.replies.changed.until(|| answered().then_some(())).await;
+    }
+
+    /// The server stops, and the client has had its time to read what the volume has answered.
+    async fn out_of_patience(&self) {
+        self.link.stopped(|| self.entry.commands.borrow().is_empty()).await;
+        self.link.io.sleep(self.shared.config.session.grace).await;
+    }
+
+    fn target(&self) -> Option<&Rc<Target<V>>> {
+        self.entry.target.as_ref()
+    }
+
+    /// A task that answers something of its own; it is waited for when the connection ends.
+    fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        self.tasks.borrow_mut().push(self.link.io.spawn(work));
+    }
+}
+
+impl<V> Connection<V> {
+    /// ExpCmdSN and MaxCmdSN.
+    fn numbers(&self) -> (u32, u32) {
+        let expected = self.next_command.get();
+        let free = self.window.saturating_sub(self.open.get());
+        (expected, expected.wrapping_add(free).wrapping_sub(1))
+    }
+}

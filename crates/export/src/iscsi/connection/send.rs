@@ -1,0 +1,304 @@
+//! The sender: all PDUs that are ready go out with one send.
+
+use core::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use brindle_io::sync::{Either, Event, race};
+use brindle_io::{Buf, Io, Slice};
+
+use super::Connection;
+use crate::iscsi::login::Agreed;
+use crate::iscsi::pdu::{BHS, FINAL, Header, digest, response};
+use crate::session::{End, Link, Ticket};
+
+/// No more PDUs are added to a send that has as many bytes of data.
+pub(super) const PIECE: usize = 1 << 20;
+/// The most stretches of memory in a send.
+const STRETCHES: usize = 256;
+/// The most data of a PDU that go with its header. Bytes.
+pub(super) const SMALL: usize = 1024;
+/// The longest header, with such data and digests.
+const LONGEST: usize = BHS + 4 + SMALL + 4;
+
+/// Stands for a command that has not been answered; dropped when it has.
+pub(super) struct Open(Rc<Cell<u32>>);
+
+impl Open {
+    pub(super) fn new(count: &Rc<Cell<u32>>) -> Self {
+        count.set(count.get() + 1);
+        Self(Rc::clone(count))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// What is to be sent.
+pub(super) struct Answer {
+    pub(super) body: Body,
+    pub(super) ticket: Option<Ticket>,
+    pub(super) open: Option<Open>,
+}
+
+pub(super) enum Body {
+    /// A PDU with a little data, which has a number of its own or not.
+    Pdu { header: Header, data: Vec<u8>, counts: bool },
+    /// A PDU with the ticket's memory as its data.
+    Long { header: Header, len: usize },
+    /// Data that were read, in as many PDUs as it takes; the last one has the status GOOD.
+    Data { task: u32, len: usize, residual: (u8, u32) },
+    /// Nothing, and the connection is closed after what was before.
+    Close,
+}
+
+/// PDUs that wait for the sender.
+pub(super) struct Replies {
+    queue: RefCell<VecDeque<Answer>>,
+    finished: Cell<bool>,
+    /// Some are being sent.
+    busy: Cell<bool>,
+    pub(super) changed: Event,
+    /// The number of the next status.
+    status: Cell<u32>,
+}
+
+/// As many answers without commands wait at most; then nothing is received until some have gone.
+pub(super) const MOST_WAITING: usize = 256;
+
+impl Replies {
+    pub(super) fn new(io: &Io, status: u32) -> Self {
+        Self {
+            queue: RefCell::default(),
+            finished: Cell::new(false),
+            busy: Cell::new(false),
+            changed: Event::new(io),
+            status: Cell::new(status),
+        }
+    }
+
+    #[inline]
+    pub(super) fn push(&self, answer: Answer) {
+        self.queue.borrow_mut().push_back(answer);
+        self.changed.notify();
+    }
+
+    /// A PDU that belongs to no command.
+    pub(super) fn push_pdu(&self, header: Header, data: Vec<u8>, counts: bool) {
+        self.push(Answer { body: Body::Pdu { header, data, counts }, ticket: None, open: None });
+    }
+
+    /// There will be none any more.
+    pub(super) fn finish(&self) {
+        self.finished.set(true);
+        self.changed.notify();
+    }
+
+    /// Waits until few are left.
+    pub(super) async fn has_room_or(&self, link: &Link) -> Result<(), End> {
+        let few = || self.queue.borrow().len() < MOST_WAITING;
+        if few() {
+            return Ok(());
+        }
+        match race(self.changed.until(|| few().then_some(())), link.interruption()).await {
+            Either::First(()) => Ok(()),
+            Either::Second(end) => Err(end),
+        }
+    }
+
+    /// All that was to be sent has been.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.busy.get() && self.queue.borrow().is_empty()
+    }
+
+    async fn wait(&self) -> bool {
+        let look = || {
+            if self.queue.borrow().is_empty() { self.finished.get().then_some(false) } else { Some(true) }
+        };
+        self.changed.until(look).await
+    }
+}
+
+/// Data of which part has been sent.
+struct Rest {
+    answer: Answer,
+    task: u32,
+    len: usize,
+    residual: (u8, u32),
+    done: usize,
+    number: u32,
+}
+
+/// What goes out with one send.
+struct Batch {
+    agreed: Agreed,
+    headers: Buf,
+    used: usize,
+    stretches: Vec<Slice>,
+    bytes: usize,
+    sent: Vec<Answer>,
+    rest: Option<Rest>,
+    closes: bool,
+}
+
+/// Sends until there will be nothing more. Once the link is closed, answers are dropped.
+pub(super) async fn run<V>(connection: Rc<Connection<V>>, headers: Buf) {
+    let Connection { link, replies, agreed, .. } = &*connection;
+    let mut batch = Batch {
+        agreed: *agreed,
+        headers,
+        used: 0,
+        stretches: Vec::with_capacity(STRETCHES),
+        bytes: 0,
+        sent: Vec::with_capacity(STRETCHES),
+        rest: None,
+        closes: false,
+    };
+    while batch.rest.is_some() || replies.wait().await {
+        replies.busy.set(true);
+        batch.collect(&connection);
+        if link.is_closed() {
+            batch.rest = None;
+        } else if !batch.stretches.is_empty() {
+            link.taking.begins();
+            let sent = link.io.send(link.socket, &batch.stretches).await;
+            link.taking.ends();
+            if sent.is_err() {
+                link.close();
+            }
+        }
+        batch.stretches.clear();
+        batch.sent.clear();
+        replies.busy.set(batch.rest.is_some());
+        replies.changed.notify();
+        if batch.closes {
+            link.close();
+        }
+    }
+}
+
+impl Batch {
+    fn has_room(&self) -> bool {
+        self.bytes < PIECE
+            && self.stretches.len() + 3 <= STRETCHES
+            && self.used + LONGEST + 8 <= self.headers.len()
+    }
+
+    fn collect<V>(&mut self, connection: &Connection<V>) {
+        (self.bytes, self.used) = (0, 0);
+        while self.has_room() && !self.closes {
+            if let Some(rest) = self.rest.take() {
+                self.data(connection, rest);
+                continue;
+            }
+            let Some(mut answer) = connection.replies.queue.borrow_mut().pop_front() else { break };
+            if !matches!(answer.body, Body::Data { .. }) {
+                // This PDU says already that one more command may come.
+                answer.open = None;
+            }
+            match answer.body {
+                Body::Pdu { header, ref data, counts } => {
+                    let header = header.with_data(data.len());
+                    self.small(numbered(connection, header, counts), data);
+                    self.sent.push(answer);
+                }
+                Body::Long { header, len } => {
+                    let header = numbered(connection, header.with_data(len), true);
+                    let memory = answer.ticket.as_ref().map(|ticket| ticket.memory().slice(0..len));
+                    self.small(header, &[]);
+                    self.long(memory);
+                    self.sent.push(answer);
+                }
+                Body::Data { task, len, residual } => {
+                    self.rest = Some(Rest { answer, task, len, residual, done: 0, number: 0 });
+                }
+                Body::Close => self.closes = true,
+            }
+        }
+    }
+
+    /// As many PDUs of what was read as there is room for.
+    fn data<V>(&mut self, connection: &Connection<V>, mut rest: Rest) {
+        let Some(memory) = rest.answer.ticket.as_ref().map(|ticket| ticket.memory().clone()) else { return };
+        while rest.done < rest.len {
+            if !self.has_room() {
+                self.rest = Some(rest);
+                return;
+            }
+            let in_burst = self.agreed.burst - rest.done % self.agreed.burst;
+            let len = self.agreed.most_sent.min(in_burst).min(rest.len - rest.done);
+            let last = rest.done + len == rest.len;
+            if last {
+                rest.answer.open = None;
+            }
+            let ends = last || len == in_burst;
+            let header = Header::new(response::DATA, rest.task).with_data(len);
+            let (flags, residual) = if last { rest.residual } else { (0, 0) };
+            // The status comes with the last one.
+            let flags = if ends { FINAL } else { 0 } | if last { flags | 0x01 } else { 0 };
+            let header = header.byte(1, flags).with(20, u32::MAX).with(44, residual);
+            let header = header.with(36, rest.number).with(40, rest.done as u32);
+            self.small(numbered(connection, header, last), &[]);
+            self.long(Some(memory.slice(rest.done..rest.done + len)));
+            rest.done += len;
+            rest.number += 1;
+        }
+        self.sent.push(rest.answer);
+    }
+
+    /// Writes to the headers' buffer; returns where that begins.
+    fn put(&mut self, parts: &[&[u8]]) -> usize {
+        let from = self.used;
+        let mut bytes = self.headers.bytes_mut();
+        for part in parts {
+            bytes[self.used..self.used + part.len()].copy_from_slice(part);
+            self.used += part.len();
+        }
+        from
+    }
+
+    fn stretch(&mut self, from: usize) {
+        if from < self.used {
+            self.stretches.push(self.headers.slice(from..self.used));
+        }
+    }
+
+    /// A header with the data that go with it.
+    fn small(&mut self, header: Header, data: &[u8]) {
+        let sum = if self.agreed.header_digest { digest([&header.0[..]]).to_vec() } else { Vec::new() };
+        let padding = &[0; 3][..data.len().next_multiple_of(4) - data.len()];
+        let from = self.put(&[&header.0, &sum, data, padding]);
+        if !data.is_empty() && self.agreed.data_digest {
+            self.put(&[&digest([data, padding])]);
+        }
+        self.stretch(from);
+    }
+
+    /// Data from memory, behind their header.
+    fn long(&mut self, memory: Option<Slice>) {
+        let Some(memory) = memory else { return };
+        let padding = &[0; 3][..memory.len().next_multiple_of(4) - memory.len()];
+        let sum =
+            if self.agreed.data_digest { digest([&*memory.bytes(), padding]).to_vec() } else { Vec::new() };
+        self.bytes += memory.len();
+        self.stretches.push(memory);
+        let from = self.put(&[padding, &sum]);
+        self.stretch(from);
+    }
+}
+
+/// A header with the numbers that all have. StatSN goes on with what has a status.
+fn numbered<V>(connection: &Connection<V>, header: Header, counts: bool) -> Header {
+    let status = connection.replies.status.get();
+    let is_data = header.opcode() == response::DATA;
+    if counts {
+        connection.replies.status.set(status.wrapping_add(1));
+    }
+    let (expected, most) = connection.numbers();
+    // Of data StatSN counts only with a status.
+    let status = if is_data && !counts { 0 } else { status };
+    header.with(24, status).with(28, expected).with(32, most)
+}

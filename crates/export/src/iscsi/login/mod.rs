@@ -1,0 +1,349 @@
+//! Login: from the first PDU of a connection to full feature phase, or to a refusal (RFC 7143, 6.3).
+//!
+//! Pure: a request comes in, its reply goes out. Who asks has proved itself, if that is demanded, before anything that it
+//! says has an effect on others.
+
+mod chap;
+mod parameters;
+mod text;
+
+pub use chap::{Chap, ChapError, Credentials, Hash, SHORTEST as SHORTEST_SECRET};
+pub use parameters::{Agreed, MOST_RECEIVED};
+pub use text::{Keys, TextError, put};
+
+use super::pdu::{Header, request, response};
+
+/// The most text that is collected from PDUs that belong together. Bytes.
+const MOST_TEXT: usize = 16 << 10;
+/// The most PDUs of a login.
+const MOST_STEPS: u32 = 32;
+
+/// What a login may ask of the server.
+pub trait Door {
+    /// The number of a target.
+    fn target(&self, name: &str) -> Option<usize>;
+    /// The secrets by which initiators have to prove themselves; `None` if they need not.
+    fn chap(&self) -> Option<&Chap>;
+    /// Fills with bytes that nobody can guess.
+    fn random(&self, bytes: &mut [u8]);
+    /// The tag of the portal group by which the connection has come.
+    fn group(&self) -> u16;
+}
+
+/// Who has logged in, to what, and how it is talked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// The initiator's name.
+    pub initiator: String,
+    /// What tells apart the sessions of one initiator.
+    pub isid: [u8; 6],
+    /// The number of the target; `None` for discovery.
+    pub target: Option<usize>,
+    /// The name that was proved by CHAP.
+    pub proved: Option<String>,
+    /// What was agreed on.
+    pub agreed: Agreed,
+    /// The number of the next command.
+    pub command: u32,
+    /// The number of the next status.
+    pub status: u32,
+}
+
+/// Why a login is refused: class and detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message says it")]
+pub enum Refusal {
+    #[error("it does not keep to the protocol")]
+    Protocol,
+    #[error("it has not proved who it is")]
+    Authentication,
+    #[error("there is no such target")]
+    NotFound,
+    #[error("it speaks another version")]
+    Version,
+    #[error("a session has one connection")]
+    Connections,
+    #[error("it has not said who it is, or which target it wants")]
+    Missing,
+    #[error("there are no sessions of this type")]
+    Type,
+    #[error("there is no such session")]
+    Session,
+    #[error("the server ends, or is not ready")]
+    Unavailable,
+}
+
+impl Refusal {
+    /// Class and detail.
+    pub const fn code(self) -> [u8; 2] {
+        match self {
+            Self::Protocol => [2, 0x00],
+            Self::Authentication => [2, 0x01],
+            Self::NotFound => [2, 0x03],
+            Self::Version => [2, 0x05],
+            Self::Connections => [2, 0x06],
+            Self::Missing => [2, 0x07],
+            Self::Type => [2, 0x09],
+            Self::Session => [2, 0x0a],
+            Self::Unavailable => [3, 0x01],
+        }
+    }
+}
+
+/// What a PDU of the login has led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// More is to come, once this has been sent.
+    More(Header, Vec<u8>),
+    /// It is over, once this has been sent.
+    Done(Header, Vec<u8>, Box<LoggedIn>),
+    /// It is refused; this is sent, and the connection closed.
+    Refused(Header, Refusal),
+}
+
+/// How far the initiator has proved itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Proof {
+    /// Nothing has been said.
+    Open,
+    /// CHAP was agreed on.
+    Chap,
+    /// It was asked.
+    Asked { hash: Hash, id: u8, challenge: Vec<u8> },
+    /// It has.
+    Given(String),
+    /// It need not.
+    NotNeeded,
+}
+
+const SECURITY: u8 = 0;
+const OPERATIONAL: u8 = 1;
+const FULL: u8 = 3;
+
+/// A login under way.
+pub struct Login {
+    stage: u8,
+    steps: u32,
+    proof: Proof,
+    initiator: Option<String>,
+    isid: [u8; 6],
+    discovers: bool,
+    target: Option<usize>,
+    agreed: Agreed,
+    declared: bool,
+    collected: Vec<u8>,
+    status: u32,
+}
+
+impl Default for Login {
+    fn default() -> Self {
+        Self {
+            stage: SECURITY,
+            steps: 0,
+            proof: Proof::Open,
+            initiator: None,
+            isid: [0; 6],
+            discovers: false,
+            target: None,
+            agreed: Agreed::default(),
+            declared: false,
+            collected: Vec::new(),
+            status: 0,
+        }
+    }
+}
+
+impl Login {
+    /// Takes a PDU.
+    pub fn step(&mut self, header: &Header, data: &[u8], door: &dyn Door) -> Step {
+        let first = self.steps == 0;
+        if first {
+            self.status = header.word(28);
+        }
+        self.steps += 1;
+        match self.take(header, data, door, first) {
+            Ok((text, next)) => self.reply(header, text, next),
+            Err(refusal) => {
+                let [class, detail] = refusal.code();
+                Step::Refused(self.header(header, 0).byte(36, class).byte(37, detail), refusal)
+            }
+        }
+    }
+
+    fn reply(&mut self, header: &Header, text: Vec<u8>, next: Option<u8>) -> Step {
+        let stages = self.stage << 2 | next.map_or(0, |next| 0x80 | next);
+        let reply = self.header(header, stages).with_data(text.len());
+        self.status = self.status.wrapping_add(1);
+        self.stage = next.unwrap_or(self.stage);
+        if next != Some(FULL) {
+            return Step::More(reply, text);
+        }
+        let proved = if let Proof::Given(name) = &self.proof { Some(name.clone()) } else { None };
+        let logged_in = LoggedIn {
+            initiator: self.initiator.clone().unwrap_or_default(),
+            isid: self.isid,
+            target: self.target,
+            proved,
+            agreed: self.agreed,
+            command: header.word(24),
+            status: self.status,
+        };
+        Step::Done(reply, text, Box::new(logged_in))
+    }
+
+    fn header(&self, request: &Header, flags: u8) -> Header {
+        let mut header = Header::new(response::LOGIN, request.task()).byte(1, flags);
+        header.0[8..16].copy_from_slice(&request.0[8..16]);
+        let command = request.word(24);
+        header.with(24, self.status).with(28, command).with(32, command)
+    }
+
+    /// The text of the reply, and the stage to which it goes on.
+    fn take(
+        &mut self,
+        header: &Header,
+        data: &[u8],
+        door: &dyn Door,
+        first: bool,
+    ) -> Result<(Vec<u8>, Option<u8>), Refusal> {
+        let (stage, next) = (header.flags() >> 2 & 3, header.flags() & 3);
+        let (transits, goes_on) = (header.flags() & 0x80 != 0, header.flags() & 0x40 != 0);
+        if header.opcode() != request::LOGIN || self.steps > MOST_STEPS || transits && goes_on {
+            return Err(Refusal::Protocol);
+        }
+        if header.0[3] > 0 {
+            return Err(Refusal::Version);
+        }
+        if first {
+            self.begin(header, stage)?;
+        }
+        if stage != self.stage || self.isid != header.0[8..14] {
+            return Err(Refusal::Protocol);
+        }
+        if self.collected.len() + data.len() > MOST_TEXT {
+            return Err(Refusal::Protocol);
+        }
+        self.collected.extend(data);
+        if goes_on {
+            return Ok((Vec::new(), None));
+        }
+        let text = core::mem::take(&mut self.collected);
+        let keys = Keys::parse(&text).map_err(|_| Refusal::Protocol)?;
+        let mut answers = Vec::new();
+        if self.initiator.is_none() {
+            self.introduce(&keys, door, &mut answers)?;
+        }
+        let done = if stage == SECURITY {
+            self.security(&keys, door, &mut answers)?
+        } else {
+            self.check_proof(door)?;
+            if !self.agreed.step(&keys, &mut answers, &mut self.declared) {
+                return Err(Refusal::Protocol);
+            }
+            true
+        };
+        let forward = next > stage && (next == OPERATIONAL || next == FULL);
+        if transits && !forward {
+            return Err(Refusal::Protocol);
+        }
+        if !transits || !done {
+            return Ok((answers, None));
+        }
+        self.check_proof(door)?;
+        Ok((answers, Some(next)))
+    }
+
+    fn begin(&mut self, header: &Header, stage: u8) -> Result<(), Refusal> {
+        if header.0[14..16] != [0, 0] {
+            // There is one connection to a session: none is added to one, or takes the place of its.
+            return Err(Refusal::Session);
+        }
+        if stage > OPERATIONAL {
+            return Err(Refusal::Protocol);
+        }
+        self.isid.copy_from_slice(&header.0[8..14]);
+        self.stage = stage;
+        Ok(())
+    }
+
+    /// Who it is, and what it wants.
+    fn introduce(&mut self, keys: &Keys, door: &dyn Door, answers: &mut Vec<u8>) -> Result<(), Refusal> {
+        let initiator = keys.get("InitiatorName").filter(|name| is_name(name)).ok_or(Refusal::Missing)?;
+        match keys.get("SessionType") {
+            Some("Discovery") => self.discovers = true,
+            None | Some("Normal") => {
+                let name = keys.get("TargetName").ok_or(Refusal::Missing)?;
+                // Who proves nothing does not even learn which targets there are.
+                self.target = door.target(name);
+                if self.target.is_none() && door.chap().is_none() {
+                    return Err(Refusal::NotFound);
+                }
+                put(answers, "TargetPortalGroupTag", &door.group().to_string());
+            }
+            Some(_) => return Err(Refusal::Type),
+        }
+        self.initiator = Some(initiator.to_owned());
+        Ok(())
+    }
+
+    /// Whether it has proved itself, or need not.
+    fn check_proof(&self, door: &dyn Door) -> Result<(), Refusal> {
+        let proved = matches!(self.proof, Proof::Given(_));
+        if door.chap().is_some() && !proved { Err(Refusal::Authentication) } else { Ok(()) }
+    }
+
+    /// A step of proving; `true` if no more is to be said.
+    fn security(&mut self, keys: &Keys, door: &dyn Door, answers: &mut Vec<u8>) -> Result<bool, Refusal> {
+        if let Some(methods) = keys.get("AuthMethod") {
+            let offers = |method: &str| methods.split(',').any(|one| one.trim() == method);
+            let (chap, wanted) = (door.chap().is_some(), if door.chap().is_some() { "CHAP" } else { "None" });
+            if self.proof != Proof::Open || !offers(wanted) {
+                return Err(Refusal::Authentication);
+            }
+            self.proof = if chap { Proof::Chap } else { Proof::NotNeeded };
+            put(answers, "AuthMethod", wanted);
+            return Ok(!chap);
+        }
+        let Some(chap) = door.chap() else { return Ok(true) };
+        match &self.proof {
+            Proof::Chap => {
+                let hash = keys.get("CHAP_A").and_then(Hash::choose).ok_or(Refusal::Authentication)?;
+                let (mut id, mut challenge) = ([0], vec![0; hash.bytes()]);
+                door.random(&mut id);
+                door.random(&mut challenge);
+                put(answers, "CHAP_A", hash.number());
+                put(answers, "CHAP_I", &id[0].to_string());
+                put(answers, "CHAP_C", &text::encode(&challenge));
+                self.proof = Proof::Asked { hash, id: id[0], challenge };
+                Ok(false)
+            }
+            Proof::Asked { hash, id, challenge } => {
+                let given = (keys.get("CHAP_N"), keys.get("CHAP_R").and_then(text::decode));
+                let (Some(name), Some(answer)) = given else { return Err(Refusal::Authentication) };
+                if !chap.proves(name, &answer, *hash, *id, challenge) {
+                    return Err(Refusal::Authentication);
+                }
+                if let Some(theirs) = keys.get("CHAP_C") {
+                    let id =
+                        keys.get("CHAP_I").and_then(|id| id.parse().ok()).ok_or(Refusal::Authentication)?;
+                    let theirs = text::decode(theirs).ok_or(Refusal::Authentication)?;
+                    let own = chap.prove(*hash, id, &theirs, challenge).ok_or(Refusal::Authentication)?;
+                    put(answers, "CHAP_N", own.0);
+                    put(answers, "CHAP_R", &text::encode(&own.1));
+                }
+                self.proof = Proof::Given(name.to_owned());
+                let is_there = self.target.is_some() || self.discovers;
+                if is_there { Ok(true) } else { Err(Refusal::NotFound) }
+            }
+            Proof::Given(_) => Ok(true),
+            Proof::Open | Proof::NotNeeded => Err(Refusal::Authentication),
+        }
+    }
+}
+
+/// Whether a name can be an initiator's: of the forms that there are, and of characters that files and lines bear.
+fn is_name(name: &str) -> bool {
+    let formed = ["iqn.", "eui.", "naa."].iter().any(|form| name.starts_with(form));
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b',' || byte >= 0x80;
+    formed && name.len() <= 223 && name.bytes().all(plain)
+}

@@ -1,0 +1,84 @@
+//! Connections in full feature phase: whose commands are where, and how they are aborted.
+
+use core::cell::RefCell;
+use std::rc::Rc;
+
+use brindle_io::Io;
+use brindle_io::sync::Event;
+
+use super::connection::task::{Abort, Command};
+use super::target::Target;
+use crate::scsi::reservation::Nexus;
+use crate::session::Link;
+
+/// A session, as others see it.
+pub(super) struct Entry<V> {
+    pub(super) id: u64,
+    pub(super) nexus: Nexus,
+    pub(super) proved: Option<String>,
+    /// `None` for discovery.
+    pub(super) target: Option<Rc<Target<V>>>,
+    pub(super) link: Rc<Link>,
+    /// Commands that have not been answered.
+    pub(super) commands: RefCell<Vec<Rc<Command>>>,
+}
+
+/// All sessions of a server.
+pub(super) struct Nexuses<V> {
+    entries: RefCell<Vec<Rc<Entry<V>>>>,
+    gone: Event,
+}
+
+impl<V> Nexuses<V> {
+    pub(super) fn new(io: &Io) -> Self {
+        Self { entries: RefCell::default(), gone: Event::new(io) }
+    }
+
+    pub(super) fn add(&self, entry: &Rc<Entry<V>>) {
+        self.entries.borrow_mut().push(Rc::clone(entry));
+    }
+
+    pub(super) fn remove(&self, entry: &Rc<Entry<V>>) {
+        self.entries.borrow_mut().retain(|one| !Rc::ptr_eq(one, entry));
+        self.gone.notify();
+    }
+
+    /// The session of an initiator port with a target, if there is one.
+    pub(super) fn find(&self, nexus: &Nexus, target: &Rc<Target<V>>) -> Option<Rc<Entry<V>>> {
+        let same = |entry: &&Rc<Entry<V>>| {
+            entry.nexus == *nexus && entry.target.as_ref().is_some_and(|one| Rc::ptr_eq(one, target))
+        };
+        self.entries.borrow().iter().find(same).cloned()
+    }
+
+    /// Ends a session, and waits until nothing of it is left.
+    pub(super) async fn end(&self, entry: &Rc<Entry<V>>) {
+        entry.link.close();
+        let left = || !self.entries.borrow().iter().any(|one| Rc::ptr_eq(one, entry));
+        self.gone.until(|| left().then_some(())).await;
+    }
+
+    /// The sessions with a target.
+    pub(super) fn of(&self, target: &Rc<Target<V>>) -> Vec<Rc<Entry<V>>> {
+        let with = |entry: &&Rc<Entry<V>>| entry.target.as_ref().is_some_and(|one| Rc::ptr_eq(one, target));
+        self.entries.borrow().iter().filter(with).cloned().collect()
+    }
+
+    /// Aborts all commands of a target's sessions for which `which`; those of others than `by` are told. Returns them.
+    pub(super) fn abort(
+        &self,
+        target: &Rc<Target<V>>,
+        by: &Nexus,
+        which: impl Fn(&Entry<V>) -> bool,
+    ) -> Vec<Rc<Command>> {
+        let mut aborted = Vec::new();
+        for entry in self.of(target).iter().filter(|entry| which(entry)) {
+            let how = if entry.nexus == *by { Abort::Silently } else { Abort::Told };
+            for command in entry.commands.borrow().iter() {
+                command.abort(how);
+                aborted.push(Rc::clone(command));
+            }
+        }
+        aborted
+    }
+}

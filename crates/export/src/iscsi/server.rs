@@ -1,0 +1,345 @@
+//! The server: its targets and portals, and what it does with each connection.
+
+use core::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use brindle_io::sync::{Either, race};
+use brindle_io::{Io, Slice, SocketId};
+use brindle_volume::Volume;
+
+use super::connection::Connection;
+use super::login::{Chap, Door, LoggedIn, Login, MOST_RECEIVED, Refusal, Step, put};
+use super::nexuses::{Entry, Nexuses};
+use super::pdu::{BHS, Header};
+use super::target::{Target, TargetSpec};
+use crate::scsi::reservation::Nexus;
+use crate::scsi::{Identity, Units};
+use crate::session::{Config, ConnectionStats, Counters, Inbox, Link, Protocol, Seat, Sessions};
+
+/// Fills with bytes.
+pub type Chance = Box<dyn Fn(&mut [u8])>;
+
+/// What is decided by who starts a server.
+pub struct IscsiConfig {
+    /// Memory, connections and times.
+    pub session: Config,
+    /// By what initiators prove who they are; `None` if they need not.
+    pub chap: Option<Chap>,
+    /// Fills with bytes that nobody can guess.
+    pub random: Chance,
+}
+
+/// An iSCSI server on an executor. A handle: cloning gives the same server.
+pub struct Server<V> {
+    sessions: Rc<Sessions>,
+    shared: Rc<Shared<V>>,
+}
+
+impl<V> Clone for Server<V> {
+    fn clone(&self) -> Self {
+        Self { sessions: Rc::clone(&self.sessions), shared: Rc::clone(&self.shared) }
+    }
+}
+
+/// What all connections share.
+pub(super) struct Shared<V> {
+    io: Io,
+    pub(super) config: IscsiConfig,
+    pub(super) nexuses: Nexuses<V>,
+    targets: RefCell<Vec<Rc<Target<V>>>>,
+    /// Addresses as initiators are told them, with their portal groups.
+    portals: RefCell<Vec<(Option<String>, u16)>>,
+    next_session: Cell<u16>,
+}
+
+/// What has been done on a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetStats {
+    /// Its IQN.
+    pub name: String,
+    /// Sessions with it now: the names of their initiators.
+    pub initiators: Vec<String>,
+    /// Nexuses that have registered.
+    pub registrants: usize,
+    /// A reservation is held.
+    pub reserved: bool,
+    /// Since it was added.
+    pub total: Counters,
+}
+
+/// The most that a command transfers. Bytes.
+const MOST_TRANSFERRED: usize = 8 << 20;
+
+impl<V: Volume + 'static> Server<V> {
+    /// A server without targets.
+    pub fn new(io: &Io, config: IscsiConfig) -> Self {
+        let sessions = Sessions::new(io, config.session);
+        let shared = Shared {
+            io: io.clone(),
+            nexuses: Nexuses::new(io),
+            config,
+            targets: RefCell::default(),
+            portals: RefCell::default(),
+            next_session: Cell::new(0),
+        };
+        Self { sessions, shared: Rc::new(shared) }
+    }
+
+    /// Serves a disk.
+    pub fn add_target(&self, spec: TargetSpec<V>) {
+        // A quarter of the memory, so that a command finds room beside others.
+        let most = MOST_TRANSFERRED.min(self.shared.config.session.largest_request() / 4);
+        self.shared.targets.borrow_mut().push(Rc::new(Target::new(&self.shared.io, spec, most)));
+    }
+
+    /// Serves a disk no longer, and ends its sessions. When it returns the volume has been let go.
+    pub async fn remove_target(&self, name: &str) {
+        let removed = {
+            let mut targets = self.shared.targets.borrow_mut();
+            let at = targets.iter().position(|target| target.name == name);
+            at.map(|at| targets.remove(at))
+        };
+        let Some(target) = removed else { return };
+        target.ending.set(true);
+        self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
+    }
+
+    /// Accepts connections on a listening socket until the server stops. `address` is what initiators are told of it; `None`
+    /// where they are to use the one by which they came. Each is a portal group and a target port of its own.
+    pub fn serve(&self, listener: SocketId, address: Option<String>) {
+        let group = self.shared.portals.borrow().len() as u16 + 1;
+        self.shared.portals.borrow_mut().push((address, group));
+        self.sessions.listen(listener, Rc::new(Portal { shared: Rc::clone(&self.shared), group }));
+    }
+
+    /// Stops as an NBD server does: no further command is taken, those under way are answered.
+    pub async fn stop(&self) {
+        self.sessions.stop().await;
+        self.shared.targets.borrow_mut().clear();
+    }
+
+    /// Every target, in the order in which they were added.
+    pub fn target_stats(&self) -> Vec<TargetStats> {
+        let stats = |target: &Rc<Target<V>>| {
+            let unit = target.unit.borrow();
+            let initiators = self.shared.nexuses.of(target);
+            TargetStats {
+                name: target.name.clone(),
+                initiators: initiators.iter().map(|entry| entry.nexus.initiator.clone()).collect(),
+                registrants: unit.reservations().registrants(),
+                reserved: unit.is_reserved(),
+                total: target.tally.get(),
+            }
+        };
+        self.shared.targets.borrow().iter().map(stats).collect()
+    }
+
+    /// Every connection, oldest first.
+    pub fn connection_stats(&self) -> Vec<ConnectionStats> {
+        self.sessions.stats()
+    }
+
+    /// Bytes of memory that commands hold: 0 when none is under way.
+    pub fn memory_in_use(&self) -> usize {
+        self.sessions.memory_in_use()
+    }
+}
+
+impl<V: Volume + 'static> Shared<V> {
+    /// The volume of a target, and its logical block.
+    pub(super) fn volume(&self, at: usize) -> Option<(Rc<V>, u64)> {
+        let targets = self.targets.borrow();
+        let target = targets.get(at)?;
+        Some((Rc::clone(&target.volume), u64::from(target.block)))
+    }
+
+    /// Names and addresses of targets; of all, unless one is named.
+    pub(super) fn tell_targets(&self, only: Option<&str>, text: &mut Vec<u8>) {
+        for target in
+            self.targets.borrow().iter().filter(|target| only.is_none_or(|only| only == target.name))
+        {
+            put(text, "TargetName", &target.name);
+            for (address, group) in self.portals.borrow().iter() {
+                if let Some(address) = address {
+                    put(text, "TargetAddress", &format!("{address},{group}"));
+                }
+            }
+        }
+    }
+}
+
+impl<V: Volume + 'static> Units for Shared<V> {
+    fn find(&self, is_it: &dyn Fn(&Identity) -> bool) -> Option<(usize, u32)> {
+        let targets = self.targets.borrow();
+        let at = targets.iter().position(|target| is_it(&target.identity))?;
+        Some((at, targets[at].block))
+    }
+
+    fn luns(&self) -> Vec<u64> {
+        vec![0]
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.portals.borrow().iter().map(|(_, group)| *group).collect()
+    }
+}
+
+/// A listener, and the group that it is.
+struct Portal<V> {
+    shared: Rc<Shared<V>>,
+    group: u16,
+}
+
+impl<V: Volume + 'static> Door for Portal<V> {
+    fn target(&self, name: &str) -> Option<usize> {
+        self.shared.targets.borrow().iter().position(|target| target.name == name)
+    }
+
+    fn chap(&self) -> Option<&Chap> {
+        self.shared.config.chap.as_ref()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        (self.shared.config.random)(bytes);
+    }
+
+    fn group(&self) -> u16 {
+        self.group
+    }
+}
+
+impl<V: Volume + 'static> Protocol for Portal<V> {
+    async fn converse(self: Rc<Self>, seat: Seat) {
+        let Seat { id, link, memory, mut inbox, outbox } = seat;
+        let room = outbox.slice(0..outbox.len());
+        let logged_in = match race(self.login(&link, &mut inbox, &room), link.interruption()).await {
+            Either::First(Ok(logged_in)) => logged_in,
+            Either::First(Err(why)) => {
+                tracing::info!(connection = id, why, "no session");
+                return;
+            }
+            Either::Second(_) => return,
+        };
+        drop(room);
+        let (mut reply, text, logged_in) = logged_in;
+        reply.0[14..16].copy_from_slice(&self.handle().to_be_bytes());
+        let Some(entry) = self.enter(id, &link, &logged_in).await else { return };
+        let sent = send(&link, &outbox.slice(0..outbox.len()), &reply, &text).await;
+        let target = entry.target.clone();
+        link.settle(target.as_ref().map_or("discovery", |target| &target.name));
+        if sent.is_ok() && !target.as_ref().is_some_and(|target| target.ending.get()) {
+            let connection = Connection::new(&self.shared, &entry, memory, &logged_in);
+            let end = connection.run(inbox, outbox).await;
+            tracing::debug!(connection = id, ?end, "closed");
+        }
+        link.close();
+        self.leave(&entry);
+    }
+}
+
+/// A login's last reply, which is sent once the session is there.
+type Concluded = (Header, Vec<u8>, Box<LoggedIn>);
+
+impl<V: Volume + 'static> Portal<V> {
+    /// Logs in; `Err` says why not.
+    async fn login(&self, link: &Link, inbox: &mut Inbox, out: &Slice) -> Result<Concluded, String> {
+        let mut login = Login::default();
+        loop {
+            let (header, data) = receive(link, inbox).await?;
+            link.heard();
+            match login.step(&header, &data, self) {
+                Step::More(reply, text) => send(link, out, &reply, &text).await?,
+                Step::Refused(reply, refusal) => {
+                    send(link, out, &reply, &[]).await?;
+                    return Err(refusal.to_string());
+                }
+                Step::Done(reply, text, logged_in) => return Ok((reply, text, logged_in)),
+            }
+        }
+    }
+
+    /// Makes a session of a login. One of the same initiator port ends first; that has to be one who proved the same name.
+    async fn enter(&self, id: u64, link: &Rc<Link>, logged_in: &LoggedIn) -> Option<Rc<Entry<V>>> {
+        let target = match logged_in.target {
+            Some(at) => Some(self.shared.targets.borrow().get(at).cloned()?),
+            None => None,
+        };
+        let isid: String = logged_in.isid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let nexus = Nexus { initiator: format!("{},i,0x{isid}", logged_in.initiator), port: self.group };
+        if let Some(target) = &target {
+            while let Some(old) = self.shared.nexuses.find(&nexus, target) {
+                if old.proved != logged_in.proved {
+                    tracing::warn!(initiator = nexus.initiator, "{}", Refusal::Authentication);
+                    return None;
+                }
+                tracing::info!(connection = old.id, initiator = nexus.initiator, "its session begins anew");
+                self.shared.nexuses.end(&old).await;
+            }
+            target.unit.borrow_mut().arrived(&nexus);
+            target.sessions.set(target.sessions.get() + 1);
+        }
+        let entry = Rc::new(Entry {
+            id,
+            nexus,
+            proved: logged_in.proved.clone(),
+            target,
+            link: Rc::clone(link),
+            commands: RefCell::default(),
+        });
+        self.shared.nexuses.add(&entry);
+        Some(entry)
+    }
+
+    fn leave(&self, entry: &Rc<Entry<V>>) {
+        if let Some(target) = &entry.target {
+            target.unit.borrow_mut().left(&entry.nexus);
+            target.look_at_gate();
+            target.sessions.set(target.sessions.get() - 1);
+        }
+        self.shared.nexuses.remove(entry);
+    }
+
+    /// The session's handle, which a login's last reply tells.
+    fn handle(&self) -> u16 {
+        let next = self.shared.next_session.get().wrapping_add(1).max(1);
+        self.shared.next_session.set(next);
+        next
+    }
+}
+
+/// A PDU of a login.
+async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Vec<u8>), String> {
+    let mut need = BHS;
+    loop {
+        if inbox.len() >= BHS {
+            let header = Header(inbox.peek().ok_or("the inbox is too small")?);
+            if header.additional() > 0 || header.data() > 8192.min(MOST_RECEIVED) {
+                return Err("a PDU of a login is longer than any is".to_owned());
+            }
+            need = BHS + header.padded();
+            if inbox.len() >= need {
+                let data = inbox.bytes()[BHS..BHS + header.data()].to_vec();
+                inbox.consume(need);
+                return Ok((header, data));
+            }
+        }
+        debug_assert!(inbox.len() < need);
+        match inbox.receive(&link.io, link.socket).await {
+            Ok(0) => return Err("it has closed the connection".to_owned()),
+            Ok(_) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// Sends a PDU of a login.
+async fn send(link: &Link, out: &Slice, header: &Header, text: &[u8]) -> Result<(), String> {
+    let len = BHS + text.len().next_multiple_of(4);
+    if len > out.len() {
+        return Err("its keys make for too long an answer".to_owned());
+    }
+    out.put(0, &header.0);
+    out.put(BHS, text);
+    out.put(BHS + text.len(), &[0; 3][..len - BHS - text.len()]);
+    link.io.send(link.socket, &[out.slice(0..len)]).await.map_err(|error| error.to_string())
+}

@@ -1,0 +1,117 @@
+//! Targets: a disk each, as unit 0.
+
+use core::cell::{Cell, RefCell};
+use core::pin::Pin;
+use std::rc::Rc;
+
+use brindle_io::Io;
+use brindle_io::sync::Event;
+use brindle_volume::Volume;
+
+use crate::gate::Gate;
+use crate::scsi::reservation::{Nexus, Out, Parameters, Reservations};
+use crate::scsi::{Action, Identity, Sense, Shape, Status, Unit};
+use crate::session::Tally;
+
+/// What becomes of registrations that are to be kept: `Err` if they could not be made stable.
+pub type Kept = Pin<Box<dyn Future<Output = Result<(), ()>>>>;
+
+/// Keeps registrations of a unit over a loss of power: the text, or none any more. It ends once that is stable.
+pub type Keep = Rc<dyn Fn(Option<String>) -> Kept>;
+
+/// What a target is made of.
+pub struct TargetSpec<V> {
+    /// Its IQN is `identity.target`.
+    pub identity: Identity,
+    /// The disk.
+    pub volume: Rc<V>,
+    /// Registrations that were kept.
+    pub reservations: Reservations,
+    /// What keeps them; without it they can't be.
+    pub keep: Option<Keep>,
+    /// Closed while a nexus holds the disk: other doors then refuse to write.
+    pub gate: Rc<Gate>,
+}
+
+/// A target.
+pub(super) struct Target<V> {
+    pub(super) name: String,
+    pub(super) identity: Identity,
+    /// Bytes of a logical block.
+    pub(super) block: u32,
+    pub(super) unit: RefCell<Unit>,
+    pub(super) volume: Rc<V>,
+    pub(super) tally: Tally,
+    pub(super) sessions: Cell<usize>,
+    /// It is to end.
+    pub(super) ending: Cell<bool>,
+    keep: Option<Keep>,
+    gate: Rc<Gate>,
+    /// Registrations are being changed.
+    changing: Cell<bool>,
+    changed: Event,
+}
+
+impl<V: Volume> Target<V> {
+    pub(super) fn new(io: &Io, spec: TargetSpec<V>, most: usize) -> Self {
+        let shape = Shape::of(&spec.volume.limits(), most);
+        let target = Self {
+            name: spec.identity.target.clone(),
+            identity: spec.identity.clone(),
+            block: shape.block,
+            unit: RefCell::new(Unit::new(spec.identity, shape, spec.reservations)),
+            volume: spec.volume,
+            tally: Tally::default(),
+            sessions: Cell::new(0),
+            ending: Cell::new(false),
+            keep: spec.keep,
+            gate: spec.gate,
+            changing: Cell::new(false),
+            changed: Event::new(io),
+        };
+        target.look_at_gate();
+        target
+    }
+
+    /// Other doors may write, or not.
+    pub(super) fn look_at_gate(&self) {
+        self.gate.set(self.unit.borrow().is_reserved());
+    }
+
+    /// Changes registrations: what is to be kept is stable before anybody knows of the change. Returns the nexuses whose
+    /// commands are to be aborted.
+    pub(super) async fn reserve(&self, nexus: &Nexus, action: &Action) -> Result<Vec<Nexus>, Status> {
+        let Action::Reserve { action, kind, parameters } = action else { return Ok(Vec::new()) };
+        self.changed.until(|| (!self.changing.replace(true)).then_some(())).await;
+        let changed = self.change(nexus, *action, *kind, parameters).await;
+        self.changing.set(false);
+        self.changed.notify();
+        self.look_at_gate();
+        changed
+    }
+
+    async fn change(
+        &self,
+        nexus: &Nexus,
+        action: Out,
+        kind: Result<crate::scsi::reservation::Kind, Sense>,
+        parameters: &Parameters,
+    ) -> Result<Vec<Nexus>, Status> {
+        let (next, effects) = self.unit.borrow().change(nexus, action, kind, parameters)?;
+        let registers = matches!(action, Out::Register | Out::RegisterIgnoring);
+        if registers && parameters.keep && self.keep.is_none() {
+            // APTPL where nothing can be kept.
+            return Err(Status::Check(Sense::parameter(20)));
+        }
+        let before = self.unit.borrow().reservations().to_kept();
+        let after = next.to_kept();
+        if before != after
+            && let Some(keep) = &self.keep
+            && keep(after).await.is_err()
+        {
+            return Err(Status::Check(Sense::REGISTRATIONS));
+        }
+        self.unit.borrow_mut().changed(next, &effects);
+        Ok(effects.aborts)
+    }
+}

@@ -1,0 +1,126 @@
+//! What commands come to.
+
+use super::cdb::Command;
+use super::copy;
+use super::identity::Identity;
+use super::reservation::{Kind, Out, Parameters};
+use super::sense::{Sense, Status};
+
+/// What is to be done for a command. Offsets and lengths are bytes of the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It has ended so.
+    End(Status),
+    /// It is answered with bytes.
+    Answer(Vec<u8>),
+    /// Parameters are to come, so many bytes, and then [`Unit::parameters`] says more.
+    Parameters {
+        /// Their bytes.
+        len: usize,
+        /// The command.
+        command: Command,
+    },
+    /// Bytes are read and sent.
+    Read {
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+    /// Bytes come and are written; with `verify`, they are then read and compared.
+    Write {
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// They are stable when it is answered.
+        fua: bool,
+        /// They are read again.
+        verify: bool,
+    },
+    /// Bytes are read, and compared with `sent` bytes that come: none, as many, or a block.
+    Verify {
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// Bytes that come.
+        sent: u64,
+    },
+    /// Bytes come, and what they and those of the volume have set is written.
+    OrWrite {
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// They are stable when it is answered.
+        fua: bool,
+    },
+    /// Twice as many bytes come: if the first half is what the volume holds the second is written.
+    CompareAndWrite {
+        /// The first byte.
+        offset: u64,
+        /// How many are compared.
+        len: u64,
+        /// They are stable when it is answered.
+        fua: bool,
+    },
+    /// A block comes, or none, which stands for zeroes, and is written to all of a range.
+    WriteSame {
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        len: u64,
+        /// Bytes that come.
+        sent: u64,
+        /// Zeroes need not be stored.
+        unmap: bool,
+        /// They are stable when it is answered.
+        fua: bool,
+    },
+    /// Ranges (offset and bytes) are of no use any more.
+    Discard(Vec<(u64, u64)>),
+    /// What was written is made stable.
+    Flush,
+    /// It is told what is stored where, in so many bytes at most.
+    Allocation {
+        /// The first byte.
+        offset: u64,
+        /// Bytes of the answer.
+        most: usize,
+    },
+    /// Registrations change: [`Unit::change`].
+    Reserve {
+        /// The service action.
+        action: Out,
+        /// The type.
+        kind: Result<Kind, Sense>,
+        /// Keys.
+        parameters: Parameters,
+    },
+    /// Bytes are copied among units.
+    Copy(copy::CopyJob),
+}
+
+impl Action {
+    /// Bytes that the initiator is to send.
+    pub fn data_out(&self) -> u64 {
+        match self {
+            Self::Parameters { len, .. } => *len as u64,
+            Self::Write { len, .. } | Self::OrWrite { len, .. } => *len,
+            Self::Verify { sent, .. } | Self::WriteSame { sent, .. } => *sent,
+            Self::CompareAndWrite { len, .. } => 2 * len,
+            _ => 0,
+        }
+    }
+}
+
+/// What a command may see of the other units of a server.
+pub trait Units {
+    /// The first for which `is_it`: its index, and the bytes of its logical blocks.
+    fn find(&self, is_it: &dyn Fn(&Identity) -> bool) -> Option<(usize, u32)>;
+    /// Logical unit numbers of the target.
+    fn luns(&self) -> Vec<u64>;
+    /// Relative identifiers of its ports.
+    fn ports(&self) -> Vec<u16>;
+}

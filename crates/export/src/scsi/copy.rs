@@ -1,0 +1,236 @@
+//! Third party copies: EXTENDED COPY with list identifiers of a byte (LID1), and what RECEIVE COPY RESULTS tells of them
+//! (SPC-4, 6.3 and 6.17; SPC-5, 7.7.18).
+
+use super::cdb::op;
+use super::identity::Identity;
+use super::reservation::Nexus;
+use super::sense::Sense;
+
+/// Targets, segments, and bytes of a list, at most.
+const MOST_TARGETS: usize = 8;
+const MOST_SEGMENTS: usize = 16;
+const MOST_BYTES: usize = MOST_TARGETS * TARGET + MOST_SEGMENTS * SEGMENT;
+/// Bytes of the head of a list, of a target, of a segment from blocks to blocks.
+const HEAD: usize = 16;
+const TARGET: usize = 32;
+const SEGMENT: usize = 28;
+/// The longest list of parameters that is taken.
+pub(super) const LONGEST: usize = 64 << 10;
+/// Copies whose results are remembered.
+const REMEMBERED: usize = 8;
+
+/// Part of a copy: from blocks of one unit to blocks of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Index among the units.
+    pub source: usize,
+    /// Index among the units.
+    pub target: usize,
+    /// Blocks.
+    pub blocks: u64,
+    /// The first block that is read.
+    pub from: u64,
+    /// The first block that is written.
+    pub to: u64,
+}
+
+/// What a copy is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyJob {
+    /// LIST IDENTIFIER.
+    pub list: u8,
+    /// Results are to be kept.
+    pub remembered: bool,
+    /// One after the other.
+    pub segments: Vec<Segment>,
+}
+
+/// What became of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Result {
+    /// LIST IDENTIFIER.
+    pub list: u8,
+    /// It failed.
+    pub failed: bool,
+    /// Segments that were copied.
+    pub segments: u16,
+    /// Bytes that were copied.
+    pub bytes: u64,
+}
+
+/// What became of the last copies.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Results(Vec<(Nexus, Result)>);
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |all, &byte| all << 8 | u64::from(byte))
+}
+
+/// What a list of parameters asks for, where `unit` tells the number of the unit that has an identity, and how large its
+/// logical blocks are.
+///
+/// # Errors
+/// The list can't be what it says, or names units that are not here.
+pub(super) fn parse(
+    list: &[u8],
+    unit: impl Fn(&dyn Fn(&Identity) -> bool) -> Option<(usize, u32)>,
+) -> core::result::Result<CopyJob, Sense> {
+    let head = list.get(..HEAD).ok_or(Sense::PARAMETER_LENGTH)?;
+    let (targets, segments) = (number(&head[2..4]) as usize, number(&head[8..12]) as usize);
+    let inline = number(&head[12..16]) as usize;
+    let all = HEAD.saturating_add(targets).saturating_add(segments).saturating_add(inline);
+    if all > list.len() || targets % TARGET != 0 || targets + segments > MOST_BYTES {
+        return Err(Sense::PARAMETER_LENGTH);
+    }
+    if targets / TARGET > MOST_TARGETS {
+        return Err(Sense::TOO_MANY_TARGETS);
+    }
+    if inline > 0 {
+        return Err(Sense::parameter(12));
+    }
+    let usage = head[1] >> 3 & 3;
+    let (targets, rest) = list[HEAD..].split_at(targets);
+    let targets = targets.chunks_exact(TARGET).map(|target| find(target, &unit));
+    let found: Vec<Found> = targets.collect::<core::result::Result<_, _>>()?;
+    let segments = parse_segments(&rest[..segments])?;
+    let copied = segments.into_iter().map(|(source, target, segment)| {
+        let index = |at: usize| found.get(at).and_then(|found| *found).ok_or(Sense::COPY_UNREACHABLE);
+        Ok(Segment { source: index(source)?, target: index(target)?, ..segment })
+    });
+    let segments = copied.collect::<core::result::Result<_, _>>()?;
+    Ok(CopyJob { list: head[0], remembered: usage != 3, segments })
+}
+
+/// The index of a unit, if it is here.
+type Found = Option<usize>;
+
+/// Finds the unit of a target descriptor.
+fn find(
+    target: &[u8],
+    unit: &impl Fn(&dyn Fn(&Identity) -> bool) -> Option<(usize, u32)>,
+) -> core::result::Result<Found, Sense> {
+    // Identification descriptors only.
+    if target[0] != 0xe4 {
+        return Err(Sense::TARGET_TYPE);
+    }
+    // LU ID TYPE and NUL are obsolete; the kind of peripheral is that of a disk.
+    if target[1] & 0x1f != 0 {
+        return Err(Sense::COPY_WRONG_KIND);
+    }
+    let len = usize::from(target[7]).min(20);
+    let called = |identity: &Identity| identity.is_called(target[4], target[5], &target[8..8 + len]);
+    let Some((at, block)) = unit(&called) else { return Ok(None) };
+    if number(&target[29..32]) != u64::from(block) {
+        return Err(Sense::COPY_WRONG_KIND);
+    }
+    Ok(Some(at))
+}
+
+type Indexed = (usize, usize, Segment);
+
+fn parse_segments(mut list: &[u8]) -> core::result::Result<Vec<Indexed>, Sense> {
+    let mut segments = Vec::new();
+    while !list.is_empty() {
+        if segments.len() == MOST_SEGMENTS {
+            return Err(Sense::TOO_MANY_SEGMENTS);
+        }
+        // From blocks to blocks only.
+        if list[0] != 0x02 {
+            return Err(Sense::SEGMENT_TYPE);
+        }
+        let Some((one, rest)) = list.split_at_checked(SEGMENT) else { return Err(Sense::PARAMETER_LENGTH) };
+        if number(&one[2..4]) as usize != SEGMENT - 4 {
+            return Err(Sense::PARAMETER_LENGTH);
+        }
+        let segment = Segment {
+            source: 0,
+            target: 0,
+            blocks: number(&one[10..12]),
+            from: number(&one[12..20]),
+            to: number(&one[20..28]),
+        };
+        segments.push((number(&one[4..6]) as usize, number(&one[6..8]) as usize, segment));
+        list = rest;
+    }
+    Ok(segments)
+}
+
+impl Results {
+    pub(super) fn remember(&mut self, nexus: &Nexus, result: Result) {
+        self.0.retain(|(by, one)| by != nexus || one.list != result.list);
+        if self.0.len() == REMEMBERED {
+            self.0.remove(0);
+        }
+        self.0.push((nexus.clone(), result));
+    }
+
+    pub(super) fn forget(&mut self, nexus: &Nexus) {
+        self.0.retain(|(by, _)| by != nexus);
+    }
+
+    /// The answer to RECEIVE COPY RESULTS.
+    ///
+    /// # Errors
+    /// There is no such service action, or no such copy.
+    pub(super) fn report(&self, nexus: &Nexus, action: u8, list: u8) -> core::result::Result<Vec<u8>, Sense> {
+        let found = self.0.iter().find(|(by, one)| by == nexus && one.list == list).map(|(_, one)| one);
+        match (action, found) {
+            (0, Some(result)) => Ok(status(result)),
+            (3, _) => Ok(operating()),
+            // Failed segments: no more is told of them than that they failed.
+            (4, Some(_)) => Ok([56_u32.to_be_bytes().to_vec(), vec![0; 56]].concat()),
+            (0 | 4, None) => Err(Sense::cdb(2)),
+            _ => Err(Sense::cdb(1)),
+        }
+    }
+}
+
+fn status(result: &Result) -> Vec<u8> {
+    let mut bytes = 8_u32.to_be_bytes().to_vec();
+    bytes.push(if result.failed { 2 } else { 1 });
+    bytes.extend(result.segments.to_be_bytes());
+    bytes.push(1); // counted in KiB
+    let kib = u32::try_from(result.bytes >> 10).unwrap_or(u32::MAX);
+    bytes.extend(kib.to_be_bytes());
+    bytes
+}
+
+/// OPERATING PARAMETERS.
+fn operating() -> Vec<u8> {
+    let mut bytes = vec![0; 48];
+    bytes[4] = 0x01; // a list need not have an identifier of its own
+    bytes[8..10].copy_from_slice(&(MOST_TARGETS as u16).to_be_bytes());
+    bytes[10..12].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
+    bytes[12..16].copy_from_slice(&(MOST_BYTES as u32).to_be_bytes());
+    bytes[16..20].copy_from_slice(&(32_u32 << 20).to_be_bytes());
+    bytes[36] = 1; // copies at a time
+    bytes[37] = 9; // segments are multiples of 512 bytes
+    bytes[43] = 2;
+    bytes[44..46].copy_from_slice(&[0x02, 0xe4]);
+    bytes.truncate(46);
+    let len = bytes.len() as u32 - 4;
+    bytes[..4].copy_from_slice(&len.to_be_bytes());
+    bytes
+}
+
+/// The body of the third party copy page of vital product data: which commands there are, and which limits.
+pub(super) fn third_party() -> Vec<u8> {
+    let descriptor = |kind: u16, mut body: Vec<u8>| {
+        body.resize(body.len().next_multiple_of(4), 0);
+        [&kind.to_be_bytes()[..], &(body.len() as u16).to_be_bytes(), &body].concat()
+    };
+    let commands = vec![8, op::EXTENDED_COPY, 1, 0x00, op::COPY_RESULTS, 3, 0x00, 0x03, 0x04];
+    let mut parameters = vec![0; 28];
+    parameters[4..6].copy_from_slice(&(MOST_TARGETS as u16).to_be_bytes());
+    parameters[6..8].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
+    parameters[8..12].copy_from_slice(&(MOST_BYTES as u32).to_be_bytes());
+    let supported = vec![2, 0x02, 0xe4];
+    let general = [&[0, 0, 0, 1][..], &[0; 28]].concat();
+    [
+        descriptor(0x0001, commands),
+        descriptor(0x0004, parameters),
+        descriptor(0x0008, supported),
+        descriptor(0x8001, general),
+    ]
+    .concat()
+}

@@ -1,0 +1,128 @@
+//! Persistent reservations (SPC-4, 5.12): who has registered, who holds the unit, and what others may do meanwhile.
+//!
+//! Pure: a change is made to a copy, which takes the place of what there was once it has been kept where it has to be.
+
+mod change;
+mod conflicts;
+mod kept;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub(super) use change::PARAMETERS;
+pub use change::{Effects, Out, Parameters};
+pub use conflicts::Conflicts;
+pub use kept::KeptError;
+pub(super) use report::{capabilities, full_status, holder, keys};
+
+/// An initiator port and the target port by which it comes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nexus {
+    /// The initiator port's name: of iSCSI `NAME,i,0xISID`.
+    pub initiator: String,
+    /// The relative identifier of the target port.
+    pub port: u16,
+}
+
+/// The types of reservations, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as the standard names them")]
+pub enum Kind {
+    WriteExclusive = 1,
+    ExclusiveAccess = 3,
+    WriteExclusiveRegistrants = 5,
+    ExclusiveAccessRegistrants = 6,
+    WriteExclusiveAll = 7,
+    ExclusiveAccessAll = 8,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::WriteExclusive,
+        Self::ExclusiveAccess,
+        Self::WriteExclusiveRegistrants,
+        Self::ExclusiveAccessRegistrants,
+        Self::WriteExclusiveAll,
+        Self::ExclusiveAccessAll,
+    ];
+
+    /// The type of a number.
+    pub fn of(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Every registrant holds it.
+    const fn is_everybodys(self) -> bool {
+        matches!(self, Self::WriteExclusiveAll | Self::ExclusiveAccessAll)
+    }
+
+    /// Only who holds it may do what it excludes; registered or not, others may not.
+    const fn is_holders(self) -> bool {
+        matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
+    }
+
+    /// It excludes reads, too.
+    const fn excludes_reads(self) -> bool {
+        matches!(self, Self::ExclusiveAccess | Self::ExclusiveAccessRegistrants | Self::ExclusiveAccessAll)
+    }
+}
+
+/// A nexus that has registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Registrant {
+    nexus: Nexus,
+    key: u64,
+}
+
+/// A reservation that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    kind: Kind,
+    /// Who holds it; of those that are everybody's, who made it.
+    nexus: Nexus,
+}
+
+/// Registrations and reservation of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reservations {
+    generation: u32,
+    registrants: Vec<Registrant>,
+    held: Option<Held>,
+    /// It is kept over a loss of power (APTPL).
+    kept: bool,
+}
+
+/// The most nexuses that may be registered at a time.
+pub const MOST_REGISTRANTS: usize = 256;
+
+impl Reservations {
+    /// Somebody has registered: RESERVE (6) is refused then.
+    pub fn has_registrants(&self) -> bool {
+        !self.registrants.is_empty()
+    }
+
+    /// The unit is reserved, and of what type.
+    pub fn held(&self) -> Option<Kind> {
+        self.held.as_ref().map(|held| held.kind)
+    }
+
+    /// How many are registered.
+    pub fn registrants(&self) -> usize {
+        self.registrants.len()
+    }
+
+    /// It is kept over a loss of power.
+    pub const fn is_kept(&self) -> bool {
+        self.kept
+    }
+
+    fn key_of(&self, nexus: &Nexus) -> Option<u64> {
+        self.registrants.iter().find(|registrant| registrant.nexus == *nexus).map(|registrant| registrant.key)
+    }
+
+    /// Whether a nexus holds the reservation that there is.
+    fn holds(&self, held: &Held, nexus: &Nexus) -> bool {
+        if held.kind.is_everybodys() { self.key_of(nexus).is_some() } else { held.nexus == *nexus }
+    }
+}
