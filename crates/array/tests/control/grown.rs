@@ -311,12 +311,6 @@ fn what_cannot_have_a_bitmap_is_refused_by_name_and_nothing_changes() {
     let striped = World::in_sim(&shape(Level::Raid0, 2), Model::nvme(), 3);
     let told = refused(&striped, &open(&striped, patient()), None);
     assert!(told.contains("raid0 has no redundancy"), "{told}");
-    // The log of bad blocks stands right behind the superblock.
-    let world = World::in_sim(&shape(Level::Raid5, 3), Model::nvme(), 3);
-    world.change(1, |sb| sb.bad_block_log.as_mut().unwrap().offset = 4096);
-    let told = refused(&world, &open(&world, patient()), None);
-    assert!(told.contains("has no room for a write-intent bitmap") && told.contains("0 bytes"), "{told}");
-    assert!(told.starts_with(&world.ids[1].to_string()), "{told}");
     let world = World::in_sim(&shape(Level::Raid5, 3), Model::nvme(), 3);
     for chunk in [1024, 12288] {
         let told = refused(&world, &open(&world, patient()), Some(chunk));
