@@ -63,11 +63,11 @@ const EVENT: &str =
 fn a_server_reports_the_fields_of_the_document() {
     let set = Set::raid5(3);
     let server = set.serve("");
-    fields(&server.said, "event name nbd pid");
+    fields(&server.said, "event name nbd iscsi pid");
     let status = server.status();
     fields(
         &status,
-        "name pid folder nbd array arrays left_out connections requests bytes_read bytes_written errors events last_action \
+        "name pid folder nbd iscsi array arrays left_out connections requests bytes_read bytes_written errors events last_action \
          stale_for spare_group",
     );
     fields(&status["array"], &format!("{ARRAY} sync exposed max_speed min_speed"));
