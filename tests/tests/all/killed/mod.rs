@@ -101,6 +101,19 @@ impl Victim {
         left.map(|(_, member)| member.clone()).collect()
     }
 
+    /// Waits until a killed server has let go of the members: the kernel ends its ring later than the process.
+    fn released(&self) {
+        for member in self.left() {
+            let file = std::fs::File::open(member).unwrap();
+            for _ in 0..600 {
+                if file.try_lock().is_ok() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        }
+    }
+
     /// `brindle COMMAND ... MEMBERS` with the members that are left.
     fn brindle(&self, words: &[&str]) -> program::Ran {
         let left = self.left();

@@ -53,6 +53,7 @@ fn kill(victim: &mut Victim, client: &Client, dir: &Path, writes: usize) {
         let flags = ["--memory", "16M"].map(PathBuf::from).into_iter();
         let server = Server::start(&runtime, flags.chain(victim.left()));
         client.write_until_killed(server, writes, &mut victim.oracle.borrow_mut());
+        victim.released();
         if state(&victim.detail())[0] == "active" {
             return;
         }
