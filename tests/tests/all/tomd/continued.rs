@@ -49,7 +49,8 @@ impl Continued {
         let members = files::members(dir, &format!("half{number}-"), count + more, SIZE);
         // A device that replaces a member comes by that word.
         let ours = if half == Half::Replacement { &members[..count] } else { &members };
-        let words = ["create", "-N", "half", "--assume-clean", "--bitmap", "none", "-l", level];
+        let name = format!("half{number}");
+        let words = ["create", "-N", &name, "--assume-clean", "--bitmap", "none", "-l", level];
         let words = words.iter().chain(if half == Half::Recovery { &["-x", "1"][..] } else { &[] });
         program::brindle(words.map(PathBuf::from).chain(ours.iter().cloned())).ok();
         let serve = || {
