@@ -179,6 +179,37 @@ unsafe fn data<S: Simd, const N: usize>(simd: S, slot: &[u8], at: usize) -> [S::
     }
 }
 
+/// What the sums of Q and R start from, for a number of slots.
+#[derive(Clone, Copy)]
+struct Start<S: Simd> {
+    q: S::Vector,
+    r: S::Vector,
+}
+
+/// The start of sums over `slots` slots: made once for a whole block, not for each of its vectors.
+#[inline(always)]
+fn start<S: Simd>(simd: S, slots: usize) -> Start<S> {
+    let doublings = slots.saturating_sub(1);
+    Start { q: simd.start(doublings), r: simd.start(2 * doublings) }
+}
+
+/// The XOR of `N` vectors of all slots: P alone.
+///
+/// # Safety
+/// Each slot that is not empty is readable from `at` for `N` vectors.
+#[inline(always)]
+unsafe fn total<S: Simd, const N: usize>(simd: S, slots: &[&[u8]], at: usize) -> [S::Vector; N] {
+    let mut total = [simd.zero(); N];
+    for slot in slots {
+        // SAFETY: by the caller's promise.
+        let data = unsafe { data::<S, N>(simd, slot, at) };
+        for (i, data) in data.into_iter().enumerate() {
+            total[i] = simd.xor(total[i], data);
+        }
+    }
+    total
+}
+
 /// Sums `N` vectors of all slots by Horner's rule, from the last slot down to the first. The sums
 /// that are not asked for count for nothing and cost nothing.
 ///
@@ -189,12 +220,13 @@ unsafe fn sum<S: Simd, const N: usize, const P: bool, const Q: bool, const R: bo
     simd: S,
     slots: &[&[u8]],
     at: usize,
+    start: Start<S>,
 ) -> Sums<S, N> {
     let (last, slots) = slots.split_last().map_or((&[][..], slots), |(last, slots)| (*last, slots));
     // SAFETY: by the caller's promise.
     let first = unsafe { data::<S, N>(simd, last, at) };
-    let start = |doublings| first.map(|data| simd.xor(data, simd.start(doublings)));
-    let mut sums = Sums { p: first, q: start(slots.len()), r: start(2 * slots.len()) };
+    let from = |start| first.map(|data| simd.xor(data, start));
+    let mut sums = Sums { p: first, q: from(start.q), r: from(start.r) };
     for slot in slots.iter().rev() {
         // SAFETY: by the caller's promise.
         let data = unsafe { data::<S, N>(simd, slot, at) };
@@ -256,13 +288,21 @@ pub(crate) struct Generate<const P: bool, const Q: bool, const R: bool>;
 impl<const P: bool, const Q: bool, const R: bool> Pass for Generate<P, Q, R> {
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
+        if !Q && !R {
+            return steps!(job, from, at, {
+                // SAFETY: a whole step is left at `at` in every block.
+                unsafe { store::<S, N>(simd, job.out[0].add(at), total::<S, N>(simd, job.slots, at)) }
+            });
+        }
+        let start = start(simd, job.slots.len());
+        let many = job.slots.len() > FEW;
         steps!(job, from, at, {
-            if job.slots.len() > FEW {
+            if many {
                 expect::<S, N>(simd, &job.out[..count(&[P, Q, R])], at);
             }
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let sums = sum::<S, N, P, Q, R>(simd, job.slots, at);
+                let sums = sum::<S, N, P, Q, R>(simd, job.slots, at, start);
                 if P {
                     store::<S, N>(simd, job.out[0].add(at), sums.p);
                 }
@@ -288,7 +328,7 @@ impl<const P: bool, const Q: bool> Pass for Update<P, Q> {
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let delta = sum::<S, N, true, false, false>(simd, job.slots, at).p;
+                let delta = total::<S, N>(simd, job.slots, at);
                 if P {
                     let mut p = load::<S, N>(simd, job.out[0].add(at));
                     add(simd, &mut p, delta);
@@ -312,10 +352,11 @@ impl Pass for RecoverQ {
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         let factor = simd.factor(job.matrix[0][1]);
+        let start = start(simd, job.slots.len());
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let mut q = sum::<S, N, false, true, false>(simd, job.slots, at).q;
+                let mut q = sum::<S, N, false, true, false>(simd, job.slots, at, start).q;
                 add(simd, &mut q, load::<S, N>(simd, job.parity[1].add(at)));
                 let x = times(simd, q, factor);
                 store::<S, N>(simd, job.out[0].add(at), x);
@@ -333,10 +374,11 @@ impl Pass for RecoverPq {
     unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         let factor_p = simd.factor(job.matrix[0][0]);
         let factor_q = simd.factor(job.matrix[0][1]);
+        let start = start(simd, job.slots.len());
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let mut sums = sum::<S, N, true, true, false>(simd, job.slots, at);
+                let mut sums = sum::<S, N, true, true, false>(simd, job.slots, at, start);
                 add(simd, &mut sums.p, load::<S, N>(simd, job.parity[0].add(at)));
                 add(simd, &mut sums.q, load::<S, N>(simd, job.parity[1].add(at)));
                 let mut x = times(simd, sums.p, factor_p);
@@ -357,10 +399,11 @@ impl<const LOST: usize> Pass for RecoverPqr<LOST> {
     #[inline(always)]
     unsafe fn span<S: Simd, const N: usize>(simd: S, job: &Operands<'_>, from: usize) -> usize {
         let factors = job.matrix.map(|row| row.map(|constant| simd.factor(constant)));
+        let start = start(simd, job.slots.len());
         steps!(job, from, at, {
             // SAFETY: a whole step is left at `at` in every block.
             unsafe {
-                let sums = sum::<S, N, true, true, true>(simd, job.slots, at);
+                let sums = sum::<S, N, true, true, true>(simd, job.slots, at, start);
                 let mut differences = [sums.p, sums.q, sums.r];
                 for (difference, parity) in differences.iter_mut().zip(job.parity) {
                     add(simd, difference, load::<S, N>(simd, parity.add(at)));

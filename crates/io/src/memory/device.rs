@@ -98,6 +98,7 @@ impl RamDevice {
         }
     }
 
+    #[inline]
     fn check(&self, offset: u64, len: u64, segments: &[Segment]) -> Result<(), OpError> {
         let rest = u64::from(self.info.logical_block) - 1;
         let memory = segments.iter().fold(0, |all, segment| all | segment.len as u64);

@@ -37,6 +37,7 @@ impl Timing {
     }
 
     /// An operation has come: whether it begins at once. If not, it waits for a channel.
+    #[inline]
     pub(super) fn enter(&mut self, key: OpKey, kind: OpKind) -> bool {
         match self {
             Self::Simple(simple) => simple.enter(key),
@@ -45,6 +46,7 @@ impl Timing {
     }
 
     /// An operation leaves its channel: to the one that is given back, if any waits.
+    #[inline]
     pub(super) fn leave(&mut self) -> Option<OpKey> {
         match self {
             Self::Simple(simple) => simple.leave(),
@@ -53,6 +55,7 @@ impl Timing {
     }
 
     /// How long an operation that begins now takes until its first byte can move.
+    #[inline]
     pub(super) fn latency(&mut self, now: u64, kind: OpKind, len: u64, rng: &mut Rng) -> u64 {
         match self {
             Self::Simple(simple) => simple.latency(kind, len, rng),
@@ -61,6 +64,7 @@ impl Timing {
     }
 
     /// An operation's bytes are ready at `now`: when they will have moved. `None` if none have to.
+    #[inline]
     pub(super) fn transfer(
         &mut self,
         now: u64,

@@ -142,6 +142,7 @@ impl World {
     }
 
     /// A submission or completion is about to happen: first what was planned for it.
+    #[inline]
     fn step(&mut self) {
         while let Some(first) = self.by_step.first_entry() {
             if *first.key() > self.steps {
