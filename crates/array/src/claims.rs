@@ -95,7 +95,7 @@ impl Claims {
     fn emptied(&self, count: usize) {
         if count != self.now.get() && self.ended.get() < self.begun.get() {
             self.ended.set(self.begun.get());
-            // Who waited may have been dropped, and its range with it.
+            // A waiting claim may have been dropped, and its range with it.
             self.any.set(!self.ranges.borrow().is_empty());
             self.changed.notify();
         }
@@ -130,7 +130,7 @@ impl Drop for Claim<'_> {
         let mut ranges = self.claims.ranges.borrow_mut();
         // No two of them overlap.
         ranges.retain(|range| *range != self.range);
-        // Who was dropped while it waited for a count has left that open: it is still looked after.
+        // A claim that was dropped while it waited for a count has left that open: it is still looked after.
         let waits = self.claims.begun.get() != self.claims.ended.get();
         self.claims.any.set(!ranges.is_empty() || waits);
         self.claims.changed.notify();

@@ -146,7 +146,7 @@ impl Array {
         Ok(joined)
     }
 
-    /// What a device that is to come is, where its data begin, and what of them is bad.
+    /// The device to come: its kind, where its data begin, and its bad blocks.
     async fn newcomer(
         &self,
         id: MemberId,

@@ -1,4 +1,4 @@
-//! What happens to an array, in its words.
+//! Kinds of events of an array, in its words.
 
 use brindle_members::events::{self, Cause, Kind};
 use brindle_members::set::Noticed;

@@ -44,7 +44,7 @@ async fn slot(io: Io, served: Rc<Served>, volume: Rc<impl Volume>) {
     }
 }
 
-/// What the volume has from a byte on.
+/// Maps the volume's data and holes from a byte on.
 async fn map(volume: &impl Volume, offset: u64, len: u64) -> Result<Mapped, VolumeError> {
     let mut found = Vec::new();
     volume.allocation(offset, len, &mut found).await?;

@@ -55,7 +55,7 @@ impl Array {
         if devices.len() != assembly.devices.len() {
             return Err(OpenError::Count { given: devices.len(), expected: assembly.devices.len() });
         }
-        // What else uses the devices goes on waiting for them as it likes.
+        // Other users of the devices go on waiting for them as they like.
         let io = &io.owned();
         let writable = config.access == Access::ReadWrite;
         if writable && !assembly.writable() {

@@ -1,4 +1,4 @@
-//! What goes over a whole array in the background. An array has one process at a time, as md has one `sync_action`.
+//! Background processes over a whole array. An array has one at a time, as md has one `sync_action`.
 
 use std::fmt;
 

@@ -120,7 +120,7 @@ fn show_status(args: &Status) -> Result<Health, Failure> {
         report::print(&text(&reports, &args.runtime))
     };
     match printed {
-        // Whoever asks for the status may not want the report.
+        // A reader of the status may not want the report.
         Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
         _ => Ok(Health::of_reports(&reports).and_unknown_if(silent)),
     }

@@ -54,7 +54,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// What the command line says. Numbers below 0 are values, not flags, so that who reads them can say what is wrong.
+    /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can say what is wrong.
     pub(crate) fn given() -> Self {
         let command = Self::command().mut_subcommands(|command| command.allow_negative_numbers(true));
         Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())

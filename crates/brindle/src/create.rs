@@ -40,7 +40,7 @@ pub(crate) fn create(args: &Create) -> Result<(), Failure> {
 pub(crate) struct Made {
     pub(crate) report: ArrayReport,
     plan: Plan,
-    /// What of its members is left unused, if that is much.
+    /// The unused part of its members, if that is much.
     waste: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
 /// A member of which so large a part is left unused is told of: one in so many bytes.
 const TOLD: u64 = 10;
 
-/// What members that are much larger than the smallest leave unused, where the level uses of each as much as of that.
+/// The unused part of members that are much larger than the smallest, where the level uses of each as much as of that.
 fn waste(spec: &CreateSpec) -> Option<String> {
     if !spec.level.is_redundant() || spec.size.is_some() {
         return None;

@@ -17,7 +17,7 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     match of(&args.members, &args.given.bitmaps) {
         Ok(report) => {
             let printed = if args.json { report::print_json(&report) } else { report::print(&report.text()) };
-            // Whoever asks for the status may not want the report.
+            // A reader of the status may not want the report.
             match printed {
                 Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
                 _ if args.test => Ok(Health::of_members(report.is_degraded()).exit_code()),

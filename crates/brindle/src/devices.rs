@@ -369,7 +369,7 @@ fn take_again(host: &Host, array: &Array, devices: &[PathBuf]) -> Result<Vec<Val
     )
 }
 
-/// What devices are held against that come to an array which nobody serves.
+/// The terms for devices that come to an array which nobody serves.
 fn terms(host: &Host, coming: Coming) -> Terms {
     let known = host.world.known().into_iter();
     let known = known

@@ -40,7 +40,7 @@ struct MemberReport {
     /// Whether all that was looked at is zero; null if that can't be told.
     blank: Option<bool>,
     superblock: Option<SuperblockReport>,
-    /// What it is in the array that those named form; null if they form none, or it is no device of it.
+    /// Its state in the array that those named form; null if they form none, or it is no device of it.
     in_array: Option<&'static str>,
     /// The write-intent bitmap that a file is.
     bitmap: Option<BitmapReport>,
@@ -140,12 +140,12 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
     if candidates.is_empty() {
         return None;
     }
-    // What can't be used is told of by itself, and the others may do without it.
+    // An unusable device is told of by itself, and the others may do without it.
     let sound: Vec<Candidate> = candidates.iter().filter(|one| !look::is_unfit(one)).cloned().collect();
     let candidates = if sound.is_empty() { candidates } else { &sound };
     let options = brindle_array::assembly::AssembleOptions::default();
     let error = brindle_array::assembly::assemble(candidates, options).err()?;
-    // Who looks at one member does not ask for the others.
+    // A look at one member does not ask for the others.
     let lacks_others = matches!(
         error,
         AssemblyError::TooFewMembers { .. }

@@ -35,7 +35,7 @@ pub(crate) fn candidate(
     let mut candidate = Candidate::from_places(label, info, places)?;
     let mut pages = Vec::new();
     while let Some((offset, len)) = candidate.look_for_partition(&pages) {
-        // What can't be read tells of no partition.
+        // A place that can't be read tells of no partition.
         pages.push((offset, read(offset, len).unwrap_or_else(|_| vec![0; len])));
     }
     Ok(candidate)

@@ -27,7 +27,7 @@ pub(crate) fn line(report: &Value, flags: &str) -> String {
     format!("  next: {why}: brindle {command}\n")
 }
 
-/// What makes an array whole again that can be written to.
+/// The step that makes a writable array whole again.
 fn rebuild(array: &Value, flags: &str, name: &str) -> (&'static str, String) {
     let any = |states: &[&str]| {
         let devices = array["devices"].as_array().into_iter().flatten();

@@ -120,7 +120,7 @@ pub(crate) struct ArrayReport {
     reshape: Option<ReshapeFacts>,
     limits: Vec<String>,
     devices: Vec<DeviceReport>,
-    /// What was named and is no device of the array; only where members are looked at.
+    /// Devices that were named and belong to another array or none; only where members are looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<Vec<LeftOutReport>>,
 }
@@ -185,7 +185,7 @@ impl ArrayReport {
         }
     }
 
-    /// What each device is in the array, by the name that it was given.
+    /// Each device's state in the array, by the name that it was given.
     pub(crate) fn states(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.devices.iter().map(|device| (device.path.as_str(), device.state))
     }

@@ -221,7 +221,7 @@ fn access(args: &Serve, found: &Found, name: Option<&str>) -> Result<DeviceAcces
     Ok(DeviceAccess::Read)
 }
 
-/// What an initiator bears: VMware gives up a path whose commands take 5 to 8 seconds.
+/// An initiator's patience: VMware gives up a path whose commands take 5 to 8 seconds.
 const INITIATORS_BEAR: Span = Span(4_000);
 
 /// How arrays run: with an iSCSI door members that don't answer are failed sooner, unless it is said when.

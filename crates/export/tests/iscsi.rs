@@ -117,7 +117,7 @@ struct Client {
     digests: bool,
 }
 
-/// What a command came to.
+/// The end of a command.
 #[derive(Debug)]
 struct Came {
     status: u8,
@@ -409,7 +409,7 @@ fn only_those_come_in_that_prove_themselves() {
         assert_eq!(prove(&mut world.connect(2), "one", b"another secret ...", false).await.0, 2);
         assert_eq!(prove(&mut world.connect(2), "two", SECRET.as_bytes(), false).await.0, 2);
         assert_eq!(prove(&mut world.connect(2), "one", SECRET.as_bytes(), true).await.0, 2, "reflected");
-        // Who skips the security stage, or offers no proof.
+        // Logins that skip the security stage, or offer no proof, are refused.
         assert_eq!(world.connect(3).login(&[]).await.0[36], 2);
         let client = &mut world.connect(3);
         let text = format!("{}AuthMethod=None\0", client.introduction());

@@ -30,7 +30,7 @@ const DISKS: [&str; 4] = ["disk", "fresh", "plain", "ro"];
 const OTHER_DISKS: [(&str, &str); 3] =
     [("MultipathIO", "fresh"), ("GetLBAStatus", "plain"), ("ReadOnly", "ro")];
 
-/// What suites skip: what a disk need not have.
+/// Tests that suites skip: a disk need not have these.
 const SKIPPED: [(&str, &str); 7] = [
     ("PreventAllow", "not removable"),
     ("NoMedia", "not removable"),
@@ -77,7 +77,7 @@ fn serve(ports: &mpsc::Sender<Vec<u16>>, over: &mpsc::Receiver<()>) {
     });
 }
 
-/// What a suite has come to.
+/// The result of a suite.
 struct Came {
     passed: usize,
     failed: Vec<String>,

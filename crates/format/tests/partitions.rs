@@ -11,7 +11,7 @@ const SECTOR: usize = 512;
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 16 * MIB;
 
-/// What says so, having read only the pages that were asked for.
+/// The signature found, having read only the pages that were asked for.
 fn asked(disk: &[u8], sector: u64, range: Range<u64>) -> Option<(u32, Signature)> {
     let mut pages: Vec<(u64, &[u8])> = Vec::new();
     loop {

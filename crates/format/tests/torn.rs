@@ -288,7 +288,7 @@ fn before_an_exchange(own: u32, place: u16, number: usize, was: [DeviceRole; 2],
     Superblock::parse(sb.version, &bytes, DEVICE).unwrap()
 }
 
-/// What stands at the two places before a device takes that of role 1, and what the number that it had is then.
+/// The entries at the two places before a device takes that of role 1, and the later state of the number that it had.
 fn kinds() -> [([DeviceRole; 2], DeviceRole); 3] {
     use DeviceRole::{Active, Faulty, Spare, Vacant};
     [([Faulty, Spare], Faulty), ([Vacant, Spare], Vacant), ([Vacant, Active(1)], Vacant)]

@@ -55,7 +55,7 @@ struct Jobs {
 
 /// One executor with its reactor, op table and buffers. A handle: cloning gives the same executor. Stays on its thread.
 ///
-/// Who gives members up does so by a handle of its [own](Io::owned): two arrays on one device wait for it each with its own
+/// Giving members up goes by a handle of its [own](Io::owned): two arrays on one device wait for it each with its own
 /// patience. A handle that is nobody's means the operations of all.
 #[derive(Clone)]
 pub struct Io(pub(crate) Rc<Inner>, Owner);

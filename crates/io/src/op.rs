@@ -78,7 +78,7 @@ impl core::fmt::Display for MemberId {
     }
 }
 
-/// Whose operations: each handle of [`crate::Io::owned`] has its own. What others ask belongs to nobody.
+/// The owner of operations: each handle of [`crate::Io::owned`] has its own. All others belong to nobody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owner(pub(crate) u32);
 
@@ -352,7 +352,7 @@ impl Probe {
     }
 }
 
-/// What a member has from a byte on.
+/// A stretch of a member from a byte on: data or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// Bytes of which the same is true, at most as many as were asked about; at least one of these.

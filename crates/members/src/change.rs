@@ -2,20 +2,20 @@
 
 use brindle_io::Slice;
 
-/// What becomes of a stretch of a member's data.
+/// A change of a stretch of a member's data.
 #[derive(Clone, Debug)]
 pub struct MemberChange {
-    /// Whose member.
+    /// The member's role.
     pub role: u16,
     /// First byte, of the data area.
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-    /// What it is to hold.
+    /// The new content.
     pub content: Content,
 }
 
-/// What a stretch of a member is to hold.
+/// The new content of a stretch of a member.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// These bytes, one stretch of memory after the other. They stay as they are until the change has ended.

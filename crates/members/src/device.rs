@@ -2,7 +2,7 @@
 
 use brindle_io::MemberId;
 
-/// What a role's member can do for the array.
+/// The use that the array can make of a role's member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleState {
     /// Holds everything that it should.
@@ -42,7 +42,7 @@ pub struct Second {
     pub good: u64,
 }
 
-/// What the members' bytes are to each other.
+/// The relation of the members' bytes to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ties {
     /// Others make up for a member that is lost.

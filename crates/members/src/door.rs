@@ -43,7 +43,7 @@ impl Moved {
 /// The way to the members, as one family of levels sees them.
 #[derive(Clone, Copy)]
 pub struct Door<'a> {
-    /// Whose members they are.
+    /// The set of members.
     pub set: &'a MemberSet,
     moved: Option<&'a Moved>,
 }

@@ -1,4 +1,4 @@
-//! What has happened to members and their owner: the last events, by number, for whoever watches it.
+//! Events of members and their owner: the last ones, by number, for whoever watches.
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -11,7 +11,7 @@ use brindle_io::{Failure, Instant, Io, OpError, OpKind};
 /// Events that are remembered; older ones are forgotten, which gaps in the numbers tell.
 const MOST: usize = 1024;
 
-/// What was asked of a member when something happened to it.
+/// The operation that a member was asked for when something happened to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A read of data.
@@ -54,11 +54,11 @@ impl Operation {
 /// Why something happened to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// What was asked of it, if that is known.
+    /// The operation, if it is known.
     pub operation: Option<Operation>,
     /// Byte of the device at which, if the operation has a place.
     pub offset: Option<u64>,
-    /// What came of it; `None` for an order of the operator.
+    /// The error; `None` for an order of the operator.
     pub error: Option<OpError>,
 }
 
@@ -122,9 +122,9 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What kind of thing can happen to members and their owner, in the owner's words.
+/// Kinds of events of members and their owner, in the owner's words.
 pub trait Kind: Copy {
-    /// What a line of a log says of it, after the member's name or the owner's.
+    /// The words of a log's line, after the member's name or the owner's.
     fn words(self, why: Option<&Cause>) -> &'static str;
 }
 
@@ -137,7 +137,7 @@ pub struct Event<K> {
     pub at: u64,
     /// When, on the reactor's clock.
     pub moment: Instant,
-    /// What.
+    /// The kind.
     pub kind: K,
     /// The role of the member that it happened to.
     pub role: Option<u16>,
@@ -180,9 +180,9 @@ impl<K: Kind> fmt::Display for Event<K> {
     }
 }
 
-/// What is known of an event when it is noted.
+/// A new event, as far as it is known when it is noted.
 pub struct Note<K> {
-    /// What has happened.
+    /// The kind.
     pub kind: K,
     /// To the member of which role.
     pub role: Option<u16>,

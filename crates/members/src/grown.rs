@@ -44,7 +44,7 @@ impl<T> Grown<T> {
 impl<T> Index<usize> for Grown<T> {
     type Output = T;
 
-    // What was there from the beginning costs what it costs in a list.
+    // An entry that was there from the beginning costs as much as in a list.
     #[inline(always)]
     fn index(&self, at: usize) -> &T {
         match self.first.get(at) {

@@ -156,7 +156,7 @@ impl Members {
         self.count.get()
     }
 
-    /// What has become of a role's member.
+    /// The state of a role's member.
     #[inline]
     pub fn state(&self, role: u16) -> RoleState {
         self.roles[role as usize].state.get()

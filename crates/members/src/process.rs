@@ -53,7 +53,7 @@ pub struct Progress {
 /// A process as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessDetail<K> {
-    /// What it does.
+    /// The kind of process.
     pub kind: K,
     /// How far it has come.
     pub progress: Progress,
@@ -126,7 +126,7 @@ impl<K: Copy> Process<K> {
         }))
     }
 
-    /// What it does.
+    /// The kind of process.
     pub fn kind(&self) -> K {
         self.0.kind
     }
@@ -154,7 +154,7 @@ impl<K: Copy> Process<K> {
         Some(self.0.pace.get().map_or(speed, |pace| speed.min(pace.get())))
     }
 
-    /// What was before tells nothing of its speed from now on.
+    /// Earlier progress tells nothing of its speed from now on.
     fn forget_speed(&self) {
         *self.0.marks.borrow_mut() = Marks::new(self.0.io.now(), self.0.position.get());
     }

@@ -1,4 +1,4 @@
-//! What follows from operations that members did not carry out, before anybody is told of success.
+//! Consequences of operations that members did not carry out, before anybody is told of success.
 
 use brindle_io::{OpError, Slice};
 use brindle_volume::VolumeError;
@@ -13,7 +13,7 @@ impl MemberSet {
         Door::new(self, moved)
     }
 
-    /// What to tell the reader whose memory a member that was given up may still write to; `None` if none does.
+    /// The error for a reader whose memory a member that was given up may still write to; `None` if none does.
     pub fn lent(&self, into: impl AsRef<[Slice]>, done: &Done) -> Option<VolumeError> {
         if !into.as_ref().iter().any(Slice::is_lent) {
             return None;
@@ -21,7 +21,7 @@ impl MemberSet {
         let avoided = |role: u16| {
             self.members.is_slow(role) || self.members.writable(role).is_none() || self.is_served(role)
         };
-        // Who is in use still, and silent, would be asked again.
+        // A silent member that is in use still would be asked again.
         let silent = done.refused().iter().find(|r| r.error == OpError::TimedOut && !avoided(r.role));
         Some(silent.map_or(VolumeError::Again, |silent| VolumeError::of_member(silent.role, silent.error)))
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use brindle_io::sync::Event;
 use brindle_io::{Io, Task};
 
-/// Who may change what is on record.
+/// Turns of those that change the record.
 pub struct Turns {
     busy: Cell<bool>,
     freed: Event,

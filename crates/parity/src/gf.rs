@@ -56,7 +56,7 @@ static POWERS: [u8; ORDER] = {
     table
 };
 
-/// What Horner's rule starts from where each doubling adds the polynomial: n of them come to zero
+/// Horner's rule starts from this where each doubling adds the polynomial: n of them come to zero
 /// with this.
 ///
 /// Let e be the byte that such a doubling keeps: 2 * e ^ 0x1d = e. It takes x to 2 * (x ^ e) ^ e, and n of them

@@ -179,7 +179,7 @@ unsafe fn data<S: Simd, const N: usize>(simd: S, slot: &[u8], at: usize) -> [S::
     }
 }
 
-/// What the sums of Q and R start from, for a number of slots.
+/// The values from which sums of Q and R start, for a number of slots.
 #[derive(Clone, Copy)]
 struct Start<S: Simd> {
     q: S::Vector,

@@ -19,7 +19,7 @@ pub(crate) trait Simd: Copy {
 
     fn zero(self) -> Self::Vector;
     fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// What a sum of Horner's rule starts from, so that it is right after as many doublings. Other than
+    /// The value from which a sum of Horner's rule starts, so that it is right after as many doublings. Other than
     /// zero only where a doubling is cheaper if it adds a constant.
     #[inline(always)]
     fn start(self, _doublings: usize) -> Self::Vector {

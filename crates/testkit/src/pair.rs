@@ -32,7 +32,7 @@ pub const DATA_OFFSET: u64 = 4096;
 const WINDOW: u64 = 64 << 10;
 const MAGIC: [u8; 8] = *b"pair\0\0\0\x01";
 
-/// What is on record.
+/// The record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {
     count: u64,
@@ -80,7 +80,7 @@ struct Core {
     turns: Turns,
     limits: Limits,
     pool: Pool,
-    /// What is to be on record, and as of the last one what is.
+    /// The record to be written, and as of the last one the record that is.
     record: Cell<Record>,
     dirty: Cell<bool>,
     /// The record says so: writes may begin.
@@ -154,12 +154,12 @@ impl Pair {
         });
         drop(io.spawn(watch(core.me.clone(), io.clone(), treatment.patience)));
         let pair = Self(core);
-        // Who was left behind by a crash is given the present record.
+        // A member that a crash left behind is given the present record.
         pair.0.in_turn(async |core| core.commit().await).await?;
         Ok(pair)
     }
 
-    /// What has become of a role's member.
+    /// The state of a role's member.
     pub fn state(&self, role: u16) -> RoleState {
         self.0.set.members.state(role)
     }
@@ -409,7 +409,7 @@ impl Volume for Pair {
         if !from.as_ref().iter().any(Slice::is_shared) {
             return self.0.write_all(offset, from.as_ref(), fua).await;
         }
-        // What others change is copied: both get the same.
+        // Memory that others change is copied: both get the same.
         for (at, slice) in stretches(offset, from.as_ref()) {
             let copy = self.0.copies.of(core::slice::from_ref(slice)).await;
             self.0.write_all(at, &[copy], fua).await?;

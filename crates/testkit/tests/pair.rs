@@ -42,7 +42,7 @@ struct Life<'a> {
     oracle: &'a Rc<RefCell<Oracle>>,
     seed: u64,
     cut: Option<u64>,
-    /// What strikes whom before which step.
+    /// The fault, its member, and the step before which it strikes.
     fault: Option<(u64, Fault, usize)>,
     hasty: bool,
 }
@@ -102,7 +102,7 @@ impl Life<'_> {
     }
 }
 
-/// What a storm came to: cuts, and steps of its first life.
+/// The sum of a storm: cuts, and steps of its first life.
 #[derive(Default)]
 struct Came {
     cuts: u64,

@@ -30,7 +30,7 @@ const SHAPE: Shape = Shape {
     rotates: true,
 };
 
-/// What is to be done lies within the disk, and is no more than it says that it does at once.
+/// Each action lies within the disk, and is no more than it says that it does at once.
 pub fn run(data: &[u8]) {
     let mut feed = Feed(data);
     let identity = Identity { uuid: [7; 16], product: "disk".to_owned(), target: "iqn.t".to_owned() };

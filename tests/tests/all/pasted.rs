@@ -1,4 +1,4 @@
-//! What the documents say to type is typed: each block of commands runs as it is pasted, in an empty folder.
+//! Commands in the documents are typed: each block runs as it is pasted, in an empty folder.
 //!
 //! The word behind a block's fence says what it is. `sh` runs as it stands; a `text` block right below shows lines of what it prints.
 //! `sh placeholders` has names to fill in, `sh destroys` loses what stands on what it names, `sh checkout` is for a clone of this

@@ -144,7 +144,7 @@ impl Store {
         counts.iter().for_each(|count| self.entry(&count.name).pin = Some(count.instructions));
     }
 
-    /// What is above the pins by too much, in words.
+    /// The paths above their pins by too much, in words.
     pub(crate) fn above_pins(&self, counts: &[Count]) -> Vec<String> {
         let pinned = self.pinned.as_deref().unwrap_or("no commit");
         let pin = |count: &Count| {

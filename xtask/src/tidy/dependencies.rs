@@ -15,7 +15,7 @@ fn rank(name: &str) -> Option<u8> {
         "brindle-io" | "brindle-layout" | "brindle-parity" | "brindle-format" => 0,
         // What is served, and nothing of who serves it or what it is made of: above the memory and the errors of `io`.
         "brindle-volume" => 1,
-        // Who is asked and waited for: above what it fails with, below all who own some.
+        // Members are asked and waited for: above the errors they fail with, below all their owners.
         "brindle-members" => 2,
         "brindle-array" => 3,
         "brindle-export" | "brindle-planner" => 4,

@@ -21,11 +21,11 @@ pub struct Found {
     pub superblock: Result<Superblock, SuperblockError>,
     /// The power went while it was written: of the roles in its table, one may be older or newer than the rest.
     pub torn: bool,
-    /// What a superblock says of itself that can't be used.
+    /// The claims of a superblock that can't be used.
     pub claim: Option<Claim>,
 }
 
-/// What a superblock says of itself that can't be used: it is damaged, or not as it should be on this device. Nothing proves it.
+/// The claims of a superblock that can't be used: it is damaged, or not as it should be on this device. Nothing proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The array that it belongs to.
@@ -159,7 +159,7 @@ impl Candidate {
         let mut candidate = Self::from_places(label, info, places)?;
         let mut pages = Vec::new();
         while let Some((offset, len)) = candidate.look_for_partition(&pages) {
-            // What can't be read tells of no partition.
+            // A place that can't be read tells of no partition.
             let bytes = read_place(io, pool, member, offset, len).await.unwrap_or_else(|_| vec![0; len]);
             pages.push((offset, bytes));
         }

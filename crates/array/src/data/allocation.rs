@@ -34,7 +34,7 @@ pub(crate) struct Sources {
     pub(crate) of: SmallVec<[(u16, u64); 4]>,
 }
 
-/// What is known of a role's member, from one byte of its data area up to another. Copies of RAID 10 that stand apart
+/// The known state of a role's member, from one byte of its data area up to another. Copies of RAID 10 that stand apart
 /// on a member have a track each.
 struct Track {
     role: u16,
@@ -113,7 +113,7 @@ fn asked_of(set: &MemberSet, role: u16) -> Option<Device> {
     (!silent).then_some(device)
 }
 
-/// What is being changed on members, by role, in bytes of their data areas.
+/// The ranges being changed on members, by role, in bytes of their data areas.
 fn changes(door: Door<'_>, tracks: &[Track]) -> Vec<(u16, Range<u64>)> {
     let mut changes = Vec::new();
     for Track { role, device, .. } in tracks {

@@ -51,7 +51,7 @@ impl Hooks for Stall {
     }
 }
 
-/// What holds a write up, what is done to role 1 meanwhile, and how far it has come.
+/// Holds a write up, changes role 1 meanwhile, and tells how far the write has come.
 fn goes_on(level: Level, members: usize, copies: bool) {
     let shape = Shape { rows: 64, spares: 1, ..Shape::new(level, members) };
     let world = World::in_sim(&shape, Model::nvme(), 7);
@@ -72,7 +72,7 @@ fn goes_on(level: Level, members: usize, copies: bool) {
         // The copy of the last chunk on role 3's member is wrong.
         world.bench.poke(world.ids[3], shape.data_offset() + total - 4096, &[1; 4096]);
     }
-    // What holds a part of the array: a repair of a mirror's end, or a write to the last row.
+    // A part of the array is held: by a repair of a mirror's end, or by a write to the last row.
     let slow = io.spawn(async move {
         if mirrored {
             let repaired = late.sync_window(size - (64 << 10), 64 << 10, SyncMode::Repair).await;

@@ -83,7 +83,7 @@ fn devices_that_join_are_laid_out_as_those_that_were_created() {
     assert!(made > 80, "{made} arrays");
 }
 
-/// Whose log stands straight behind the bitmap's bytes.
+/// The role whose log stands straight behind the bitmap's bytes.
 const ROLE: usize = 1;
 
 /// An array with a bitmap, of which one member joined under an older release: its log of bad blocks stands straight behind

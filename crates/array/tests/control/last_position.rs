@@ -16,10 +16,10 @@ use crate::common::*;
 
 const LEVELS: [(Level, usize); 4] =
     [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)];
-/// Whose member is rebuilt.
+/// The role whose member is rebuilt.
 const ROLE: u16 = 1;
 
-/// What ends a recovery.
+/// Ways in which a recovery ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Nothing,

@@ -29,7 +29,7 @@ async fn replace(array: &Array, role: u16) {
     array.recover(role, spare, |_| ()).await.unwrap();
 }
 
-/// What md wants of a table of 0.90: each device in sync at the number of its role, all others behind those.
+/// md's rule for a table of 0.90: each device in sync at the number of its role, all others behind those.
 fn judge_table(sb: &Superblock) {
     let roles = sb.raid_disks as usize;
     for (number, role) in sb.roles.iter().enumerate() {
@@ -179,7 +179,7 @@ fn numbers_that_an_older_brindle_left_are_put_right_where_a_device_goes() {
     }
 }
 
-/// What is done with an array whose last devices are spares.
+/// Changes of an array whose last devices are spares.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     /// A member fails, a spare takes its place, and the failed one goes.

@@ -50,7 +50,7 @@ fn the_patience_of_one_array_gives_up_nothing_of_another() {
     // A write and a look at the device each.
     assert_eq!((counters.given_up, io.orphans(slow), io.orphans_of_all(slow)), (2, 2, 2));
     assert!(counters.in_flight == 4 && counters.oldest > Some(Duration::from_secs(4)), "{counters:?}");
-    // Who has failed the device has no part in what the other asks of it from now on.
+    // An array that has failed the device has no part in the other's operations from now on.
     let third = write(&calm);
     hang(false);
     io.block_on(io.sleep(Duration::from_secs(1)));

@@ -94,7 +94,7 @@ fn edit(world: &World<Sim>, role: usize, edit: impl FnOnce(&mut Superblock)) {
     world.bench.poke(world.ids[role], sb.super_offset, &encoded(&sb));
 }
 
-/// What is said of devices that are named together, in both orders; nothing is written.
+/// The judgement of devices that are named together, in both orders; nothing is written.
 fn judged(world: &World<Sim>, array: &Array, roles: [usize; 2]) -> [Option<NotTaken>; 2] {
     let before = roles.map(|role| world.superblock(role));
     let judge = |roles| {

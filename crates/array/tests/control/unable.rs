@@ -11,7 +11,7 @@ use crate::common::*;
 
 const LEVELS: [(Level, usize); 5] =
     [(Level::Raid1, 2), (Level::Raid4, 3), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)];
-/// Whose member is replaced.
+/// The role whose member is replaced.
 const ROLE: u16 = 1;
 
 struct Run {
@@ -69,7 +69,7 @@ impl Run {
     }
 }
 
-/// Who is not able: the replacement, the member that it replaces, or both.
+/// Each device that may lack the ability: the replacement, the member that it replaces, or both.
 fn each(test: impl Fn(Run, &str)) {
     for (level, members) in LEVELS {
         for unable in [vec![members], vec![usize::from(ROLE)], vec![usize::from(ROLE), members]] {
@@ -143,7 +143,7 @@ fn a_replacement_that_fails_before_it_is_on_record_is_told_of() {
         });
         let (array, pool, bytes) = (run.array.clone(), run.world.pool.clone(), pattern(6, 16_384));
         let (old, spare) = (run.world.ids[usize::from(ROLE)], run.spare());
-        // What is written meanwhile meets it first.
+        // A write made meanwhile meets it first.
         let begun = run.world.io.block_on(async {
             let writing = array.clone();
             let replacing = run.world.io.spawn(async move { array.replace(old, spare).await });

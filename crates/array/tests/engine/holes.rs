@@ -14,7 +14,7 @@ use crate::world::{self, Random, Running};
 const CHUNK: u64 = 16 << 10;
 const BLOCK: u64 = 4096;
 
-/// What the array says of a range, asked again for what an answer leaves out; each stretch with whether it is a hole.
+/// The array's answers for a range, asked again for the rest of it; each stretch with whether it is a hole.
 async fn asked(run: &Running, range: Range<u64>) -> Vec<(Range<u64>, bool)> {
     asked_of(&run.array, range).await
 }

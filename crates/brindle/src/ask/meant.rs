@@ -23,9 +23,9 @@ const LOOKING: Duration = Duration::from_secs(2);
 /// Files of a folder that are looked at.
 const MOST_FILES: usize = 1000;
 
-/// What a command is about to change.
+/// The array that a command is about to change.
 pub(crate) struct Meant {
-    /// What the server tells: of the array, or of all that it has.
+    /// The server's report: of the array, or of all that it has.
     pub(crate) told: Value,
     /// It was found by this name, and nothing else says which array it is.
     name: Option<String>,
@@ -150,7 +150,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flatten().filter(is_file).take(MOST_FILES).map(|entry| entry.path()).collect()
 }
 
-/// What a file says, if it is a member of an array of that name that is none of these.
+/// The description of a file, if it is a member of an array of that name that is none of these.
 fn other_array(path: &Path, name: &str, uuids: &[String]) -> Option<String> {
     let device = OpenDevice::open(path, DeviceAccess::Examine).ok()?;
     let label = path.display().to_string();

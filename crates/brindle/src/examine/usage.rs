@@ -1,4 +1,4 @@
-//! What the array makes of each device: a superblock alone says what it was when it was written last, and an older one may say
+//! Each device's state in the array: a superblock alone says its state when it was written last, and an older one may say
 //! "active" of a role that another device has. `detail` and `cat` go by the same.
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
@@ -13,7 +13,7 @@ pub(super) fn tell(members: &mut [MemberReport], candidates: &[Candidate]) {
     let sound: Vec<Candidate> = candidates.iter().filter(|one| one.superblock().is_ok()).cloned().collect();
     let usual = AssembleOptions::default();
     let assembly = match assemble(&sound, usual).map_err(Failure::from) {
-        // What only its use has to be forced for is an array.
+        // A set that needs force is an array nevertheless.
         Err(why) if is_told_about(&why) => {
             assemble(&sound, AssembleOptions { force: true }).map_err(Failure::from)
         }

@@ -21,10 +21,10 @@ use crate::cli::{Iscsi, Listen};
 use crate::failure::Failure;
 use crate::host::Hosted;
 
-/// What targets' names begin with: a date and a name as the standard wants them.
+/// The beginning of targets' names: a date and a name as the standard wants them.
 const AUTHORITY: &str = "iqn.2026-11.dev.brindle";
 
-/// What an iSCSI server is to be, looked at before anything runs.
+/// The settings of an iSCSI server, checked before anything runs.
 pub(super) struct Plan {
     portals: Vec<Place>,
     chap: Option<Chap>,

@@ -80,7 +80,7 @@ mod tests {
         replace(&file, Some("one")).unwrap();
         replace(&file, Some("two")).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "two");
-        // What stands where the new one is written keeps the old one.
+        // A folder in place of the new file keeps the old file as it is.
         fs::create_dir(file.with_extension("new")).unwrap();
         assert!(replace(&file, Some("three")).is_err());
         assert_eq!(fs::read_to_string(&file).unwrap(), "two");

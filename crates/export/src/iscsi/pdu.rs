@@ -5,7 +5,7 @@ pub const BHS: usize = 48;
 /// A task tag that stands for none.
 pub const NO_TAG: u32 = u32::MAX;
 
-/// What initiators send.
+/// Opcodes of initiators.
 #[allow(missing_docs, reason = "named as the RFC names them")]
 pub mod request {
     pub const NOP: u8 = 0x00;
@@ -17,7 +17,7 @@ pub mod request {
     pub const LOGOUT: u8 = 0x06;
 }
 
-/// What targets send.
+/// Opcodes of targets.
 #[allow(missing_docs, reason = "named as the RFC names them")]
 pub mod response {
     pub const NOP: u8 = 0x20;

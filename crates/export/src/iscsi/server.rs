@@ -19,7 +19,7 @@ use crate::session::{Config, ConnectionStats, Counters, Inbox, Link, Protocol, S
 /// Fills with bytes.
 pub type Chance = Box<dyn Fn(&mut [u8])>;
 
-/// What is decided by who starts a server.
+/// The choices of the program that starts a server.
 pub struct IscsiConfig {
     /// Memory, connections and times.
     pub session: Config,
@@ -41,7 +41,7 @@ impl<V> Clone for Server<V> {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Shared<V> {
     io: Io,
     pub(super) config: IscsiConfig,
@@ -52,7 +52,7 @@ pub(super) struct Shared<V> {
     next_session: Cell<u16>,
 }
 
-/// What has been done on a target.
+/// An event on a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStats {
     /// Its IQN.

@@ -13,13 +13,13 @@ use crate::scsi::reservation::{Nexus, Out, Parameters, Reservations};
 use crate::scsi::{Action, Identity, Sense, Shape, Status, Unit};
 use crate::session::Tally;
 
-/// What becomes of registrations that are to be kept: `Err` if they could not be made stable.
+/// The outcome of keeping registrations: `Err` if they could not be made stable.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), ()>>>>;
 
 /// Keeps registrations of a unit over a loss of power: the text, or none any more. It ends once that is stable.
 pub type Keep = Rc<dyn Fn(Option<String>) -> Kept>;
 
-/// What a target is made of.
+/// The parts of a target.
 pub struct TargetSpec<V> {
     /// Its IQN is `identity.target`.
     pub identity: Identity,
@@ -27,7 +27,7 @@ pub struct TargetSpec<V> {
     pub volume: Rc<V>,
     /// Registrations that were kept.
     pub reservations: Reservations,
-    /// What keeps them; without it they can't be.
+    /// The keeper of registrations; without it they can't outlive the server.
     pub keep: Option<Keep>,
     /// Closed while a nexus holds the disk: other doors then refuse to write.
     pub gate: Rc<Gate>,

@@ -1,4 +1,4 @@
-//! What commands come to.
+//! Actions that commands lead to.
 
 use super::cdb::Command;
 use super::copy;
@@ -6,7 +6,7 @@ use super::identity::Identity;
 use super::reservation::{Kind, Out, Parameters};
 use super::sense::{Sense, Status};
 
-/// What is to be done for a command. Offsets and lengths are bytes of the volume.
+/// The action for a command. Offsets and lengths are bytes of the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It has ended so.
@@ -80,7 +80,7 @@ pub enum Action {
     },
     /// Ranges (offset and bytes) are of no use any more.
     Discard(Vec<(u64, u64)>),
-    /// What was written is made stable.
+    /// Earlier writes are made stable.
     Flush,
     /// It is told what is stored where, in so many bytes at most.
     Allocation {
@@ -115,7 +115,7 @@ impl Action {
     }
 }
 
-/// What a command may see of the other units of a server.
+/// The other units of a server, as far as a command may see them.
 pub trait Units {
     /// The first for which `is_it`: its index, and the bytes of its logical blocks.
     fn find(&self, is_it: &dyn Fn(&Identity) -> bool) -> Option<(usize, u32)>;

@@ -5,7 +5,7 @@ use super::cdb::{self, CDB, Command};
 use super::identity;
 use super::sense::{Sense, Status};
 
-/// What answers a command to a unit that is not there.
+/// Answers a command to a unit that is not there.
 pub fn absent(cdb: &[u8; CDB], units: &dyn Units) -> Action {
     let gone = Action::End(Status::Check(Sense::NO_SUCH_UNIT));
     match cdb::parse(cdb) {

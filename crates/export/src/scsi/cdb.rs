@@ -27,7 +27,7 @@ pub enum Compare {
     One,
 }
 
-/// What is asked. Lengths are bytes; `most` is the allocation length.
+/// A parsed command. Lengths are bytes; `most` is the allocation length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields are named as the standard names them, or explained at the command")]
 pub enum Command {
@@ -163,7 +163,7 @@ pub(super) const fn cdb_len(opcode: u8) -> usize {
     }
 }
 
-/// What a CDB asks.
+/// Parses a CDB.
 ///
 /// # Errors
 /// There is no such command, or a field has a value that is not taken.
@@ -312,7 +312,7 @@ fn service_in(fields: &Fields<'_>) -> Result<Command, Sense> {
 }
 
 fn start_stop(fields: &Fields<'_>) -> Result<Command, Sense> {
-    // What has no power states and no removable medium has nothing to do. LOEJ without a medium to eject is refused.
+    // A disk without power states and removable medium has nothing to do. LOEJ without a medium to eject is refused.
     if fields.u8(4) & 0xf0 == 0 && fields.u8(4) & 0x02 != 0 {
         return Err(Sense::cdb(4));
     }

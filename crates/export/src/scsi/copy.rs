@@ -34,7 +34,7 @@ pub struct Segment {
     pub to: u64,
 }
 
-/// What a copy is to do.
+/// The plan of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyJob {
     /// LIST IDENTIFIER.
@@ -45,7 +45,7 @@ pub struct CopyJob {
     pub segments: Vec<Segment>,
 }
 
-/// What became of a copy.
+/// The state of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Result {
     /// LIST IDENTIFIER.
@@ -58,7 +58,7 @@ pub struct Result {
     pub bytes: u64,
 }
 
-/// What became of the last copies.
+/// The results of the last copies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Results(Vec<(Nexus, Result)>);
 
@@ -66,7 +66,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |all, &byte| all << 8 | u64::from(byte))
 }
 
-/// What a list of parameters asks for, where `unit` tells the number of the unit that has an identity, and how large its
+/// Parses a list of parameters, where `unit` tells the number of the unit that has an identity, and how large its
 /// logical blocks are.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What a unit is called, and what it says of itself: INQUIRY (SPC-4, 6.6 and 7.8; SBC-3, 6.6).
+//! Names and descriptions of a unit: INQUIRY (SPC-4, 6.6 and 7.8; SBC-3, 6.6).
 
 use super::sense::Sense;
 use super::shape::Shape;
@@ -17,12 +17,12 @@ pub(super) const MOST_SAME: u64 = 16 << 20;
 /// The most blocks of a COMPARE AND WRITE.
 pub(super) const MOST_COMPARED: u8 = 255;
 
-/// Who a unit is: the same after each start, for initiators know a disk that they see twice by it.
+/// The identity of a unit: the same after each start, for initiators know a disk that they see twice by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The volume's UUID.
     pub uuid: [u8; 16],
-    /// What it is called: the product of INQUIRY, of which 16 bytes are told.
+    /// The name: the product of INQUIRY, of which 16 bytes are told.
     pub product: String,
     /// The SCSI name of the target: of iSCSI its IQN.
     pub target: String,

@@ -3,7 +3,7 @@
 use super::sense::Sense;
 use super::shape::Shape;
 
-/// What can be changed by MODE SELECT, for all nexuses, until the server ends.
+/// Settings that MODE SELECT can change, for all nexuses, until the server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes {
     /// WCE: writes may stay in volatile memory until they are flushed.
@@ -110,7 +110,7 @@ impl Modes {
         Ok([head, descriptor, pages].concat())
     }
 
-    /// What MODE SELECT makes of the modes.
+    /// The modes after a MODE SELECT.
     ///
     /// # Errors
     /// The list is cut short, or changes what can't be.

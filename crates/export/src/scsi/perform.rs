@@ -7,7 +7,7 @@ use super::action::Action;
 use super::copy::{CopyJob, Result as CopyResult};
 use super::sense::{Sense, Status};
 
-/// What is read at a time of what is not sent: to compare, to copy, to fill. Bytes.
+/// Bytes read at a time where they are not sent: to compare, to copy, to fill.
 const PIECE: u64 = 256 << 10;
 /// The same where three pieces are needed at once.
 const TRIPLE: u64 = 64 << 10;
@@ -15,7 +15,7 @@ const TRIPLE: u64 = 64 << 10;
 /// Three blocks of any size. Bytes.
 const PART: u64 = 3 * PAGE as u64;
 
-/// What has been done.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Good,
@@ -326,7 +326,7 @@ fn reading(error: VolumeError) -> Undone {
     if error == VolumeError::Again { Undone::Ended(Status::Busy) } else { unread(error).into() }
 }
 
-/// What reads and writes.
+/// The error of a command that both reads and writes.
 fn changing(error: VolumeError) -> Undone {
     if error == VolumeError::Again { Undone::Ended(Status::Busy) } else { unwritten(error) }
 }

@@ -125,7 +125,7 @@ impl Sense {
     pub const AMOUNT: Self = Self::new(key::ILLEGAL_REQUEST, (0x0e, 0x03));
     /// The initiator sent data in another order than they were asked for.
     pub const DATA_PHASE: Self = Self::new(key::ABORTED_COMMAND, (0x4b, 0x00));
-    /// What the initiator sent came damaged.
+    /// Data from the initiator came damaged.
     pub const DAMAGED: Self = Self::new(key::ABORTED_COMMAND, (0x47, 0x05));
     /// Bytes differ from those that were sent to be compared.
     pub const MISCOMPARE: Self = Self::new(key::MISCOMPARE, (0x1d, 0x00));
@@ -194,7 +194,7 @@ impl Sense {
     }
 }
 
-/// What a nexus is told before its next command.
+/// Unit attention: told to a nexus before its next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
     /// The server has begun anew, or this nexus has never been seen.

@@ -12,9 +12,9 @@ pub struct Shape {
     pub size: u64,
     /// A logical block.
     pub block: u32,
-    /// What transfers had better be a multiple of.
+    /// The preferred granularity of transfers.
     pub preferred: u32,
-    /// What transfers had best be a multiple of; 0 for nothing.
+    /// The optimal granularity of transfers; 0 for none.
     pub optimal: u64,
     /// The most that a transfer may have.
     pub most: u64,
@@ -26,7 +26,7 @@ pub struct Shape {
     pub rotates: bool,
 }
 
-/// What is told of physical blocks at most: a chunk is none.
+/// The largest physical block that is told: a chunk is none.
 const PHYSICAL: u32 = 4096;
 
 impl Shape {

@@ -20,15 +20,15 @@ const MOST_NEXUSES: usize = 4096;
 
 /// A disk.
 pub struct Unit {
-    /// Who it is.
+    /// The unit's identity.
     pub identity: Identity,
     /// Its sizes.
     pub shape: Shape,
     modes: Modes,
     reservations: Reservations,
-    /// Who has reserved it by RESERVE (6).
+    /// The nexus that has reserved it by RESERVE (6).
     reserved: Option<Nexus>,
-    /// What nexuses are to be told.
+    /// Unit attentions not told yet.
     owed: BTreeMap<Nexus, VecDeque<Attention>>,
     copies: copy::Results,
 }
@@ -65,7 +65,7 @@ impl Unit {
     /// A nexus has come.
     pub fn arrived(&mut self, nexus: &Nexus) {
         if self.owed.len() >= MOST_NEXUSES {
-            // Who is forgotten is told of POWER ON once more.
+            // A nexus that is forgotten is told of POWER ON once more.
             self.owed.clear();
         }
         let attention = if self.owed.contains_key(nexus) { Attention::NexusLoss } else { Attention::PowerOn };
@@ -114,7 +114,7 @@ impl Unit {
         }
     }
 
-    /// What a command of a nexus comes to.
+    /// The action for a command of a nexus.
     pub fn plan(&mut self, nexus: &Nexus, cdb: &[u8; CDB], units: &dyn Units) -> Action {
         let command = cdb::parse(cdb);
         if !is_deaf(cdb[0])
@@ -290,7 +290,7 @@ impl Unit {
         if self.modes.protected || self.shape.read_only { Err(Sense::WRITE_PROTECTED) } else { Ok(()) }
     }
 
-    /// What a command comes to whose parameters have come.
+    /// The action for a command whose parameters have come.
     pub fn parameters(&mut self, nexus: &Nexus, command: &Command, list: &[u8], units: &dyn Units) -> Action {
         let action = match *command {
             Command::ModeSelect { ten, .. } => self.mode_select(nexus, ten, list),
@@ -339,7 +339,7 @@ impl Unit {
         Ok(if self.shape.unmaps { Action::Discard(ranges) } else { Action::End(Status::Good) })
     }
 
-    /// What registrations and reservation would become, and what that means to others.
+    /// The registrations and the reservation after a change, and its effects on others.
     ///
     /// # Errors
     /// How the command ends.

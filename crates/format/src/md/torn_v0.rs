@@ -12,7 +12,7 @@ const SUM: core::ops::Range<usize> = 152..156;
 /// The device's numbers in its host and its flags, added up, are less than this: 12 and 20 bits, and bits up to the eleventh.
 const MOST_LOST: u32 = 1 << 21;
 
-/// What differs from the superblock that is there.
+/// A difference from the superblock that is there.
 enum Guess {
     /// The roles of other devices, by number.
     Others(Vec<(usize, DeviceRole)>),
@@ -22,7 +22,7 @@ enum Guess {
     Flags(DeviceFlags),
 }
 
-/// What the first sector of `found`, whose checksum is wrong, tells of it; `None` if that is nothing that one record changes.
+/// Guesses a superblock from the first sector of `found`, whose checksum is wrong; `None` if no one record changes it so.
 ///
 /// The roles of the others are as found: the sum does not tell which of two like devices was about to change. Where its own
 /// device was about to take, or had just taken, the place of a role, its number and its role are those of which the first

@@ -33,7 +33,7 @@ pub(crate) struct Slot {
     done: u64,
     arena: u32,
     group: u32,
-    /// Whose it is, once it was given up: then it has no group that says so.
+    /// Its owner, once it was given up: then it has no group that says so.
     owner: Owner,
     class: OpClass,
     tag: OpTag,
@@ -77,7 +77,7 @@ struct MemberState {
     /// The operation that a group last began on it. Checked before it is trusted, so never cleared.
     last: OpKey,
     orphans: u32,
-    /// Who submits nothing to it any more.
+    /// Owners that submit nothing to it any more.
     forsaken: Vec<Owner>,
     counters: MemberCounters,
 }

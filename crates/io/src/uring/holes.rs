@@ -25,7 +25,7 @@ const SEEKS: usize = 64;
 /// How long a thread waits for something to ask.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// What came of a question.
+/// The answer to a question.
 pub(super) struct Answer {
     pub(super) key: OpKey,
     pub(super) member: MemberId,
@@ -48,7 +48,7 @@ impl Question {
     }
 }
 
-/// What waits for the thread of a member.
+/// Questions that wait for the thread of a member.
 #[derive(Default)]
 struct Desk {
     state: Mutex<Waiting>,
@@ -164,7 +164,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a file has at the beginning of a range, and how far that goes. Moves the descriptor's position, which nobody uses.
+/// Looks at the beginning of a range of a file, and how far that goes. Moves the descriptor's position, which nobody uses.
 fn look(file: BorrowedFd<'_>, range: Range<u64>) -> Result<Mapped, Errno> {
     let stored = |end: u64| Mapped::stored(end - range.start);
     let mut data = data_from(file, range.start)?.min(range.end);

@@ -323,7 +323,7 @@ impl State {
         }
         for Answer { key, member, result } in answers {
             self.in_kernel -= 1;
-            // What lies beyond the end of a file that was made shorter is no hole of the member's.
+            // A range beyond the end of a file that was made shorter is no hole of the member's.
             let shorter = result.is_ok() && self.members.is_shorter(member);
             self.members.end(&self.ring, member);
             let result = if shorter { Err(OpError::Truncated) } else { result.map(Mapped::to_bits) };

@@ -88,7 +88,7 @@ impl Sockets {
         rustix::net::getsockname(&self.get(id)?.fd).ok()?.try_into().ok()
     }
 
-    /// What the kernel has for the other end of a connection.
+    /// Bytes that the kernel holds for the other end of a connection.
     pub(super) fn untaken(&self, id: SocketId) -> Option<u64> {
         let socket = self.get(id).filter(|socket| !socket.closing)?;
         // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ, fills an int.

@@ -386,7 +386,7 @@ pub(crate) fn an_executor_ends_with_operations_in_flight<W: World>(stage: &Stage
     assert_eq!(io.in_flight(), 32, "`stage` shuts down now");
 }
 
-/// What is told of a member from a place on, one stretch after the other.
+/// The answers about a member from a place on, one stretch after the other.
 async fn mapped(io: &Io, member: MemberId, bytes: u64) -> Vec<(u64, bool)> {
     let (mut at, mut told) = (0, Vec::new());
     while at < bytes {
@@ -433,7 +433,7 @@ pub(crate) fn holes_are_told_where_nothing_was_written<W: World>(stage: &Stage<W
     });
 }
 
-/// What is being changed is known until it has been, whoever waits for it.
+/// A change under way is known until it has ended, whoever waits for it.
 pub(crate) fn changes_under_way_are_known<W: AtCommand>(stage: &Stage<W>) {
     let Stage { io, pool, world } = stage;
     let (member, other) = (world.member(1 << 20), world.member(1 << 20));

@@ -142,7 +142,7 @@ pub(crate) fn a_closed_socket_is_not_another<W: World>(stage: &Stage<W>) {
     });
 }
 
-/// What was sent and not taken goes down as the other end takes it, to nothing; also while a send waits for room.
+/// The count of bytes sent and not taken goes down as the other end takes them, to nothing; also while a send waits for room.
 pub(crate) fn what_the_other_end_has_not_taken<W: World>(stage: &Stage<W>) {
     let Stage { io, pool, world } = stage;
     let listener = world.listen();

@@ -26,7 +26,7 @@ pub(crate) trait World: Sized + 'static {
     fn close_member(&self, member: MemberId);
     fn listen(&self) -> SocketId;
     fn connect(&self, listener: SocketId) -> SocketId;
-    /// What was sent counts as taken before anybody has received it: TCP.
+    /// Bytes sent count as taken before anybody has received them: TCP.
     fn takes_at_once(&self) -> bool {
         false
     }

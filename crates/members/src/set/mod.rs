@@ -1,4 +1,4 @@
-//! What all members of one owner have in common: who fails, who is waited for, what has to be on record.
+//! State that all members of one owner share: failures, patience, records that are due.
 
 mod owner;
 
@@ -24,7 +24,7 @@ pub struct MemberSet {
     pub io: Io,
     /// Roles, and who is in them.
     pub members: Rc<Members>,
-    /// What the members' bytes are to each other.
+    /// The relation of the members' bytes to each other.
     pub ties: Ties,
     /// How long members may take.
     pub patience: Patience,
@@ -32,13 +32,13 @@ pub struct MemberSet {
     pub waits_for_room: bool,
     /// Memory for what is computed of members' bytes.
     pub scratch: Scratch,
-    /// What answering reads early may still cost.
+    /// The remaining cost of answering reads early.
     pub ration: Ration,
     /// Flushes under way.
     pub flushes: Rc<Flushes>,
     /// Nobody looks at the members any more.
     pub ended: Cell<bool>,
-    /// Whoever owns them is told of all changes that they are sent.
+    /// The owner is told of all changes that they are sent.
     observed: bool,
     /// Zeroes to be written, once there was need of them.
     zeroes: OnceCell<Slice>,
@@ -47,7 +47,7 @@ pub struct MemberSet {
 
 /// How members are treated.
 pub struct Treatment {
-    /// What their bytes are to each other.
+    /// The relation of their bytes to each other.
     pub ties: Ties,
     /// How long they may take.
     pub patience: Patience,
@@ -85,7 +85,7 @@ impl MemberSet {
         }
     }
 
-    /// Who owns them; an error if that ends just now.
+    /// The owner; an error if that ends just now.
     ///
     /// # Errors
     /// [`VolumeError::Stopping`].
@@ -169,7 +169,7 @@ impl MemberSet {
         for_good: bool,
     ) -> Result<(), VolumeError> {
         let why = why.into();
-        // Who does not answer is judged by `patience`, together with all others.
+        // A member that does not answer is judged by `patience`, together with all others.
         if why.error == Some(OpError::TimedOut)
             && !self.is_served(role)
             && self.members.writable(role).is_some()

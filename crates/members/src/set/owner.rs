@@ -1,4 +1,4 @@
-//! What members ask of who owns them.
+//! The owner of members, as they see it.
 
 use core::ops::Range;
 use core::pin::Pin;
@@ -47,7 +47,7 @@ pub trait Owner {
     /// [`VolumeError::TooManyLost`] if the owner can't do without it.
     fn begin_failing(&self, role: u16, why: Cause) -> Result<Recording, VolumeError>;
 
-    /// What is to be on record before success may be told of: `None` if all is.
+    /// The record that is due before success may be told of: `None` if there is none.
     fn unrecorded(&self) -> Option<Recording>;
 
     /// The second device of a role did not carry something out: it is out of use from now on.

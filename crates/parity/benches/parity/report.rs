@@ -46,7 +46,7 @@ impl Figures {
     }
 }
 
-/// What ran: the CPU, and the file of ISA-L, whose name has its version.
+/// The setup: the CPU, and the file of ISA-L, whose name has its version.
 pub(crate) struct Setup {
     cpu: String,
     isal: String,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What `examine` and `detail` say that each device is, in the order in which the devices are named.
+/// Each device's state by `examine` and by `detail`, in the order in which the devices are named.
 fn states(set: &Set) -> [Vec<(String, Value)>; 2] {
     let examined = set.run("examine --json").json();
     let members = examined["members"].as_array().unwrap().iter();
@@ -33,7 +33,7 @@ fn a_member_that_is_out_of_date_is_none_whoever_is_asked() {
     assert_eq!(told, ["in-sync", "stale", "in-sync", "in-sync", "in-sync"]);
     let text = set.run("examine").ok().text();
     assert!(text.contains("In use as : stale") && text.contains("In use as : in-sync"), "{text}");
-    // What is read is what the members say, and nothing of it comes from the one that is none.
+    // The bytes read are the members', and nothing of them comes from the one that is none.
     flip_all(&set.members[1]);
     let without = [&set.members[..1], &set.members[2..]].concat();
     assert_eq!(run("cat", &without).ok().out, set.run("cat").ended(0).out);

@@ -26,7 +26,7 @@ impl Behind {
         );
         let mut command = Command::new(program::path());
         command.args(words).envs(environment.iter().copied());
-        // What it waits for is the end of the output as well: nothing of it may be held open.
+        // The end of the output is waited for as well: nothing of it may be held open.
         let ran = Ran::of(command);
         let status = program::brindle(["status", "--json", "--runtime-dir", name(&runtime)]).report();
         let pid = status[0]["pid"].as_i64().unwrap_or_else(|| panic!("nothing is served: {ran:?}"));

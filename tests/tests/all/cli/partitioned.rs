@@ -38,7 +38,7 @@ fn disks(count: usize) -> Set {
     set
 }
 
-/// What libblkid says that a disk is.
+/// The verdict of libblkid on a disk.
 fn blkid_sees_raid(disk: &Path) -> Option<bool> {
     let blkid = or_skip(tools::find("blkid"))?;
     let told = Command::new(blkid).arg("-p").arg(disk).output().unwrap();

@@ -87,7 +87,7 @@ impl Cut {
         let (code, err) = server.signal(Signal::TERM);
         assert_eq!(code, 0, "{label}: {err}");
         let checked = set.run("check --json");
-        // What a member that has failed would have is compared with nothing.
+        // The data of a member that has failed is compared with nothing.
         let lacks = checked.report()["unverified"] != 0;
         assert!(fails || !lacks, "{label}");
         assert_eq!(checked.ended(if lacks { 5 } else { 0 }).report()["mismatch_cnt"], 0, "{label}");

@@ -40,7 +40,7 @@ fn a_comparison_without_all_members_has_a_status_of_its_own() {
             let text = ran.text();
             assert!(text.contains("unverified") || text.contains("could not be compared"), "{text}");
         }
-        // What is known to be wrong matters more.
+        // A known mismatch matters more.
         if (level, lost) == ("6", 1) || level == "10" {
             flip(&set.members[3], 3 * MIB);
             run("check", left).ended(3);

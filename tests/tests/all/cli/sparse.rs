@@ -6,7 +6,7 @@ use brindle_tests::tools::{self, or_skip};
 
 use super::*;
 
-/// What a client is told: stretches that are data, as first byte and length.
+/// The data stretches that a client is told of, as first byte and length.
 fn data(qemu_img: &Path, server: &Server) -> Vec<(u64, u64)> {
     let map = tools::run(qemu_img, ["map", "-f", "raw", "--output=json", &server.uri()]);
     let map: Value = serde_json::from_str(&map).unwrap();
@@ -64,7 +64,7 @@ fn clients_read_only_what_members_hold_and_get_all_of_it() {
             assert!(copy.metadata().unwrap().blocks() * 512 <= 4 * MIB, "{flags}");
         }
         if flags.contains("-l 1") || flags.contains("-l 5") {
-            // What lies on a member that is missing is data.
+            // A range on a member that is missing is data.
             server.fail("1");
             let now: u64 = data(&qemu_img, &server).iter().map(|(_, len)| len).sum();
             assert!(now > 10 * MIB, "{flags}: {now}");

@@ -224,7 +224,7 @@ fn settled(victim: &Victim) {
     assert_eq!(state(&victim.detail())[0], "clean", "{victim}");
     assert!(victim.detail()["resync_offset"].is_null(), "{victim}");
     let checked = victim.brindle(&["check", "--json", "--memory", "16M"]);
-    // What a member that is missing would have is compared with nothing.
+    // The data of a member that is missing is compared with nothing.
     let lacks = checked.report()["unverified"] != 0;
     let check = checked.ended(if lacks { 5 } else { 0 }).report();
     assert_eq!(check["mismatch_cnt"], 0, "{victim}: {check}");

@@ -161,7 +161,7 @@ pub(super) fn judge(array: &Array, content: &Path) {
     if array.tolerance() > 0 {
         let words = ["check", "--json", "--memory", "16M"].map(std::ffi::OsStr::new).into_iter();
         let checked = program::brindle(words.chain(array.members.iter().map(|m| m.as_os_str())));
-        // What a member that is missing would have is compared with nothing.
+        // The data of a member that is missing is compared with nothing.
         let lacks = checked.report()["unverified"] != 0;
         let report = checked.ended(if lacks { 5 } else { 0 }).report();
         assert_eq!(report["mismatch_cnt"], 0, "{array}");

@@ -12,7 +12,7 @@ use brindle_tests::vm::{Kernel, Report, Vm};
 /// Of each member.
 const SIZE: u64 = 8 * MIB;
 
-/// What becomes of the member that failed before the array is stopped.
+/// Ends of the member that failed, before the array is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
     Stays,

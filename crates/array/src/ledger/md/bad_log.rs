@@ -64,7 +64,7 @@ impl Kept {
         Some(steps.filter(|step| *step != core::mem::replace(&mut before, step.clone())).collect())
     }
 
-    /// What the device's superblock would say if what stands in the way of a bitmap had moved; nothing if that can't be.
+    /// The device's superblock as it would be once the log in a bitmap's way had moved; `None` if that can't be.
     pub(super) fn with_room(&self, device_bytes: u64) -> Option<Superblock> {
         let mut new = with_room_for_bitmap(&self.superblock, device_bytes)?;
         let entries = self.bad_log.entries.as_ref()?;
@@ -81,7 +81,7 @@ impl Kept {
         Some(new)
     }
 
-    /// What stands in the way of a bitmap moves with the next update, to where this superblock has it.
+    /// Moves the log in a bitmap's way with the next update, to where this superblock has it.
     pub(super) fn make_room(&mut self, new: &Superblock) {
         self.bad_log.moves = Some(Moves { log: new.bad_block_log, data_size: new.data_size });
     }

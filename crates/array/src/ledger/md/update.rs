@@ -82,7 +82,7 @@ impl Superblocks {
         };
         let number = device.superblock.device_number as usize;
         if number >= beyond && role(own, number) != role(recorded, number) {
-            // What is said of a device itself never changes so.
+            // A record of a device itself never changes so.
             return true;
         }
         if device.count.is_some() && differ(before) == 0 {

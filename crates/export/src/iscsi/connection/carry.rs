@@ -14,7 +14,7 @@ use crate::scsi::perform::{Done, Undone, copy, memory, perform};
 use crate::scsi::{Action, Sense, Status};
 use crate::session::Ticket;
 
-/// What is to be done.
+/// The work of one command.
 pub(super) struct Work {
     command: Rc<Command>,
     open: Open,
@@ -244,7 +244,7 @@ impl Command {
         }
     }
 
-    /// What is done where the initiator sends less than the CDB asks for, or where it matters more: a write writes what comes,
+    /// The action where the initiator sends less than the CDB asks for, or where it matters more: a write writes what comes,
     /// anything else is not done.
     pub(super) fn fitted(&self) -> Action {
         let action = self.action.borrow().clone();

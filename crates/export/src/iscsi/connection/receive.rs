@@ -16,7 +16,7 @@ use crate::scsi::perform::memory;
 use crate::scsi::{Action, Sense, Status, absent};
 use crate::session::{End, Inbox};
 
-/// What is missing of data is received straight into memory if it is at least this long.
+/// The missing part of data is received straight into memory if it is at least this long.
 const DIRECT: usize = 32 * 1024;
 /// The most data of PDUs that are no commands. Bytes.
 const MOST_TEXT: usize = 16 << 10;
@@ -131,7 +131,7 @@ impl<V: Volume + 'static> Connection<V> {
         Ok(())
     }
 
-    /// What a command comes to.
+    /// The action for a command.
     fn plan(&self, header: &Header) -> Action {
         let Some(target) = self.target() else { return Action::End(Status::Check(Sense::NO_SUCH_UNIT)) };
         let mut cdb = [0; 16];

@@ -37,7 +37,7 @@ impl Drop for Open {
     }
 }
 
-/// What is to be sent.
+/// An answer to be sent.
 pub(super) struct Answer {
     pub(super) body: Body,
     pub(super) ticket: Option<Ticket>,
@@ -132,7 +132,7 @@ struct Rest {
     number: u32,
 }
 
-/// What goes out with one send.
+/// The PDUs that go out with one send.
 struct Batch {
     agreed: Agreed,
     headers: Buf,

@@ -40,9 +40,9 @@ pub(in crate::iscsi) struct Command {
     /// The tag by which data are asked for.
     pub(super) tag: u32,
     pub(super) burst: Cell<Burst>,
-    /// What has come of its data is not what was asked for.
+    /// The error in data that has come otherwise than it was asked for.
     pub(super) spoiled: Cell<Option<Sense>>,
-    /// What its answer says of amounts, where it is not done for that.
+    /// The residual of its answer, where it is not done for that.
     pub(super) residual: Cell<Option<(u8, u32)>>,
     aborted: Cell<Option<Abort>>,
     ended: Cell<bool>,

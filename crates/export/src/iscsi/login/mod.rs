@@ -18,7 +18,7 @@ const MOST_TEXT: usize = 16 << 10;
 /// The most PDUs of a login.
 const MOST_STEPS: u32 = 32;
 
-/// What a login may ask of the server.
+/// The questions of a login to the server.
 pub trait Door {
     /// The number of a target.
     fn target(&self, name: &str) -> Option<usize>;
@@ -30,18 +30,18 @@ pub trait Door {
     fn group(&self) -> u16;
 }
 
-/// Who has logged in, to what, and how it is talked to.
+/// A session that has logged in: its initiator, its target, its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedIn {
     /// The initiator's name.
     pub initiator: String,
-    /// What tells apart the sessions of one initiator.
+    /// The number that tells apart the sessions of one initiator.
     pub isid: [u8; 6],
     /// The number of the target; `None` for discovery.
     pub target: Option<usize>,
     /// The name that was proved by CHAP.
     pub proved: Option<String>,
-    /// What was agreed on.
+    /// The parameters agreed on.
     pub agreed: Agreed,
     /// The number of the next command.
     pub command: u32,
@@ -90,7 +90,7 @@ impl Refusal {
     }
 }
 
-/// What a PDU of the login has led to.
+/// The outcome of one PDU of the login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More is to come, once this has been sent.
@@ -266,14 +266,14 @@ impl Login {
         Ok(())
     }
 
-    /// Who it is, and what it wants.
+    /// Takes the initiator's name and the session that it wants.
     fn introduce(&mut self, keys: &Keys, door: &dyn Door, answers: &mut Vec<u8>) -> Result<(), Refusal> {
         let initiator = keys.get("InitiatorName").filter(|name| is_name(name)).ok_or(Refusal::Missing)?;
         match keys.get("SessionType") {
             Some("Discovery") => self.discovers = true,
             None | Some("Normal") => {
                 let name = keys.get("TargetName").ok_or(Refusal::Missing)?;
-                // Who proves nothing does not even learn which targets there are.
+                // An initiator that proves nothing does not even learn which targets there are.
                 self.target = door.target(name);
                 if self.target.is_none() && door.chap().is_none() {
                     return Err(Refusal::NotFound);

@@ -2,7 +2,7 @@
 
 use super::text::{Keys, put};
 
-/// What both sides have agreed on. Bytes.
+/// Parameters that both sides have agreed on. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// Headers have a digest.
@@ -21,15 +21,15 @@ pub struct Agreed {
 
 /// Most data of a PDU that is taken here. Bytes.
 pub const MOST_RECEIVED: usize = 256 << 10;
-/// What is agreed to at most.
+/// The largest burst that is agreed to.
 const BURST: usize = 1 << 20;
 const FIRST_BURST: usize = 64 << 10;
-/// What sizes may be.
+/// The bounds of sizes.
 const SMALLEST: usize = 512;
 const LARGEST: usize = (1 << 24) - 1;
 
 impl Default for Agreed {
-    /// What holds where nothing is said.
+    /// The RFC's values where nothing is said.
     fn default() -> Self {
         Self {
             header_digest: false,

@@ -30,10 +30,10 @@ pub struct Parameters {
     pub keep: bool,
 }
 
-/// What a change means to others.
+/// The effects of a change on other nexuses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// What nexuses are to be told.
+    /// Unit attentions for nexuses.
     pub attentions: Vec<(Nexus, Attention)>,
     /// Nexuses whose commands are to be aborted.
     pub aborts: Vec<Nexus>,
@@ -200,7 +200,7 @@ impl Reservations {
         }
         let before = self.held().map(|kind| (kind.is_everybodys(), kind));
         let everybody = before.is_some_and(|(everybodys, _)| everybodys);
-        // Who preempts itself stays registered.
+        // A nexus that preempts itself stays registered.
         let gone =
             |registrant: &Registrant| registrant.nexus != *nexus && (everybody || registrant.key == other);
         let removed = self.remove(nexus, effects, gone);

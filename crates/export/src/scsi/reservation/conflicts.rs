@@ -1,4 +1,4 @@
-//! Who may do what while the unit is reserved (SPC-4, table 66; SBC-3, table 13).
+//! Commands allowed to each nexus while the unit is reserved (SPC-4, table 66; SBC-3, table 13).
 
 use super::{Nexus, Reservations};
 

@@ -1,4 +1,4 @@
-//! What is kept of registrations over a loss of power: text of lines, so that people can read it.
+//! Registrations kept over a loss of power: text of lines, so that people can read it.
 //!
 //! ```text
 //! brindle reservations 1
@@ -27,7 +27,7 @@ pub enum KeptError {
 }
 
 impl Reservations {
-    /// What is to be kept: nothing, unless it was asked for.
+    /// The text to keep: none, unless it was asked for.
     pub fn to_kept(&self) -> Option<String> {
         if !self.kept {
             return None;

@@ -79,7 +79,7 @@ struct Registrant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     kind: Kind,
-    /// Who holds it; of those that are everybody's, who made it.
+    /// The holder; of reservations that all registrants hold, the nexus that made it.
     nexus: Nexus,
 }
 

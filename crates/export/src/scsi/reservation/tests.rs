@@ -27,7 +27,7 @@ struct Model {
     held: Option<(u8, usize)>,
 }
 
-/// What a model says of a command: its end, and who is told what.
+/// A model's verdict on a command: its end, and the attentions of others.
 type Verdict = (Result<(), Status>, BTreeSet<(usize, &'static str)>);
 
 fn everybodys(kind: u8) -> bool {
