@@ -88,6 +88,81 @@ fn one_that_was_rebuilt_meanwhile_keeps_nobody_away() {
     assert!(world.read(&array, 0, content.len()).unwrap() == content);
 }
 
+/// The first to leave is rebuilt, by its bits or anew, and the array is stopped: of the next run's members nothing tells that it was
+/// away when the second one left.
+#[test]
+fn one_that_was_rebuilt_in_an_earlier_run_keeps_nobody_away() {
+    for (level, members, [first, second]) in CASES {
+        let what = format!("{level} {first} {second}");
+        let (mut world, array, mut content) = marked(&shape(level, members), manual());
+        two_away(&world, &array, [first, second], &mut content);
+        world.stop(&array);
+        drop(array);
+        world = world.restart(9);
+        let array = open(&world, automatic());
+        assert_eq!(world.io.block_on(array.add_again(world.ids[first], "it")), Ok(first as u16), "{what}");
+        while array.detail().degraded > 1 || array.process().is_some() {
+            idle(&world, brindle_io::Duration::from_millis(1));
+        }
+        write_some(&world, &array, &mut content);
+        world.stop(&array);
+        drop(array);
+        world = world.restart(10);
+        let array = open(&world, automatic());
+        assert_eq!(array.detail().degraded, 1, "{what}");
+        let again = world.io.block_on(array.add_again(world.ids[second], "it"));
+        assert_eq!(again, Ok(second as u16), "{what}: it knows that the other had failed");
+        whole_again(&world, &array);
+        let report = world.io.block_on(array.check(SyncMode::Check, |_| ())).unwrap();
+        assert_eq!(report.mismatch_sectors, 0, "{what}");
+        assert!(world.read(&array, 0, content.len()).unwrap() == content, "{what}");
+        world.stop(&array);
+    }
+}
+
+/// The same, but the halves were used apart: nobody whom the second calls in sync is a member today.
+#[test]
+fn halves_that_were_used_apart_stay_apart_in_the_next_run_too() {
+    for (level, members, roles) in
+        [(Level::Raid1, 3, [0, 1]), (Level::Raid6, 4, [1, 3]), (Level::Raid10, 4, [0, 2])]
+    {
+        let (mut world, array, mut content) = marked(&shape(level, members), manual());
+        two_away(&world, &array, roles, &mut content);
+        world.stop(&array);
+        drop(array);
+        for role in roles {
+            edit(&world, role, |sb| {
+                sb.events += 1;
+                let others = (0..members).filter(|other| !roles.contains(other));
+                others.for_each(|other| sb.roles[other] = DeviceRole::Faulty);
+            });
+        }
+        world = world.restart(9);
+        let array = open(&world, manual());
+        let apart = Some(NotTaken::Apart);
+        assert_eq!(judged(&world, &array, roles), [apart.clone(), apart], "{level}");
+    }
+}
+
+/// A member of today that another half rebuilt as its own has the role that the device knows, but another number: no witness.
+#[test]
+fn one_that_another_half_rebuilt_is_no_witness() {
+    let (mut world, array, mut content) = marked(&Shape { spares: 1, ..shape(Level::Raid1, 3) }, manual());
+    two_away(&world, &array, [1, 2], &mut content);
+    // The spare becomes the member of role 2: all that 1 knows of it is that another had the role.
+    world.io.block_on(array.recover(2, array.spares()[0], |_| ())).unwrap();
+    world.stop(&array);
+    drop(array);
+    edit(&world, 1, |sb| {
+        sb.events += 1;
+        sb.roles[0] = DeviceRole::Faulty;
+    });
+    world = world.restart(9);
+    let array = open(&world, manual());
+    let again = world.io.block_on(array.add_again(world.ids[1], "it"));
+    assert!(matches!(again, Err(AddError::NotTaken { why: NotTaken::Apart, .. })), "{again:?}");
+}
+
 fn edit(world: &World<Sim>, role: usize, edit: impl FnOnce(&mut Superblock)) {
     let mut sb = world.superblock(role);
     edit(&mut sb);

@@ -93,13 +93,21 @@ impl Superblocks {
 
     /// Whether a device may have been written to without the others: it is ahead of them, or its superblock calls roles vacant that
     /// were in service at its event count and are now. One that came into service later was away then, as the superblock says.
+    ///
+    /// Of counts before this run it is not known when a member came into service: it may have been rebuilt in an earlier run, after
+    /// the device had left. Then a witness decides: a member of today that the device calls in sync took the device's last record
+    /// too, so that the device's past is the array's own. Halves that were used apart call each other's members vacant, all of
+    /// them. One that was rebuilt as another half's is no witness: it has another number. (md compares event counts alone.)
     fn went_apart(&self, own: &Superblock, role: u16) -> bool {
         let devices = self.devices.borrow();
         let roles = devices.iter().filter(|device| device.alive).filter_map(Kept::role);
         let is_vacant = |other: u16| own.device_in_role(other).is_none();
         let service = self.service.borrow();
         let disowns = |other: u16| is_vacant(other) && service.was_filled(other, own.events);
-        own.events > self.events.get() || roles.into_iter().any(|other| other != role && disowns(other))
+        let disowned = roles.into_iter().any(|other| other != role && disowns(other));
+        own.events > self.events.get()
+            || disowned
+                && (service.is_told_of(own.events) || !devices.iter().any(|other| is_witness(own, other)))
     }
 
     /// A device that has been [judged](Superblocks::role_again) is the member of its role again, and holds all of which no bit says
@@ -159,5 +167,16 @@ impl Superblocks {
             .iter()
             .any(|device| device.id != id && device.superblock.device_number == own.device_number);
         if is_others { self.free_number() } else { Some(own.device_number) }
+    }
+}
+
+/// A member in sync that a device's superblock calls that, too.
+fn is_witness(own: &Superblock, member: &Kept) -> bool {
+    match member.usage {
+        DeviceUse::Active { role } if member.alive && own.role() != DeviceRole::Active(role) => {
+            let entry = own.roles.get(member.superblock.device_number as usize);
+            entry == Some(&DeviceRole::Active(role))
+        }
+        _ => false,
     }
 }

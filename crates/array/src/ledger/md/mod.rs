@@ -527,7 +527,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
 
 /// Members that are whole are in service since nobody knows when; those that lack something, not before now.
 fn in_service(assembly: &Assembly) -> Service {
-    let mut service = Service::default();
+    let mut service = Service::since(assembly.events);
     for device in &assembly.devices {
         match device.usage {
             DeviceUse::Active { role } => service.begin(role, 0),

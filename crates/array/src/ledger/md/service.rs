@@ -5,12 +5,26 @@ use std::collections::BTreeMap;
 /// By role, the event counts at which the record had a member in it: each stretch from its first count to the one at which it was
 /// empty again.
 #[derive(Default)]
-pub(super) struct Service(BTreeMap<u16, Vec<(u64, Option<u64>)>>);
+pub(super) struct Service {
+    stretches: BTreeMap<u16, Vec<(u64, Option<u64>)>>,
+    /// The count at which the run began: what is told of earlier ones is what the members were then.
+    opened: u64,
+}
 
 impl Service {
+    /// Of a run that begins at this count.
+    pub(super) fn since(opened: u64) -> Self {
+        Self { opened, ..Self::default() }
+    }
+
+    /// Whether the record of this count was made in this run.
+    pub(super) fn is_told_of(&self, count: u64) -> bool {
+        count > self.opened
+    }
+
     /// A member is in the role by the record of this count, and by later ones.
     pub(super) fn begin(&mut self, role: u16, count: u64) {
-        let stretches = self.0.entry(role).or_default();
+        let stretches = self.stretches.entry(role).or_default();
         if stretches.last().is_none_or(|(_, end)| end.is_some()) {
             stretches.push((count, None));
         }
@@ -18,7 +32,7 @@ impl Service {
 
     /// No member is in the role by the record of this count.
     pub(super) fn end(&mut self, role: u16, count: u64) {
-        if let Some((_, end)) = self.0.get_mut(&role).and_then(|stretches| stretches.last_mut()) {
+        if let Some((_, end)) = self.stretches.get_mut(&role).and_then(|stretches| stretches.last_mut()) {
             end.get_or_insert(count);
         }
     }
@@ -26,7 +40,7 @@ impl Service {
     /// Whether a member was in the role by the record of this count, as far as is known.
     pub(super) fn was_filled(&self, role: u16, count: u64) -> bool {
         let holds = |(begin, end): &(u64, Option<u64>)| *begin <= count && end.is_none_or(|end| count < end);
-        self.0.get(&role).is_some_and(|stretches| stretches.iter().any(holds))
+        self.stretches.get(&role).is_some_and(|stretches| stretches.iter().any(holds))
     }
 }
 
