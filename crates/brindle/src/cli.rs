@@ -3,6 +3,8 @@
 mod advising;
 mod benching;
 mod bitmaps;
+mod elsewhere;
+mod engine;
 mod iscsi;
 mod patience;
 mod planning;
@@ -19,6 +21,7 @@ use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
+pub(crate) use engine::Engine;
 pub(crate) use iscsi::Iscsi;
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
@@ -48,6 +51,18 @@ pub(crate) struct Cli {
         hide_env_values = true
     )]
     pub(crate) log: Option<String>,
+    /// What asks members and sockets: io_uring, or threads, which cost more processor time, where a container forbids that or
+    /// the kernel is too old (before Linux 5.19); auto takes io_uring if it can, and else says so
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Of all commands",
+        env = "BRINDLE_REACTOR",
+        value_name = "REACTOR",
+        default_value = "auto",
+        hide_env_values = true
+    )]
+    pub(crate) reactor: Engine,
     /// What to do
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -57,7 +72,8 @@ impl Cli {
     /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can say what is wrong.
     pub(crate) fn given() -> Self {
         let command = Self::command().mut_subcommands(|command| command.allow_negative_numbers(true));
-        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+        let matches = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
+        matches.unwrap_or_else(|error| elsewhere::end(&error))
     }
 }
 

@@ -32,6 +32,7 @@ mod next;
 mod plan;
 mod predict;
 mod progress;
+mod reactor;
 mod reliability;
 mod report;
 mod ring;
@@ -65,6 +66,7 @@ const NO_POINT: u8 = 6;
 
 fn main() -> ExitCode {
     let mut cli = Cli::given();
+    reactor::choose(cli.reactor);
     let begun = survive_the_file_size_limit().and_then(|()| log::begin(cli.log.as_deref()));
     let code = match begun.and_then(|()| run(&mut cli.command)) {
         Ok(code) => code,

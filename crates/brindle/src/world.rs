@@ -22,6 +22,7 @@ use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
 use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
 use crate::locks::Locks;
+use crate::reactor;
 use crate::units::Bytes;
 pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
@@ -96,7 +97,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(opening: Opening) -> Result<Self, Failure> {
         check_memory(opening.tuning.memory)?;
-        let uring = Uring::new()?;
+        let uring = reactor::new()?;
         let emulated = Emulated::new(uring.clone());
         let io = Io::new(Box::new(emulated.clone()));
         Ok(Self {

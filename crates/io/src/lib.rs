@@ -3,7 +3,7 @@
 //!
 //! | reactor | members | time |
 //! |---|---|---|
-//! | [`uring`] | regular files, partitions, block devices | real |
+//! | [`uring`] | regular files, partitions, block devices; by io_uring, or by threads where that is forbidden | real |
 //! | [`emulated`] | the same, answering when a modelled drive would | real |
 //! | [`memory`] | RAM or null | real |
 //! | [`sim`] | modelled drives | virtual, seeded |
@@ -37,6 +37,7 @@ mod store;
 pub mod sync;
 mod table;
 mod task;
+mod threads;
 mod time;
 pub mod uring;
 mod waker;

@@ -1,4 +1,4 @@
-//! A member that really hangs, under the real ring: a file of a file system in user space that stops answering.
+//! A member that really hangs, under the real ring, and under threads: a file of a file system in user space that stops answering.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -28,9 +28,10 @@ struct World {
     well: MemberId,
 }
 
-fn world() -> Option<World> {
+fn world(threads: bool) -> Option<World> {
     let hanging = or_skip(HangingFiles::mount(2, SIZE))?;
-    let uring = or_skip(Uring::new().map_err(|error| Missing::new(error.to_string())))?;
+    let reactor = if threads { Uring::on_threads() } else { Uring::new() };
+    let uring = or_skip(reactor.map_err(|error| Missing::new(error.to_string())))?;
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("well"), vec![7; SIZE]).unwrap();
     let open = |path: &Path| uring.add_member(OpenDevice::open(path, DeviceAccess::Write).unwrap());
@@ -90,9 +91,8 @@ impl Drop for Other {
     }
 }
 
-#[test]
-fn a_write_behind_an_fsync_that_hangs_does_not_hold_the_executor() {
-    let Some(world) = world() else { return };
+fn a_write_behind_an_fsync_that_hangs_does_not_hold_the_executor(threads: bool) {
+    let Some(world) = world(threads) else { return };
     let World { hanging, io, hung, well, .. } = &world;
     hanging.hang(Hang::Fsync(0));
     io.block_on(async {
@@ -113,9 +113,8 @@ fn a_write_behind_an_fsync_that_hangs_does_not_hold_the_executor() {
     });
 }
 
-#[test]
-fn a_member_with_hundreds_of_requests_that_hang_leaves_the_others_their_workers() {
-    let Some(world) = world() else { return };
+fn a_member_with_hundreds_of_requests_that_hang_leaves_the_others_their_workers(threads: bool) {
+    let Some(world) = world(threads) else { return };
     let World { hanging, io, hung, well, pool, .. } = &world;
     hanging.hang(Hang::Everything);
     io.block_on(async {
@@ -143,9 +142,8 @@ fn a_member_with_hundreds_of_requests_that_hang_leaves_the_others_their_workers(
     assert_eq!(pool.free_bytes(), pool.capacity());
 }
 
-#[test]
-fn a_read_that_was_given_up_and_answered_late_fills_only_its_own_memory() {
-    let Some(world) = world() else { return };
+fn a_read_that_was_given_up_and_answered_late_fills_only_its_own_memory(threads: bool) {
+    let Some(world) = world(threads) else { return };
     let World { hanging, io, hung, well, .. } = &world;
     io.block_on(async {
         world.write(*hung, 3, LONG).await.unwrap();
@@ -162,9 +160,8 @@ fn a_read_that_was_given_up_and_answered_late_fills_only_its_own_memory() {
     assert_eq!(io.in_flight(), 0);
 }
 
-#[test]
-fn whoever_asks_a_hung_member_for_holes_waits_alone_and_the_member_is_thought_no_worse_of() {
-    let Some(world) = world() else { return };
+fn whoever_asks_a_hung_member_for_holes_waits_alone_and_the_member_is_thought_no_worse_of(threads: bool) {
+    let Some(world) = world(threads) else { return };
     let World { hanging, io, hung, well, pool, uring, .. } = world;
     hanging.hang(Hang::Everything);
     io.block_on(async {
@@ -185,10 +182,9 @@ fn whoever_asks_a_hung_member_for_holes_waits_alone_and_the_member_is_thought_no
     hanging.release();
 }
 
-#[test]
-fn the_end_of_a_ring_with_a_hung_member_lets_all_others_go_at_once() {
+fn the_end_of_a_ring_with_a_hung_member_lets_all_others_go_at_once(threads: bool) {
     let mut other = Other::new();
-    let Some(world) = world() else { return };
+    let Some(world) = world(threads) else { return };
     let well_path = world.folder.path().join("well");
     assert!(!other.can_lock(&well_path), "it is ours");
     let World { hanging, folder, uring, io, pool, hung, beside, well } = world;
@@ -219,3 +215,23 @@ fn the_end_of_a_ring_with_a_hung_member_lets_all_others_go_at_once() {
     assert_eq!(pool.free_bytes() % PAGE, 0);
     drop(hanging);
 }
+
+/// Each test on the ring and on threads.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod ring {
+            $(#[test] fn $name() { super::$name(false); })*
+        }
+        mod threads {
+            $(#[test] fn $name() { super::$name(true); })*
+        }
+    };
+}
+
+on_both!(
+    a_write_behind_an_fsync_that_hangs_does_not_hold_the_executor,
+    a_member_with_hundreds_of_requests_that_hang_leaves_the_others_their_workers,
+    a_read_that_was_given_up_and_answered_late_fills_only_its_own_memory,
+    whoever_asks_a_hung_member_for_holes_waits_alone_and_the_member_is_thought_no_worse_of,
+    the_end_of_a_ring_with_a_hung_member_lets_all_others_go_at_once,
+);

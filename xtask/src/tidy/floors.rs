@@ -70,7 +70,7 @@ const ARRAY: &[&[&str]] = &[
 const BRINDLE: &[&[&str]] = &[
     &["bench::flags", "locks", "progress", "text", "units", "within"],
     &["cli", "failure", "going"],
-    &["chance", "cores", "docs", "health", "log", "look", "models", "next", "report", "runtime"],
+    &["chance", "cores", "docs", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
     &["control", "findings", "world"],
     &["status"],
     &["ask", "growth", "host", "ring"],
@@ -98,7 +98,7 @@ const IO: &[&[&str]] = &[
     &["store"],
     &["buf"],
     &["given", "op", "pool"],
-    &["bounce", "device", "reactor", "table"],
+    &["bounce", "device", "reactor", "table", "threads"],
     &["memory", "queues", "uring"],
     &["core"],
     &["group", "served"],

@@ -6,6 +6,7 @@ mod facts;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Statx};
 use rustix::io::Errno;
@@ -35,7 +36,8 @@ pub struct Identity {
 /// An open member. Locked for as long as it lives.
 #[derive(Debug)]
 pub struct OpenDevice {
-    fd: OwnedFd,
+    /// Counted: what asks the device in a thread keeps it open until it has returned.
+    fd: Arc<OwnedFd>,
     path: PathBuf,
     info: MemberInfo,
     identity: Identity,
@@ -99,7 +101,7 @@ impl OpenDevice {
             inode: if block { 0 } else { stat.st_ino },
         };
         let backing = if block { facts::backing(stat.st_rdev, info.size) } else { None };
-        Ok(Self { fd, path: path.to_path_buf(), info, identity, access, direct, backing })
+        Ok(Self { fd: Arc::new(fd), path: path.to_path_buf(), info, identity, access, direct, backing })
     }
 
     /// As it was named.
@@ -137,6 +139,11 @@ impl OpenDevice {
     /// take locks that a hung request holds, and ext4 waits for its journal to note when a file was last written.
     pub(crate) fn may_wait(&self) -> bool {
         !self.identity.block
+    }
+
+    /// The open file, for as long as somebody has it.
+    pub(crate) fn shared(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 
     /// Ends the lock, on whatever other descriptor it is kept alive.

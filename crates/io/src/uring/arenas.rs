@@ -2,7 +2,7 @@
 
 use core::ptr::{NonNull, null_mut};
 
-use super::ring::Ring;
+use super::engine::Engine;
 
 /// Places in the kernel's table of registered buffers, by number of the arena: 16 GiB of arenas, in 32 KiB of the
 /// kernel's memory.
@@ -16,26 +16,27 @@ pub(super) struct Arenas {
 }
 
 impl Arenas {
-    pub(super) fn new(ring: &Ring) -> Self {
-        let table = ring.submitter().register_buffers_sparse(PLACES.into()).is_ok();
+    pub(super) fn new(engine: &Engine) -> Self {
+        let submitter = engine.submitter();
+        let table = submitter.is_some_and(|ring| ring.register_buffers_sparse(PLACES.into()).is_ok());
         Self { registered: Vec::new(), table }
     }
 
     /// Registers an arena if the kernel and the limit on locked memory let it; without that, operations cost more.
-    pub(super) fn register(&mut self, ring: &Ring, arena: u32, memory: NonNull<[u8]>) {
+    pub(super) fn register(&mut self, engine: &Engine, arena: u32, memory: NonNull<[u8]>) {
         if self.table && arena < PLACES.into() {
             let buffer = libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: memory.len() };
             let at = arena as usize;
             self.registered.resize(self.registered.len().max(at + 1), false);
-            self.registered[at] = update(ring, arena, buffer);
+            self.registered[at] = update(engine, arena, buffer);
         }
     }
 
     /// Lets go of an arena's pages: now, or when what uses them has ended, which is no operation's that is to come.
-    pub(super) fn unregister(&mut self, ring: &Ring, arena: u32) {
+    pub(super) fn unregister(&mut self, engine: &Engine, arena: u32) {
         let registered = self.registered.get_mut(arena as usize).map(core::mem::take);
         if registered == Some(true) {
-            let emptied = update(ring, arena, libc::iovec { iov_base: null_mut(), iov_len: 0 });
+            let emptied = update(engine, arena, libc::iovec { iov_base: null_mut(), iov_len: 0 });
             debug_assert!(emptied, "arena {arena} stays pinned");
         }
     }
@@ -48,16 +49,18 @@ impl Arenas {
     }
 
     /// Takes all registrations back.
-    pub(super) fn clear(&mut self, ring: &Ring) {
+    pub(super) fn clear(&mut self, engine: &Engine) {
         let any = self.registered.drain(..).any(|registered| registered);
-        if any && ring.submitter().unregister_buffers().is_ok() {
-            *self = Self::new(ring);
+        if any && engine.submitter().is_some_and(|ring| ring.unregister_buffers().is_ok()) {
+            *self = Self::new(engine);
         }
     }
 }
 
 /// Puts a buffer, or none, at a place of the table.
-fn update(ring: &Ring, place: u32, buffer: libc::iovec) -> bool {
-    // SAFETY: an arena stays mapped until it is unregistered, or the executor's end takes all registrations back.
-    unsafe { ring.submitter().register_buffers_update(place, &[buffer], None) }.is_ok()
+fn update(engine: &Engine, place: u32, buffer: libc::iovec) -> bool {
+    engine.submitter().is_some_and(|ring| {
+        // SAFETY: an arena stays mapped until it is unregistered, or the executor's end takes all registrations back.
+        unsafe { ring.register_buffers_update(place, &[buffer], None) }.is_ok()
+    })
 }

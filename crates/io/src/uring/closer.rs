@@ -31,3 +31,17 @@ pub(super) fn close(devices: impl IntoIterator<Item = OpenDevice>, patience: Dur
     // Nothing is ever sent: it ends when the last thread has.
     let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
 }
+
+/// Leaves a device to what asks it still. Threads that ask share its file, which is closed, and its lock ended, with the last
+/// of them; what the kernel was asked through the ring has no end that could be told.
+pub(super) fn leave(device: Option<OpenDevice>, to_threads: bool) {
+    if to_threads {
+        // Should the last of them return just now, the file is closed here, which can wait: so not in this thread. Without
+        // another one it stays open until the process ends.
+        let kept = core::mem::ManuallyDrop::new(device);
+        let close = move || drop(core::mem::ManuallyDrop::into_inner(kept));
+        let _ = Builder::new().name("leave-member".into()).spawn(close);
+    } else {
+        core::mem::forget(device);
+    }
+}

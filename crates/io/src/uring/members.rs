@@ -6,8 +6,9 @@ use std::time::Duration;
 use io_uring::squeue;
 
 use super::closer;
+use super::engine::Engine;
 use super::probe::{self, Origin};
-use super::ring::Ring;
+
 use crate::device::OpenDevice;
 use crate::op::{MemberId, MemberInfo, OpError, OpKind};
 
@@ -56,27 +57,29 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(super) fn new(ring: &Ring) -> Self {
+    pub(super) fn new(engine: &Engine) -> Self {
         Self {
             workers: WORKERS_SPARE,
             members: Vec::new(),
             turn: 1,
-            has_table: ring.submitter().register_files_sparse(PLACES).is_ok(),
+            has_table: engine.submitter().is_some_and(|ring| ring.register_files_sparse(PLACES).is_ok()),
         }
     }
 
-    pub(super) fn add(&mut self, ring: &Ring, device: OpenDevice) -> MemberId {
+    pub(super) fn add(&mut self, engine: &Engine, device: OpenDevice) -> MemberId {
         let id = self.members.len() as u32;
         let fd = device.as_fd().as_raw_fd();
         let registered = self.has_table
             && id < PLACES
-            && ring.submitter().register_files_update(id, &[fd]).is_ok_and(|count| count == 1);
+            && engine
+                .submitter()
+                .is_some_and(|ring| ring.register_files_update(id, &[fd]).is_ok_and(|count| count == 1));
         let target = if registered { Target::Registered(id) } else { Target::Open(fd) };
         let info = device.info();
         let mut flags = squeue::Flags::empty();
         flags.set(squeue::Flags::FIXED_FILE, registered);
         flags.set(squeue::Flags::ASYNC, device.may_wait());
-        self.give_workers(ring, device.may_wait());
+        self.give_workers(engine, device.may_wait());
         let origin = Origin::of(&device);
         self.members.push(Member {
             origin,
@@ -94,11 +97,11 @@ impl Members {
 
     /// Lets the kernel have more workers for one more member: one that hangs must not hold those of the others. A worker
     /// is made when it is needed, and ends when it has been idle for seconds.
-    fn give_workers(&mut self, ring: &Ring, may_wait: bool) {
+    fn give_workers(&mut self, engine: &Engine, may_wait: bool) {
         self.workers += if may_wait { WORKERS_FILE } else { WORKERS_BLOCK };
         let mut most = [self.workers, 0]; // bounded: reads, writes and flushes; unbounded: as it is
         // Without it the kernel's own limit stays: 4 for each processor.
-        let _ = ring.submitter().register_iowq_max_workers(&mut most);
+        let _ = engine.submitter().map(|ring| ring.register_iowq_max_workers(&mut most));
     }
 
     fn get(&self, member: MemberId) -> Option<&Member> {
@@ -174,46 +177,46 @@ impl Members {
     }
 
     #[inline]
-    pub(super) fn end(&mut self, ring: &Ring, member: MemberId) {
+    pub(super) fn end(&mut self, engine: &Engine, member: MemberId) {
         let at = member.place();
         self.members[at].in_flight -= 1;
         if self.members[at].closing {
-            self.close(ring, member);
+            self.close(engine, member);
         }
     }
 
     /// The end: lets go of all members, but waits for no device. One with operations in flight is left to the kernel:
-    /// closing it could wait for them.
-    pub(super) fn close_all(&mut self, ring: &Ring) {
+    /// closing it could wait for them. Where threads ask, it is closed, and no longer locked, when the last has returned.
+    pub(super) fn close_all(&mut self, engine: &Engine) {
         let mut closing = Vec::new();
         for id in 0..self.members.len() {
             self.members[id].closing = true;
             if self.members[id].in_flight > 0 {
-                core::mem::forget(self.members[id].device.take());
+                closer::leave(self.members[id].device.take(), engine.is_threads());
             } else {
-                closing.extend(self.take(ring, id));
+                closing.extend(self.take(engine, id));
             }
         }
         closer::close(closing, CLOSING);
     }
 
     /// Takes a member out of the kernel's table: that would keep the file open, and locked.
-    fn take(&mut self, ring: &Ring, id: usize) -> Option<OpenDevice> {
+    fn take(&mut self, engine: &Engine, id: usize) -> Option<OpenDevice> {
         let member = &mut self.members[id];
         if let Target::Registered(place) = member.target
             && member.device.is_some()
         {
-            let _ = ring.submitter().register_files_update(place, &[-1]);
+            let _ = engine.submitter().map(|ring| ring.register_files_update(place, &[-1]));
         }
         member.device.take()
     }
 
     #[cold]
-    pub(super) fn close(&mut self, ring: &Ring, id: MemberId) {
+    pub(super) fn close(&mut self, engine: &Engine, id: MemberId) {
         let Some(member) = self.members.get_mut(id.place()) else { return };
         member.closing = true;
         if member.in_flight == 0 {
-            closer::close(self.take(ring, id.place()), Duration::ZERO);
+            closer::close(self.take(engine, id.place()), Duration::ZERO);
         }
     }
 }

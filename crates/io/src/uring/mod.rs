@@ -1,4 +1,5 @@
-//! Real members and sockets, through io_uring. Linux 5.19 or newer; 6.1 for deferred task work.
+//! Real members and sockets, through io_uring (Linux 5.19 or newer; 6.1 for deferred task work), or where that can't be had by
+//! threads (see `crate::threads`). All but the sending and the taking of answers is the same for both.
 //!
 //! One ring per executor, used by its thread only. A park is at most one `io_uring_enter`: it sends what was submitted,
 //! waits, and runs the kernel's deferred work. Members are registered files, arenas are registered buffers where the
@@ -7,6 +8,7 @@
 
 mod arenas;
 mod closer;
+mod engine;
 mod errno;
 mod holes;
 mod listen;
@@ -24,13 +26,13 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use io_uring::opcode;
-
 use crate::device::OpenDevice;
 use crate::op::{Completion, Mapped, MemberId, MemberInfo, OpError, OpKey, OpKind, OpView, Probe, SocketId};
 use crate::reactor::{Reactor, Unpark};
+use crate::threads::Threads;
 use crate::time::{Clock, Duration, Instant};
 use arenas::Arenas;
+use engine::Engine;
 pub(crate) use errno::error as error_of;
 use holes::{Answer, Holes};
 pub use listen::{ListenError, OWNER_ONLY, SocketFile, is_abandoned, listen_unix};
@@ -50,7 +52,7 @@ const ENDING: Duration = Duration::from_millis(500);
 pub struct Uring(Rc<RefCell<State>>);
 
 struct State {
-    ring: Ring,
+    engine: Engine,
     clock: Clock,
     members: Members,
     sockets: Sockets,
@@ -76,26 +78,46 @@ impl Uring {
     pub fn new() -> Result<Self, UringError> {
         let ring = Ring::new()?;
         let wake = Wake::new()?;
-        Ok(Self(Rc::new(RefCell::new(State {
+        Ok(Self::over(Engine::Ring(ring), wake))
+    }
+
+    /// The same without io_uring: threads of each member ask it, and epoll tells of sockets. Dearer by two changes of threads
+    /// for each operation.
+    ///
+    /// # Errors
+    /// [`UringError::Limit`] for want of descriptors or memory, [`UringError::Failed`] with what else the kernel says.
+    pub fn on_threads() -> Result<Self, UringError> {
+        let wake = Wake::new()?;
+        let threads = Threads::new(wake.event())?;
+        Ok(Self::over(Engine::Threads(threads), wake))
+    }
+
+    /// Threads ask the members, no io_uring.
+    pub fn is_on_threads(&self) -> bool {
+        self.0.borrow().engine.is_threads()
+    }
+
+    fn over(engine: Engine, wake: Wake) -> Self {
+        Self(Rc::new(RefCell::new(State {
             clock: Clock::start(),
             holes: Holes::new(wake.unpark()),
-            members: Members::new(&ring),
+            members: Members::new(&engine),
             sockets: Sockets::default(),
-            arenas: Arenas::new(&ring),
+            arenas: Arenas::new(&engine),
             wake,
-            ring,
+            engine,
             running: Vec::new(),
             in_kernel: 0,
             ready: Vec::new(),
             reaped: Vec::with_capacity(ring::COMPLETIONS as usize),
             attached: false,
-        }))))
+        })))
     }
 
     /// Makes an open device a member. It stays open, and locked, until [`Uring::close_member`] or the end of the ring.
     pub fn add_member(&self, device: OpenDevice) -> MemberId {
         let state = &mut *self.0.borrow_mut();
-        state.members.add(&state.ring, device)
+        state.members.add(&state.engine, device)
     }
 
     /// Says why a member can't be asked this, if it can't.
@@ -103,7 +125,7 @@ impl Uring {
         let state = &mut *self.0.borrow_mut();
         state.members.begin(kind, len)?;
         if let Some(member) = kind.member() {
-            state.members.end(&state.ring, member);
+            state.members.end(&state.engine, member);
         }
         Ok(())
     }
@@ -112,7 +134,7 @@ impl Uring {
     /// [`crate::OpError::Gone`].
     pub fn close_member(&self, member: MemberId) {
         let state = &mut *self.0.borrow_mut();
-        state.members.close(&state.ring, member);
+        state.members.close(&state.engine, member);
     }
 
     /// Listens on a Unix socket to which only the owner may connect. A socket file that nobody listens on any more is
@@ -163,7 +185,7 @@ unsafe impl Reactor for Uring {
         state.reap_left_behind();
         assert!(!state.attached, "the ring has an executor: shut that down first");
         assert!(state.in_kernel == 0, "operations of the last executor are not answered yet");
-        state.arenas.clear(&state.ring);
+        state.arenas.clear(&state.engine);
         state.attached = true;
     }
 
@@ -171,19 +193,19 @@ unsafe impl Reactor for Uring {
         let state = &mut *self.0.borrow_mut();
         // Kernels before 6.13 would wait here for what is in flight. What they keep of the arenas is their pages only.
         if state.in_kernel == 0 {
-            state.arenas.clear(&state.ring);
+            state.arenas.clear(&state.engine);
         }
         state.attached = false;
     }
 
     fn register_arena(&mut self, arena: u32, memory: NonNull<[u8]>) {
         let state = &mut *self.0.borrow_mut();
-        state.arenas.register(&state.ring, arena, memory);
+        state.arenas.register(&state.engine, arena, memory);
     }
 
     fn unregister_arena(&mut self, arena: u32) {
         let state = &mut *self.0.borrow_mut();
-        state.arenas.unregister(&state.ring, arena);
+        state.arenas.unregister(&state.engine, arena);
     }
 
     #[inline]
@@ -206,7 +228,7 @@ unsafe impl Reactor for Uring {
 
     fn close_socket(&mut self, socket: SocketId) {
         let state = &mut *self.0.borrow_mut();
-        state.sockets.close(&mut state.ring, socket);
+        state.sockets.close(&mut state.engine, socket);
     }
 
     fn untaken(&self, socket: SocketId) -> Option<u64> {
@@ -215,7 +237,7 @@ unsafe impl Reactor for Uring {
 
     fn cancel_all(&mut self) {
         let state = &mut *self.0.borrow_mut();
-        state.sockets.cancel_all(&mut state.ring);
+        state.sockets.cancel_all(&mut state.engine);
     }
 
     fn give_up(&mut self, key: OpKey) {
@@ -248,7 +270,7 @@ impl State {
                 if self.holes.ask(key, member, self.members.device(member), offset..offset + len) {
                     self.in_kernel += 1;
                 } else {
-                    self.members.end(&self.ring, member);
+                    self.members.end(&self.engine, member);
                     self.ready.push(Completion { key, result: Ok(Mapped::stored(len).to_bits()) });
                 }
             }
@@ -265,10 +287,21 @@ impl State {
     /// Hands the kernel what runs under `key`.
     fn send(&mut self, key: OpKey) {
         let running = &mut self.running[key.0 as usize];
-        let entry = running.entry(&self.members, &self.sockets, &self.ring);
-        // SAFETY: the caller of `submit` keeps segments and memory in place until the completion; message headers
-        // stay in `running`; files stay open while `begin` counts the operation.
-        unsafe { self.ring.push(entry, Token::Op(key)) };
+        match &mut self.engine {
+            Engine::Ring(ring) => {
+                let entry = running.entry(&self.members, &self.sockets, ring);
+                // SAFETY: the caller of `submit` keeps segments and memory in place until the completion; message headers
+                // stay in `running`; files stay open while `begin` counts the operation.
+                unsafe { ring.push(entry, Token::Op(key)) };
+            }
+            Engine::Threads(threads) => {
+                if let Some((socket, transfer)) = running.transfer(key) {
+                    threads.transfer(socket, self.sockets.raw_fd(socket), transfer);
+                } else if let Some(job) = running.job(key, &self.members) {
+                    threads.ask(job);
+                }
+            }
+        }
     }
 
     /// Takes answers to what the last executor left in flight.
@@ -276,7 +309,7 @@ impl State {
     fn reap_left_behind(&mut self) {
         if self.in_kernel > 0 && !self.attached {
             let mut nobodys = Vec::new();
-            self.ring.enter(Wait::Not);
+            self.engine.enter(Wait::Not);
             self.reap(&mut nobodys);
             self.take_holes(&mut nobodys);
         }
@@ -289,13 +322,12 @@ impl State {
             return;
         }
         self.running[key.0 as usize].give_up();
-        let entry = opcode::AsyncCancel::new(Token::Op(key).to_bits()).build();
-        // SAFETY: the entry points to nothing. Entries are sent in order, so that it meets no later use of the key.
-        unsafe { self.ring.push(entry, Token::GiveUp) };
+        let kind = self.running[key.0 as usize].kind();
+        self.engine.give_up(key, kind);
     }
 
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {
-        self.wake.arm(&mut self.ring);
+        self.wake.arm(&mut self.engine);
         done.append(&mut self.ready);
         self.take_holes(done);
         let wait = match until {
@@ -306,7 +338,7 @@ impl State {
                 span => Wait::For(span),
             },
         };
-        self.ring.enter(wait);
+        self.engine.enter(wait);
         self.reap(done);
         self.take_holes(done);
     }
@@ -325,7 +357,7 @@ impl State {
             self.in_kernel -= 1;
             // A range beyond the end of a file that was made shorter is no hole of the member's.
             let shorter = result.is_ok() && self.members.is_shorter(member);
-            self.members.end(&self.ring, member);
+            self.members.end(&self.engine, member);
             let result = if shorter { Err(OpError::Truncated) } else { result.map(Mapped::to_bits) };
             done.push(Completion { key, result });
         }
@@ -334,14 +366,14 @@ impl State {
     /// Takes the kernel's answers from the ring.
     fn reap(&mut self, done: &mut Vec<Completion>) {
         let mut reaped = core::mem::take(&mut self.reaped);
-        self.ring.reap(&mut reaped);
+        self.engine.reap(&mut reaped);
         self.members.next_turn();
         for (token, result) in reaped.drain(..) {
             match token {
                 Token::Op(key) => done.extend(self.answer(key, result)),
                 Token::Wake => self.wake.woken(),
                 Token::GiveUp => {}
-                Token::Cancel(socket) => self.sockets.cancelled(&mut self.ring, socket),
+                Token::Cancel(socket) => self.sockets.cancelled(&mut self.engine, socket),
             }
         }
         self.reaped = reaped;
@@ -370,7 +402,7 @@ impl State {
                 let block = self.members.block(member);
                 let moved = result.and_then(|moved| running.moved(moved, block));
                 let shorter = moved.is_ok() && self.members.is_shorter(member);
-                self.members.end(&self.ring, member);
+                self.members.end(&self.engine, member);
                 if shorter { Err(OpError::Truncated) } else { moved }
             }
             None => self.sockets.end(kind, result),
@@ -387,7 +419,7 @@ impl State {
             return None;
         };
         self.in_kernel -= 1;
-        self.members.end(&self.ring, member);
+        self.members.end(&self.engine, member);
         Some(Completion { key, result: result.map(Probe::to_bits) })
     }
 }
@@ -396,7 +428,7 @@ impl Drop for State {
     fn drop(&mut self) {
         // An executor has waited for its operations on members already: what these still have, hangs. What is left is
         // the ring's own, which nothing can hold up; a bound, all the same, so that no ring keeps a process from ending.
-        self.sockets.close_all(&mut self.ring);
+        self.sockets.close_all(&mut self.engine);
         self.wake.stop();
         let (end, mut dropped) = (self.now().after(ENDING), Vec::new());
         while self.wake.is_armed() || self.sockets.is_busy() {
@@ -404,7 +436,7 @@ impl Drop for State {
             if left.is_zero() {
                 break;
             }
-            self.ring.enter(Wait::For(left));
+            self.engine.enter(Wait::For(left));
             self.reap(&mut dropped);
             dropped.clear();
         }
@@ -414,7 +446,7 @@ impl Drop for State {
             self.wake.leave_behind();
         }
         // The kernel ends a closed ring at its leisure, seconds later at times, and members would stay locked until then.
-        self.members.close_all(&self.ring);
+        self.members.close_all(&self.engine);
     }
 }
 

@@ -15,7 +15,8 @@ use super::probe::Look;
 use super::ring::Ring;
 use super::sockets::Sockets;
 use crate::device::OpenDevice;
-use crate::op::{OpClass, OpError, OpKind, OpView, Probe, Segment};
+use crate::op::{OpClass, OpError, OpKey, OpKind, OpView, Probe, Segment, SocketId};
+use crate::threads::{Errand, Transfer, Way, Work};
 
 // The op table's array of stretches is handed to the kernel as it is.
 const _: () = {
@@ -26,6 +27,10 @@ const _: () = {
 
 /// The kernel's class of best effort with its lowest level: `IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)` of `linux/ioprio.h`.
 const LAST_OF_BEST_EFFORT: u16 = 2 << 13 | 7;
+
+/// Modes of fallocate.
+const PUNCH: i32 = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+const ZERO: i32 = FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
 
 /// The priority of a transfer: background work is behind clients where the device's scheduler knows levels. Not in the
 /// class of idle: it would starve beside a client that never rests.
@@ -56,7 +61,7 @@ pub(super) struct Running {
 impl Default for Running {
     fn default() -> Self {
         Self {
-            kind: OpKind::Accept { socket: crate::op::SocketId(u32::MAX) },
+            kind: OpKind::Accept { socket: SocketId(u32::MAX) },
             segments: ptr::null(),
             count: 0,
             fixed: None,
@@ -178,10 +183,36 @@ impl Running {
         }
     }
 
+    /// What a thread is to do; `None` for sockets.
+    pub(super) fn job(&mut self, key: OpKey, members: &Members) -> Option<Errand> {
+        let member = self.kind.member()?;
+        let work = match self.kind {
+            OpKind::Read { offset, .. } => Work::Read { offset },
+            OpKind::Write { offset, fua, .. } => Work::Write { offset, stable: fua },
+            OpKind::Discard { offset, len, .. } => Work::Allocate { mode: PUNCH, offset, len },
+            OpKind::WriteZeroes { offset, len, .. } => {
+                Work::Allocate { mode: if self.keep_mapped { ZERO } else { PUNCH }, offset, len }
+            }
+            OpKind::Probe { member } => self.look.as_mut()?.work(members.origin(member)),
+            _ => Work::Flush,
+        };
+        let (segments, count) = (self.segments, self.count);
+        Some(Errand { key, member, file: members.device(member).shared(), work, segments, count })
+    }
+
+    /// What is to be done on a socket; `None` for members.
+    pub(super) fn transfer(&self, key: OpKey) -> Option<(SocketId, Transfer)> {
+        let (socket, way) = match self.kind {
+            OpKind::Accept { socket } => (socket, Way::Accept),
+            OpKind::Recv { socket } => (socket, Way::Receive),
+            OpKind::Send { socket } => (socket, Way::Send),
+            _ => return None,
+        };
+        Some((socket, Transfer { key, way, segments: self.segments, count: self.count, done: 0 }))
+    }
+
     #[inline]
     fn member_entry(&self, fd: types::Fd, ring: &Ring) -> squeue::Entry {
-        const PUNCH: i32 = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-        const ZERO: i32 = FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
         match self.kind {
             OpKind::Read { offset, .. } => self.read(fd, offset, ring),
             OpKind::Write { offset, fua, .. } => {

@@ -3,9 +3,10 @@
 //! Both are asked of the kernel as operations, since a file system may take its time to answer; only the size of a block
 //! device, which the kernel always knows, is read at once.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 use rustix::fs::{AtFlags, Statx, StatxFlags};
@@ -13,6 +14,7 @@ use rustix::ioctl::{Getter, ioctl, opcode::read};
 
 use crate::device::{Identity, OpenDevice};
 use crate::op::{OpError, Place, Probe};
+use crate::threads::Work;
 
 /// `BLKGETSIZE64` of `linux/fs.h`: `_IOR(0x12, 114, size_t)`, which fills 64 bits whatever `size_t` is.
 const BLKGETSIZE64: rustix::ioctl::Opcode = read::<usize>(0x12, 114);
@@ -21,7 +23,7 @@ const BLKGETSIZE64: rustix::ioctl::Opcode = read::<usize>(0x12, 114);
 pub(super) struct Origin {
     fd: RawFd,
     /// Absolute, so that it means the same whatever the process's directory.
-    name: CString,
+    name: Arc<CStr>,
     identity: Identity,
 }
 
@@ -29,7 +31,7 @@ impl Origin {
     pub(super) fn of(device: &OpenDevice) -> Self {
         let path = std::path::absolute(device.path()).unwrap_or_else(|_| device.path().to_path_buf());
         // It was opened by this name, so that there is no zero in it.
-        let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default().into();
         Self { fd: device.as_fd().as_raw_fd(), name, identity: device.identity() }
     }
 }
@@ -61,6 +63,12 @@ impl Look {
             opcode::Statx::new(types::Fd(origin.fd), c"".as_ptr(), into).flags(flags)
         };
         entry.mask(wanted).build()
+    }
+
+    /// The same for a thread.
+    pub(super) fn work(&mut self, origin: &Origin) -> Work {
+        let name = self.by_name.then(|| Arc::clone(&origin.name));
+        Work::Stat { name, into: &raw mut self.answer }
     }
 
     /// The kernel has answered: what the member is, or `None` if there is more to ask.

@@ -19,11 +19,13 @@ pub(super) const COMPLETIONS: u32 = 4096;
 #[non_exhaustive]
 pub enum UringError {
     /// No such system call: an old kernel, or a sandbox that hides it.
-    #[error("this kernel has no io_uring; Linux 5.19 or newer is needed, and a container must not hide it")]
+    #[error(
+        "this kernel has no io_uring; use --reactor threads, or Linux 5.19 or newer in a container that does not hide it"
+    )]
     Missing,
     /// Forbidden by a sysctl or a sandbox.
     #[error(
-        "io_uring is forbidden here; set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile"
+        "io_uring is forbidden here; use --reactor threads, set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile"
     )]
     Forbidden,
     /// Not enough descriptors or memory.
@@ -34,6 +36,18 @@ pub enum UringError {
     /// Anything else.
     #[error("io_uring can't be set up: {0}")]
     Failed(io::Error),
+}
+
+impl UringError {
+    /// There is no io_uring for this process at all, as opposed to one for which something else is missing. Kernels before 5.19
+    /// call the flags of a ring invalid.
+    pub fn is_absent(&self) -> bool {
+        match self {
+            Self::Missing | Self::Forbidden => true,
+            Self::Failed(error) => error.raw_os_error() == Some(libc::EINVAL),
+            Self::Limit(_) => false,
+        }
+    }
 }
 
 impl From<io::Error> for UringError {

@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use io_uring::{opcode, types};
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{Shutdown, sockopt};
 
+use super::engine::Engine;
 use super::listen::SocketFile;
-use super::ring::{Ring, Token};
+
 use crate::op::{OpError, OpKind, SocketId};
 
 /// An id is a place in the table and, above, how many sockets had the place before: an id that is used after its
@@ -143,28 +143,29 @@ impl Sockets {
         }
     }
 
-    pub(super) fn close(&mut self, ring: &mut Ring, id: SocketId) {
+    pub(super) fn close(&mut self, engine: &mut Engine, id: SocketId) {
         let Some(socket) = self.get_mut(id).filter(|socket| !socket.closing) else { return };
         (socket.closing, socket.stopped) = (true, true);
         socket.file = None;
         // Ends what is under way even where the cancellation comes at a bad moment. It fails on what is not connected.
         let _ = rustix::net::shutdown(&socket.fd, Shutdown::Both);
-        self.cancel(ring, id);
+        self.cancel(engine, id);
+        engine.forget(id);
         self.close_if_idle(id);
     }
 
-    pub(super) fn close_all(&mut self, ring: &mut Ring) {
+    pub(super) fn close_all(&mut self, engine: &mut Engine) {
         for id in self.ids() {
-            self.close(ring, id);
+            self.close(engine, id);
         }
     }
 
-    pub(super) fn cancel_all(&mut self, ring: &mut Ring) {
+    pub(super) fn cancel_all(&mut self, engine: &mut Engine) {
         for id in self.ids() {
             if let Some(socket) = self.get_mut(id) {
                 socket.stopped = true;
             }
-            self.cancel(ring, id);
+            self.cancel(engine, id);
         }
     }
 
@@ -174,23 +175,21 @@ impl Sockets {
         self.places.iter().any(|place| place.socket.as_ref().is_some_and(busy))
     }
 
-    fn cancel(&mut self, ring: &mut Ring, id: SocketId) {
+    fn cancel(&mut self, engine: &mut Engine, id: SocketId) {
         let Some(socket) = self.get_mut(id) else { return };
         if socket.operations == 0 || socket.cancelling {
             return;
         }
         socket.cancelling = true;
-        let whose = types::CancelBuilder::fd(types::Fd(socket.fd.as_raw_fd())).all();
-        // SAFETY: the entry points to nothing; the descriptor stays open until `cancelled`.
-        unsafe { ring.push(opcode::AsyncCancel2::new(whose).build(), Token::Cancel(id)) };
+        engine.cancel(id, socket.fd.as_raw_fd());
     }
 
     /// A cancellation is over. An operation that was just being tried again has escaped it, and is cancelled again.
-    pub(super) fn cancelled(&mut self, ring: &mut Ring, id: SocketId) {
+    pub(super) fn cancelled(&mut self, engine: &mut Engine, id: SocketId) {
         let Some(socket) = self.get_mut(id) else { return };
         socket.cancelling = false;
         if socket.stopped {
-            self.cancel(ring, id);
+            self.cancel(engine, id);
         }
         self.close_if_idle(id);
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use io_uring::{opcode, types};
 use rustix::event::EventfdFlags;
 
-use super::ring::{Ring, Token};
+use super::engine::Engine;
+use super::ring::Token;
 use crate::reactor::Unpark;
 
 pub(super) struct Wake {
@@ -25,7 +26,8 @@ impl Wake {
     }
 
     #[inline]
-    pub(super) fn arm(&mut self, ring: &mut Ring) {
+    pub(super) fn arm(&mut self, engine: &mut Engine) {
+        let Engine::Ring(ring) = engine else { return };
         if self.armed || self.stopping {
             return;
         }
@@ -34,6 +36,11 @@ impl Wake {
         let entry = opcode::Read::new(fd, self.count.as_mut_ptr(), 8).build();
         // SAFETY: `count` and the eventfd live until the ring's drop has seen this read complete.
         unsafe { ring.push(entry, Token::Wake) };
+    }
+
+    /// What raises it, for one who polls it.
+    pub(super) fn event(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.event)
     }
 
     pub(super) fn woken(&mut self) {

@@ -84,6 +84,8 @@ worlds!(
     sim: brindle_io::sim::Sim,
     uring_files: crate::worlds::Files,
     uring_loops: crate::worlds::Loops,
+    threads_files: crate::worlds::OnThreads,
+    threads_loops: crate::worlds::LoopsOnThreads,
     emulated: crate::worlds::Drives
 );
 

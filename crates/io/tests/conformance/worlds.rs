@@ -150,10 +150,15 @@ impl Files {
     }
 }
 
+impl From<Uring> for Files {
+    fn from(uring: Uring) -> Self {
+        Self { uring, dir: Rc::new(TempDir::new().unwrap()), names: RefCell::default() }
+    }
+}
+
 impl World for Files {
     fn new() -> Result<Self, Missing> {
-        let uring = Uring::new().map_err(|error| Missing::new(error.to_string()))?;
-        Ok(Self { uring, dir: Rc::new(TempDir::new().unwrap()), names: RefCell::default() })
+        Ok(Uring::new().map_err(|error| Missing::new(error.to_string()))?.into())
     }
     fn reactor(&self) -> Box<dyn Reactor> {
         Box::new(self.uring.clone())
@@ -169,6 +174,60 @@ impl World for Files {
     }
     fn connect(&self, _: SocketId) -> SocketId {
         self.uring.add_stream(UnixStream::connect(self.dir.path().join("socket")).unwrap())
+    }
+}
+
+/// The same files and sockets without a ring.
+pub(crate) struct OnThreads(Files);
+
+impl World for OnThreads {
+    fn new() -> Result<Self, Missing> {
+        Ok(Self(Uring::on_threads().unwrap().into()))
+    }
+    fn reactor(&self) -> Box<dyn Reactor> {
+        self.0.reactor()
+    }
+    fn member(&self, bytes: u64) -> MemberId {
+        self.0.member(bytes)
+    }
+    fn close_member(&self, member: MemberId) {
+        self.0.close_member(member);
+    }
+    fn listen(&self) -> SocketId {
+        self.0.listen()
+    }
+    fn connect(&self, listener: SocketId) -> SocketId {
+        self.0.connect(listener)
+    }
+}
+
+/// Loop devices and TCP without a ring.
+pub(crate) struct LoopsOnThreads(Loops);
+
+impl World for LoopsOnThreads {
+    fn new() -> Result<Self, Missing> {
+        Loops::over(Uring::on_threads().unwrap().into()).map(Self)
+    }
+    fn reactor(&self) -> Box<dyn Reactor> {
+        self.0.reactor()
+    }
+    fn member(&self, bytes: u64) -> MemberId {
+        self.0.member(bytes)
+    }
+    fn close_member(&self, member: MemberId) {
+        self.0.close_member(member);
+    }
+    fn listen(&self) -> SocketId {
+        self.0.listen()
+    }
+    fn connect(&self, listener: SocketId) -> SocketId {
+        self.0.connect(listener)
+    }
+    fn takes_at_once(&self) -> bool {
+        true
+    }
+    fn tells_holes(&self) -> bool {
+        false
     }
 }
 
@@ -248,13 +307,18 @@ impl Drop for LoopDevice {
     }
 }
 
-impl World for Loops {
-    fn new() -> Result<Self, Missing> {
-        let files = Files::new()?;
+impl Loops {
+    fn over(files: Files) -> Result<Self, Missing> {
         // The others of this suite need no root.
         let missing = |why| Missing::new(format!("loop devices, which need root: {why}"));
         LoopDevice::new(&files.file(1 << 20)).map_err(missing)?;
         Ok(Self { files, loops: RefCell::default() })
+    }
+}
+
+impl World for Loops {
+    fn new() -> Result<Self, Missing> {
+        Self::over(Files::new()?)
     }
     fn reactor(&self) -> Box<dyn Reactor> {
         self.files.reactor()

@@ -41,6 +41,7 @@ mod predict;
 mod refuse;
 mod reliability;
 mod report;
+mod seccomp;
 mod serve;
 mod several;
 mod short;

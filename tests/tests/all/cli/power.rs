@@ -1,4 +1,4 @@
-//! The power goes under a server that writes through the real ring: its disks lose what they had not made stable, sector by
+//! The power goes under a server that writes through the real ring, or threads: its disks lose what they had not made stable, sector by
 //! sector, and what clients were told is stable is there. In the sim all of that is searched through; here it is seen that
 //! flushes and writes with FUA reach the kernel.
 
@@ -114,13 +114,13 @@ impl Cut {
 }
 
 /// Power cuts under a server, one of whose members fails on the way if that is asked for.
-fn cuts(create: &str, members: usize, fails: bool) -> Option<Vec<Cut>> {
+fn cuts(create: &str, serve: &str, members: usize, fails: bool) -> Option<Vec<Cut>> {
     let files = or_skip(HangingFiles::mount(members, LEN))?;
     let paths: Vec<PathBuf> = (0..members).map(|file| files.path(file)).collect();
     run(&format!("create {create}"), &paths).ok();
     files.watch_caches();
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(&dir.path().join("run"), words("--memory 32M", &paths));
+    let server = Server::start(&dir.path().join("run"), words(&format!("--memory 32M {serve}"), &paths));
     let known = Arc::new(Mutex::new(vec![Known::default(); BLOCKS as usize]));
     let enough = Arc::new(AtomicBool::new(false));
     let writing = {
@@ -152,7 +152,11 @@ fn cuts(create: &str, members: usize, fails: bool) -> Option<Vec<Cut>> {
 }
 
 fn holds(create: &str, members: usize, fails: bool) {
-    let Some(cuts) = cuts(create, members, fails) else { return };
+    holds_served(create, "", members, fails);
+}
+
+fn holds_served(create: &str, serve: &str, members: usize, fails: bool) {
+    let Some(cuts) = cuts(create, serve, members, fails) else { return };
     for (number, cut) in cuts.iter().enumerate() {
         cut.holds(&format!("{create}, cut {number}"), fails);
     }
@@ -176,4 +180,9 @@ fn what_was_stable_on_raid5_is_there_after_a_power_cut() {
 #[test]
 fn what_was_stable_on_raid6_is_there_after_a_power_cut() {
     holds("-l 6 -c 64K -e 1.0", 5, false);
+}
+
+#[test]
+fn what_was_stable_is_there_after_a_power_cut_where_threads_ask_the_members() {
+    holds_served("-l 5 -c 64K -b internal --bitmap-chunk 64K", "--reactor threads", 4, false);
 }

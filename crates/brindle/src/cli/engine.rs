@@ -1,0 +1,15 @@
+//! What asks members and sockets, for all commands.
+
+use clap::ValueEnum;
+
+/// What asks members and sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// io_uring if it can be had, else threads
+    #[default]
+    Auto,
+    /// io_uring, or fail
+    Uring,
+    /// Threads of each member, and epoll
+    Threads,
+}

@@ -1,0 +1,37 @@
+//! By what members are asked: io_uring, or threads where that can't be had.
+
+use std::sync::{Once, OnceLock};
+
+use brindle_io::uring::{Uring, UringError};
+
+use crate::cli::Engine;
+
+/// What the flag says, for every world of this process.
+static CHOICE: OnceLock<Engine> = OnceLock::new();
+
+/// Takes the flag. Before the first world.
+pub(crate) fn choose(engine: Engine) {
+    CHOICE.get_or_init(|| engine);
+}
+
+/// A reactor as it was chosen. One that was taken for want of a ring is told of once.
+pub(crate) fn new() -> Result<Uring, UringError> {
+    static TOLD: Once = Once::new();
+    match CHOICE.get().copied().unwrap_or_default() {
+        Engine::Uring => Uring::new(),
+        Engine::Threads => Uring::on_threads(),
+        Engine::Auto => Uring::new().or_else(|why| {
+            if !why.is_absent() {
+                return Err(why);
+            }
+            let threads = Uring::on_threads()?;
+            TOLD.call_once(|| {
+                tracing::warn!(
+                    "members are asked by threads, which costs more processor time: {why}; --reactor threads asks for that \
+                     and says nothing"
+                );
+            });
+            Ok(threads)
+        }),
+    }
+}

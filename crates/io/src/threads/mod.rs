@@ -1,0 +1,151 @@
+//! Operations without io_uring, which containers' default profiles forbid: each member has threads of its own that ask it, and
+//! epoll tells when sockets have something or take something.
+//!
+//! So a member that hangs holds its own threads only. What a thread has not begun can be taken back; what it has begun keeps its
+//! memory and its descriptor until it returns, even if nobody is left to hear of it.
+
+mod desk;
+mod sockets;
+
+use core::time::Duration;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::op::{MemberId, OpKey, SocketId};
+use desk::Desk;
+pub(crate) use desk::{Errand, Work};
+use sockets::Sockets;
+pub(crate) use sockets::{Transfer, Way};
+
+/// Answers as system calls give them: a count, or an error number below zero.
+type Answer = (OpKey, i32);
+
+/// Where the threads of all members leave their answers.
+struct Answers {
+    come: Mutex<Vec<Answer>>,
+    /// Raised when something has come, and to wake whoever waits.
+    event: Arc<OwnedFd>,
+}
+
+pub(crate) struct Threads {
+    desks: HashMap<MemberId, Arc<Desk>>,
+    sockets: Sockets,
+    answers: Arc<Answers>,
+    /// Answers that came without a thread.
+    ready: Vec<Answer>,
+    cancelled: Vec<SocketId>,
+}
+
+impl Threads {
+    /// `event` is an eventfd that ends a wait.
+    pub(crate) fn new(event: Arc<OwnedFd>) -> io::Result<Self> {
+        Ok(Self {
+            desks: HashMap::new(),
+            sockets: Sockets::new()?,
+            answers: Arc::new(Answers { come: Mutex::default(), event }),
+            ready: Vec::new(),
+            cancelled: Vec::new(),
+        })
+    }
+
+    /// Leaves a job to the threads of its member. Its segments and what it fills stay in place until its answer.
+    pub(crate) fn ask(&mut self, job: Errand) {
+        let desk = self.desks.entry(job.member).or_insert_with(|| Desk::new(Arc::clone(&self.answers)));
+        if let Err((key, error)) = desk.add(job) {
+            self.ready.push((key, -error));
+        }
+    }
+
+    /// Calls a job off that no thread has begun; another goes on.
+    pub(crate) fn take_back(&mut self, member: MemberId, key: OpKey) {
+        if self.desks.get(&member).is_some_and(|desk| desk.take_back(key)) {
+            self.ready.push((key, -libc::ECANCELED));
+        }
+    }
+
+    /// Begins a transfer on a socket, whose descriptor stays open until the answer.
+    pub(crate) fn transfer(&mut self, socket: SocketId, fd: RawFd, transfer: Transfer) {
+        self.sockets.begin(socket, fd, transfer, &mut self.ready);
+    }
+
+    /// Ends what is under way on a socket.
+    pub(crate) fn cancel(&mut self, socket: SocketId) {
+        self.sockets.cancel(socket, &mut self.ready);
+        self.cancelled.push(socket);
+    }
+
+    /// A socket is about to be closed.
+    pub(crate) fn forget(&mut self, socket: SocketId) {
+        self.sockets.forget(socket);
+    }
+
+    /// Waits until there is an answer, the event is raised or the span has passed (`None`: without end).
+    pub(crate) fn wait(&mut self, span: Option<Duration>) {
+        let here = !self.ready.is_empty() || !self.cancelled.is_empty();
+        let span = if here { Some(Duration::ZERO) } else { span };
+        let event = self.answers.event.as_fd();
+        let mut polled =
+            [PollFd::from_borrowed_fd(event, PollFlags::IN), PollFd::new(&self.sockets.epoll, PollFlags::IN)];
+        // A span too long to say is as good as none.
+        let span = span.and_then(|span| Timespec::try_from(span).ok());
+        // Fails when a signal comes, and then the caller looks again.
+        if rustix::event::poll(&mut polled, span.as_ref()).is_err() {
+            return;
+        }
+        let [raised, moved] = polled.map(|fd| !fd.revents().is_empty());
+        if raised {
+            let _ = rustix::io::read(event, &mut [0; 8]);
+        }
+        if moved {
+            self.sockets.go_on(&mut self.ready);
+        }
+    }
+
+    /// The answers that have come.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Answer> + '_ {
+        self.ready.append(&mut lock(&self.answers.come));
+        self.ready.drain(..)
+    }
+
+    /// The sockets on which all that was under way has ended.
+    pub(crate) fn take_cancelled(&mut self) -> impl Iterator<Item = SocketId> + '_ {
+        self.cancelled.drain(..)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.desks.values().for_each(|desk| desk.end());
+    }
+}
+
+impl Answers {
+    fn add(&self, answer: Answer) {
+        let mut come = lock(&self.come);
+        come.push(answer);
+        // Who takes them takes all, so that one word suffices.
+        let first = come.len() == 1;
+        drop(come);
+        if first {
+            // Fails only when the count is full, and then it is raised.
+            let _ = rustix::io::write(&*self.event, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A system call's answer as a count or an error number.
+fn answered(value: isize) -> Result<i32, i32> {
+    if value >= 0 {
+        // No transfer is longer than the kernel's limit of 2 GiB less a page.
+        return Ok(i32::try_from(value).unwrap_or(i32::MAX));
+    }
+    Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
