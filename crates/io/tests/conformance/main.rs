@@ -7,7 +7,7 @@ mod sockets;
 mod tasks;
 mod worlds;
 
-use brindle_io::{Io, Pool};
+use brindle_io::{Duration, Io, Pool};
 use brindle_testkit::skip::or_skip;
 use worlds::World;
 
@@ -22,6 +22,8 @@ struct Stage<W> {
 fn stage<W: World>(test: impl FnOnce(&Stage<W>)) {
     let Some(world) = or_skip(W::new()) else { return };
     let io = Io::new(world.reactor());
+    // No device here is silent for ever: a busy machine may take its time.
+    io.set_grace(Duration::from_millis(60_000));
     let stage = Stage { pool: io.pool(64 << 20), io, world };
     test(&stage);
     stage.io.shutdown();
