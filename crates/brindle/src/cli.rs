@@ -40,18 +40,7 @@ pub(crate) use sockets::{Listen, SocketMode};
 #[derive(Debug, Parser)]
 #[command(name = "brindle", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// What to tell on standard error of what happens inside: error, warn, info, debug or trace, for all or for parts of
-    /// the program, as in warn,brindle_export=debug [default: warn]
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Of all commands",
-        env = "BRINDLE_LOG",
-        value_name = "FILTER",
-        hide_env_values = true
-    )]
-    pub(crate) log: Option<String>,
-    /// What asks members and sockets: io_uring, or threads, which cost more processor time, where a container forbids that or
+    /// Way to ask members and sockets: io_uring, or threads, which cost more processor time, where a container forbids that or
     /// the kernel is too old (before Linux 5.19); auto takes io_uring if it can, and else says so
     #[arg(
         long,
@@ -63,6 +52,17 @@ pub(crate) struct Cli {
         hide_env_values = true
     )]
     pub(crate) reactor: Engine,
+    /// What to tell on standard error of what happens inside: error, warn, info, debug or trace, for all or for parts of
+    /// the program, as in warn,brindle_export=debug [default: warn]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Of all commands",
+        env = "BRINDLE_LOG",
+        value_name = "FILTER",
+        hide_env_values = true
+    )]
+    pub(crate) log: Option<String>,
     /// What to do
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -1,8 +1,8 @@
-//! What asks members and sockets, for all commands.
+//! The way to ask members and sockets, for all commands.
 
 use clap::ValueEnum;
 
-/// What asks members and sockets.
+/// The way to ask members and sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     /// io_uring if it can be had, else threads
