@@ -6,7 +6,7 @@ use brindle_io::uring::{Uring, UringError};
 
 use crate::cli::Engine;
 
-/// What the flag says, for every world of this process.
+/// The flag's value, for every world of this process.
 static CHOICE: OnceLock<Engine> = OnceLock::new();
 
 /// Takes the flag. Before the first world.

@@ -1,4 +1,4 @@
-//! What users of mdadm, zpool and other tools type first, and the command that does it here.
+//! First words of users of mdadm, zpool and other tools, and the command that does it here.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// Bytes of a thread's stack, which does one system call.
 const STACK: usize = 128 << 10;
 
-/// What is to be done.
+/// The work of one job.
 pub(crate) enum Work {
     Read {
         offset: u64,
@@ -105,7 +105,7 @@ impl Desk {
         at.and_then(|at| state.jobs.remove(at)).is_some()
     }
 
-    /// What no thread has begun never begins; idle threads end.
+    /// Jobs that no thread has begun never begin; idle threads end.
     pub(super) fn end(&self) {
         let mut state = lock(&self.state);
         state.ended = true;

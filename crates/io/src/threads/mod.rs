@@ -127,7 +127,7 @@ impl Answers {
     fn add(&self, answer: Answer) {
         let mut come = lock(&self.come);
         come.push(answer);
-        // Who takes them takes all, so that one word suffices.
+        // They are taken all at once, so that one word suffices.
         let first = come.len() == 1;
         drop(come);
         if first {

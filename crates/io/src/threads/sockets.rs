@@ -10,7 +10,7 @@ use rustix::net::SocketFlags;
 use super::{Answer, answered};
 use crate::op::{OpKey, Segment, SocketId};
 
-/// What is done on a socket.
+/// An operation on a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Accept,
@@ -130,7 +130,7 @@ fn go_on(fd: RawFd, queue: &mut VecDeque<Transfer>, ready: &mut Vec<Answer>) {
 }
 
 impl Transfer {
-    /// What a transfer comes to that ends early: the bytes that were sent, if any, as the kernel has it.
+    /// The result of a transfer that ends early: the bytes that were sent, if any, as the kernel has it.
     fn sent_or(&self, errno: i32) -> i32 {
         if self.done > 0 { self.done as i32 } else { -errno }
     }

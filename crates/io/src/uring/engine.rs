@@ -1,4 +1,4 @@
-//! What carries operations out: the kernel's ring, or threads.
+//! The engine that carries operations out: the kernel's ring, or threads.
 
 use std::os::fd::RawFd;
 
@@ -18,7 +18,7 @@ impl Engine {
         matches!(self, Self::Threads(_))
     }
 
-    /// What files, buffers and limits are registered with, if there is a ring.
+    /// The place to register files, buffers and limits, if there is a ring.
     pub(super) fn submitter(&self) -> Option<Submitter<'_>> {
         match self {
             Self::Ring(ring) => Some(ring.submitter()),

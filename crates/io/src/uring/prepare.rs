@@ -183,7 +183,7 @@ impl Running {
         }
     }
 
-    /// What a thread is to do; `None` for sockets.
+    /// The job of a thread; `None` for sockets.
     pub(super) fn job(&mut self, key: OpKey, members: &Members) -> Option<Errand> {
         let member = self.kind.member()?;
         let work = match self.kind {
@@ -200,7 +200,7 @@ impl Running {
         Some(Errand { key, member, file: members.device(member).shared(), work, segments, count })
     }
 
-    /// What is to be done on a socket; `None` for members.
+    /// The operation on a socket; `None` for members.
     pub(super) fn transfer(&self, key: OpKey) -> Option<(SocketId, Transfer)> {
         let (socket, way) = match self.kind {
             OpKind::Accept { socket } => (socket, Way::Accept),

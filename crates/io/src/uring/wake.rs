@@ -38,7 +38,7 @@ impl Wake {
         unsafe { ring.push(entry, Token::Wake) };
     }
 
-    /// What raises it, for one who polls it.
+    /// The descriptor that raises it, for one who polls it.
     pub(super) fn event(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.event)
     }

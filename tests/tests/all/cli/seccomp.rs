@@ -14,7 +14,7 @@ const SAID: &str = "members are asked by threads";
 
 /// Runs a test in a thread that can't use io_uring, nor can what it starts.
 fn without_ring(errno: i32, test: impl FnOnce() + Send + 'static) {
-    // What builds the program may use what it likes.
+    // The build of the program may use what it likes.
     program::path();
     let calls = [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
     let rules: BTreeMap<i64, Vec<_>> = calls.into_iter().map(|call| (call, Vec::new())).collect();
@@ -36,7 +36,7 @@ fn all_commands() -> BTreeSet<String> {
     let help = program::brindle(["-h"]).ok().text();
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
-    // What is indented further goes on with the line before.
+    // A line that is indented further goes on with the line before.
     let names =
         lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
@@ -97,7 +97,7 @@ fn every_command_works_where_io_uring_is_forbidden() {
     });
 }
 
-/// What is done with a server, and by it.
+/// Commands with a server, and the server's own.
 fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
     let server = set.serve_some("--memory 32M", &set.members[..3]);
     let mut client = Client::connect(&server.uri());
