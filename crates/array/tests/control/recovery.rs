@@ -348,7 +348,7 @@ fn a_spare_that_comes_while_another_is_rebuilt_is_rebuilt_with_it() {
         assert!(upto < total, "{level}: it comes too late");
         made_whole(&world, &array);
         // A few windows were under way, and superblocks are written.
-        let some = total / 5;
+        let some = total / 3;
         let read = world.io.counters(survivor).bytes_read - before;
         assert!(read <= total + some, "{level}: {read} of {total} read in one pass");
         for spare in [first, new] {

@@ -111,6 +111,29 @@ fn a_member_is_recovered_from_the_others() {
 }
 
 #[test]
+fn a_recovery_makes_parity_true_that_it_does_not_need() {
+    let layout = Layout::Parity(ParityLayout::LeftSymmetric);
+    for role in 0..5u16 {
+        let (world, content) = filled(Level::Raid6, layout, 5);
+        let recovering = world.recovering(role);
+        let map = world.array.geometry();
+        let brindle_layout::Family::Parity(map) = map.family() else { unreachable!("RAID 6") };
+        for row in 0..map.rows() {
+            let roles = map.row(row);
+            let q = roles.q().filter(|&q| q != role).unwrap_or(roles.p());
+            rot(&recovering, usize::from(q), row * 65536 + 5000);
+        }
+        recovering.run(async |w| w.recovery(role, w.ids[usize::from(role)]).await).unwrap();
+        let whole = recovering.unrecorded(&recovering.ids);
+        recovering.run(async |w| {
+            assert!(read(&w.pool, &whole, 0, content.len()).await.unwrap() == content);
+            let report = whole.check(SyncMode::Check, |_| ()).await.unwrap();
+            assert_eq!(report, SyncReport::default(), "role {role}");
+        });
+    }
+}
+
+#[test]
 fn writes_behind_the_border_of_a_recovery_keep_what_is_rebuilt_true() {
     for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 6)] {
         let (world, content) = filled(level, Layout::Parity(ParityLayout::LeftSymmetric), members);

@@ -143,6 +143,7 @@ impl Scene {
             self.meet(fault, verifier, random);
             *self.met.entry(fault).or_default() += 1;
             verifier.verify_first(&self.server().uri());
+            assert_eq!(self.action("check")["mismatch_cnt"], 0, "after {fault:?}");
         }
     }
 

@@ -57,24 +57,35 @@ impl Parity {
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         let mut whole: SmallVec<[u64; 8]> = SmallVec::new();
-        let repairs = self.compare(window, planes, mode, report, &mut whole);
-        if !repairs.is_empty() {
-            let _upkeep = self.core.upkeep(Change::Redundancy(window.range(&self.map))).await?;
-            let outcome = self.commit(window, repairs).await?;
-            match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
-                // It is made true once there is room.
-                Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
-                    report.unverified += window.plane();
-                    return Ok(());
-                }
-                settled => settled?,
-            }
-        }
-        if mode != SyncMode::Check {
+        let there = |row: u64, role: u16| self.readable_in(row, role).is_some();
+        let repairs = self.compare(window, planes, there, mode, report, &mut whole);
+        let written = self.write_repairs(window, repairs, report).await?;
+        if written && mode != SyncMode::Check {
             let note = |&row: &u64| self.note_true(&RowWindow::of_row(row, window.cols.clone()), false);
             whole.iter().for_each(note);
         }
         Ok(())
+    }
+
+    /// Writes what makes a window true. False if members have no room for it: it is made true once they have.
+    async fn write_repairs(
+        &self,
+        window: &RowWindow,
+        repairs: MemberOps<'_>,
+        report: &mut SyncReport,
+    ) -> Result<bool, VolumeError> {
+        if repairs.is_empty() {
+            return Ok(true);
+        }
+        let _upkeep = self.core.upkeep(Change::Redundancy(window.range(&self.map))).await?;
+        let outcome = self.commit(window, repairs).await?;
+        match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
+            Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
+                report.unverified += window.plane();
+                Ok(false)
+            }
+            settled => settled.map(|()| true),
+        }
     }
 
     /// Goes over a window, not all of which can be read, in steps; and block by block where a step has something that can
@@ -166,12 +177,13 @@ impl Parity {
         Ok(left)
     }
 
-    /// Counts what disagrees; gives the writes that make it true as `mode` has it, and adds the rows that are true then to
-    /// `whole`.
+    /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that make it true as
+    /// `mode` has it, and adds the rows that are true then to `whole`.
     fn compare(
         &self,
         window: &RowWindow,
         planes: &Planes,
+        there_in: impl Fn(u64, u16) -> bool,
         mode: SyncMode,
         report: &mut SyncReport,
         whole: &mut SmallVec<[u64; 8]>,
@@ -181,7 +193,7 @@ impl Parity {
         let mut bytes = planes.bytes_mut();
         for row in window.rows.clone() {
             let roles = self.map.row(row);
-            let there = |role: u16| self.readable_in(row, role).is_some();
+            let there = |role: u16| there_in(row, role);
             if !data_roles(&roles).all(there) {
                 report.unverified += window.width();
                 continue;
@@ -245,7 +257,8 @@ impl Parity {
         group
     }
 
-    /// Rebuilds a range of the members of some roles, each row with one look at the others.
+    /// Rebuilds a range of the members of some roles, each row with one look at the others. Parity that this does not need is
+    /// compared, and made true, as md does: after a start by force it need not agree with what the others give.
     pub(crate) async fn recover(
         &self,
         roles: &[u16],
@@ -257,8 +270,19 @@ impl Parity {
         let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            match self.load(&window, 0, |_, wanted| roles.contains(&wanted), &Bad::default()).await {
-                Ok(planes) => self.write_planes(&window, &planes, roles).await?,
+            let first = window.rows.start;
+            let there = |role: u16| self.readable_in(first, role).is_some();
+            let lost = (0..self.width()).filter(|&role| !there(role)).count();
+            // A member in sync that is read to fill its second device is lost to nobody.
+            let spare = lost < usize::from(self.map.parity_members()) && !roles.iter().copied().any(there);
+            let wanted = |_: &Row, role: u16| roles.contains(&role) || spare && there(role);
+            match self.load(&window, if spare { 2 } else { 0 }, wanted, &Bad::default()).await {
+                Ok(planes) => {
+                    if spare {
+                        self.true_spare(&window, &planes, roles, report).await?;
+                    }
+                    self.write_planes(&window, &planes, roles).await?;
+                }
                 Err(LoadError::Members(_)) => {
                     for &role in roles.iter().filter(|&&role| self.core.members.writable(role).is_some()) {
                         self.recover_steps(&window, role, report).await?;
@@ -268,6 +292,21 @@ impl Parity {
             }
         }
         Ok(())
+    }
+
+    /// Compares parity that was not needed to rebuild some roles, and makes it true.
+    async fn true_spare(
+        &self,
+        window: &RowWindow,
+        planes: &Planes,
+        rebuilt: &[u16],
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
+        let (mut found, mut whole) = (SyncReport::default(), SmallVec::new());
+        let there = |row, role| rebuilt.contains(&role) || self.readable_in(row, role).is_some();
+        let repairs = self.compare(window, planes, there, SyncMode::Repair, &mut found, &mut whole);
+        report.mismatch_sectors += found.mismatch_sectors;
+        self.write_repairs(window, repairs, &mut found).await.map(drop)
     }
 
     /// Rebuilds a role's part of a window, not all of which can be read, and mends that. Blocks that the others can't give are
