@@ -201,5 +201,9 @@ fn plans_are_of_every_kind() {
         assert!(plans.iter().any(direct), "{level} whose writes go the direct way");
     }
     assert!(some(&|plan| plan.shape.spares == 1) && some(&|plan| plan.shape.spares == 2), "with spares");
+    assert!(some(&|plan| plan.late), "with spares that are added late");
+    assert!(some(&|plan| plan.unable), "with drives that make no zeroes");
+    assert!(some(&|plan| [19, 25, 37].contains(&plan.shape.rows)), "of odd sizes");
+    assert!((0..4000).map(Plan::new).any(|plan| plan.is_large()), "with windows of the product's size");
     assert!(plans.iter().all(|plan| plan.lanes * plan.requests >= 50), "at least 50 requests");
 }

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use brindle_testkit::faults::Fault;
 use brindle_testkit::hosts;
 use brindle_testkit::random::Random;
-use brindle_testkit::storm::{self, Calm, Failure, Plan, Strike, Tally};
+use brindle_testkit::storm::{self, Calm, Cut, Failure, Plan, Strike, Tally};
 
 /// Cuts of each seed's storm.
 const CUTS: u64 = 24;
+/// The same where members are large: each takes seconds.
+const FEW_CUTS: u64 = 4;
 /// In place of a part of a plan: hosts, and no arrays by themselves.
 const HOSTS: &str = "hosts";
 /// One seed in so many drives hosts, too.
@@ -25,7 +27,7 @@ const HOSTS_ONE_IN: u64 = 16;
 struct Options {
     seed: u64,
     /// Replays: the power goes just before this step, if at all.
-    cut: Option<Option<u64>>,
+    cut: Option<Option<Cut>>,
     time: Duration,
     threads: usize,
     /// Seeds at most.
@@ -95,7 +97,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-fn cut(step: &str) -> Result<Option<u64>, String> {
+fn cut(step: &str) -> Result<Option<Cut>, String> {
     if step == "none" {
         Ok(None)
     } else {
@@ -116,16 +118,20 @@ fn list(kinds: &[Fault]) -> String {
     if names.is_empty() { "none".into() } else { names.join(",") }
 }
 
-fn replay(options: &Options, cut: Option<u64>) -> ExitCode {
+fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
+    let named = cut.map_or("none".into(), |cut| cut.to_string());
     if options.only == HOSTS {
-        let driven = hosts::run(options.seed, cut);
-        println!("seed {}, cut {cut:?}: hosts, {} lives", options.seed, driven.life);
+        let driven = hosts::run(options.seed, cut.map(|cut| cut.step));
+        println!("seed {}, cut {named}: hosts, {} lives", options.seed, driven.life);
         let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
         println!("life {}: {broken}", driven.life);
         return ExitCode::FAILURE;
     }
-    println!("seed {}, cut {cut:?}: {}", options.seed, Plan::new(options.seed));
-    let storm = storm::run(options.seed, cut, &options.kinds);
+    println!("seed {}, cut {named}: {}", options.seed, Plan::new(options.seed));
+    let storm = match Calm::of(options.seed) {
+        Ok(calm) => calm.run(options.seed, cut, &options.kinds),
+        Err(_) => storm::run(options.seed, cut.map(|cut| cut.step), &options.kinds),
+    };
     println!("{}", storm.tally.table(&strikes(&options.kinds)));
     match storm.failure {
         None => {
@@ -231,12 +237,13 @@ fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn()
         Err(failure) => tell(seed, None, 1, &failure, options, own),
         Ok(calm) => {
             let mut random = Random::stream(seed, 0x6375_7473);
-            for _ in 0..CUTS {
+            let cuts = if Plan::new(seed).is_large() { FEW_CUTS } else { CUTS };
+            for _ in 0..cuts {
                 if !time_left() || own.failures > 0 && !options.keep_going {
                     break;
                 }
-                let cut = Some(calm.cut(&mut random));
-                let storm = storm::run(seed, cut, &options.kinds);
+                let cut = Some(calm.cut_of(seed, &options.kinds, &mut random));
+                let storm = calm.run(seed, cut, &options.kinds);
                 own.runs += 1;
                 own.cuts += storm.cuts;
                 own.forced += storm.forced;
@@ -249,7 +256,7 @@ fn arrays_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn()
     }
 }
 
-fn tell(seed: u64, cut: Option<u64>, life: u64, failure: &Failure, options: &Options, own: &mut Found) {
+fn tell(seed: u64, cut: Option<Cut>, life: u64, failure: &Failure, options: &Options, own: &mut Found) {
     own.failures += 1;
     let kinds =
         if options.kinds == Fault::ALL { String::new() } else { format!(" FAULTS={}", list(&options.kinds)) };

@@ -71,6 +71,15 @@ pub enum Failure {
         /// The first byte of its data area that differ, by 4 KiB.
         offset: u64,
     },
+    /// The second device of a role to which nothing happened has lost its seat.
+    SeatLost(u16),
+    /// Faults have ended, and an array lacks members that are not lost, by their roles, or is busy still, after so many steps.
+    NotAlive {
+        /// Roles that are not in sync.
+        roles: Vec<u16>,
+        /// Steps since the faults ended.
+        steps: u64,
+    },
     /// Nothing came to an end.
     Endless(Box<Standstill>),
     /// The engine panicked.
@@ -122,6 +131,13 @@ impl fmt::Display for Failure {
             Self::NotClean => f.write_str("stopped, but not clean"),
             Self::SeatsDiffer { role, offset } => {
                 write!(f, "the devices of role {role} differ from byte {offset} of the data area on")
+            }
+            Self::SeatLost(role) => write!(f, "the second device of role {role} is out of use"),
+            Self::NotAlive { roles, steps } if roles.is_empty() => {
+                write!(f, "{steps} steps after faults ended, which is too many, the array is whole")
+            }
+            Self::NotAlive { roles, steps } => {
+                write!(f, "{steps} steps after faults ended roles {roles:?} lack what is not lost")
             }
             Self::Endless(standstill) => write!(f, "nothing comes to an end: {standstill}"),
             Self::Panic(what) => write!(f, "panic: {what}"),

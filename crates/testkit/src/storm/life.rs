@@ -10,13 +10,15 @@ mod locate;
 mod patience;
 mod replace;
 mod scrub;
+mod strikes;
+mod whole;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
-use brindle_array::{Access, Array, EventKind, OpenConfig, ProcessError, Recovery, RoleState, SyncMode};
+use brindle_array::{Access, Array, EventKind, OpenConfig, Recovery, RoleState};
 use brindle_format::md::DeviceFlags;
 use brindle_io::sim::{Sim, When};
 use brindle_io::sync::join_all;
@@ -36,7 +38,6 @@ use super::seen::Seen;
 use super::standstill::{Standstill, Waiting};
 use super::tally::{Condition, Strike, Tally};
 use crate::client::{Client, Trouble};
-use crate::faults::Fault;
 use crate::guard;
 use crate::load::{Load, Request};
 use crate::oracle::Oracle;
@@ -57,6 +58,10 @@ struct Board {
     after_cut: bool,
     /// Redundancy was in doubt when this life began.
     doubt: Cell<bool>,
+    /// Faults have ended.
+    calmed: Cell<bool>,
+    /// The array was opened by force.
+    forced: Cell<bool>,
     stopping: Cell<bool>,
     /// A bitmap has come: it tells nothing of what was written before.
     grown: Cell<bool>,
@@ -134,6 +139,8 @@ pub(super) struct Fate {
     pub(super) struck: Vec<u16>,
     /// Redundancy was in doubt when the life before this one began.
     pub(super) doubted: bool,
+    /// Steps of the same storm's first life if nothing goes wrong, where that is known.
+    pub(super) calm: Option<u64>,
     /// A place on a member for faults that have one, by role of the fault.
     pub(super) random: Random,
 }
@@ -179,7 +186,7 @@ pub(super) struct Stage<'a> {
 }
 
 /// Steps after which nothing will come to an end any more: some hundred times as many as a life has.
-const ENDLESS_STEPS: u64 = 200_000;
+const ENDLESS_STEPS: u64 = 1_000_000;
 /// Time after which it won't either.
 const ENDLESS_TIME: Duration = Duration::from_secs(600);
 
@@ -188,6 +195,10 @@ impl Stage<'_> {
     pub(super) fn live(&self, fate: &Fate) -> Lived {
         let io = Io::new(Box::new(self.sim.clone()));
         self.sim.afflict(self.drives[0], |faults| faults.slowness = faults.slowness.max(self.plan.slower));
+        for (n, &drive) in (0..).zip(self.drives.iter().chain(self.seconds)) {
+            let unable = self.plan.is_unable(n);
+            self.sim.afflict(drive, |faults| (faults.no_write_zeroes, faults.no_discard) = (unable, unable));
+        }
         let board = Rc::new(Board { after_cut: fate.number > 1, ..Board::default() });
         let end = fate.cut.unwrap_or(ENDLESS_STEPS);
         let watching = Rc::clone(&board);
@@ -209,6 +220,8 @@ impl Stage<'_> {
         let cut = fate.cut.is_some_and(|cut| self.sim.steps() >= cut);
         let result = match ended {
             Some(result) => result,
+            // What was forced may be wrong, and after that nothing is said of it.
+            None if cut && board.forced.get() => Ok(End::Forced),
             None if cut => self.seen().judge_behind(&board.known(self.drives)).map(|()| End::Cut),
             None => Err(Failure::Endless(Box::new(board.standstill(&io)))),
         };
@@ -254,6 +267,8 @@ impl Run<'_> {
         let client = Client::new(array.clone(), self.pool.clone(), Rc::clone(&self.stage.oracle));
         if forced {
             self.read_forced(&client).await?;
+            doing("what was forced is made whole");
+            self.make_forced_true(&array).await?;
             return Ok(End::Forced);
         }
         let patient = Patience { errors: self.may_fail(&array) };
@@ -279,6 +294,7 @@ impl Run<'_> {
         let clean = self.stop(&array, patient).await?;
         let discarded = plan.mix.discards > 0 && self.fate.reads_only;
         if !discarded {
+            seats::judge_seats(&array, self.stage, &self.fate.struck)?;
             seats::judge(&array, self.stage)?;
         }
         Ok(End::Well { clean })
@@ -298,6 +314,7 @@ impl Run<'_> {
             }
             other => (other.map_err(Failure::Assembly)?, false),
         };
+        self.board.forced.set(forced);
         self.judge_members(&assembly)?;
         if assembly.level().is_redundant() {
             self.stage.disks().judge_torn(&assembly.geometry, &self.fate.struck)?;
@@ -309,9 +326,7 @@ impl Run<'_> {
         if self.fate.stopped && !assembly.is_clean() {
             return Err(Failure::NotClean);
         }
-        // What force gives may be wrong: nothing is made of it that a next life would take for true.
-        let recovery = if forced { Recovery::Manual } else { Recovery::Automatic };
-        let config = OpenConfig { recovery, ..self.config() };
+        let config = OpenConfig { recovery: Recovery::Automatic, ..self.config() };
         if let Some(array) = self.open_with_file(&assembly, &ids, &config).await? {
             return Ok((array, forced));
         }
@@ -391,75 +406,13 @@ impl Run<'_> {
         parity && array.needs_resync() && !self.fate.struck.is_empty()
     }
 
-    fn plan_faults(&self, array: &Array) {
-        let mut random = self.fate.random.clone();
-        if self.stage.drives.iter().chain(self.stage.seconds).any(|&drive| self.may_yet_fail(drive)) {
-            self.stage.oracle.borrow_mut().upset();
-        }
-        self.plan_faults_of_files();
-        for planned in &self.fate.faults {
-            let Some(drive) = self.drive_of(array, planned.role) else { continue };
-            let place = self.place(array, &mut random);
-            // A spare takes the place only of what has been struck: the array can bear that it is, too.
-            let spares = &self.stage.drives[self.stage.plan.shape.members..];
-            let spare = (!spares.is_empty() && random.one_in(4)).then(|| *random.pick(spares));
-            let drive = spare.unwrap_or(drive);
-            let seconds = self.stage.seconds.get(usize::from(planned.role));
-            let drive = seconds.filter(|_| random.one_in(2)).copied().unwrap_or(drive);
-            let (board, oracle) = (Rc::clone(&self.board), Rc::clone(&self.stage.oracle));
-            let fault = planned.fault;
-            if fault.lasts().is_some() {
-                self.pause(drive, fault, planned.step);
-                continue;
-            }
-            self.stage.sim.schedule(When::Step(planned.step), drive, move |faults| {
-                board.note(Strike::Fault(fault));
-                oracle.borrow_mut().upset();
-                fault.strike(faults, place);
-            });
-        }
-    }
-
-    /// A life before has left a drive a fault that takes something from the array when it is met.
-    fn may_yet_fail(&self, drive: MemberId) -> bool {
-        let faults = self.stage.sim.faults(drive);
-        !faults.unreadable.is_empty() || !faults.unwritable.is_empty() || faults.failing_flushes > 0
-    }
-
-    /// The drive that fills a role now, or did.
-    fn drive_of(&self, array: &Array, role: u16) -> Option<MemberId> {
-        let detail = array.detail();
-        let device = detail.roles[usize::from(role)].device.map(|at| detail.devices[at].id);
-        device.or_else(|| self.stage.drives.get(usize::from(role)).copied())
-    }
-
-    /// Some sectors of the data area of a member.
-    fn place(&self, array: &Array, random: &mut Random) -> core::ops::Range<u64> {
-        let shape = &self.stage.plan.shape;
-        let block = u64::from(self.stage.plan.model.logical_block);
-        let area = array.geometry().member_size().min(shape.chunk * shape.rows);
-        let start = shape.data_offset() + random.below(area / block) * block;
-        start..start + block * (1 + random.below(4))
-    }
-
-    /// A drive does not answer for a while. Its step is taken for microseconds.
-    fn pause(&self, drive: MemberId, fault: Fault, step: u64) {
-        let (sim, io, board) = (self.stage.sim.clone(), self.io.clone(), Rc::clone(&self.board));
-        drop(self.io.spawn(async move {
-            io.sleep(Duration::from_micros(step * 10)).await;
-            board.note(Strike::Fault(fault));
-            sim.afflict(drive, |faults| fault.strike(faults, 0..0));
-            io.sleep(fault.lasts().unwrap_or(Duration::from_millis(1))).await;
-            sim.afflict(drive, |faults| faults.hangs = false);
-        }));
-    }
-
     /// Clients ask side by side, while redundancy is made true if it is not, and all else goes on that may.
     async fn load(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
         let plan = self.stage.plan;
         let syncing = self.resync_and_scrub(client.volume(), patient);
         self.replace_some(client.volume());
         self.have_some_leave_and_return(client.volume());
+        self.have_spares_come(client.volume());
         self.have_the_bitmap_come_and_go(client.volume());
         self.have_flags_change(client.volume());
         let lanes = (0..plan.lanes).map(|lane| {
@@ -484,46 +437,6 @@ impl Run<'_> {
         syncing.await?;
         self.recovered(client.volume()).await;
         Ok(())
-    }
-
-    /// Waits until nothing is being rebuilt.
-    async fn recovered(&self, array: &Array) {
-        loop {
-            // What can be rebuilt is begun at once.
-            self.io.sleep(Duration::from_millis(1)).await;
-            if array.process().is_none() {
-                return;
-            }
-        }
-    }
-
-    /// Redundancy is made true if it is not, and then is.
-    async fn make_whole(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
-        let array = client.volume();
-        // What was discarded reads otherwise at each look, on each copy.
-        let discarded = self.stage.plan.mix.discards > 0;
-        if discarded && !self.fate.reads_only {
-            patient.with(client.write_all().await)?;
-        }
-        if array.needs_resync() {
-            self.board.resyncing.set(true);
-            patient.engine("resync", array.resync(|_| ()).await.map(drop))?;
-            self.board.resyncing.set(false);
-        }
-        let report = loop {
-            self.recovered(array).await;
-            match array.check(SyncMode::Check, |_| ()).await {
-                // A member that failed just now is being rebuilt.
-                Err(ProcessError::Busy(_)) => {}
-                report => break report,
-            }
-        };
-        let may_differ = patient.errors || discarded && self.fate.reads_only;
-        match report {
-            Ok(report) if report.mismatch_sectors > 0 && !may_differ => Err(Failure::Mismatch(report)),
-            Ok(_) => Ok(()),
-            Err(error) => patient.engine("check", Err(error)),
-        }
     }
 
     /// Stopped, the array is clean, and a new look says so, whoever is lost that the array can do without. Gives whether it

@@ -24,7 +24,7 @@ mod work;
 
 pub use judge::Failure;
 pub use plan::Plan;
-pub use run::{Calm, Course, Planned, Start, Storm, calm_steps, run};
+pub use run::{Calm, Course, Cut, Planned, Start, Storm, calm_steps, run};
 pub use standstill::{Standstill, Waiting};
 pub use subject::{Driven, Scene, Subject, drive};
 pub use tally::{Condition, Strike, Tally};

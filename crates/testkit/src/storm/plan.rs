@@ -39,6 +39,10 @@ pub struct Plan {
     pub slower: u32,
     /// Time between two rounds that clear bits of the bitmap, if there is one.
     pub daemon_sleep: Duration,
+    /// Some drives make no zeroes and discard nothing, and say so only when they are asked.
+    pub unable: bool,
+    /// Spares are devices of nobody at first, and are added while clients ask.
+    pub late: bool,
     /// In each life only this is done beside what clients ask; `None`: what the seed stands for.
     pub work: Option<Work>,
     /// A guard watches what members are sent. Without one, writes go the direct way that they go in the product.
@@ -96,6 +100,8 @@ impl Plan {
             seats: false,
             slower: 1,
             daemon_sleep: Duration::from_micros(200),
+            unable: false,
+            late: false,
             work: None,
             watched: true,
         }
@@ -150,11 +156,37 @@ impl Plan {
             container,
             daemon_sleep: Duration::from_micros(*bitmap.pick(&[100, 400, 3000])),
             slower,
+            unable: Random::stream(seed, 0x756e_6162).one_in(4),
+            late: false,
             work: None,
             watched: !Random::stream(seed, 0x7761_7463).one_in(4),
             seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
+        .of_odd_size()
         .with_some_spares()
+    }
+
+    /// The members of some are no multiple of what a process takes at a time: of a few KiB, and of 4 MiB as in the product, where
+    /// a life goes over so much that few can be.
+    fn of_odd_size(mut self) -> Self {
+        let mut random = Random::stream(self.seed, 0x6f64_6473);
+        if self.shape.level.is_redundant() && random.one_in(4) {
+            self.shape.rows = *random.pick(&[19, 25, 37]);
+            if random.one_in(64) {
+                (self.shape.rows, self.shape.chunk) = (1051, 64 << 10);
+            }
+        }
+        self
+    }
+
+    /// Whether members are so large that a recovery's windows are those of the product.
+    pub fn is_large(&self) -> bool {
+        self.shape.rows * self.shape.chunk >= 64 << 20
+    }
+
+    /// Whether a drive, by its number among members, spares and second devices, makes no zeroes and discards nothing.
+    pub(super) fn is_unable(&self, drive: u64) -> bool {
+        self.unable && Random::stream(self.seed, 0x756e_0000 + drive).one_in(2)
     }
 
     /// Some have spares.
@@ -162,6 +194,7 @@ impl Plan {
         let mut random = Random::stream(self.seed, 0x7370_6172);
         if self.may_have_spares() && random.one_in(4) {
             self.shape.spares = 1 + random.below(2) as usize;
+            self.late = random.one_in(2);
         }
         self
     }
@@ -208,9 +241,12 @@ impl core::fmt::Display for Plan {
         let container = if self.container { ", kept by a container" } else { "" };
         let seats = if self.seats { ", two devices to a role" } else { "" };
         let watched = if self.watched { "" } else { ", unwatched" };
+        let large = if self.is_large() { ", large members" } else { "" };
+        let late = if self.late { ", spares that are added late" } else { "" };
+        let unable = if self.unable { ", some of which make no zeroes" } else { "" };
         write!(
             f,
-            "{shape}{container}{seats}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}; "
+            "{shape}{large}{container}{seats}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
         )?;
         write!(f, "{} clients of {} requests each", self.lanes, self.requests)
     }

@@ -1,5 +1,8 @@
 //! The lives of a storm, one after the other.
 
+use core::fmt;
+use core::num::ParseIntError;
+use core::str::FromStr;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -56,6 +59,8 @@ pub struct Course {
     pub starts: Vec<Start>,
     /// An array that was stopped is started once more.
     pub again: bool,
+    /// Steps of the first life if nothing goes wrong: how soon an array has to be whole once faults end depends on it.
+    pub calm: Option<u64>,
 }
 
 /// What came of a storm.
@@ -110,6 +115,21 @@ impl Calm {
         storm.failure.map_or(Ok(Self { steps, changing }), Err)
     }
 
+    /// As [`run`], of the seed whose calm life this is; it is judged, too, how soon an array is whole once faults end.
+    pub fn run(&self, seed: u64, cut: Option<Cut>, kinds: &[Fault]) -> Storm {
+        let mut course = Course::new(seed, cut.map(|cut| cut.chosen), kinds);
+        course.calm = Some(self.steps);
+        course.cuts[0] = cut.map(|cut| cut.step);
+        course.run()
+    }
+
+    /// A power cut, now and then one while what faults led to is put on record.
+    pub fn cut_of(&self, seed: u64, kinds: &[Fault], random: &mut Random) -> Cut {
+        let chosen = self.cut(random);
+        let aimed = random.one_in(4).then(|| Course::new(seed, Some(chosen), kinds).aimed(random));
+        Cut { chosen, step: aimed.flatten().unwrap_or(chosen) }
+    }
+
     /// A step before which the power may go: one in three while superblocks are written.
     pub fn cut(&self, random: &mut Random) -> u64 {
         if random.one_in(3) && !self.changing.is_empty() {
@@ -117,6 +137,33 @@ impl Calm {
         } else {
             random.below(self.steps)
         }
+    }
+}
+
+/// A power cut of a seed's storm. It is written as the step, or as `chosen@step`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The step by which all else is chosen that happens.
+    pub chosen: u64,
+    /// The step before which the power goes.
+    pub step: u64,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.chosen != self.step {
+            write!(f, "{}@", self.chosen)?;
+        }
+        write!(f, "{}", self.step)
+    }
+}
+
+impl FromStr for Cut {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        let (chosen, step) = text.split_once('@').unwrap_or((text, text));
+        Ok(Self { chosen: chosen.parse()?, step: step.parse()? })
     }
 }
 
@@ -144,7 +191,7 @@ impl Course {
     /// Nothing goes wrong.
     pub fn calm(plan: Plan) -> Self {
         let (faults, cuts, starts) = (Vec::new(), Vec::new(), Vec::new());
-        Self { plan, faults, cuts, stays_dead: false, starts, again: false }
+        Self { plan, faults, cuts, stays_dead: false, starts, again: false, calm: None }
     }
 
     /// The course of a seed's storm.
@@ -170,7 +217,18 @@ impl Course {
             stays_dead,
             starts,
             again: random.one_in(2),
+            calm: None,
         }
+    }
+
+    /// A step of the first life, after the one at which the power was to go, before which superblocks are being written that tell
+    /// what came of its faults: if the power stays.
+    fn aimed(&self, random: &mut Random) -> Option<u64> {
+        let uncut = Self { cuts: Vec::new(), again: false, ..self.clone() };
+        let after = self.cuts.first().copied().flatten().unwrap_or(0);
+        let mut changing = uncut.run_watched(MOST_WATCHED).changing;
+        changing.retain(|&step| step > after);
+        (!changing.is_empty()).then(|| *random.pick(&changing))
     }
 
     /// Runs it. A panic of the engine is a failure like others.
@@ -208,6 +266,9 @@ impl Course {
         let plan = &self.plan;
         let mut sim = new_world(plan);
         let drives: Vec<MemberId> = drives(&sim, &plan.shape, plan.model);
+        if plan.late {
+            wipe(&sim, &drives[plan.shape.members..], plan);
+        }
         if plan.container {
             // Nothing becomes of the second array: what is recorded for the first says the same of it, always.
             let doubt = (!plan.shape.in_sync).then_some(0);
@@ -302,6 +363,7 @@ impl Course {
             watched,
             struck: past.struck.clone(),
             doubted: past.doubted,
+            calm: self.calm,
             random: Random::stream(self.plan.seed, number << 40),
             faults,
         }
@@ -364,4 +426,12 @@ fn choose_faults(
         }
     }
     planned
+}
+
+/// Leaves drives without a superblock.
+fn wipe(sim: &Sim, drives: &[MemberId], plan: &Plan) {
+    let places = plan.shape.superblocks();
+    for (&drive, (offset, bytes)) in drives.iter().zip(&places[plan.shape.members..]) {
+        sim.poke(drive, *offset, &vec![0; bytes.len()]);
+    }
 }

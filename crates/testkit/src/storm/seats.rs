@@ -41,6 +41,13 @@ impl Seats {
     }
 }
 
+/// A second device to which nothing happened has its seat still.
+pub(super) fn judge_seats(array: &Array, stage: &Stage<'_>, struck: &[u16]) -> Result<(), Failure> {
+    let seats = (0..array.geometry().members()).zip(stage.seconds).map(|(role, _)| role);
+    let mut lost = seats.filter(|role| !struck.contains(role) && array.second(*role).is_none());
+    lost.next().map_or(Ok(()), |role| Err(Failure::SeatLost(role)))
+}
+
 /// Both devices of a role hold the same in all that the array has on them, where the second is good.
 pub(super) fn judge(array: &Array, stage: &Stage<'_>) -> Result<(), Failure> {
     let geometry = array.geometry();

@@ -45,6 +45,28 @@ fn flip_all(member: &Path) {
 }
 
 #[test]
+fn a_member_that_is_bad_is_none_whoever_is_asked() {
+    let spoiled: [(&str, fn(&Path)); 3] = [
+        ("short", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(MIB).unwrap()),
+        ("torn", |path| flip(path, 4096 + 100)),
+        ("without superblock", |path| (4096..8192).step_by(4).for_each(|offset| flip(path, offset))),
+    ];
+    for (what, spoil) in spoiled {
+        let set = Set::random(5, 4 * MIB);
+        set.create("-l 6 -c 64K -N a").ok();
+        let content = set.run("cat").ok().out;
+        spoil(&set.members[3]);
+        let [examined, detail] = states(&set);
+        assert_eq!(examined, detail, "{what}");
+        assert_eq!(examined[3].1, Value::Null, "{what}");
+        assert!(examined.iter().filter(|(_, state)| state == "in-sync").count() == 4, "{what}: {examined:?}");
+        assert_eq!(set.detail()["left_out"][0]["path"], name(&set.members[3]), "{what}");
+        let read = set.run("cat").ended(0);
+        assert!(read.out == content && read.err.contains(name(&set.members[3])), "{what}: {}", read.err);
+    }
+}
+
+#[test]
 fn devices_that_form_no_array_are_members_of_none() {
     let set = Set::raid5(3);
     let alone = run("examine --json", &set.members[..1]).report();

@@ -3,6 +3,9 @@
 
 use std::process::Command;
 
+use brindle_tests::loops::Loop;
+use brindle_tests::tools::{Missing, or_skip};
+
 use super::*;
 
 /// An array called `a` that an older server has, and another of that name, of files in a folder in which its user is.
@@ -122,4 +125,43 @@ fn a_command_from_elsewhere_says_which_array_it_took_before_it_writes() {
     let stopped = two.ask(changes[5]).ended(0);
     assert!(stopped.err.contains(&old), "{}", stopped.err);
     drop(server);
+}
+
+#[test]
+fn among_block_devices_one_is_not_overwritten_for_an_array_of_that_name_either() {
+    let _ = or_skip(among_block_devices());
+}
+
+fn among_block_devices() -> Result<(), Missing> {
+    let two = Two::new();
+    let over = |files: &[PathBuf]| -> Result<Vec<Loop>, Missing> {
+        files.iter().map(|file| Loop::over(file, 512)).collect()
+    };
+    let (old, new) = (over(&two.old.members)?, over(&two.new.members)?);
+    let blank = Loop::over(&two.blank, 512)?;
+    let members: Vec<PathBuf> = old.iter().map(|device| device.path().to_owned()).collect();
+    let server = two.old.serve_some("", &members);
+    let before = files::sha256(&two.blank);
+    // The user is nowhere near: what tells are the other block devices of the machine.
+    let ask = |array: &str| {
+        let mut command = Command::new(program::path());
+        command.args([
+            "add",
+            "--force",
+            "--runtime-dir",
+            name(&two.old.runtime()),
+            array,
+            name(blank.path()),
+        ]);
+        let elsewhere = tempfile::tempdir().unwrap();
+        command.current_dir(elsewhere.path()).env("XDG_RUNTIME_DIR", elsewhere.path());
+        Ran::of(command)
+    };
+    let refused = ask("a").ended(1);
+    let is_named = new.iter().any(|device| refused.err.contains(name(device.path())));
+    assert!(is_named && refused.err.contains("of another array of that name"), "{}", refused.err);
+    assert_eq!(files::sha256(&two.blank), before, "nothing was written");
+    ask(&uuid(&two.old)).ended(0);
+    server.stop();
+    Ok(())
 }

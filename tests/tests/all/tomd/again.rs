@@ -21,10 +21,12 @@ enum By {
     Md,
 }
 
-/// An array whose second member was away while it was written to.
+/// An array some of whose members were away while it was written to, each for longer than the next.
 struct Returned {
     level: &'static str,
     by: By,
+    /// Their numbers, in the order in which they are taken again.
+    away: Vec<usize>,
     members: Vec<PathBuf>,
     sha256: String,
 }
@@ -35,7 +37,7 @@ fn write(client: &mut Client, offset: u64, data: Vec<u8>) {
 }
 
 impl Returned {
-    fn new(level: &'static str, count: usize, by: By, number: usize, dir: &Path) -> Self {
+    fn new(level: &'static str, count: usize, away: &[usize], by: By, number: usize, dir: &Path) -> Self {
         let members = files::members(dir, &format!("again{number}-"), count, SIZE);
         let words = "create -N again --assume-clean --bitmap internal --bitmap-chunk 64K -l";
         let words = words.split(' ').chain([level]).map(PathBuf::from);
@@ -51,34 +53,42 @@ impl Returned {
         client.close();
         server.stop();
         let server = serve(2 * number + 1);
-        server.fail("1");
         let mut client = Client::connect(&server.uri());
-        for offset in [0, content.len() / 2 / 4096 * 4096, content.len() - 8192] {
-            content[offset..offset + 8192].fill(number as u8 + 0x40);
-            write(&mut client, offset as u64, content[offset..offset + 8192].to_vec());
+        let mut leaving = away.to_vec();
+        leaving.sort_unstable();
+        for role in leaving {
+            server.fail(&role.to_string());
+            for offset in [0, content.len() / 2 / 4096 * 4096, content.len() - 8192] {
+                content[offset..offset + 8192].fill((0x40 + 8 * role + number) as u8);
+                write(&mut client, offset as u64, content[offset..offset + 8192].to_vec());
+            }
         }
         client.close();
-        server.stop_after_failing(1);
+        server.stop_after_failing(away.len());
         if by == By::Brindle {
             let words = ["add", "--re-add", "--array"].map(PathBuf::from);
-            let again = [PathBuf::from("--"), members[1].clone()];
+            let again = away.iter().map(|&at| members[at].clone());
+            let again: Vec<PathBuf> = [PathBuf::from("--")].into_iter().chain(again).collect();
             program::brindle(words.iter().chain(&members).chain(&again)).ok();
         }
-        Self { level, by, members, sha256: files::sha256_of(&content) }
+        Self { level, by, away: away.to_vec(), members, sha256: files::sha256_of(&content) }
     }
 
     fn name(&self) -> String {
-        format!("level {} by {:?}", self.level, self.by)
+        format!("level {} by {:?} in the order {:?}", self.level, self.by, self.away)
     }
 
     fn script(&self, index: usize, first: usize) -> String {
         let device = |at: usize| format!(" /dev/member/{}", first + at);
-        let present = |at: &usize| self.by == By::Brindle || *at != 1;
+        let present = |at: &usize| self.by == By::Brindle || !self.away.contains(at);
         let devices: String = (0..self.members.len()).filter(present).map(device).collect();
         let name = self.name();
         let again = match self.by {
             By::Brindle => String::new(),
-            By::Md => format!("step 're-add {name}' mdadm $md --re-add{}\n", device(1)),
+            By::Md => {
+                let devices: String = self.away.iter().map(|&at| device(at)).collect();
+                format!("step 're-add {name}' mdadm $md --re-add{devices}\n")
+            }
         };
         format!(
             "md=/dev/md{index} sys=/sys/block/md{index}/md
@@ -109,9 +119,20 @@ impl Returned {
 fn given_to_md() -> Result<(), Missing> {
     let vm = Vm::on(Kernel::Release)?.limit(Duration::from_secs(900));
     let dir = tempfile::tempdir().unwrap();
-    let levels = [("1", 2), ("5", 3), ("6", 4), ("10", 4)];
+    let levels: [(&str, usize, &[usize]); 8] = [
+        ("1", 2, &[1]),
+        ("5", 3, &[1]),
+        ("6", 4, &[1]),
+        ("10", 4, &[1]),
+        // Two that left one after the other: whichever is named first, both are taken again.
+        ("1", 3, &[0, 1]),
+        ("1", 3, &[1, 0]),
+        ("6", 4, &[0, 2]),
+        ("6", 4, &[2, 0]),
+    ];
     let both = levels.into_iter().flat_map(|level| [(level, By::Brindle), (level, By::Md)]);
-    let array = |(number, ((level, count), by))| Returned::new(level, count, by, number, dir.path());
+    let array =
+        |(number, ((level, count, away), by))| Returned::new(level, count, away, by, number, dir.path());
     let all: Vec<Returned> = both.enumerate().map(array).collect();
     let (mut script, mut first) = (String::new(), 0);
     for (index, array) in all.iter().enumerate() {

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use brindle_array::{Array, DeviceDetail, DeviceState, RoleState};
-use brindle_io::Duration;
+use brindle_format::md::Uuid;
+use brindle_host::take_each_again;
+use brindle_io::{Duration, MemberId};
 
 use super::super::work::Work;
 use super::Run;
@@ -37,13 +39,37 @@ impl Run<'_> {
                 let in_sync = |role: &u16| array.state(*role) == RoleState::InSync;
                 let roles: Vec<u16> = struck.iter().copied().filter(in_sync).collect();
                 // It may be dead, or another may have its place: the array judges.
-                if !devices.is_empty() && !random.one_in(4) {
+                if devices.len() > 1 && random.one_in(2) {
+                    let named: Vec<_> = devices.iter().map(|it| (it.id, it.id.to_string())).collect();
+                    let _again = take_each_again(&array, &named).await;
+                } else if !devices.is_empty() && !random.one_in(4) {
                     let _again = array.add_again(random.pick(&devices).id, "it").await;
                 } else if !roles.is_empty() {
                     // What stands in doubt may have been read from it.
                     oracle.borrow_mut().upset();
                     let _failed = array.fail(*random.pick(&roles)).await;
                 }
+            }
+        }));
+    }
+
+    /// Devices that the array does not know are added, one after the other.
+    pub(super) fn have_spares_come(&self, array: &Array) {
+        let plan = self.stage.plan;
+        if !plan.late || self.fate.reads_only {
+            return;
+        }
+        let mut random = Random::stream(plan.seed, self.fate.number * 1000 + 997);
+        let known: Vec<MemberId> = array.detail().devices.iter().map(|device| device.id).collect();
+        let mut new = self.stage.drives[plan.shape.members..].to_vec();
+        new.retain(|drive| !known.contains(drive));
+        let (array, io) = (array.clone(), self.io.clone());
+        drop(self.io.spawn(async move {
+            for drive in new {
+                io.sleep(Duration::from_micros(random.below(1000))).await;
+                // It may be dead: the array judges.
+                let uuid = Uuid::from_u128(u128::from(random.below(u64::MAX)));
+                let _added = array.add(drive, "late", uuid, true).await;
             }
         }));
     }
