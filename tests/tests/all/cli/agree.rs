@@ -4,7 +4,7 @@ use super::*;
 
 /// Each device's state by `examine` and by `detail`, in the order in which the devices are named.
 fn states(set: &Set) -> [Vec<(String, Value)>; 2] {
-    let examined = set.run("examine --json").json();
+    let examined = set.run("examine --json").report();
     let members = examined["members"].as_array().unwrap().iter();
     let examined =
         members.map(|member| (member["path"].as_str().unwrap().to_owned(), member["in_array"].clone()));
