@@ -8,7 +8,7 @@ fn states(set: &Set) -> [Vec<(String, Value)>; 2] {
     let members = examined["members"].as_array().unwrap().iter();
     let examined =
         members.map(|member| (member["path"].as_str().unwrap().to_owned(), member["in_array"].clone()));
-    let detail = set.detail();
+    let detail = set.run("detail --json").report();
     let state = |path: &PathBuf| {
         let device = detail["devices"].as_array().unwrap().iter().find(|device| device["path"] == name(path));
         (name(path).to_owned(), device.map_or(Value::Null, |device| device["state"].clone()))
@@ -60,7 +60,8 @@ fn a_member_that_is_bad_is_none_whoever_is_asked() {
         assert_eq!(examined, detail, "{what}");
         assert_eq!(examined[3].1, Value::Null, "{what}");
         assert!(examined.iter().filter(|(_, state)| state == "in-sync").count() == 4, "{what}: {examined:?}");
-        assert_eq!(set.detail()["left_out"][0]["path"], name(&set.members[3]), "{what}");
+        let detail = set.run("detail --json").report();
+        assert_eq!(detail["left_out"][0]["path"], name(&set.members[3]), "{what}");
         let read = set.run("cat").ended(0);
         assert!(read.out == content && read.err.contains(name(&set.members[3])), "{what}: {}", read.err);
     }
