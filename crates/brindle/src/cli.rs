@@ -30,7 +30,7 @@ pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
 };
-pub(crate) use sockets::{Listen, SocketMode};
+pub(crate) use sockets::{Listen, Sockets};
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -441,18 +441,10 @@ pub(crate) enum ReadPolicy {
 /// Flags of `brindle serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen: unix:PATH or HOST:PORT (every address of the host); may be given several times
-    /// [default: a Unix socket in the runtime folder]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) nbd: Vec<Listen>,
-    /// Listen on addresses that other machines can reach, too: there is no password and no encryption
-    #[arg(long)]
-    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) sockets: Sockets,
     #[command(flatten)]
     pub(crate) iscsi: Iscsi,
-    /// Who may connect to the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 its owner, 660 the group too
-    #[arg(long, value_name = "MODE", default_value = "600")]
-    pub(crate) socket_mode: SocketMode,
     #[command(flatten)]
     pub(crate) given: Given,
     /// Refuse writes; nothing is written to a member
@@ -550,6 +542,7 @@ pub(crate) struct Man {
 mod tests {
     use clap::CommandFactory;
 
+    use super::sockets::SocketMode;
     use super::*;
 
     #[test]

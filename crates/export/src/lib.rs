@@ -3,6 +3,7 @@
 //! They run as tasks of the volume's own executor: no thread, no lock, no file descriptor is known here. What has nothing
 //! to do with a protocol (who is let in, memory, patience) is in `session`, once for all of them.
 
+pub mod access;
 mod gate;
 pub mod iscsi;
 pub mod nbd;

@@ -35,6 +35,8 @@ pub struct TargetSpec<V> {
 
 /// A target.
 pub(super) struct Target<V> {
+    /// Targets are numbered as they are added. A number is never used again, so that one is not taken for another when some end.
+    pub(super) number: usize,
     pub(super) name: String,
     pub(super) identity: Identity,
     /// Bytes of a logical block.
@@ -46,16 +48,17 @@ pub(super) struct Target<V> {
     /// It is to end.
     pub(super) ending: Cell<bool>,
     keep: Option<Keep>,
-    gate: Rc<Gate>,
+    pub(super) gate: Rc<Gate>,
     /// Registrations are being changed.
     changing: Cell<bool>,
     changed: Event,
 }
 
 impl<V: Volume> Target<V> {
-    pub(super) fn new(io: &Io, spec: TargetSpec<V>, most: usize) -> Self {
+    pub(super) fn new(io: &Io, spec: TargetSpec<V>, number: usize, most: usize) -> Self {
         let shape = Shape::of(&spec.volume.limits(), most);
         let target = Self {
+            number,
             name: spec.identity.target.clone(),
             identity: spec.identity.clone(),
             block: shape.block,

@@ -7,6 +7,7 @@ use brindle_volume::Volume;
 
 use super::handshake::Offer;
 use super::proto::MAX_STRING;
+use crate::access::{Client, Right};
 use crate::gate::Gate;
 use crate::session::Tally;
 
@@ -54,13 +55,17 @@ impl<V: Volume> Export<V> {
         })
     }
 
-    pub(crate) fn offer(&self, is_default: bool) -> Offer {
-        Offer {
+    /// As a client is told of it; `None` if it may not use it.
+    pub(crate) fn offer(&self, is_default: bool, client: &Client) -> Option<Offer> {
+        let right = self.gate.right(client)?;
+        let mut limits = self.volume.limits();
+        limits.read_only |= right == Right::Read;
+        Some(Offer {
             number: self.number,
             is_default,
             name: self.name.clone(),
             description: self.description.clone(),
-            limits: self.volume.limits(),
-        }
+            limits,
+        })
     }
 }

@@ -123,6 +123,11 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stats()
     }
 
+    /// Clients that were refused so far.
+    pub fn refused(&self) -> u64 {
+        self.sessions.refused()
+    }
+
     /// Bytes of memory that requests hold: 0 when none is under way.
     pub fn memory_in_use(&self) -> usize {
         self.sessions.memory_in_use()
@@ -131,12 +136,19 @@ impl<V: Volume + 'static> Server<V> {
 
 impl<V: Volume + 'static> Protocol for Exports<V> {
     async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox } = seat;
+        let Seat { id, link, memory, mut inbox, outbox, refusals } = seat;
         let offers = || {
-            let is_default = self.added.get() == 1;
-            self.list.borrow().iter().map(|export| export.offer(is_default)).collect()
+            let (is_default, client) = (self.added.get() == 1, link.client());
+            self.list.borrow().iter().filter_map(|export| export.offer(is_default, &client)).collect()
         };
-        let mut handshake = Handshake { link: &link, inbox: &mut inbox, out: &outbox };
+        // Nothing tells whether it asked for one that is not there, or for one that is not for it: it is not to know.
+        let in_vain = || {
+            let client = link.client();
+            if self.list.borrow().iter().any(|export| export.gate.right(&client).is_none()) {
+                refusals.refused(&client, "it asked for an export that is not for it, or not there");
+            }
+        };
+        let mut handshake = Handshake { link: &link, inbox: &mut inbox, out: &outbox, in_vain: &in_vain };
         let haggling = handshake.run(self.config.largest_request() as u32, offers);
         let chosen = match race(haggling, link.interruption()).await {
             Either::First(Ok(chosen)) => chosen,

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use brindle_io::sync::Event;
 use brindle_io::{Instant, Io, SocketId};
 
+use crate::access::{Client, Proof};
+
 use super::motion::Motion;
 use super::tally::Tally;
 use super::unread::Unread;
@@ -37,6 +39,7 @@ pub(crate) struct Link {
     /// Rounds of the patrol in which it has not chosen one.
     pub(super) undecided: Cell<u32>,
     export: RefCell<Option<String>>,
+    client: RefCell<Client>,
     /// The reactor may give a closed socket's number to another connection: after this is set, `socket` is not used.
     closed: Cell<bool>,
     stopping: Cell<bool>,
@@ -63,6 +66,7 @@ impl Link {
             heard: Cell::new(io.now()),
             undecided: Cell::new(0),
             export: RefCell::default(),
+            client: RefCell::new(Client { address: io.peer(socket), proved: None }),
             closed: Cell::new(false),
             stopping: Cell::new(false),
             outstanding: Cell::new(0),
@@ -71,6 +75,16 @@ impl Link {
             watched: Cell::new(false),
             changed: Event::new(io),
         })
+    }
+
+    /// The client, as far as it is known.
+    pub(crate) fn client(&self) -> Client {
+        self.client.borrow().clone()
+    }
+
+    /// The client has proved a name.
+    pub(crate) fn proved(&self, proof: Option<Proof>) {
+        self.client.borrow_mut().proved = proof;
     }
 
     /// Closes the socket, once.

@@ -12,6 +12,7 @@ use super::inbox::{INBOX, Inbox};
 use super::link::Link;
 use super::memory::Memory;
 use super::patrol;
+use super::refusals::Refusals;
 use super::roster::Roster;
 use super::tally::Counters;
 
@@ -37,6 +38,8 @@ pub(crate) struct Seat {
     pub(crate) memory: Rc<Memory>,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Buf,
+    /// Where it is noted if the client is refused.
+    pub(crate) refusals: Rc<Refusals>,
 }
 
 /// One connection at this moment.
@@ -64,6 +67,7 @@ pub(crate) struct Sessions {
     listeners: RefCell<Vec<(SocketId, Task<()>)>>,
     next_id: Cell<u64>,
     stopping: Cell<bool>,
+    refusals: Rc<Refusals>,
     /// More clients come than there are places for: that has been said.
     crowded: Cell<bool>,
 }
@@ -79,6 +83,7 @@ impl Sessions {
             listeners: RefCell::default(),
             next_id: Cell::new(0),
             stopping: Cell::new(false),
+            refusals: Rc::default(),
             crowded: Cell::new(false),
         })
     }
@@ -128,6 +133,11 @@ impl Sessions {
             total: link.tally.get(),
         };
         self.roster.links.borrow().iter().map(stats).collect()
+    }
+
+    /// Clients that were refused so far.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refusals.count()
     }
 
     /// Bytes of memory that requests hold.
@@ -226,7 +236,8 @@ impl Sessions {
             let outbox = sessions.buffers.alloc(OUTBOX).await;
             let memory = Rc::clone(&sessions.roster.memory);
             if !link.is_closed() {
-                protocol.converse(Seat { id, link: Rc::clone(&link), memory, inbox, outbox }).await;
+                let refusals = Rc::clone(&sessions.refusals);
+                protocol.converse(Seat { id, link: Rc::clone(&link), memory, inbox, outbox, refusals }).await;
             }
             link.close();
             sessions.roster.links.borrow_mut().remove(&id);

@@ -2,6 +2,7 @@
 //! wrong with what it is given.
 
 mod actions;
+mod admitted;
 mod advise;
 mod again;
 mod agree;

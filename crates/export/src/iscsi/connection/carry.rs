@@ -163,7 +163,7 @@ impl<V: Volume + 'static> Connection<V> {
                 let list = ticket.as_ref().map(|ticket| ticket.memory().bytes()[..len].to_vec());
                 let Some(target) = self.target() else { return Outcome::Dropped };
                 let (nexus, list) = (&self.entry.nexus, list.unwrap_or_default());
-                let next = target.unit.borrow_mut().parameters(nexus, &asked, &list, &*self.shared);
+                let next = target.unit.borrow_mut().parameters(nexus, &asked, &list, &self.seen());
                 *command.action.borrow_mut() = next;
                 continue;
             }
@@ -185,7 +185,8 @@ impl<V: Volume + 'static> Connection<V> {
                 };
             }
             Action::Copy(job) => {
-                let (result, done) = copy(job, |at| self.shared.volume(at), memory(&ticket).as_ref()).await;
+                let (result, done) =
+                    copy(job, |at, writes| self.seen().volume(at, writes), memory(&ticket).as_ref()).await;
                 if job.remembered {
                     target.unit.borrow_mut().copied(&self.entry.nexus, result);
                 }

@@ -137,9 +137,9 @@ impl<V: Volume + 'static> Connection<V> {
         let mut cdb = [0; 16];
         cdb.copy_from_slice(&header.0[32..48]);
         if lun_index(header.lun()) == Some(0) {
-            target.unit.borrow_mut().plan(&self.entry.nexus, &cdb, &*self.shared)
+            target.unit.borrow_mut().plan(&self.entry.nexus, &cdb, &self.seen())
         } else {
-            absent(&cdb, &*self.shared)
+            absent(&cdb, &self.seen())
         }
     }
 

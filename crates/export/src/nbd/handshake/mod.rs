@@ -30,6 +30,8 @@ pub(crate) struct Handshake<'a> {
     pub(crate) link: &'a Link,
     pub(crate) inbox: &'a mut Inbox,
     pub(crate) out: &'a Buf,
+    /// Told when the client has chosen an export that it is not offered.
+    pub(crate) in_vain: &'a dyn Fn(),
 }
 
 impl Handshake<'_> {
@@ -57,6 +59,9 @@ impl Handshake<'_> {
                 self.inbox.consume(len);
                 next
             };
+            if core::mem::take(&mut haggle.in_vain) {
+                (self.in_vain)();
+            }
             self.send(&reply).await?;
             match next {
                 Next::Continue => {}

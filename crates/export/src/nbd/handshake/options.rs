@@ -43,6 +43,8 @@ pub(super) struct Haggle {
     structured: bool,
     /// The number of the offer for which `base:allocation` is chosen.
     context: Option<usize>,
+    /// An export was chosen that is not offered.
+    pub(super) in_vain: bool,
 }
 
 /// The offer of that name; the empty name is the default offer's, unless one has just that name.
@@ -71,7 +73,7 @@ fn unknown(offers: &[Offer], name: &[u8]) -> String {
 
 impl Haggle {
     pub(super) fn new(flags: ClientFlags, max_payload: u32) -> Self {
-        Self { flags, max_payload, structured: false, context: None }
+        Self { flags, max_payload, structured: false, context: None, in_vain: false }
     }
 
     /// Answers an option whose data were too long to be kept.
@@ -127,20 +129,24 @@ impl Haggle {
         }
     }
 
-    fn export_name(&self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
+    fn export_name(&mut self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
         let found = if name.len() > MAX_STRING { None } else { find(offers, name) };
-        let Some(offer) = found else { return Next::Close };
+        let Some(offer) = found else {
+            self.in_vain = true;
+            return Next::Close;
+        };
         let terms = self.terms(offer);
         out.extend(export_name_reply(offer.limits.size, terms.transmission_flags(), self.flags.no_zeroes));
         Next::Serve(Chosen { number: offer.number, terms })
     }
 
-    fn info(&self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
+    fn info(&mut self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
         let Some(wanted) = InfoRequest::decode(data) else {
             option_reply(out, option, Reply::ErrInvalid, b"the option's data are not well-formed");
             return Next::Continue;
         };
         let Some(offer) = find(offers, wanted.name) else {
+            self.in_vain = option == code::GO;
             option_reply(out, option, Reply::ErrUnknown, unknown(offers, wanted.name).as_bytes());
             return Next::Continue;
         };
