@@ -12,6 +12,7 @@ mod predicting;
 mod reliability;
 mod running;
 mod sockets;
+mod tls;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
 };
 pub(crate) use sockets::{Listen, Sockets};
+pub(crate) use tls::TlsFlags;
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -443,6 +445,8 @@ pub(crate) enum ReadPolicy {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) sockets: Sockets,
+    #[command(flatten)]
+    pub(crate) tls: TlsFlags,
     #[command(flatten)]
     pub(crate) iscsi: Iscsi,
     #[command(flatten)]

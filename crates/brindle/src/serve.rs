@@ -7,6 +7,7 @@ mod iscsi;
 mod kept;
 mod notify;
 mod places;
+mod tls;
 mod twins;
 
 use std::num::NonZeroU64;
@@ -36,9 +37,10 @@ use crate::ring::Ring;
 use crate::units::{Bytes, Span};
 use crate::world::{self, Opening, World};
 use crate::{log, report, runtime};
-use access::Access;
+use access::AccessFile;
 use detached::Detached;
 use places::Place;
+use tls::Certificates;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     if args.background && !detached::is_waited_for() {
@@ -50,7 +52,8 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
 /// Serves in this process.
 fn serve_here(args: &Serve) -> Result<(), Failure> {
     let insecure = args.sockets.insecure;
-    let places = places::find(&args.sockets)?;
+    let certificates = Certificates::find(&args.tls)?;
+    let places = places::find(&args.sockets, certificates.as_ref())?;
     let plan = iscsi::Plan::find(&args.iscsi, insecure)?;
     world::check_budget(args.tuning.memory)?;
     let opening = Opening {
@@ -66,7 +69,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let mut look = World::new(opening)?;
     let wanted = wanted(args, Host::find(&mut look, &args.members, &args.given.bitmaps, args.force)?)?;
     let names: Vec<&str> = wanted.iter().map(|wanted| &*wanted.name).collect();
-    let access = args.sockets.access.as_deref().map(|file| Access::read(file, &names)).transpose()?;
+    let access = args.sockets.access.as_deref().map(|file| AccessFile::read(file, &names)).transpose()?;
     groups::check(&args.spare_group, &names)?;
     for lone in groups::lone(&args.spare_group, &names) {
         eprintln!("brindle: {lone}");
@@ -79,7 +82,8 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
-    let (served, mut sockets) = start(args, host, name, &folder, Ways { places, plan, access })?;
+    let (served, mut sockets) =
+        start(args, host, name, &folder, Ways { places, plan, access, certificates })?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
@@ -248,7 +252,8 @@ fn tuning(args: &Serve) -> Tuning {
 struct Ways {
     places: Vec<Place>,
     plan: Option<iscsi::Plan>,
-    access: Option<Access>,
+    access: Option<AccessFile>,
+    certificates: Option<Certificates>,
 }
 
 /// The server of the arrays, and the names of its sockets in the file system.
@@ -259,7 +264,7 @@ fn start(
     folder: &Path,
     ways: Ways,
 ) -> Result<(Served, Vec<Socket>), Failure> {
-    let Ways { mut places, plan, access } = ways;
+    let Ways { mut places, plan, access, certificates } = ways;
     let io = &host.world.io;
     // Each server has its share.
     let share = args.tuning.for_requests() >> u32::from(plan.is_some());
@@ -286,11 +291,17 @@ fn start(
     }
     let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
     for place in &places {
-        addresses.extend(place.listen(&host.world.uring, &server, args.sockets.rights())?);
+        addresses.extend(place.listen(
+            &host.world.uring,
+            &server,
+            args.sockets.rights(),
+            certificates.as_ref(),
+        )?);
         if let Place::Unix(path) = place {
             sockets.push(Socket::new(path));
         }
     }
+    certificates.map_or(Ok(()), |certificates| certificates.watch(args.json))?;
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let several = arrays.len() > 1;
     let listener = listener(args.json);

@@ -9,6 +9,7 @@ pub mod iscsi;
 pub mod nbd;
 pub mod scsi;
 mod session;
+pub mod tls;
 
 pub use gate::Gate;
-pub use session::{Config, ConnectionStats, Counters};
+pub use session::{Config, ConnectionStats, Counters, Security};

@@ -10,9 +10,9 @@ use crate::failure::Failure;
 
 /// Rules, each with the array that it is for; those without one are for all.
 #[derive(Debug)]
-pub(super) struct Access(Vec<(Option<String>, Rule)>);
+pub(super) struct AccessFile(Vec<(Option<String>, Rule)>);
 
-impl Access {
+impl AccessFile {
     /// Reads the file; `arrays` are those that are served.
     pub(super) fn read(path: &Path, arrays: &[&str]) -> Result<Self, Failure> {
         let shown = path.display();
@@ -44,7 +44,7 @@ impl Access {
 }
 
 /// The rules of a text, or the number of the line that is none and why.
-fn parse(text: &str, arrays: &[&str]) -> Result<Access, (usize, String)> {
+fn parse(text: &str, arrays: &[&str]) -> Result<AccessFile, (usize, String)> {
     let mut rules = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -61,7 +61,7 @@ fn parse(text: &str, arrays: &[&str]) -> Result<Access, (usize, String)> {
         let rule = rule.parse().map_err(|why| (at + 1, format!("{why}; a line is ARRAY CLIENTS RIGHT")))?;
         rules.push(((array != "*").then(|| array.to_owned()), rule));
     }
-    Ok(Access(rules))
+    Ok(AccessFile(rules))
 }
 
 #[cfg(test)]

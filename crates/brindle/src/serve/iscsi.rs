@@ -16,7 +16,8 @@ use brindle_io::Io;
 use brindle_io::uring::Uring;
 
 use super::kept;
-use super::places::{Gives, Place, bind};
+use super::places::{Place, bind};
+use super::tls::Gives;
 use crate::cli::{Iscsi, Listen};
 use crate::failure::Failure;
 use crate::host::Hosted;

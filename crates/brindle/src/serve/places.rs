@@ -8,6 +8,7 @@ use brindle_host::Any;
 use brindle_io::uring::{ListenError, SocketRights, Uring};
 use rustix::io::Errno;
 
+use super::tls::{Certificates, Gives};
 use crate::cli::{Listen, Sockets};
 use crate::failure::Failure;
 
@@ -20,18 +21,13 @@ pub(super) enum Place {
     Tcp(Vec<SocketAddr>),
 }
 
-/// Whether clients prove who they are, and nobody on the way can read along.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Gives {
-    pub(super) proof: bool,
-    pub(super) secrecy: bool,
-}
-
 /// Where a server listens.
 #[derive(Clone, Debug)]
 pub(super) enum Address {
     Unix(PathBuf),
     Tcp(SocketAddr),
+    /// Where clients have to speak TLS.
+    Tls(SocketAddr),
 }
 
 impl Address {
@@ -44,6 +40,8 @@ impl Address {
             }
             (Self::Tcp(address), None) => format!("nbd://{address}"),
             (Self::Tcp(address), Some(export)) => format!("nbd://{address}/{export}"),
+            (Self::Tls(address), None) => format!("nbds://{address}"),
+            (Self::Tls(address), Some(export)) => format!("nbds://{address}/{export}"),
         }
     }
 }
@@ -113,31 +111,39 @@ impl Place {
         uring: &Uring,
         server: &nbd::Server<Any>,
         rights: SocketRights,
+        certificates: Option<&Certificates>,
     ) -> Result<Vec<Address>, Failure> {
+        let security = |demanded| certificates.map(|certificates| certificates.security(demanded));
         match self {
             Self::Unix(path) => {
-                server.serve(uring.listen_unix_as(path, rights)?);
+                server.serve_securely(uring.listen_unix_as(path, rights)?, security(false));
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 Ok(vec![Address::Unix(path)])
             }
             Self::Tcp(addresses) => {
                 let bound = bind(addresses, |address| {
                     let socket = uring.listen_tcp(address)?;
-                    server.serve(socket);
+                    server.serve_securely(socket, security(true));
                     Ok(uring.local_addr(socket).unwrap_or(address))
                 })?;
-                Ok(bound.into_iter().map(Address::Tcp).collect())
+                let address = if certificates.is_some() { Address::Tls } else { Address::Tcp };
+                Ok(bound.into_iter().map(address).collect())
             }
         }
     }
 }
 
 /// The places of NBD servers.
-pub(super) fn find(flags: &Sockets) -> Result<Vec<Place>, Failure> {
-    let way_out = "listen on 127.0.0.1 or a Unix socket and let ssh forward it";
+pub(super) fn find(flags: &Sockets, certificates: Option<&Certificates>) -> Result<Vec<Place>, Failure> {
+    let gives = certificates.map_or_else(Gives::default, Certificates::gives);
+    let way_out = if gives.secrecy {
+        "give --tls-clients, listen on 127.0.0.1"
+    } else {
+        "give --tls-cert, --tls-key and --tls-clients, listen on 127.0.0.1 or a Unix socket and let ssh forward it"
+    };
     let find = |listen: &Listen| {
         let place = Place::find(listen)?;
-        place.check(&format!("--nbd {listen}"), Gives::default(), flags.insecure, way_out)?;
+        place.check(&format!("--nbd {listen}"), gives, flags.insecure, way_out)?;
         Ok(place)
     };
     flags.nbd.iter().map(find).collect()

@@ -252,7 +252,7 @@ impl<V: Volume + 'static> Door for Entrance<'_, V> {
 
 impl<V: Volume + 'static> Protocol for Portal<V> {
     async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox, refusals } = seat;
+        let Seat { id, link, memory, mut inbox, outbox, refusals, .. } = seat;
         let room = outbox.slice(0..outbox.len());
         let login = self.login(&link, &mut inbox, &room, &refusals);
         let logged_in = match race(login, link.interruption()).await {
@@ -383,7 +383,7 @@ async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Vec<u8>), St
             }
         }
         debug_assert!(inbox.len() < need);
-        match inbox.receive(&link.io, link.socket).await {
+        match inbox.receive(link).await {
             Ok(0) => return Err("it has closed the connection".to_owned()),
             Ok(_) => {}
             Err(error) => return Err(error.to_string()),
@@ -400,5 +400,5 @@ async fn send(link: &Link, out: &Slice, header: &Header, text: &[u8]) -> Result<
     out.put(0, &header.0);
     out.put(BHS, text);
     out.put(BHS + text.len(), &[0; 3][..len - BHS - text.len()]);
-    link.io.send(link.socket, &[out.slice(0..len)]).await.map_err(|error| error.to_string())
+    link.send(&[out.slice(0..len)]).await.map_err(|error| error.to_string())
 }

@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::patrol;
 use super::refusals::Refusals;
 use super::roster::Roster;
+use super::secure;
 use super::tally::Counters;
 
 /// Bytes of the buffer of each connection for what is sent beside data: handshakes and the headers of replies.
@@ -40,6 +41,8 @@ pub(crate) struct Seat {
     pub(crate) outbox: Buf,
     /// Where it is noted if the client is refused.
     pub(crate) refusals: Rc<Refusals>,
+    /// For the buffers of TLS.
+    pub(crate) secure_buffers: Pool,
 }
 
 /// One connection at this moment.
@@ -68,13 +71,15 @@ pub(crate) struct Sessions {
     next_id: Cell<u64>,
     stopping: Cell<bool>,
     refusals: Rc<Refusals>,
+    /// Those of connections that speak TLS.
+    secure_buffers: Pool,
     /// More clients come than there are places for: that has been said.
     crowded: Cell<bool>,
 }
 
 impl Sessions {
     /// Has memory of `io`, once it needs it: up to `config.memory` bytes for requests, and for each connection 264 KiB
-    /// and a reserve of 128 KiB.
+    /// and a reserve of 128 KiB; with TLS 128 KiB more.
     pub(crate) fn new(io: &Io, config: Config) -> Rc<Self> {
         Rc::new(Self {
             io: io.clone(),
@@ -84,6 +89,7 @@ impl Sessions {
             next_id: Cell::new(0),
             stopping: Cell::new(false),
             refusals: Rc::default(),
+            secure_buffers: io.pool(config.connections * secure::BUFFERS),
             crowded: Cell::new(false),
         })
     }
@@ -236,8 +242,10 @@ impl Sessions {
             let outbox = sessions.buffers.alloc(OUTBOX).await;
             let memory = Rc::clone(&sessions.roster.memory);
             if !link.is_closed() {
-                let refusals = Rc::clone(&sessions.refusals);
-                protocol.converse(Seat { id, link: Rc::clone(&link), memory, inbox, outbox, refusals }).await;
+                let (refusals, secure_buffers) =
+                    (Rc::clone(&sessions.refusals), sessions.secure_buffers.clone());
+                let link = Rc::clone(&link);
+                protocol.converse(Seat { id, link, memory, inbox, outbox, refusals, secure_buffers }).await;
             }
             link.close();
             sessions.roster.links.borrow_mut().remove(&id);

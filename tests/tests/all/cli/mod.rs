@@ -43,6 +43,7 @@ mod refuse;
 mod reliability;
 mod report;
 mod seccomp;
+mod secure;
 mod serve;
 mod several;
 mod short;

@@ -107,11 +107,11 @@ impl<V: Volume + 'static> Transmission<V> {
     }
 
     async fn more(&self, inbox: &mut Inbox) -> Result<(), End> {
-        self.received(inbox.receive(&self.link.io, self.link.socket)).await.map(|_| ())
+        self.received(inbox.receive(&self.link)).await.map(|_| ())
     }
 
     async fn straight(&self, into: &Slice) -> Result<usize, End> {
-        self.received(self.link.io.recv(self.link.socket, into)).await
+        self.received(self.link.recv(into)).await
     }
 
     /// Receives, or learns that it is of no use any more. In the latter case the reactor may still write to the
