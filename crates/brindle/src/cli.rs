@@ -3,9 +3,11 @@
 mod advising;
 mod benching;
 mod bitmaps;
+mod doors;
 mod elsewhere;
 mod engine;
 mod iscsi;
+mod others;
 mod patience;
 mod planning;
 mod predicting;
@@ -22,8 +24,10 @@ use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
+pub(crate) use doors::{Disconnect, Export, Limits, Unexport};
 pub(crate) use engine::Engine;
 pub(crate) use iscsi::Iscsi;
+pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
@@ -190,6 +194,14 @@ pub(crate) enum Command {
     /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
+    /// Offer a running array to clients again, or grant its clients more or less
+    ///
+    /// Limits that are said take the place of all that it had. To let go of an array as `zpool export` does, stop it.
+    Export(Export),
+    /// Offer a running array to no client any more, by whichever protocol, and end the connections of those that use it; it runs on
+    Unexport(Unexport),
+    /// End connections of clients to a running array; nothing keeps them from coming again
+    Disconnect(Disconnect),
     /// Stop a running server, or one of its arrays
     Stop(Stop),
     /// Measure an array, devices or an export with fio's jobs
@@ -450,6 +462,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) iscsi: Iscsi,
     #[command(flatten)]
+    pub(crate) limits: Limits,
+    #[command(flatten)]
     pub(crate) given: Given,
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
@@ -511,35 +525,6 @@ pub(crate) struct Serve {
     /// The members of one array or several, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
-}
-
-/// Flags of `brindle demo`.
-#[derive(Debug, Args)]
-pub(crate) struct Demo {
-    /// Folder for the members [default: a new one that is removed at the end]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) dir: Option<PathBuf>,
-    /// Keep the members
-    #[arg(long)]
-    pub(crate) keep: bool,
-    /// Size of each of the six members
-    #[arg(long, default_value = "64M", value_parser = Bytes::parse)]
-    pub(crate) member_size: Bytes,
-}
-
-/// Flags of `brindle completions`.
-#[derive(Debug, Args)]
-pub(crate) struct Completions {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// Flags of `brindle man`.
-#[derive(Debug, Args)]
-pub(crate) struct Man {
-    /// Folder to write to; made if it is not there
-    #[arg(default_value = "man")]
-    pub(crate) folder: PathBuf,
 }
 
 #[cfg(test)]

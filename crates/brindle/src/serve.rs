@@ -279,6 +279,7 @@ fn start(
     for hosted in &arrays {
         let gate = plan.as_ref().map_or_else(Gate::default, iscsi::Plan::gate);
         let gate = Rc::new(gate.for_those(access.as_ref().map(|access| access.of(&hosted.name))));
+        gate.set_rates(io, args.limits.rates());
         gates.push((Rc::clone(hosted), Rc::clone(&gate)));
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
@@ -305,7 +306,7 @@ fn start(
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let several = arrays.len() > 1;
     let listener = listener(args.json);
-    let exported = arrays.iter().map(|hosted| {
+    let exported = gates.iter().map(|(hosted, gate)| {
         let export = several.then_some(&*hosted.name);
         let placed = Placed {
             addresses: addresses.iter().map(|address| address.uri(export)).collect(),
@@ -313,6 +314,7 @@ fn start(
             server: several.then(|| name.clone()),
             group: groups::of(&args.spare_group, &hosted.name).map(str::to_owned),
             folder: std::env::current_dir().ok(),
+            gate: Rc::clone(gate),
         };
         Exported::new(io, hosted.given(), placed, &listener)
     });

@@ -7,9 +7,11 @@ pub mod access;
 mod gate;
 pub mod iscsi;
 pub mod nbd;
+mod rates;
 pub mod scsi;
 mod session;
 pub mod tls;
 
 pub use gate::Gate;
+pub use rates::Rates;
 pub use session::{Config, ConnectionStats, Counters, Security};

@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_io::{Io, Slice, SocketId};
+use brindle_io::{Histogram, Io, Slice, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Connection;
@@ -55,19 +55,21 @@ pub(super) struct Shared<V> {
     added: Cell<usize>,
 }
 
-/// An event on a target.
+/// The use of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStats {
     /// Its IQN.
     pub name: String,
-    /// Sessions with it now: the names of their initiators.
-    pub initiators: Vec<String>,
+    /// Sessions with it now: the numbers of their connections, and the names of their initiators' ports.
+    pub initiators: Vec<(u64, String)>,
     /// Nexuses that have registered.
     pub registrants: usize,
     /// A reservation is held.
     pub reserved: bool,
     /// Since it was added.
     pub total: Counters,
+    /// How long some of its commands took: reads, and others.
+    pub latency: [Histogram; 2],
 }
 
 /// The most that a command transfers. Bytes.
@@ -111,6 +113,18 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
     }
 
+    /// Ends the sessions with a target for which `which`, by number and client, at once; tells how many.
+    pub fn disconnect(&self, target: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
+        self.sessions.disconnect(target, which)
+    }
+
+    /// Ends all sessions with a target as [`Server::stop`] does, and serves it on. When it returns they are gone.
+    pub async fn dismiss(&self, name: &str) {
+        let found = self.shared.targets.borrow().iter().find(|target| target.name == name).cloned();
+        let Some(target) = found else { return };
+        self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
+    }
+
     /// Accepts connections on a listening socket until the server stops. `address` is what initiators are told of it; `None`
     /// where they are to use the one by which they came. Each is a portal group and a target port of its own.
     pub fn serve(&self, listener: SocketId, address: Option<String>) {
@@ -132,10 +146,14 @@ impl<V: Volume + 'static> Server<V> {
             let initiators = self.shared.nexuses.of(target);
             TargetStats {
                 name: target.name.clone(),
-                initiators: initiators.iter().map(|entry| entry.nexus.initiator.clone()).collect(),
+                initiators: initiators
+                    .iter()
+                    .map(|entry| (entry.id, entry.nexus.initiator.clone()))
+                    .collect(),
                 registrants: unit.reservations().registrants(),
                 reserved: unit.is_reserved(),
                 total: target.tally.get(),
+                latency: target.latencies.get(),
             }
         };
         self.shared.targets.borrow().iter().map(stats).collect()
@@ -271,7 +289,9 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         let sent = send(&link, &outbox.slice(0..outbox.len()), &reply, &text).await;
         let target = entry.target.clone();
         link.settle(target.as_ref().map_or("discovery", |target| &target.name));
-        if sent.is_ok() && !target.as_ref().is_some_and(|target| target.ending.get()) {
+        if sent.is_ok()
+            && !target.as_ref().is_some_and(|target| target.ending.get() || target.gate.is_withdrawn())
+        {
             let connection = Connection::new(&self.shared, &entry, memory, &logged_in);
             let end = connection.run(inbox, outbox).await;
             tracing::debug!(connection = id, ?end, "closed");

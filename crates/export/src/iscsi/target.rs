@@ -11,7 +11,7 @@ use brindle_volume::Volume;
 use crate::gate::Gate;
 use crate::scsi::reservation::{Nexus, Out, Parameters, Reservations};
 use crate::scsi::{Action, Identity, Sense, Shape, Status, Unit};
-use crate::session::Tally;
+use crate::session::{Latencies, Tally};
 
 /// The outcome of keeping registrations: `Err` if they could not be made stable.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), ()>>>>;
@@ -44,6 +44,7 @@ pub(super) struct Target<V> {
     pub(super) unit: RefCell<Unit>,
     pub(super) volume: Rc<V>,
     pub(super) tally: Tally,
+    pub(super) latencies: Latencies,
     pub(super) sessions: Cell<usize>,
     /// It is to end.
     pub(super) ending: Cell<bool>,
@@ -65,6 +66,7 @@ impl<V: Volume> Target<V> {
             unit: RefCell::new(Unit::new(spec.identity, shape, spec.reservations)),
             volume: spec.volume,
             tally: Tally::default(),
+            latencies: Latencies::default(),
             sessions: Cell::new(0),
             ending: Cell::new(false),
             keep: spec.keep,

@@ -9,7 +9,7 @@ use super::handshake::Offer;
 use super::proto::MAX_STRING;
 use crate::access::{Client, Right};
 use crate::gate::Gate;
-use crate::session::Tally;
+use crate::session::{Latencies, Tally};
 
 /// Why an export could not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +30,7 @@ pub(crate) struct Export<V> {
     pub(crate) volume: Rc<V>,
     pub(crate) gate: Rc<Gate>,
     pub(crate) tally: Tally,
+    pub(crate) latencies: Latencies,
     pub(crate) connections: Cell<usize>,
 }
 
@@ -51,6 +52,7 @@ impl<V: Volume> Export<V> {
             volume,
             gate,
             tally: Tally::default(),
+            latencies: Latencies::default(),
             connections: Cell::new(0),
         })
     }

@@ -4,12 +4,13 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_io::{Io, SocketId};
+use brindle_io::{Histogram, Io, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Transmission;
 use super::export::{AddExportError, Export};
 use super::handshake::{Handshake, HandshakeError};
+use crate::access::Client;
 use crate::gate::Gate;
 use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Security, Sessions};
 
@@ -42,6 +43,8 @@ pub struct ExportStats {
     pub connections: usize,
     /// Since it was added.
     pub total: Counters,
+    /// How long some of its requests took: reads, and others.
+    pub latency: [Histogram; 2],
 }
 
 impl<V: Volume + 'static> Server<V> {
@@ -94,6 +97,18 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stop_those_of(name, || export.connections.get() == 0).await;
     }
 
+    /// Ends the connections to an export for which `which`, by number and client, at once; tells how many.
+    pub fn disconnect(&self, export: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
+        self.sessions.disconnect(export, which)
+    }
+
+    /// Ends all connections to an export as [`Server::stop`] does, and offers it on. When it returns they are gone.
+    pub async fn dismiss(&self, name: &str) {
+        let found = self.exports.list.borrow().iter().find(|export| export.name == name).cloned();
+        let Some(export) = found else { return };
+        self.sessions.stop_those_of(name, || export.connections.get() == 0).await;
+    }
+
     /// Accepts connections on a listening socket until the server stops. The socket is the server's to close.
     pub fn serve(&self, listener: SocketId) {
         self.serve_securely(listener, None);
@@ -120,6 +135,7 @@ impl<V: Volume + 'static> Server<V> {
             name: export.name.clone(),
             connections: export.connections.get(),
             total: export.tally.get(),
+            latency: export.latencies.get(),
         };
         self.exports.list.borrow().iter().map(stats).collect()
     }
@@ -157,7 +173,11 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         // Nothing tells whether it asked for one that is not there, or for one that is not for it: it is not to know.
         let in_vain = || {
             let client = link.client();
-            if list.borrow().iter().any(|export| export.gate.right(&client).is_none()) {
+            if list
+                .borrow()
+                .iter()
+                .any(|export| export.gate.right(&client).is_none() && !export.gate.is_withdrawn())
+            {
                 refusals.refused(&client, "it asked for an export that is not for it, or not there");
             }
         };
@@ -179,6 +199,9 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         let chosen_one = |export: &&Rc<Export<V>>| export.number == chosen.number;
         // It may have ended while the client was told that it has it.
         let Some(export) = list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
+        if export.gate.right(&link.client()).is_none() {
+            return; // it has been withdrawn meanwhile
+        }
         link.settle(&export.name);
         export.connections.set(export.connections.get() + 1);
         let transmission = Transmission::new(link, memory, Rc::clone(&export), chosen.terms, config.grace);

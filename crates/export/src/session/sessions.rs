@@ -16,6 +16,7 @@ use super::refusals::Refusals;
 use super::roster::Roster;
 use super::secure;
 use super::tally::Counters;
+use crate::access::Client;
 
 /// Bytes of the buffer of each connection for what is sent beside data: handshakes and the headers of replies.
 const OUTBOX: usize = 8 * 1024;
@@ -52,6 +53,10 @@ pub struct ConnectionStats {
     pub id: u64,
     /// The export's name; `None` during the handshake.
     pub export: Option<String>,
+    /// The client, as far as it is known.
+    pub client: Client,
+    /// It speaks TLS.
+    pub secure: bool,
     /// Time since it was accepted.
     pub age: Duration,
     /// Requests whose replies have not been sent.
@@ -127,12 +132,23 @@ impl Sessions {
         self.roster.gone.until(|| ended().then_some(())).await;
     }
 
+    /// Ends the connections to an export for which `which`, at once; tells how many.
+    pub(crate) fn disconnect(&self, export: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
+        let links = self.roster.links.borrow();
+        let meant = links.iter().filter(|(id, link)| {
+            !link.is_closed() && link.export().as_deref() == Some(export) && which(**id, &link.client())
+        });
+        meant.inspect(|(_, link)| link.close()).count()
+    }
+
     /// Every connection, oldest first.
     pub(crate) fn stats(&self) -> Vec<ConnectionStats> {
         let now = self.io.now();
         let stats = |(&id, link): (&u64, &Rc<Link>)| ConnectionStats {
             id,
             export: link.export(),
+            client: link.client(),
+            secure: link.is_secure(),
             age: now.since(link.since),
             outstanding: link.outstanding.get(),
             held_bytes: link.held.get(),

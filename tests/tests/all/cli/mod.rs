@@ -15,6 +15,7 @@ mod control;
 mod crash;
 mod crowd;
 mod devices;
+mod doors;
 mod drawn;
 mod emulate;
 mod filed;

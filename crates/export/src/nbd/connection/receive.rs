@@ -52,6 +52,13 @@ impl<V: Volume + 'static> Transmission<V> {
             Command::BlockStatus { .. } => STATUS,
             _ => 0,
         };
+        if self.export.gate.is_paced() {
+            // Before it has memory: nobody else waits for it.
+            let due = self.export.gate.pace(holds as u64);
+            if let Either::Second(end) = race(due, self.link.interruption()).await {
+                return Err(end);
+            }
+        }
         let ticket = self.memory.admit(&self.link, holds).await?;
         if let Command::Write { .. } = command {
             let filled = self.fill(ticket.memory(), inbox).await;
