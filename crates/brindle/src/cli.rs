@@ -3,15 +3,18 @@
 mod advising;
 mod benching;
 mod bitmaps;
+mod doors;
 mod elsewhere;
 mod engine;
 mod iscsi;
+mod others;
 mod patience;
 mod planning;
 mod predicting;
 mod reliability;
 mod running;
 mod sockets;
+mod tls;
 
 use std::path::PathBuf;
 
@@ -21,8 +24,10 @@ use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
+pub(crate) use doors::{Disconnect, Export, Limits, Unexport};
 pub(crate) use engine::Engine;
 pub(crate) use iscsi::Iscsi;
+pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
@@ -30,7 +35,8 @@ pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
 };
-pub(crate) use sockets::{Listen, SocketMode};
+pub(crate) use sockets::{Listen, Sockets};
+pub(crate) use tls::TlsFlags;
 
 /// Software RAID in user space, byte-compatible with Linux md.
 ///
@@ -188,6 +194,14 @@ pub(crate) enum Command {
     /// --json, it prints how things are once.
     /// Latencies are the time below which half of the answers came, and 99 of 100, rounded up to a power of two.
     Watch(Watch),
+    /// Offer a running array to clients again, or grant its clients more or less
+    ///
+    /// Limits that are said take the place of all that it had. To let go of an array as `zpool export` does, stop it.
+    Export(Export),
+    /// Offer a running array to no client any more, by whichever protocol, and end the connections of those that use it; it runs on
+    Unexport(Unexport),
+    /// End connections of clients to a running array; nothing keeps them from coming again
+    Disconnect(Disconnect),
     /// Stop a running server, or one of its arrays
     Stop(Stop),
     /// Measure an array, devices or an export with fio's jobs
@@ -441,18 +455,14 @@ pub(crate) enum ReadPolicy {
 /// Flags of `brindle serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen: unix:PATH or HOST:PORT (every address of the host); may be given several times
-    /// [default: a Unix socket in the runtime folder]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) nbd: Vec<Listen>,
-    /// Listen on addresses that other machines can reach, too: there is no password and no encryption
-    #[arg(long)]
-    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) sockets: Sockets,
+    #[command(flatten)]
+    pub(crate) tls: TlsFlags,
     #[command(flatten)]
     pub(crate) iscsi: Iscsi,
-    /// Who may connect to the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 its owner, 660 the group too
-    #[arg(long, value_name = "MODE", default_value = "600")]
-    pub(crate) socket_mode: SocketMode,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) given: Given,
     /// Refuse writes; nothing is written to a member
@@ -517,39 +527,11 @@ pub(crate) struct Serve {
     pub(crate) members: Vec<PathBuf>,
 }
 
-/// Flags of `brindle demo`.
-#[derive(Debug, Args)]
-pub(crate) struct Demo {
-    /// Folder for the members [default: a new one that is removed at the end]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) dir: Option<PathBuf>,
-    /// Keep the members
-    #[arg(long)]
-    pub(crate) keep: bool,
-    /// Size of each of the six members
-    #[arg(long, default_value = "64M", value_parser = Bytes::parse)]
-    pub(crate) member_size: Bytes,
-}
-
-/// Flags of `brindle completions`.
-#[derive(Debug, Args)]
-pub(crate) struct Completions {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// Flags of `brindle man`.
-#[derive(Debug, Args)]
-pub(crate) struct Man {
-    /// Folder to write to; made if it is not there
-    #[arg(default_value = "man")]
-    pub(crate) folder: PathBuf,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
+    use super::sockets::SocketMode;
     use super::*;
 
     #[test]

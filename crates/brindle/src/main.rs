@@ -15,6 +15,7 @@ mod demo;
 mod detail;
 mod devices;
 mod docs;
+mod doors;
 mod ending;
 mod examine;
 mod failure;
@@ -107,6 +108,9 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Action(args) => action::action(args)?,
         Command::Wait(args) => return action::wait(args),
         Command::Watch(args) => watch::watch(args)?,
+        Command::Export(args) => doors::export(args)?,
+        Command::Unexport(args) => doors::unexport(args)?,
+        Command::Disconnect(args) => doors::disconnect(args)?,
         Command::Stop(args) => ask::stop(args)?,
         Command::Bench(args) => return bench::bench(args),
         Command::Reliability(args) => reliability::reliability(args)?,

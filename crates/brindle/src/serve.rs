@@ -1,11 +1,13 @@
 //! `brindle serve`: arrays over NBD, until told to stop.
 
+mod access;
 mod detached;
 mod groups;
 mod iscsi;
 mod kept;
 mod notify;
 mod places;
+mod tls;
 mod twins;
 
 use std::num::NonZeroU64;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brindle_array::{Recovery, Speeds};
-use brindle_export::nbd;
+use brindle_export::{Gate, nbd};
 use brindle_host::control::{self, Control, Ended};
 use brindle_host::mailbox::{self, Sender};
 use brindle_host::{Any, Desk, Doors, Exported, Listener, Message, News, Order, Placed, Service};
@@ -35,8 +37,10 @@ use crate::ring::Ring;
 use crate::units::{Bytes, Span};
 use crate::world::{self, Opening, World};
 use crate::{log, report, runtime};
+use access::AccessFile;
 use detached::Detached;
 use places::Place;
+use tls::Certificates;
 
 pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
     if args.background && !detached::is_waited_for() {
@@ -47,9 +51,10 @@ pub(crate) fn serve(args: &Serve) -> Result<ExitCode, Failure> {
 
 /// Serves in this process.
 fn serve_here(args: &Serve) -> Result<(), Failure> {
-    let places =
-        args.nbd.iter().map(|listen| Place::find(listen, args.insecure)).collect::<Result<_, _>>()?;
-    let plan = iscsi::Plan::find(&args.iscsi, args.insecure)?;
+    let insecure = args.sockets.insecure;
+    let certificates = Certificates::find(&args.tls)?;
+    let places = places::find(&args.sockets, certificates.as_ref())?;
+    let plan = iscsi::Plan::find(&args.iscsi, insecure)?;
     world::check_budget(args.tuning.memory)?;
     let opening = Opening {
         access: DeviceAccess::Examine,
@@ -64,6 +69,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let mut look = World::new(opening)?;
     let wanted = wanted(args, Host::find(&mut look, &args.members, &args.given.bitmaps, args.force)?)?;
     let names: Vec<&str> = wanted.iter().map(|wanted| &*wanted.name).collect();
+    let access = args.sockets.access.as_deref().map(|file| AccessFile::read(file, &names)).transpose()?;
     groups::check(&args.spare_group, &names)?;
     for lone in groups::lone(&args.spare_group, &names) {
         eprintln!("brindle: {lone}");
@@ -76,7 +82,8 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     drop(look);
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
-    let (served, mut sockets) = start(args, host, name, &folder, places, plan)?;
+    let (served, mut sockets) =
+        start(args, host, name, &folder, Ways { places, plan, access, certificates })?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
@@ -241,15 +248,23 @@ fn tuning(args: &Serve) -> Tuning {
     tuning
 }
 
+/// The ways by which clients come, checked before anything runs.
+struct Ways {
+    places: Vec<Place>,
+    plan: Option<iscsi::Plan>,
+    access: Option<AccessFile>,
+    certificates: Option<Certificates>,
+}
+
 /// The server of the arrays, and the names of its sockets in the file system.
 fn start(
     args: &Serve,
     host: Host,
     name: String,
     folder: &Path,
-    mut places: Vec<Place>,
-    plan: Option<iscsi::Plan>,
+    ways: Ways,
 ) -> Result<(Served, Vec<Socket>), Failure> {
+    let Ways { mut places, plan, access, certificates } = ways;
     let io = &host.world.io;
     // Each server has its share.
     let share = args.tuning.for_requests() >> u32::from(plan.is_some());
@@ -262,7 +277,9 @@ fn start(
     let arrays = host.arrays();
     let mut gates = Vec::new();
     for hosted in &arrays {
-        let gate = plan.as_ref().map_or_else(Default::default, iscsi::Plan::gate);
+        let gate = plan.as_ref().map_or_else(Gate::default, iscsi::Plan::gate);
+        let gate = Rc::new(gate.for_those(access.as_ref().map(|access| access.of(&hosted.name))));
+        gate.set_rates(io, args.limits.rates());
         gates.push((Rc::clone(hosted), Rc::clone(&gate)));
         let assembly = &hosted.found.assembly;
         let description = format!("{} of {} members", assembly.level().name(), assembly.roles.len());
@@ -275,15 +292,21 @@ fn start(
     }
     let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
     for place in &places {
-        addresses.extend(place.listen(&host.world.uring, &server, args.socket_mode.0)?);
+        addresses.extend(place.listen(
+            &host.world.uring,
+            &server,
+            args.sockets.rights(),
+            certificates.as_ref(),
+        )?);
         if let Place::Unix(path) = place {
             sockets.push(Socket::new(path));
         }
     }
+    certificates.map_or(Ok(()), |certificates| certificates.watch(args.json))?;
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let several = arrays.len() > 1;
     let listener = listener(args.json);
-    let exported = arrays.iter().map(|hosted| {
+    let exported = gates.iter().map(|(hosted, gate)| {
         let export = several.then_some(&*hosted.name);
         let placed = Placed {
             addresses: addresses.iter().map(|address| address.uri(export)).collect(),
@@ -291,6 +314,7 @@ fn start(
             server: several.then(|| name.clone()),
             group: groups::of(&args.spare_group, &hosted.name).map(str::to_owned),
             folder: std::env::current_dir().ok(),
+            gate: Rc::clone(gate),
         };
         Exported::new(io, hosted.given(), placed, &listener)
     });

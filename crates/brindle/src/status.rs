@@ -1,5 +1,7 @@
 //! A server's report for people. It comes over the control socket, so anything may be missing from it.
 
+mod clients;
+
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -40,6 +42,7 @@ pub(crate) fn text(report: &Value) -> String {
             word(report, "errors")
         ),
     );
+    clients::text(&mut text, report);
     for left_out in items(&report["left_out"]) {
         push(&mut text, format_args!("  left out: {}\n", word(left_out, "why")));
     }

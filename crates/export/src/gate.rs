@@ -1,19 +1,94 @@
-//! Whether doors without reservations may write to a volume: while an initiator holds it, they may not.
+//! How the doors of one volume let clients in: who may use it at all, and whether those without reservations may write while an
+//! initiator holds it.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use std::rc::Rc;
+
+use brindle_io::Io;
+
+use crate::access::{AccessList, Client, Right};
+use crate::rates::{Pacer, Rates};
 
 /// Shared by the doors of one volume.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Gate {
     closed: Cell<bool>,
+    /// Nobody may use the volume for the time being.
+    withdrawn: Cell<bool>,
+    pacer: RefCell<Option<Rc<Pacer>>>,
     /// It stays open, whoever holds the volume.
     shared: bool,
+    /// The clients that may use the volume; `None` for all that come.
+    access: Option<AccessList>,
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { closed, withdrawn, shared, access, .. } = self;
+        let mut text = f.debug_struct("Gate");
+        text.field("closed", closed).field("withdrawn", withdrawn).field("shared", shared);
+        text.field("access", access).field("rates", &self.rates()).finish()
+    }
 }
 
 impl Gate {
     /// One that stays open: writers share the volume.
     pub fn shared() -> Self {
         Self { shared: true, ..Self::default() }
+    }
+
+    /// The same for those clients only that a list lets in.
+    pub fn for_those(self, access: Option<AccessList>) -> Self {
+        Self { access, ..self }
+    }
+
+    /// The right of a client.
+    pub fn right(&self, client: &Client) -> Option<Right> {
+        if self.withdrawn.get() {
+            return None;
+        }
+        self.access.as_ref().map_or(Some(Right::Write), |access| access.right(client))
+    }
+
+    /// Offers the volume to nobody any more, or to those again that may use it. Connections that stand are not ended by it.
+    pub fn withdraw(&self, withdrawn: bool) {
+        self.withdrawn.set(withdrawn);
+    }
+
+    /// Whether it is offered to nobody.
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn.get()
+    }
+
+    /// The limits of its clients.
+    pub fn rates(&self) -> Rates {
+        self.pacer.borrow().as_ref().map(|pacer| pacer.rates).unwrap_or_default()
+    }
+
+    /// Other limits, for requests that wait, too.
+    pub fn set_rates(&self, io: &Io, rates: Rates) {
+        let pacer = rates.limit().then(|| Rc::new(Pacer::new(io, rates)));
+        let old = self.pacer.replace(pacer);
+        if let Some(old) = old {
+            old.end();
+        }
+    }
+
+    /// Whether requests have to wait until they are due.
+    #[inline]
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pacer.borrow().is_some()
+    }
+
+    /// Waits until a request of so many bytes is due.
+    pub(crate) async fn pace(&self, bytes: u64) {
+        loop {
+            let Some(pacer) = self.pacer.borrow().clone() else { return };
+            if pacer.take(bytes).await {
+                return;
+            }
+        }
     }
 
     /// Others hold the volume, or nobody does any more.

@@ -3,11 +3,15 @@
 //! They run as tasks of the volume's own executor: no thread, no lock, no file descriptor is known here. What has nothing
 //! to do with a protocol (who is let in, memory, patience) is in `session`, once for all of them.
 
+pub mod access;
 mod gate;
 pub mod iscsi;
 pub mod nbd;
+mod rates;
 pub mod scsi;
 mod session;
+pub mod tls;
 
 pub use gate::Gate;
-pub use session::{Config, ConnectionStats, Counters};
+pub use rates::Rates;
+pub use session::{Config, ConnectionStats, Counters, Security};

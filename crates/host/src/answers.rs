@@ -51,11 +51,14 @@ pub struct Served {
     /// Names of devices that have gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<Vec<String>>,
+    /// Connections that were ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disconnected: Option<usize>,
 }
 
 impl From<ExportStatus> for Served {
     fn from(status: ExportStatus) -> Self {
-        Self { status, added: None, joined: None, refused: None, removed: None }
+        Self { status, added: None, joined: None, refused: None, removed: None, disconnected: None }
     }
 }
 

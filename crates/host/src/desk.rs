@@ -72,6 +72,9 @@ impl<E: Fn() + Send + 'static> Handler for Desk<E> {
             }),
             Request::WriteBehind { .. } => late("'write-behind' is changed"),
             Request::Action { action, .. } => late(&format!("'{}' is done", action.name())),
+            Request::Export { .. } => late("the array is offered to clients"),
+            Request::Unexport { .. } => late("the array is offered to no client any more"),
+            Request::Disconnect { .. } => late("clients are disconnected"),
             Request::Stop { array } => match self.snapshot.stops(array.as_deref(), &self.name) {
                 Ok(Stops::All) => self.stopped(),
                 Ok(Stops::One(name)) => late(&format!("{name} is stopped")),

@@ -1,5 +1,7 @@
 //! The servers by which volumes are reached.
 
+use brindle_export::ConnectionStats;
+use brindle_export::access::{Client, Proof};
 use brindle_export::iscsi::TargetStats;
 use brindle_export::nbd::ExportStats;
 use brindle_export::{iscsi, nbd};
@@ -19,12 +21,23 @@ pub struct Doors {
 pub(crate) struct DoorStats {
     pub(crate) nbd: Vec<ExportStats>,
     pub(crate) iscsi: Vec<TargetStats>,
+    /// Every connection, with the name of its protocol.
+    pub(crate) connections: Vec<(&'static str, ConnectionStats)>,
+    /// Clients that were refused.
+    pub(crate) refused: u64,
 }
 
 impl Doors {
     pub(crate) fn stats(&self) -> DoorStats {
+        let mut connections: Vec<_> =
+            self.nbd.connection_stats().into_iter().map(|one| ("nbd", one)).collect();
+        let mut refused = self.nbd.refused();
+        if let Some(server) = &self.iscsi {
+            connections.extend(server.connection_stats().into_iter().map(|one| ("iscsi", one)));
+            refused += server.refused();
+        }
         let iscsi = self.iscsi.as_ref().map(iscsi::Server::target_stats).unwrap_or_default();
-        DoorStats { nbd: self.nbd.export_stats(), iscsi }
+        DoorStats { nbd: self.nbd.export_stats(), iscsi, connections, refused }
     }
 
     /// Ends all connections.
@@ -35,13 +48,45 @@ impl Doors {
         self.nbd.stop().await;
     }
 
-    /// Ends the connections to a volume.
+    /// Ends the connections to a volume, and offers it no more.
     pub(crate) async fn remove(&self, name: &str, target: Option<&str>) {
         self.nbd.remove_export(name).await;
         if let (Some(iscsi), Some(target)) = (&self.iscsi, target) {
             iscsi.remove_target(target).await;
         }
     }
+
+    /// Ends the connections to a volume.
+    pub(crate) async fn dismiss(&self, name: &str, target: Option<&str>) {
+        self.nbd.dismiss(name).await;
+        if let (Some(iscsi), Some(target)) = (&self.iscsi, target) {
+            iscsi.dismiss(target).await;
+        }
+    }
+
+    /// Ends the connections of a client to a volume at once, or of all; tells how many.
+    pub(crate) fn disconnect(&self, name: &str, target: Option<&str>, client: Option<&str>) -> usize {
+        let is_meant = |of: &Client| client.is_none_or(|client| is_called(of, client));
+        let ended = self.nbd.disconnect(name, |_, of| is_meant(of));
+        let (Some(iscsi), Some(target)) = (&self.iscsi, target) else { return ended };
+        let stats = iscsi.target_stats().into_iter().find(|stats| stats.name == target);
+        let named = |number: u64| {
+            let ports = stats.iter().flat_map(|stats| &stats.initiators);
+            ports.filter(|(id, _)| *id == number).any(|(_, port)| port.split(',').next() == client)
+        };
+        ended + iscsi.disconnect(target, |number, of| is_meant(of) || named(number))
+    }
+}
+
+/// Whether a client has this address, or has proved this name.
+fn is_called(client: &Client, called: &str) -> bool {
+    let proved = match &client.proved {
+        Some(Proof::Certificate(names)) => names.iter().any(|name| name == called),
+        Some(Proof::Chap(name)) => name == called,
+        None => false,
+    };
+    let address = client.address.map_or_else(|| "local".to_owned(), |address| address.to_string());
+    proved || address == called
 }
 
 impl From<nbd::Server<Any>> for Doors {

@@ -97,6 +97,11 @@ pub enum HostError {
     /// Something that is asked of an array is not done yet.
     #[error("{0}: the array is busy, and does it as soon as it can; see `brindle status`")]
     Busy(String),
+    /// Clients of an array that is offered no more have requests under way.
+    #[error(
+        "{0} is offered to no client any more, but some of its clients are not gone yet: their requests have not ended"
+    )]
+    ClientsStay(String),
     /// A bitmap does not come or go.
     #[error("{name}: {source}")]
     Bitmap {

@@ -6,20 +6,21 @@ use std::rc::Rc;
 
 use brindle_array::{Array, BitmapError, DeviceDetail, DeviceState, RoleState};
 use brindle_export::iscsi::TargetStats;
+use brindle_export::{Gate, Rates};
 use brindle_io::sync::{Either, Event, race};
 use brindle_io::{Duration, Io, MemberId};
 use brindle_layout::Level;
 use brindle_volume::Volume;
 
 use crate::background::{self, Last, Speeds};
-use crate::control::{DeviceFlag, Word};
+use crate::control::{DeviceFlag, RateLimits, Word};
 use crate::doors::DoorStats;
 use crate::error::HostError;
 use crate::events::Listener;
 use crate::hosted::Hosted;
 use crate::names::Names;
 use crate::standing::Standing;
-use crate::status::{ExportStatus, LeftOut, TargetStatus};
+use crate::status::{ClientStatus, ExportStatus, LeftOut, TargetStatus};
 
 /// How long it may take to record a failure before it is reported without that.
 const RECORD_PATIENCE: Duration = Duration::from_millis(500);
@@ -39,6 +40,8 @@ pub struct Placed {
     pub group: Option<String>,
     /// The folder of the process.
     pub folder: Option<PathBuf>,
+    /// The way in for clients, by whichever server.
+    pub gate: Rc<Gate>,
 }
 
 /// An array, its addresses, and what happens to it.
@@ -85,6 +88,19 @@ impl Exported {
     /// iSCSI URIs.
     pub fn targets(&self) -> &[String] {
         &self.placed.targets
+    }
+
+    /// The way in for clients.
+    pub(crate) fn gate(&self) -> &Rc<Gate> {
+        &self.placed.gate
+    }
+
+    /// Offers it to clients again, or with other limits.
+    pub(crate) fn export(&self, limits: Option<RateLimits>) {
+        if let Some(limits) = limits {
+            self.gate().set_rates(&self.io, limits.into());
+        }
+        self.gate().withdraw(false);
     }
 
     /// The name of its iSCSI target, if it is one.
@@ -329,14 +345,30 @@ impl Exported {
         Some(TargetStatus {
             target: stats.name.clone(),
             addresses: self.placed.targets.clone(),
-            initiators: stats.initiators.clone(),
+            unit: 0,
+            initiators: stats.initiators.iter().map(|(_, port)| port.clone()).collect(),
             registrants: stats.registrants,
             reserved: stats.reserved,
             requests: stats.total.requests,
             bytes_read: stats.total.read_bytes,
             bytes_written: stats.total.written_bytes,
             errors: stats.total.errors,
+            read_latency: stats.latency[0].buckets.to_vec(),
+            write_latency: stats.latency[1].buckets.to_vec(),
         })
+    }
+
+    /// The clients that use it now.
+    fn clients(&self, stats: &DoorStats) -> Vec<ClientStatus> {
+        let own = |of: &str, protocol: &str| match protocol {
+            "nbd" => of == self.name(),
+            _ => Some(of) == self.target(),
+        };
+        let used = stats.connections.iter().filter_map(|(protocol, one)| {
+            let is_own = one.export.as_deref().is_some_and(|of| own(of, protocol));
+            is_own.then(|| ClientStatus::of(protocol, one, &stats.iscsi))
+        });
+        used.collect()
     }
 
     /// How all of it is now.
@@ -358,6 +390,12 @@ impl Exported {
             bytes_read: counters.read_bytes,
             bytes_written: counters.written_bytes,
             errors: counters.errors,
+            read_latency: total.map(|stats| stats.latency[0].buckets.to_vec()).unwrap_or_default(),
+            write_latency: total.map(|stats| stats.latency[1].buckets.to_vec()).unwrap_or_default(),
+            exported: !self.gate().is_withdrawn(),
+            limits: Some(self.gate().rates()).filter(Rates::limit).map(RateLimits::from),
+            clients: self.clients(stats),
+            refused: stats.refused,
             events: self.standings().flat_map(|standing| standing.watched.report()).collect(),
             last_action: self.last_action.report(&self.hosted.array),
             stale_for: None,

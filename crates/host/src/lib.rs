@@ -20,6 +20,7 @@ mod events;
 mod exported;
 mod filed;
 mod hosted;
+mod limits;
 pub mod mailbox;
 mod names;
 mod orders;

@@ -7,7 +7,7 @@ use brindle_array::BitmapSpec;
 use brindle_io::sync::{Either, Event, join_all, race};
 use brindle_io::{Duration, Io, MemberId};
 
-use crate::answers::{Told, Volumes, answer};
+use crate::answers::{Served, Told, Volumes, answer};
 use crate::any::Any;
 use crate::background::Speeds;
 use crate::control::{BitmapPlace, Ended, Request, Word};
@@ -24,6 +24,9 @@ use crate::world::{Coming, Devices};
 
 /// How old a status is at most that is told when the arrays' thread does not answer.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
+
+/// How long clients may take to leave an array that is offered no more, before that is told.
+const CLIENTS_PATIENCE: Duration = Duration::from_secs(8);
 
 /// Volumes by name, their exports, and the devices of their world. All of it lives on the reactor's thread.
 pub struct Service {
@@ -96,7 +99,8 @@ impl Service {
     /// There is one of that name, or it is no name for an export: nothing has changed.
     pub fn serve(&self, exported: Rc<Exported>) -> Result<(), HostError> {
         let volume = Rc::new(Any::Array(exported.array().clone()));
-        self.doors.nbd.add_export(exported.name(), &exported.description(), volume)?;
+        let gate = Rc::clone(exported.gate());
+        self.doors.nbd.add_guarded(exported.name(), &exported.description(), volume, gate)?;
         self.arrays.borrow_mut().push(exported);
         self.several.set(self.several.get() || self.arrays.borrow().len() > 1);
         self.publish();
@@ -201,9 +205,37 @@ impl Service {
                 array.grow(async move { engine.set_write_behind(count).await }).await?;
                 array
             }
+            Request::Export { limits, array } => {
+                let array = self.one(array.as_deref())?;
+                array.export(limits);
+                array
+            }
+            Request::Unexport { array } => {
+                let array = self.one(array.as_deref())?;
+                self.unexport(&array).await?;
+                array
+            }
+            Request::Disconnect { client, array } => {
+                let array = self.one(array.as_deref())?;
+                let ended = self.doors.disconnect(array.name(), array.target(), client.as_deref());
+                let served = Served { disconnected: Some(ended), ..self.status_of(&array).into() };
+                return Ok(Told::Served(Box::new(served)));
+            }
             Request::Stop { .. } | Request::Version => return Ok(Told::Volumes(self.status())),
         };
         Ok(Told::Served(Box::new(self.status_of(&array).into())))
+    }
+
+    /// Offers an array no more, and waits until its clients are gone.
+    async fn unexport(&self, array: &Rc<Exported>) -> Result<(), HostError> {
+        array.gate().withdraw(true);
+        let (doors, name) = (self.doors.clone(), array.name().to_owned());
+        let target = array.target().map(str::to_owned);
+        let dismissed = self.io.spawn(async move { doors.dismiss(&name, target.as_deref()).await });
+        match race(dismissed, self.io.sleep(CLIENTS_PATIENCE)).await {
+            Either::First(()) => Ok(()),
+            Either::Second(()) => Err(HostError::ClientsStay(array.name().to_owned())),
+        }
     }
 
     async fn set_bitmap(

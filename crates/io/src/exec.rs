@@ -500,6 +500,11 @@ impl Io {
         self.0.core.reactor.borrow().untaken(socket)
     }
 
+    /// The address of the other end of a connection over a network; `None` of a Unix socket, and where nothing tells.
+    pub fn peer(&self, socket: SocketId) -> Option<core::net::IpAddr> {
+        self.0.core.reactor.borrow().peer(socket)
+    }
+
     pub(crate) fn set_timer(&self, at: Instant) -> (Instant, u64) {
         let number = self.0.next_timer.get();
         self.0.next_timer.set(number + 1);

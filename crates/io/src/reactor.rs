@@ -67,6 +67,11 @@ pub unsafe trait Reactor {
         None
     }
 
+    /// The address of the other end of a connection over a network. `None` of any other, or where nothing tells.
+    fn peer(&self, _socket: SocketId) -> Option<core::net::IpAddr> {
+        None
+    }
+
     /// Calls off every operation on sockets. They, and in their own time all others, complete in the parks that follow.
     fn cancel_all(&mut self);
 

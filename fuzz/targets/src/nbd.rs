@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use brindle_export::Security;
 use brindle_export::nbd::{Config, Server};
 use brindle_io::memory::Memory;
 use brindle_io::{Buf, Duration, Io, SocketId};
@@ -36,6 +37,11 @@ pub(crate) struct Heard {
 
 impl World {
     pub(crate) fn new(requests: usize) -> Self {
+        Self::secured(requests, None)
+    }
+
+    /// One whose clients come with TLS, or as it says.
+    pub(crate) fn secured(requests: usize, security: Option<Security>) -> Self {
         let hour = Duration::from_secs(3600);
         let config = Config {
             memory: MEMORY,
@@ -52,7 +58,7 @@ impl World {
         let server = Server::new(&io, config);
         server.add_export("disk", "a disk in RAM", Rc::clone(&volume)).expect("a fresh name");
         let listener = memory.listen();
-        server.serve(listener);
+        server.serve_securely(listener, security);
         let client_buf = io.pool(32 << 10).try_alloc(16 << 10).expect("the first buffer");
         Self { io, volume, memory, server, listener, client_buf }
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
-    assemble, control, drive_model, iscsi_login, job_file, md_sidecars, md_superblock, nbd_client,
-    nbd_options, nbd_transmission, partitions, plan, scsi_commands, signature, trace,
+    assemble, control, drive_model, iscsi_login, iscsi_session, job_file, md_sidecars, md_superblock,
+    nbd_client, nbd_options, nbd_tls, nbd_transmission, partitions, plan, scsi_commands, signature, trace,
 };
 
 /// Longer inputs are cut.
@@ -81,6 +81,16 @@ fn nbd_handshakes() {
 #[test]
 fn iscsi_logins() {
     replay("iscsi_login", iscsi_login::run, 50_000);
+}
+
+#[test]
+fn iscsi_sessions() {
+    replay("iscsi_session", iscsi_session::run, 2_000);
+}
+
+#[test]
+fn nbd_with_tls() {
+    replay("nbd_tls", nbd_tls::run, 2_000);
 }
 
 #[test]

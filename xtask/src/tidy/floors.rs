@@ -76,11 +76,12 @@ const BRINDLE: &[&[&str]] = &[
     &["ask", "growth", "host", "ring"],
     &["cat", "check", "create", "detail", "ending", "bench"],
     &["predict"],
-    &["action", "advise", "devices", "examine", "plan", "reliability", "watch"],
+    &["action", "advise", "devices", "doors", "examine", "plan", "reliability", "watch"],
     &["demo", "grow", "serve", "sweep"],
 ];
 
 const HOST: &[&[&str]] = &[
+    &["limits"],
     &["any", "control", "mailbox", "size", "status", "world"],
     &["doors", "error", "events", "hosted", "orders"],
     &["answers", "background", "names", "standing"],

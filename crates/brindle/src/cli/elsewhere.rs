@@ -27,7 +27,7 @@ const WORDS: [(&[&str], &str); 8] = [
         "`brindle check MEMBER...` compares the redundancy of a stopped array, and `brindle action ARRAY check` that of a running one; \
          `repair` in their place makes it true",
     ),
-    (&["export", "umount", "unmount", "detach"], "`brindle stop ARRAY` lets go of a running array"),
+    (&["umount", "unmount", "detach"], "`brindle stop ARRAY` lets go of a running array"),
     (
         &["online", "offline"],
         "`brindle fail ARRAY MEMBER` takes a member out, and `brindle add ARRAY DEVICE` takes it in again",

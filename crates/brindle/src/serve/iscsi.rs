@@ -17,6 +17,7 @@ use brindle_io::uring::Uring;
 
 use super::kept;
 use super::places::{Place, bind};
+use super::tls::Gives;
 use crate::cli::{Iscsi, Listen};
 use crate::failure::Failure;
 use crate::host::Hosted;
@@ -41,19 +42,10 @@ impl Plan {
         let chap = flags.iscsi_secrets.as_deref().map(secrets).transpose()?;
         let mut portals = Vec::new();
         for portal in &flags.iscsi {
-            let place = Place::find(&Listen::Tcp(portal.0.clone()), true)?;
-            let inside = place.is_of_this_machine();
-            if !inside && chap.is_none() && !insecure {
-                return Err(Failure::Usage(format!(
-                    "--iscsi {} can be reached from other machines, and nobody would have to prove who he is: give \
-                     --iscsi-secrets, listen on 127.0.0.1, or say --insecure",
-                    portal.0
-                )));
-            }
-            if !inside {
-                let proof = if chap.is_some() { "authenticated" } else { "not authenticated" };
-                eprintln!("brindle: --iscsi {}: {proof}, not encrypted", portal.0);
-            }
+            let place = Place::find(&Listen::Tcp(portal.0.clone()))?;
+            let gives = Gives { proof: chap.is_some(), secrecy: false };
+            let way_out = "give --iscsi-secrets, listen on 127.0.0.1";
+            place.check(&format!("--iscsi {}", portal.0), gives, insecure, way_out)?;
             portals.push(place);
         }
         let state = flags.iscsi_state.clone().map_or_else(kept::folder, Ok)?;
@@ -61,8 +53,8 @@ impl Plan {
     }
 
     /// Whether NBD clients of an array may write.
-    pub(super) fn gate(&self) -> Rc<Gate> {
-        Rc::new(if self.shared_writers { Gate::shared() } else { Gate::default() })
+    pub(super) fn gate(&self) -> Gate {
+        if self.shared_writers { Gate::shared() } else { Gate::default() }
     }
 
     /// Serves arrays, each with its gate.

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use brindle_export::nbd;
 use brindle_host::Any;
-use brindle_io::uring::{ListenError, Uring};
+use brindle_io::uring::{ListenError, SocketRights, Uring};
 use rustix::io::Errno;
 
-use crate::cli::Listen;
+use super::tls::{Certificates, Gives};
+use crate::cli::{Listen, Sockets};
 use crate::failure::Failure;
 
 /// Where to listen.
@@ -25,6 +26,8 @@ pub(super) enum Place {
 pub(super) enum Address {
     Unix(PathBuf),
     Tcp(SocketAddr),
+    /// Where clients have to speak TLS.
+    Tls(SocketAddr),
 }
 
 impl Address {
@@ -37,6 +40,8 @@ impl Address {
             }
             (Self::Tcp(address), None) => format!("nbd://{address}"),
             (Self::Tcp(address), Some(export)) => format!("nbd://{address}/{export}"),
+            (Self::Tls(address), None) => format!("nbds://{address}"),
+            (Self::Tls(address), Some(export)) => format!("nbds://{address}/{export}"),
         }
     }
 }
@@ -49,9 +54,8 @@ fn escaped(name: &str) -> String {
 }
 
 impl Place {
-    /// The addresses that are meant. One that others than this machine can reach has to be asked for twice: whoever
-    /// reaches it can read and write the array, and so can whoever is on the way.
-    pub(super) fn find(listen: &Listen, insecure: bool) -> Result<Self, Failure> {
+    /// The addresses that are meant.
+    pub(super) fn find(listen: &Listen) -> Result<Self, Failure> {
         let text = match listen {
             Listen::Unix(path) => return Ok(Self::Unix(path.clone())),
             Listen::Tcp(text) => text,
@@ -68,17 +72,33 @@ impl Place {
         if addresses.is_empty() {
             return Err(Failure::Usage(format!("{text} names no address")));
         }
-        if insecure || addresses.iter().all(|address| address.ip().to_canonical().is_loopback()) {
-            return Ok(Self::Tcp(addresses));
+        Ok(Self::Tcp(addresses))
+    }
+
+    /// Refuses an address that other machines can reach where clients prove nothing, unless that is asked for; of one that
+    /// is not refused it is told what it gives. `flag` is how it was said, `way_out` how clients would have to prove themselves.
+    pub(super) fn check(
+        &self,
+        flag: &str,
+        gives: Gives,
+        insecure: bool,
+        way_out: &str,
+    ) -> Result<(), Failure> {
+        if self.is_of_this_machine() {
+            return Ok(());
         }
-        Err(Failure::Usage(format!(
-            "--nbd {text} can be reached from other machines, and NBD without TLS has neither passwords nor encryption: \
-             listen on 127.0.0.1 or a Unix socket and let ssh forward it, or say --insecure"
-        )))
+        if !gives.proof && !insecure {
+            return Err(Failure::Usage(format!(
+                "{flag} can be reached from other machines, and nobody would have to prove who he is: {way_out}, or say --insecure"
+            )));
+        }
+        let not = |given: bool| if given { "" } else { "not " };
+        eprintln!("brindle: {flag}: {}authenticated, {}encrypted", not(gives.proof), not(gives.secrecy));
+        Ok(())
     }
 
     /// Whether nobody on another machine can reach it.
-    pub(super) fn is_of_this_machine(&self) -> bool {
+    fn is_of_this_machine(&self) -> bool {
         match self {
             Self::Unix(_) => true,
             Self::Tcp(addresses) => addresses.iter().all(|address| address.ip().to_canonical().is_loopback()),
@@ -90,24 +110,43 @@ impl Place {
         &self,
         uring: &Uring,
         server: &nbd::Server<Any>,
-        mode: u32,
+        rights: SocketRights,
+        certificates: Option<&Certificates>,
     ) -> Result<Vec<Address>, Failure> {
+        let security = |demanded| certificates.map(|certificates| certificates.security(demanded));
         match self {
             Self::Unix(path) => {
-                server.serve(uring.listen_unix_as(path, mode)?);
+                server.serve_securely(uring.listen_unix_as(path, rights)?, security(false));
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 Ok(vec![Address::Unix(path)])
             }
             Self::Tcp(addresses) => {
                 let bound = bind(addresses, |address| {
                     let socket = uring.listen_tcp(address)?;
-                    server.serve(socket);
+                    server.serve_securely(socket, security(true));
                     Ok(uring.local_addr(socket).unwrap_or(address))
                 })?;
-                Ok(bound.into_iter().map(Address::Tcp).collect())
+                let address = if certificates.is_some() { Address::Tls } else { Address::Tcp };
+                Ok(bound.into_iter().map(address).collect())
             }
         }
     }
+}
+
+/// The places of NBD servers.
+pub(super) fn find(flags: &Sockets, certificates: Option<&Certificates>) -> Result<Vec<Place>, Failure> {
+    let gives = certificates.map_or_else(Gives::default, Certificates::gives);
+    let way_out = if gives.secrecy {
+        "give --tls-clients, listen on 127.0.0.1"
+    } else {
+        "give --tls-cert, --tls-key and --tls-clients, listen on 127.0.0.1 or a Unix socket and let ssh forward it"
+    };
+    let find = |listen: &Listen| {
+        let place = Place::find(listen)?;
+        place.check(&format!("--nbd {listen}"), gives, flags.insecure, way_out)?;
+        Ok(place)
+    };
+    flags.nbd.iter().map(find).collect()
 }
 
 /// Listens on all addresses of a name, on one port: where the kernel is to choose it, that of the first. Addresses that
@@ -154,14 +193,17 @@ mod tests {
 
     #[test]
     fn only_this_machine_is_served_unasked() {
-        let find = |text: &str, insecure| Place::find(&text.parse().unwrap(), insecure);
+        let check = |text: &str, proof, insecure| {
+            let gives = Gives { proof, secrecy: false };
+            Place::find(&text.parse().unwrap()).unwrap().check(text, gives, insecure, "prove something")
+        };
         for inside in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a"] {
-            assert!(find(inside, false).is_ok(), "{inside}");
+            assert!(check(inside, false, false).is_ok(), "{inside}");
         }
         for outside in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1", "[::ffff:192.0.2.1]:1"] {
-            let why = find(outside, false).unwrap_err().to_string();
-            assert!(why.contains(outside) && why.contains("--insecure"), "{why}");
-            assert!(find(outside, true).is_ok(), "{outside}");
+            let why = check(outside, false, false).unwrap_err().to_string();
+            assert!(why.contains(outside) && why.contains("prove something, or say --insecure"), "{why}");
+            assert!(check(outside, true, false).is_ok() && check(outside, false, true).is_ok(), "{outside}");
         }
     }
 
@@ -192,7 +234,7 @@ mod tests {
         assert!(matches!(machine(&[], &["[::1]:5"]), Err(ListenError::Address { .. })));
         assert!(matches!(machine(&[four], &["[::1]:9", "127.0.0.1:9"]), Err(ListenError::AddressInUse(_))));
         // Whatever this machine makes of the name.
-        let Place::Tcp(found) = Place::find(&"localhost:5".parse().unwrap(), false).unwrap() else {
+        let Place::Tcp(found) = Place::find(&"localhost:5".parse().unwrap()).unwrap() else {
             panic!("a name and a port")
         };
         assert!("localhost:5".to_socket_addrs().unwrap().all(|address| found.contains(&address)));

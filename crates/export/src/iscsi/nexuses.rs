@@ -8,6 +8,7 @@ use brindle_io::sync::Event;
 
 use super::connection::task::{Abort, Command};
 use super::target::Target;
+use crate::access::Right;
 use crate::scsi::reservation::Nexus;
 use crate::session::Link;
 
@@ -16,6 +17,8 @@ pub(super) struct Entry<V> {
     pub(super) id: u64,
     pub(super) nexus: Nexus,
     pub(super) proved: Option<String>,
+    /// With its target.
+    pub(super) right: Right,
     /// `None` for discovery.
     pub(super) target: Option<Rc<Target<V>>>,
     pub(super) link: Rc<Link>,

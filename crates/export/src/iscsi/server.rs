@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_io::{Io, Slice, SocketId};
+use brindle_io::{Histogram, Io, Slice, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Connection;
@@ -12,9 +12,10 @@ use super::login::{Chap, Door, LoggedIn, Login, MOST_RECEIVED, Refusal, Step, pu
 use super::nexuses::{Entry, Nexuses};
 use super::pdu::{BHS, Header};
 use super::target::{Target, TargetSpec};
+use crate::access::{Client, Proof, Right};
 use crate::scsi::reservation::Nexus;
 use crate::scsi::{Identity, Units};
-use crate::session::{Config, ConnectionStats, Counters, Inbox, Link, Protocol, Seat, Sessions};
+use crate::session::{Config, ConnectionStats, Counters, Inbox, Link, Protocol, Refusals, Seat, Sessions};
 
 /// Fills with bytes.
 pub type Chance = Box<dyn Fn(&mut [u8])>;
@@ -50,21 +51,25 @@ pub(super) struct Shared<V> {
     /// Addresses as initiators are told them, with their portal groups.
     portals: RefCell<Vec<(Option<String>, u16)>>,
     next_session: Cell<u16>,
+    /// Targets that were ever added.
+    added: Cell<usize>,
 }
 
-/// An event on a target.
+/// The use of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetStats {
     /// Its IQN.
     pub name: String,
-    /// Sessions with it now: the names of their initiators.
-    pub initiators: Vec<String>,
+    /// Sessions with it now: the numbers of their connections, and the names of their initiators' ports.
+    pub initiators: Vec<(u64, String)>,
     /// Nexuses that have registered.
     pub registrants: usize,
     /// A reservation is held.
     pub reserved: bool,
     /// Since it was added.
     pub total: Counters,
+    /// How long some of its commands took: reads, and others.
+    pub latency: [Histogram; 2],
 }
 
 /// The most that a command transfers. Bytes.
@@ -81,6 +86,7 @@ impl<V: Volume + 'static> Server<V> {
             targets: RefCell::default(),
             portals: RefCell::default(),
             next_session: Cell::new(0),
+            added: Cell::new(0),
         };
         Self { sessions, shared: Rc::new(shared) }
     }
@@ -89,7 +95,10 @@ impl<V: Volume + 'static> Server<V> {
     pub fn add_target(&self, spec: TargetSpec<V>) {
         // A quarter of the memory, so that a command finds room beside others.
         let most = MOST_TRANSFERRED.min(self.shared.config.session.largest_request() / 4);
-        self.shared.targets.borrow_mut().push(Rc::new(Target::new(&self.shared.io, spec, most)));
+        let number = self.shared.added.get();
+        self.shared.added.set(number + 1);
+        let target = Target::new(&self.shared.io, spec, number, most);
+        self.shared.targets.borrow_mut().push(Rc::new(target));
     }
 
     /// Serves a disk no longer, and ends its sessions. When it returns the volume has been let go.
@@ -101,6 +110,18 @@ impl<V: Volume + 'static> Server<V> {
         };
         let Some(target) = removed else { return };
         target.ending.set(true);
+        self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
+    }
+
+    /// Ends the sessions with a target for which `which`, by number and client, at once; tells how many.
+    pub fn disconnect(&self, target: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
+        self.sessions.disconnect(target, which)
+    }
+
+    /// Ends all sessions with a target as [`Server::stop`] does, and serves it on. When it returns they are gone.
+    pub async fn dismiss(&self, name: &str) {
+        let found = self.shared.targets.borrow().iter().find(|target| target.name == name).cloned();
+        let Some(target) = found else { return };
         self.sessions.stop_those_of(name, || target.sessions.get() == 0).await;
     }
 
@@ -125,10 +146,14 @@ impl<V: Volume + 'static> Server<V> {
             let initiators = self.shared.nexuses.of(target);
             TargetStats {
                 name: target.name.clone(),
-                initiators: initiators.iter().map(|entry| entry.nexus.initiator.clone()).collect(),
+                initiators: initiators
+                    .iter()
+                    .map(|entry| (entry.id, entry.nexus.initiator.clone()))
+                    .collect(),
                 registrants: unit.reservations().registrants(),
                 reserved: unit.is_reserved(),
                 total: target.tally.get(),
+                latency: target.latencies.get(),
             }
         };
         self.shared.targets.borrow().iter().map(stats).collect()
@@ -139,6 +164,11 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stats()
     }
 
+    /// Clients that were refused so far.
+    pub fn refused(&self) -> u64 {
+        self.sessions.refused()
+    }
+
     /// Bytes of memory that commands hold: 0 when none is under way.
     pub fn memory_in_use(&self) -> usize {
         self.sessions.memory_in_use()
@@ -146,18 +176,17 @@ impl<V: Volume + 'static> Server<V> {
 }
 
 impl<V: Volume + 'static> Shared<V> {
-    /// The volume of a target, and its logical block.
-    pub(super) fn volume(&self, at: usize) -> Option<(Rc<V>, u64)> {
-        let targets = self.targets.borrow();
-        let target = targets.get(at)?;
-        Some((Rc::clone(&target.volume), u64::from(target.block)))
+    /// The target of a number, if it is still there.
+    pub(super) fn target(&self, number: usize) -> Option<Rc<Target<V>>> {
+        self.targets.borrow().iter().find(|target| target.number == number).cloned()
     }
 
-    /// Names and addresses of targets; of all, unless one is named.
-    pub(super) fn tell_targets(&self, only: Option<&str>, text: &mut Vec<u8>) {
-        for target in
-            self.targets.borrow().iter().filter(|target| only.is_none_or(|only| only == target.name))
-        {
+    /// Names and addresses of the targets that a client may use; of all those, unless one is named.
+    pub(super) fn tell_targets(&self, client: &Client, only: Option<&str>, text: &mut Vec<u8>) {
+        let told = |target: &&Rc<Target<V>>| {
+            only.is_none_or(|only| only == target.name) && target.gate.right(client).is_some()
+        };
+        for target in self.targets.borrow().iter().filter(told) {
             put(text, "TargetName", &target.name);
             for (address, group) in self.portals.borrow().iter() {
                 if let Some(address) = address {
@@ -168,11 +197,28 @@ impl<V: Volume + 'static> Shared<V> {
     }
 }
 
-impl<V: Volume + 'static> Units for Shared<V> {
+/// All units, as one session may see them.
+pub(super) struct Seen<'a, V> {
+    pub(super) shared: &'a Shared<V>,
+    pub(super) entry: &'a Entry<V>,
+}
+
+impl<V: Volume + 'static> Seen<'_, V> {
+    /// The volume of a target and its logical block, if the session's initiator may read it, or write to it.
+    pub(super) fn volume(&self, number: usize, writes: bool) -> Option<(Rc<V>, u64)> {
+        let target = self.shared.target(number)?;
+        let right = target.gate.right(&self.entry.link.client())?;
+        let allowed = target.unit.borrow().lets_copy(&self.entry.nexus, writes);
+        let may = allowed && !(writes && right == Right::Read);
+        may.then(|| (Rc::clone(&target.volume), u64::from(target.block)))
+    }
+}
+
+impl<V: Volume + 'static> Units for Seen<'_, V> {
     fn find(&self, is_it: &dyn Fn(&Identity) -> bool) -> Option<(usize, u32)> {
-        let targets = self.targets.borrow();
-        let at = targets.iter().position(|target| is_it(&target.identity))?;
-        Some((at, targets[at].block))
+        let (targets, client) = (self.shared.targets.borrow(), self.entry.link.client());
+        let seen = |target: &&Rc<Target<V>>| is_it(&target.identity) && target.gate.right(&client).is_some();
+        targets.iter().find(seen).map(|target| (target.number, target.block))
     }
 
     fn luns(&self) -> Vec<u64> {
@@ -180,7 +226,11 @@ impl<V: Volume + 'static> Units for Shared<V> {
     }
 
     fn ports(&self) -> Vec<u16> {
-        self.portals.borrow().iter().map(|(_, group)| *group).collect()
+        self.shared.portals.borrow().iter().map(|(_, group)| *group).collect()
+    }
+
+    fn only_reads(&self) -> bool {
+        self.entry.right == Right::Read
     }
 }
 
@@ -190,29 +240,40 @@ struct Portal<V> {
     group: u16,
 }
 
-impl<V: Volume + 'static> Door for Portal<V> {
-    fn target(&self, name: &str) -> Option<usize> {
-        self.shared.targets.borrow().iter().position(|target| target.name == name)
+/// A portal, as one who comes by it meets it.
+struct Entrance<'a, V> {
+    portal: &'a Portal<V>,
+    client: Client,
+}
+
+impl<V: Volume + 'static> Door for Entrance<'_, V> {
+    fn target(&self, name: &str, proved: Option<&str>) -> Option<usize> {
+        let proved = proved.map(|name| Proof::Chap(name.to_owned()));
+        let client = Client { proved, ..self.client };
+        let targets = self.portal.shared.targets.borrow();
+        let target = targets.iter().find(|target| target.name == name)?;
+        target.gate.right(&client).map(|_| target.number)
     }
 
     fn chap(&self) -> Option<&Chap> {
-        self.shared.config.chap.as_ref()
+        self.portal.shared.config.chap.as_ref()
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        (self.shared.config.random)(bytes);
+        (self.portal.shared.config.random)(bytes);
     }
 
     fn group(&self) -> u16 {
-        self.group
+        self.portal.group
     }
 }
 
 impl<V: Volume + 'static> Protocol for Portal<V> {
     async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox } = seat;
+        let Seat { id, link, memory, mut inbox, outbox, refusals, .. } = seat;
         let room = outbox.slice(0..outbox.len());
-        let logged_in = match race(self.login(&link, &mut inbox, &room), link.interruption()).await {
+        let login = self.login(&link, &mut inbox, &room, &refusals);
+        let logged_in = match race(login, link.interruption()).await {
             Either::First(Ok(logged_in)) => logged_in,
             Either::First(Err(why)) => {
                 tracing::info!(connection = id, why, "no session");
@@ -222,12 +283,15 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         };
         drop(room);
         let (mut reply, text, logged_in) = logged_in;
+        link.proved(logged_in.proved.clone().map(Proof::Chap));
         reply.0[14..16].copy_from_slice(&self.handle().to_be_bytes());
         let Some(entry) = self.enter(id, &link, &logged_in).await else { return };
         let sent = send(&link, &outbox.slice(0..outbox.len()), &reply, &text).await;
         let target = entry.target.clone();
         link.settle(target.as_ref().map_or("discovery", |target| &target.name));
-        if sent.is_ok() && !target.as_ref().is_some_and(|target| target.ending.get()) {
+        if sent.is_ok()
+            && !target.as_ref().is_some_and(|target| target.ending.get() || target.gate.is_withdrawn())
+        {
             let connection = Connection::new(&self.shared, &entry, memory, &logged_in);
             let end = connection.run(inbox, outbox).await;
             tracing::debug!(connection = id, ?end, "closed");
@@ -242,14 +306,24 @@ type Concluded = (Header, Vec<u8>, Box<LoggedIn>);
 
 impl<V: Volume + 'static> Portal<V> {
     /// Logs in; `Err` says why not.
-    async fn login(&self, link: &Link, inbox: &mut Inbox, out: &Slice) -> Result<Concluded, String> {
+    async fn login(
+        &self,
+        link: &Link,
+        inbox: &mut Inbox,
+        out: &Slice,
+        refusals: &Refusals,
+    ) -> Result<Concluded, String> {
         let mut login = Login::default();
+        let entrance = Entrance { portal: self, client: link.client() };
         loop {
             let (header, data) = receive(link, inbox).await?;
             link.heard();
-            match login.step(&header, &data, self) {
+            match login.step(&header, &data, &entrance) {
                 Step::More(reply, text) => send(link, out, &reply, &text).await?,
                 Step::Refused(reply, refusal) => {
+                    if matches!(refusal, Refusal::Authentication | Refusal::NotFound) {
+                        refusals.refused(&entrance.client, &refusal.to_string());
+                    }
                     send(link, out, &reply, &[]).await?;
                     return Err(refusal.to_string());
                 }
@@ -261,8 +335,12 @@ impl<V: Volume + 'static> Portal<V> {
     /// Makes a session of a login. One of the same initiator port ends first; that has to be one who proved the same name.
     async fn enter(&self, id: u64, link: &Rc<Link>, logged_in: &LoggedIn) -> Option<Rc<Entry<V>>> {
         let target = match logged_in.target {
-            Some(at) => Some(self.shared.targets.borrow().get(at).cloned()?),
+            Some(number) => Some(self.shared.target(number)?),
             None => None,
+        };
+        let right = match &target {
+            Some(target) => target.gate.right(&link.client())?,
+            None => Right::Read,
         };
         let isid: String = logged_in.isid.iter().map(|byte| format!("{byte:02x}")).collect();
         let nexus = Nexus { initiator: format!("{},i,0x{isid}", logged_in.initiator), port: self.group };
@@ -282,6 +360,7 @@ impl<V: Volume + 'static> Portal<V> {
             id,
             nexus,
             proved: logged_in.proved.clone(),
+            right,
             target,
             link: Rc::clone(link),
             commands: RefCell::default(),
@@ -324,7 +403,7 @@ async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Vec<u8>), St
             }
         }
         debug_assert!(inbox.len() < need);
-        match inbox.receive(&link.io, link.socket).await {
+        match inbox.receive(link).await {
             Ok(0) => return Err("it has closed the connection".to_owned()),
             Ok(_) => {}
             Err(error) => return Err(error.to_string()),
@@ -341,5 +420,5 @@ async fn send(link: &Link, out: &Slice, header: &Header, text: &[u8]) -> Result<
     out.put(0, &header.0);
     out.put(BHS, text);
     out.put(BHS + text.len(), &[0; 3][..len - BHS - text.len()]);
-    link.io.send(link.socket, &[out.slice(0..len)]).await.map_err(|error| error.to_string())
+    link.send(&[out.slice(0..len)]).await.map_err(|error| error.to_string())
 }

@@ -11,7 +11,7 @@ use brindle_volume::Volume;
 use crate::gate::Gate;
 use crate::scsi::reservation::{Nexus, Out, Parameters, Reservations};
 use crate::scsi::{Action, Identity, Sense, Shape, Status, Unit};
-use crate::session::Tally;
+use crate::session::{Latencies, Tally};
 
 /// The outcome of keeping registrations: `Err` if they could not be made stable.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), ()>>>>;
@@ -35,6 +35,8 @@ pub struct TargetSpec<V> {
 
 /// A target.
 pub(super) struct Target<V> {
+    /// Targets are numbered as they are added. A number is never used again, so that one is not taken for another when some end.
+    pub(super) number: usize,
     pub(super) name: String,
     pub(super) identity: Identity,
     /// Bytes of a logical block.
@@ -42,26 +44,29 @@ pub(super) struct Target<V> {
     pub(super) unit: RefCell<Unit>,
     pub(super) volume: Rc<V>,
     pub(super) tally: Tally,
+    pub(super) latencies: Latencies,
     pub(super) sessions: Cell<usize>,
     /// It is to end.
     pub(super) ending: Cell<bool>,
     keep: Option<Keep>,
-    gate: Rc<Gate>,
+    pub(super) gate: Rc<Gate>,
     /// Registrations are being changed.
     changing: Cell<bool>,
     changed: Event,
 }
 
 impl<V: Volume> Target<V> {
-    pub(super) fn new(io: &Io, spec: TargetSpec<V>, most: usize) -> Self {
+    pub(super) fn new(io: &Io, spec: TargetSpec<V>, number: usize, most: usize) -> Self {
         let shape = Shape::of(&spec.volume.limits(), most);
         let target = Self {
+            number,
             name: spec.identity.target.clone(),
             identity: spec.identity.clone(),
             block: shape.block,
             unit: RefCell::new(Unit::new(spec.identity, shape, spec.reservations)),
             volume: spec.volume,
             tally: Tally::default(),
+            latencies: Latencies::default(),
             sessions: Cell::new(0),
             ending: Cell::new(false),
             keep: spec.keep,

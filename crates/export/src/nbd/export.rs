@@ -7,8 +7,9 @@ use brindle_volume::Volume;
 
 use super::handshake::Offer;
 use super::proto::MAX_STRING;
+use crate::access::{Client, Right};
 use crate::gate::Gate;
-use crate::session::Tally;
+use crate::session::{Latencies, Tally};
 
 /// Why an export could not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +30,7 @@ pub(crate) struct Export<V> {
     pub(crate) volume: Rc<V>,
     pub(crate) gate: Rc<Gate>,
     pub(crate) tally: Tally,
+    pub(crate) latencies: Latencies,
     pub(crate) connections: Cell<usize>,
 }
 
@@ -50,17 +52,22 @@ impl<V: Volume> Export<V> {
             volume,
             gate,
             tally: Tally::default(),
+            latencies: Latencies::default(),
             connections: Cell::new(0),
         })
     }
 
-    pub(crate) fn offer(&self, is_default: bool) -> Offer {
-        Offer {
+    /// As a client is told of it; `None` if it may not use it.
+    pub(crate) fn offer(&self, is_default: bool, client: &Client) -> Option<Offer> {
+        let right = self.gate.right(client)?;
+        let mut limits = self.volume.limits();
+        limits.read_only |= right == Right::Read;
+        Some(Offer {
             number: self.number,
             is_default,
             name: self.name.clone(),
             description: self.description.clone(),
-            limits: self.volume.limits(),
-        }
+            limits,
+        })
     }
 }

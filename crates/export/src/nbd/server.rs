@@ -4,14 +4,15 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::{Either, race};
-use brindle_io::{Io, SocketId};
+use brindle_io::{Histogram, Io, SocketId};
 use brindle_volume::Volume;
 
 use super::connection::Transmission;
 use super::export::{AddExportError, Export};
-use super::handshake::Handshake;
+use super::handshake::{Handshake, HandshakeError};
+use crate::access::Client;
 use crate::gate::Gate;
-use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Sessions};
+use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Security, Sessions};
 
 /// An NBD server on an executor. A handle: cloning gives the same server.
 pub struct Server<V> {
@@ -42,6 +43,8 @@ pub struct ExportStats {
     pub connections: usize,
     /// Since it was added.
     pub total: Counters,
+    /// How long some of its requests took: reads, and others.
+    pub latency: [Histogram; 2],
 }
 
 impl<V: Volume + 'static> Server<V> {
@@ -94,9 +97,27 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stop_those_of(name, || export.connections.get() == 0).await;
     }
 
+    /// Ends the connections to an export for which `which`, by number and client, at once; tells how many.
+    pub fn disconnect(&self, export: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
+        self.sessions.disconnect(export, which)
+    }
+
+    /// Ends all connections to an export as [`Server::stop`] does, and offers it on. When it returns they are gone.
+    pub async fn dismiss(&self, name: &str) {
+        let found = self.exports.list.borrow().iter().find(|export| export.name == name).cloned();
+        let Some(export) = found else { return };
+        self.sessions.stop_those_of(name, || export.connections.get() == 0).await;
+    }
+
     /// Accepts connections on a listening socket until the server stops. The socket is the server's to close.
     pub fn serve(&self, listener: SocketId) {
-        self.sessions.listen(listener, Rc::clone(&self.exports));
+        self.serve_securely(listener, None);
+    }
+
+    /// The same, with TLS: offered, or demanded before anything else is told.
+    pub fn serve_securely(&self, listener: SocketId, security: Option<Security>) {
+        let exports = Rc::clone(&self.exports);
+        self.sessions.listen(listener, Rc::new(Entrance { exports, security }));
     }
 
     /// Closes the listeners, takes no further requests, gives the clients [`Config::grace`] to read the replies to
@@ -114,6 +135,7 @@ impl<V: Volume + 'static> Server<V> {
             name: export.name.clone(),
             connections: export.connections.get(),
             total: export.tally.get(),
+            latency: export.latencies.get(),
         };
         self.exports.list.borrow().iter().map(stats).collect()
     }
@@ -123,24 +145,52 @@ impl<V: Volume + 'static> Server<V> {
         self.sessions.stats()
     }
 
+    /// Clients that were refused so far.
+    pub fn refused(&self) -> u64 {
+        self.sessions.refused()
+    }
+
     /// Bytes of memory that requests hold: 0 when none is under way.
     pub fn memory_in_use(&self) -> usize {
         self.sessions.memory_in_use()
     }
 }
 
-impl<V: Volume + 'static> Protocol for Exports<V> {
+/// A listener, and what those who come by it have to speak.
+struct Entrance<V> {
+    exports: Rc<Exports<V>>,
+    security: Option<Security>,
+}
+
+impl<V: Volume + 'static> Protocol for Entrance<V> {
     async fn converse(self: Rc<Self>, seat: Seat) {
-        let Seat { id, link, memory, mut inbox, outbox } = seat;
+        let Seat { id, link, memory, mut inbox, outbox, refusals, secure_buffers } = seat;
+        let Exports { list, added, config } = &*self.exports;
         let offers = || {
-            let is_default = self.added.get() == 1;
-            self.list.borrow().iter().map(|export| export.offer(is_default)).collect()
+            let (is_default, client) = (added.get() == 1, link.client());
+            list.borrow().iter().filter_map(|export| export.offer(is_default, &client)).collect()
         };
-        let mut handshake = Handshake { link: &link, inbox: &mut inbox, out: &outbox };
-        let haggling = handshake.run(self.config.largest_request() as u32, offers);
+        // Nothing tells whether it asked for one that is not there, or for one that is not for it: it is not to know.
+        let in_vain = || {
+            let client = link.client();
+            if list
+                .borrow()
+                .iter()
+                .any(|export| export.gate.right(&client).is_none() && !export.gate.is_withdrawn())
+            {
+                refusals.refused(&client, "it asked for an export that is not for it, or not there");
+            }
+        };
+        let security = self.security.as_ref().map(|security| (security, &secure_buffers));
+        let mut handshake =
+            Handshake { link: &link, inbox: &mut inbox, out: &outbox, in_vain: &in_vain, security };
+        let haggling = handshake.run(config.largest_request() as u32, offers);
         let chosen = match race(haggling, link.interruption()).await {
             Either::First(Ok(chosen)) => chosen,
             Either::First(Err(error)) => {
+                if matches!(error, HandshakeError::Secure(_)) {
+                    refusals.refused(&link.client(), &error.to_string());
+                }
                 tracing::debug!(connection = id, %error, "no export chosen");
                 return;
             }
@@ -148,11 +198,13 @@ impl<V: Volume + 'static> Protocol for Exports<V> {
         };
         let chosen_one = |export: &&Rc<Export<V>>| export.number == chosen.number;
         // It may have ended while the client was told that it has it.
-        let Some(export) = self.list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
+        let Some(export) = list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
+        if export.gate.right(&link.client()).is_none() {
+            return; // it has been withdrawn meanwhile
+        }
         link.settle(&export.name);
         export.connections.set(export.connections.get() + 1);
-        let transmission =
-            Transmission::new(link, memory, Rc::clone(&export), chosen.terms, self.config.grace);
+        let transmission = Transmission::new(link, memory, Rc::clone(&export), chosen.terms, config.grace);
         let end = transmission.run(inbox, outbox).await;
         export.connections.set(export.connections.get() - 1);
         tracing::debug!(connection = id, export = export.name, ?end, "closed");

@@ -123,4 +123,8 @@ pub trait Units {
     fn luns(&self) -> Vec<u64>;
     /// Relative identifiers of its ports.
     fn ports(&self) -> Vec<u16>;
+    /// Whether the initiator may read only.
+    fn only_reads(&self) -> bool {
+        false
+    }
 }

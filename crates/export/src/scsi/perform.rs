@@ -277,15 +277,17 @@ async fn allocation<V: Volume>(volume: &V, offset: u64, most: usize) -> Result<D
     Ok(Done::Bytes(bytes))
 }
 
-/// Copies segment by segment; `volume` gives the one of an index, with the bytes of its logical blocks.
+/// Copies segment by segment; `volume` gives the one of a number, if it may be read or written to, with the bytes of
+/// its logical blocks.
 pub(crate) async fn copy<V: Volume>(
     job: &CopyJob,
-    volume: impl Fn(usize) -> Option<(std::rc::Rc<V>, u64)>,
+    volume: impl Fn(usize, bool) -> Option<(std::rc::Rc<V>, u64)>,
     memory: Option<&Slice>,
 ) -> (CopyResult, Result<Done, Undone>) {
     let mut result = CopyResult { list: job.list, failed: true, segments: 0, bytes: 0 };
     for segment in &job.segments {
-        let (Some((source, block)), Some((target, other))) = (volume(segment.source), volume(segment.target))
+        let (Some((source, block)), Some((target, other))) =
+            (volume(segment.source, false), volume(segment.target, true))
         else {
             return (result, Err(Sense::COPY_UNREACHABLE.into()));
         };

@@ -151,11 +151,22 @@ impl Unit {
         self.reservations.allows(nexus, access(cdb, command))
     }
 
+    /// Whether a nexus with another unit may read this one in a copy, or write to it.
+    pub fn lets_copy(&self, nexus: &Nexus, writes: bool) -> bool {
+        let conflicts = if writes { Conflicts::Write } else { Conflicts::Read };
+        let reserved = self.reserved.as_ref().is_some_and(|holder| holder != nexus);
+        !reserved && self.reservations.allows(nexus, conflicts) && !(writes && self.check_writable().is_err())
+    }
+
     fn begin(&mut self, nexus: &Nexus, command: Command, units: &dyn Units) -> Result<Action, Sense> {
+        if units.only_reads() && changes(&command) {
+            return Err(Sense::WRITE_PROTECTED);
+        }
         if let Some(action) = self.transfer(&command)? {
             return Ok(action);
         }
         let answer = |bytes: Vec<u8>, most: usize| Ok(Action::Answer(cut(bytes, most)));
+        let shape = Shape { read_only: self.shape.read_only || units.only_reads(), ..self.shape };
         match command {
             Command::RequestSense { descriptors, most } => {
                 let owed = self.owed.get_mut(nexus).and_then(VecDeque::pop_front);
@@ -171,7 +182,7 @@ impl Unit {
             Command::ReadCapacity16 { most } => answer(self.long_capacity(), most),
             Command::ModeSense { ten, no_descriptors, control, page, subpage, most } => {
                 let modes = &self.modes;
-                answer(modes.sense(&self.shape, ten, no_descriptors, control, page, subpage)?, most)
+                answer(modes.sense(&shape, ten, no_descriptors, control, page, subpage)?, most)
             }
             Command::LogSense { page, subpage, most } => answer(log(page, subpage)?, most),
             Command::ReserveIn { action, most } => answer(self.reserve_in(action)?, most),
@@ -398,6 +409,23 @@ impl Unit {
 /// Commands that are answered although their nexus is owed an attention.
 fn is_deaf(opcode: u8) -> bool {
     matches!(opcode, cdb::op::INQUIRY | cdb::op::REQUEST_SENSE | cdb::op::REPORT_LUNS)
+}
+
+/// Commands that change the disk, or keep others from it.
+fn changes(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Write(_)
+            | Command::WriteVerify { .. }
+            | Command::OrWrite(_)
+            | Command::CompareAndWrite(_)
+            | Command::WriteSame { .. }
+            | Command::Unmap { .. }
+            | Command::ExtendedCopy { .. }
+            | Command::ModeSelect { .. }
+            | Command::ReserveOut { .. }
+            | Command::Reserve
+    )
 }
 
 /// How a command fares under reservations.

@@ -2,6 +2,8 @@
 
 use brindle_io::{Buf, Bytes, Io, OpError, Slice, SocketId};
 
+use super::link::Link;
+
 /// Bytes of an inbox: many requests, or the data of many small writes, come with one receive.
 pub(crate) const INBOX: usize = 128 * 1024;
 
@@ -47,17 +49,30 @@ impl Inbox {
     }
 
     /// Receives once, after what is there; returns the count of bytes, 0 at the end of the stream.
-    pub(crate) async fn receive(&mut self, io: &Io, socket: SocketId) -> Result<usize, OpError> {
+    pub(crate) async fn receive(&mut self, link: &Link) -> Result<usize, OpError> {
+        let room = self.room();
+        let count = link.recv(&room).await?;
+        self.end += count.min(room.len());
+        Ok(count)
+    }
+
+    /// The same from a socket of which no link knows.
+    pub(crate) async fn receive_from(&mut self, io: &Io, socket: SocketId) -> Result<usize, OpError> {
+        let room = self.room();
+        let count = io.recv(socket, &room).await?;
+        self.end += count.min(room.len());
+        Ok(count)
+    }
+
+    /// The room after what is there, all of it.
+    fn room(&mut self) -> Slice {
         if self.start > 0 {
             if self.start < self.end {
                 self.buf.bytes_mut().copy_within(self.start..self.end, 0);
             }
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let room = self.buf.slice(self.end..self.buf.len());
-        let count = io.recv(socket, &room).await?;
-        self.end += count.min(room.len());
-        Ok(count)
+        self.buf.slice(self.end..self.buf.len())
     }
 }
 

@@ -1,12 +1,16 @@
 //! A connection: its socket, why and when it ends, and the account of what its requests hold.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use brindle_io::sync::Event;
-use brindle_io::{Instant, Io, SocketId};
+use brindle_io::{Instant, Io, OpError, Pool, Slice, SocketId};
+
+use crate::access::{Client, Proof};
+use crate::tls::Tls;
 
 use super::motion::Motion;
+use super::secure::{Secure, SecureError};
 use super::tally::Tally;
 use super::unread::Unread;
 
@@ -37,6 +41,9 @@ pub(crate) struct Link {
     /// Rounds of the patrol in which it has not chosen one.
     pub(super) undecided: Cell<u32>,
     export: RefCell<Option<String>>,
+    client: RefCell<Client>,
+    /// TLS, once it is spoken.
+    secure: OnceCell<Box<Secure>>,
     /// The reactor may give a closed socket's number to another connection: after this is set, `socket` is not used.
     closed: Cell<bool>,
     stopping: Cell<bool>,
@@ -63,6 +70,8 @@ impl Link {
             heard: Cell::new(io.now()),
             undecided: Cell::new(0),
             export: RefCell::default(),
+            secure: OnceCell::new(),
+            client: RefCell::new(Client { address: io.peer(socket), proved: None }),
             closed: Cell::new(false),
             stopping: Cell::new(false),
             outstanding: Cell::new(0),
@@ -71,6 +80,45 @@ impl Link {
             watched: Cell::new(false),
             changed: Event::new(io),
         })
+    }
+
+    /// The client, as far as it is known.
+    pub(crate) fn client(&self) -> Client {
+        self.client.borrow().clone()
+    }
+
+    /// The client has proved a name.
+    pub(crate) fn proved(&self, proof: Option<Proof>) {
+        self.client.borrow_mut().proved = proof;
+    }
+
+    /// Speaks TLS from now on.
+    pub(crate) async fn secure(&self, tls: &Tls, buffers: &Pool) -> Result<(), SecureError> {
+        let (secure, proof) = Secure::begin(&self.io, self.socket, tls, buffers).await?;
+        self.proved(proof);
+        // It is begun once: whoever begins it has asked whether it has.
+        let _ = self.secure.set(Box::new(secure));
+        Ok(())
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure.get().is_some()
+    }
+
+    /// Receives what has come, at most the slice's length; 0 at the end of the stream.
+    pub(crate) async fn recv(&self, into: &Slice) -> Result<usize, OpError> {
+        match self.secure.get() {
+            None => self.io.recv(self.socket, into).await,
+            Some(secure) => secure.recv(&self.io, self.socket, into).await,
+        }
+    }
+
+    /// Sends all bytes of all slices, in order. Two sends must not overlap.
+    pub(crate) async fn send(&self, from: &[Slice]) -> Result<(), OpError> {
+        match self.secure.get() {
+            None => self.io.send(self.socket, from).await,
+            Some(secure) => secure.send(&self.io, self.socket, from).await,
+        }
     }
 
     /// Closes the socket, once.

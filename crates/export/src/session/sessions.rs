@@ -12,8 +12,11 @@ use super::inbox::{INBOX, Inbox};
 use super::link::Link;
 use super::memory::Memory;
 use super::patrol;
+use super::refusals::Refusals;
 use super::roster::Roster;
+use super::secure;
 use super::tally::Counters;
+use crate::access::Client;
 
 /// Bytes of the buffer of each connection for what is sent beside data: handshakes and the headers of replies.
 const OUTBOX: usize = 8 * 1024;
@@ -37,6 +40,10 @@ pub(crate) struct Seat {
     pub(crate) memory: Rc<Memory>,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Buf,
+    /// Where it is noted if the client is refused.
+    pub(crate) refusals: Rc<Refusals>,
+    /// For the buffers of TLS.
+    pub(crate) secure_buffers: Pool,
 }
 
 /// One connection at this moment.
@@ -46,6 +53,10 @@ pub struct ConnectionStats {
     pub id: u64,
     /// The export's name; `None` during the handshake.
     pub export: Option<String>,
+    /// The client, as far as it is known.
+    pub client: Client,
+    /// It speaks TLS.
+    pub secure: bool,
     /// Time since it was accepted.
     pub age: Duration,
     /// Requests whose replies have not been sent.
@@ -64,13 +75,16 @@ pub(crate) struct Sessions {
     listeners: RefCell<Vec<(SocketId, Task<()>)>>,
     next_id: Cell<u64>,
     stopping: Cell<bool>,
+    refusals: Rc<Refusals>,
+    /// Those of connections that speak TLS.
+    secure_buffers: Pool,
     /// More clients come than there are places for: that has been said.
     crowded: Cell<bool>,
 }
 
 impl Sessions {
     /// Has memory of `io`, once it needs it: up to `config.memory` bytes for requests, and for each connection 264 KiB
-    /// and a reserve of 128 KiB.
+    /// and a reserve of 128 KiB; with TLS 128 KiB more.
     pub(crate) fn new(io: &Io, config: Config) -> Rc<Self> {
         Rc::new(Self {
             io: io.clone(),
@@ -79,6 +93,8 @@ impl Sessions {
             listeners: RefCell::default(),
             next_id: Cell::new(0),
             stopping: Cell::new(false),
+            refusals: Rc::default(),
+            secure_buffers: io.pool(config.connections * secure::BUFFERS),
             crowded: Cell::new(false),
         })
     }
@@ -116,18 +132,34 @@ impl Sessions {
         self.roster.gone.until(|| ended().then_some(())).await;
     }
 
+    /// Ends the connections to an export for which `which`, at once; tells how many.
+    pub(crate) fn disconnect(&self, export: &str, which: impl Fn(u64, &Client) -> bool) -> usize {
+        let links = self.roster.links.borrow();
+        let meant = links.iter().filter(|(id, link)| {
+            !link.is_closed() && link.export().as_deref() == Some(export) && which(**id, &link.client())
+        });
+        meant.inspect(|(_, link)| link.close()).count()
+    }
+
     /// Every connection, oldest first.
     pub(crate) fn stats(&self) -> Vec<ConnectionStats> {
         let now = self.io.now();
         let stats = |(&id, link): (&u64, &Rc<Link>)| ConnectionStats {
             id,
             export: link.export(),
+            client: link.client(),
+            secure: link.is_secure(),
             age: now.since(link.since),
             outstanding: link.outstanding.get(),
             held_bytes: link.held.get(),
             total: link.tally.get(),
         };
         self.roster.links.borrow().iter().map(stats).collect()
+    }
+
+    /// Clients that were refused so far.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refusals.count()
     }
 
     /// Bytes of memory that requests hold.
@@ -226,7 +258,10 @@ impl Sessions {
             let outbox = sessions.buffers.alloc(OUTBOX).await;
             let memory = Rc::clone(&sessions.roster.memory);
             if !link.is_closed() {
-                protocol.converse(Seat { id, link: Rc::clone(&link), memory, inbox, outbox }).await;
+                let (refusals, secure_buffers) =
+                    (Rc::clone(&sessions.refusals), sessions.secure_buffers.clone());
+                let link = Rc::clone(&link);
+                protocol.converse(Seat { id, link, memory, inbox, outbox, refusals, secure_buffers }).await;
             }
             link.close();
             sessions.roster.links.borrow_mut().remove(&id);

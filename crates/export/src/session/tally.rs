@@ -1,6 +1,8 @@
 //! What was done, counted.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
+
+use brindle_io::{Histogram, Instant, Io};
 
 /// What was done on an export, or on a connection, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,5 +31,33 @@ impl Tally {
         let mut counters = self.0.get();
         change(&mut counters);
         self.0.set(counters);
+    }
+}
+
+/// One request in so many is timed.
+const TIMED: u64 = 16;
+
+/// How long requests took to be carried out, of some: reads, and what changes something.
+#[derive(Default)]
+pub(crate) struct Latencies(RefCell<[Histogram; 2]>);
+
+impl Latencies {
+    pub(crate) fn get(&self) -> [Histogram; 2] {
+        self.0.borrow().clone()
+    }
+
+    /// The moment at which a request begins, if it is to be timed.
+    #[inline]
+    pub(crate) fn begin(io: &Io, tally: &Tally) -> Option<Instant> {
+        tally.get().requests.is_multiple_of(TIMED).then(|| io.now())
+    }
+
+    /// A request that began then has been carried out.
+    pub(crate) fn end(&self, io: &Io, begun: Instant, changes: bool) {
+        let micros = io.now().since(begun).as_micros();
+        let bucket = (u128::BITS - micros.leading_zeros()) as usize;
+        let buckets = &mut self.0.borrow_mut()[usize::from(changes)].buckets;
+        let last = buckets.len() - 1;
+        buckets[bucket.min(last)] += 1;
     }
 }

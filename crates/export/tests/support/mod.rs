@@ -83,6 +83,14 @@ impl World {
         }
     }
 
+    /// One more listener.
+    pub(crate) fn add_listener(&self) -> SocketId {
+        match &self.net {
+            Net::Memory(memory) => memory.listen(),
+            Net::Sim(sim) => sim.listen(),
+        }
+    }
+
     /// A connection on which nothing has been said.
     pub(crate) fn connect(&self) -> Client {
         let socket = self.connect_socket();

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::limits::RateLimits;
+
 /// The version of the protocol: more with each request or field that an older client or server does not know.
 pub const VERSION: u32 = 1;
 
@@ -110,6 +112,30 @@ pub enum Request {
     WriteBehind {
         /// How many may.
         count: u32,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
+    /// Offer an array to clients again, with other limits if some are said.
+    Export {
+        /// Limits; those that it has, if none are said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<RateLimits>,
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
+    /// Offer an array to no client any more, and end the connections of those that use it. It runs on.
+    Unexport {
+        /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        array: Option<String>,
+    },
+    /// End connections of clients.
+    Disconnect {
+        /// An address, a name that was proved, or the name of an initiator; all, if none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<String>,
         /// As above.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,

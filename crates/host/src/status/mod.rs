@@ -1,6 +1,7 @@
 //! The state of what a host serves, typed. Whoever is in the process reads fields; what is said on a socket or printed is made
 //! of the same by serde. docs/cli-json.md describes the fields.
 
+mod clients;
 mod devices;
 mod events;
 mod facts;
@@ -11,6 +12,9 @@ use std::path::PathBuf;
 use brindle_array::{Joined, NotTaken};
 use serde::Serialize;
 
+use crate::limits::RateLimits;
+
+pub use clients::ClientStatus;
 pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
@@ -102,6 +106,8 @@ pub struct TargetStatus {
     pub target: String,
     /// iSCSI URIs.
     pub addresses: Vec<String>,
+    /// The number of the unit.
+    pub unit: u64,
     /// The names of the initiators that are logged in.
     pub initiators: Vec<String>,
     /// Nexuses that have registered for reservations.
@@ -116,6 +122,10 @@ pub struct TargetStatus {
     pub bytes_written: u64,
     /// Commands that failed.
     pub errors: u64,
+    /// How long some of them took that read, by powers of two, from a microsecond.
+    pub read_latency: Vec<u64>,
+    /// The same of others.
+    pub write_latency: Vec<u64>,
 }
 
 /// A served array, its export, and what has happened to it.
@@ -149,6 +159,18 @@ pub struct ExportStatus {
     pub bytes_written: u64,
     /// Requests that failed.
     pub errors: u64,
+    /// How long some requests of NBD clients took that read, by powers of two, from a microsecond.
+    pub read_latency: Vec<u64>,
+    /// The same of others.
+    pub write_latency: Vec<u64>,
+    /// It is offered to clients.
+    pub exported: bool,
+    /// Limits of its clients, if there are any.
+    pub limits: Option<RateLimits>,
+    /// Clients that use it.
+    pub clients: Vec<ClientStatus>,
+    /// Clients that the server has refused, whichever array they wanted.
+    pub refused: u64,
     /// The last events, oldest first.
     pub events: Vec<EventStatus>,
     /// The last process that ended.

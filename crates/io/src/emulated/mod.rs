@@ -281,6 +281,10 @@ unsafe impl Reactor for Emulated {
         self.ring.untaken(socket)
     }
 
+    fn peer(&self, socket: SocketId) -> Option<core::net::IpAddr> {
+        self.ring.peer(socket)
+    }
+
     fn cancel_all(&mut self) {
         self.ring.cancel_all();
     }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags};
@@ -16,8 +16,19 @@ use rustix::process::{Pid, PidfdFlags};
 /// Connections that wait to be accepted; more are kept waiting by the kernel.
 const BACKLOG: i32 = 1024;
 
-/// The mode of a socket file to which only its owner, and root, may connect.
-pub const OWNER_ONLY: u32 = 0o600;
+/// Whose the file of a Unix socket is, and who may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketRights {
+    /// As chmod has it; the umask has no part in it. Who may write may connect.
+    pub mode: u32,
+    /// Its owner, if that is not the process's user.
+    pub owner: Option<u32>,
+    /// Its group, if that is not the process's.
+    pub group: Option<u32>,
+}
+
+/// A socket to which only its owner, and root, may connect.
+pub const OWNER_ONLY: SocketRights = SocketRights { mode: 0o600, owner: None, group: None };
 
 /// Why there is no listener.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +43,14 @@ pub enum ListenError {
     /// The socket file can't be made.
     #[error("can't listen on {}: {source}; its directory must exist and be writable, and the path be short", path.display())]
     Path {
+        /// As it was given.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The socket file can't be given to somebody else.
+    #[error("{} can't be given to that owner or group: {source}; only root may give a file to another user, and its owner to a group that he is in", path.display())]
+    Owner {
         /// As it was given.
         path: PathBuf,
         /// Why.
@@ -72,17 +91,16 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Listens on a Unix socket without a ring. A socket file that nobody listens on any more is replaced. The file's mode
-/// is `mode`, whatever the umask: who may write to it may connect.
+/// Listens on a Unix socket without a ring. A socket file that nobody listens on any more is replaced.
 ///
 /// # Errors
 /// [`ListenError::InUse`], [`ListenError::NotASocket`]; [`ListenError::Path`] with what else the kernel says.
-pub fn listen_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
+pub fn listen_unix(path: &Path, rights: SocketRights) -> Result<(UnixListener, SocketFile), ListenError> {
     let failed = |source: Errno| ListenError::Path { path: path.to_path_buf(), source: source.into() };
     let address = SocketAddrUnix::new(path).map_err(failed)?;
     let socket = open(AddressFamily::UNIX).map_err(failed)?;
     // The file is made with the socket's mode less the umask, so at no time may more connect than are meant to.
-    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode)).map_err(failed)?;
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(rights.mode)).map_err(failed)?;
     match rustix::net::bind(&socket, &address) {
         Err(Errno::ADDRINUSE) => {
             clear(path)?;
@@ -93,7 +111,12 @@ pub fn listen_unix(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile),
     // Another server may start beside us: the name is removed only as long as it is ours.
     let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
     // Until somebody listens, nobody connects.
-    rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(failed)?;
+    let (owner, group) = (rights.owner.map(Uid::from_raw), rights.group.map(Gid::from_raw));
+    if owner.is_some() || group.is_some() {
+        let given = rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW);
+        given.map_err(|source| ListenError::Owner { path: path.to_path_buf(), source: source.into() })?;
+    }
+    rustix::fs::chmod(path, Mode::from_raw_mode(rights.mode)).map_err(failed)?;
     rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
     Ok((socket.into(), file))
 }
@@ -177,15 +200,33 @@ mod tests {
     #[test]
     fn the_mode_of_a_socket_file_is_what_was_asked_for() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        for mode in [OWNER_ONLY, 0o660, 0o666] {
+        for mode in [0o600, 0o660, 0o666] {
             let path = dir.path().join(format!("{mode:o}"));
-            let (listener, file) = listen_unix(&path, mode).expect("a fresh path");
+            let rights = SocketRights { mode, ..OWNER_ONLY };
+            let (listener, file) = listen_unix(&path, rights).expect("a fresh path");
             let meta = std::fs::symlink_metadata(&path).expect("a file");
             assert_eq!(meta.permissions().mode() & 0o7777, mode);
             UnixStream::connect(&path).expect("somebody listens");
             listener.accept().expect("somebody has connected");
             drop(file);
             assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_socket_file_is_given_away_by_root_alone() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("socket");
+        let rights = SocketRights { mode: 0o660, owner: Some(65534), group: Some(65534) };
+        match listen_unix(&path, rights) {
+            Ok(_held) if rustix::process::geteuid().is_root() => {
+                let meta = std::fs::symlink_metadata(&path).expect("a file");
+                assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (65534, 65534, 0o660));
+            }
+            Err(ListenError::Owner { .. }) if !rustix::process::geteuid().is_root() => {
+                assert!(!path.exists(), "nothing is left");
+            }
+            other => panic!("{other:?}"),
         }
     }
 

@@ -35,7 +35,7 @@ use arenas::Arenas;
 use engine::Engine;
 pub(crate) use errno::error as error_of;
 use holes::{Answer, Holes};
-pub use listen::{ListenError, OWNER_ONLY, SocketFile, is_abandoned, listen_unix};
+pub use listen::{ListenError, OWNER_ONLY, SocketFile, SocketRights, is_abandoned, listen_unix};
 use members::Members;
 use prepare::Running;
 pub use ring::UringError;
@@ -146,12 +146,16 @@ impl Uring {
         self.listen_unix_as(path, OWNER_ONLY)
     }
 
-    /// Like [`Uring::listen_unix`], for whoever `mode` lets write to the socket's file; the umask has no part in it.
+    /// Like [`Uring::listen_unix`], for those whom these rights let write to the socket's file.
     ///
     /// # Errors
     /// As [`Uring::listen_unix`].
-    pub fn listen_unix_as(&self, path: impl AsRef<Path>, mode: u32) -> Result<SocketId, ListenError> {
-        let (listener, file) = listen_unix(path.as_ref(), mode)?;
+    pub fn listen_unix_as(
+        &self,
+        path: impl AsRef<Path>,
+        rights: SocketRights,
+    ) -> Result<SocketId, ListenError> {
+        let (listener, file) = listen_unix(path.as_ref(), rights)?;
         Ok(self.0.borrow_mut().sockets.add_listener(listener.into(), Some(file)))
     }
 
@@ -233,6 +237,10 @@ unsafe impl Reactor for Uring {
 
     fn untaken(&self, socket: SocketId) -> Option<u64> {
         self.0.borrow().sockets.untaken(socket)
+    }
+
+    fn peer(&self, socket: SocketId) -> Option<core::net::IpAddr> {
+        self.0.borrow().sockets.peer(socket)
     }
 
     fn cancel_all(&mut self) {

@@ -1,7 +1,7 @@
 //! The sockets of a ring: which are open, what is under way on them, and when their descriptors may be closed.
 
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::ioctl::{Getter, Opcode, ioctl};
@@ -86,6 +86,12 @@ impl Sockets {
 
     pub(super) fn local_addr(&self, id: SocketId) -> Option<SocketAddr> {
         rustix::net::getsockname(&self.get(id)?.fd).ok()?.try_into().ok()
+    }
+
+    /// An IPv4 address that comes as an IPv6 one is told as what it is.
+    pub(super) fn peer(&self, id: SocketId) -> Option<IpAddr> {
+        let address = rustix::net::getpeername(&self.get(id)?.fd).ok()??;
+        SocketAddr::try_from(address).ok().map(|address| address.ip().to_canonical())
     }
 
     /// Bytes that the kernel holds for the other end of a connection.

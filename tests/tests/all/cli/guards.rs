@@ -17,7 +17,8 @@ fn other_machines_are_served_only_when_that_is_said_twice() {
     }
     let server = set.serve("--insecure --nbd 0.0.0.0:0");
     assert!(server.uri().starts_with("nbd://0.0.0.0:"), "{}", server.uri());
-    server.stop();
+    let (code, err) = server.signal(Signal::TERM);
+    assert_eq!((code, err.as_str()), (0, "brindle: --nbd 0.0.0.0:0: not authenticated, not encrypted\n"));
     set.serve("--nbd 127.0.0.1:0").stop();
 }
 

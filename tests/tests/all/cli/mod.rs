@@ -2,6 +2,7 @@
 //! wrong with what it is given.
 
 mod actions;
+mod admitted;
 mod advise;
 mod again;
 mod agree;
@@ -14,6 +15,7 @@ mod control;
 mod crash;
 mod crowd;
 mod devices;
+mod doors;
 mod drawn;
 mod emulate;
 mod filed;
@@ -42,6 +44,7 @@ mod refuse;
 mod reliability;
 mod report;
 mod seccomp;
+mod secure;
 mod serve;
 mod several;
 mod short;

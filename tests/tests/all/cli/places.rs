@@ -57,7 +57,8 @@ fn one_port_of_both_families_and_a_socket_for_the_group() {
     let server = set.serve(&flags);
     assert_eq!(server.status()["nbd"].as_array().map(Vec::len), Some(3));
     assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660);
-    server.stop();
+    let (code, err) = server.signal(rustix::process::Signal::TERM);
+    assert!(code == 0 && err.lines().all(|line| line.ends_with("not authenticated, not encrypted")), "{err}");
 }
 
 #[test]

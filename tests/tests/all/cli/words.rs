@@ -68,7 +68,7 @@ fn a_server_reports_the_fields_of_the_document() {
     fields(
         &status,
         "name pid folder nbd iscsi array arrays left_out connections requests bytes_read bytes_written errors events last_action \
-         stale_for spare_group",
+         stale_for spare_group exported limits clients refused read_latency write_latency",
     );
     fields(&status["array"], &format!("{ARRAY} sync exposed max_speed min_speed"));
     fields(&status["array"]["devices"][0], "role path state failure bad_blocks flags slower read_errors io");
@@ -105,7 +105,7 @@ fn every_command_has_a_man_page() {
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
     let commands = "create examine detail advise cat check repair serve status fail add replace remove flag grow action wait watch \
-                    stop bench calibrate simulate reliability sweep plan demo completions man";
+                    export unexport disconnect stop bench calibrate simulate reliability sweep plan demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
+use brindle_io::sync::{Either, Event, race};
 use brindle_volume::Volume;
 
 use super::Connection;
@@ -12,7 +12,7 @@ use super::task::{Abort, Command};
 use crate::iscsi::pdu::{FINAL, Header, response};
 use crate::scsi::perform::{Done, Undone, copy, memory, perform};
 use crate::scsi::{Action, Sense, Status};
-use crate::session::Ticket;
+use crate::session::{Latencies, Ticket};
 
 /// The work of one command.
 pub(super) struct Work {
@@ -61,7 +61,12 @@ impl<V: Volume + 'static> Connection<V> {
 
     async fn carry_out(&self, job: Work) {
         let Work { command, open } = job;
+        let begun = self.target().and_then(|target| Latencies::begin(&self.link.io, &target.tally));
         let outcome = self.outcome(&command).await;
+        if let (Some(begun), Some(target)) = (begun, self.target()) {
+            let changes = !matches!(outcome, Outcome::Data(..));
+            target.latencies.end(&self.link.io, begun, changes);
+        }
         self.entry.commands.borrow_mut().retain(|one| !Rc::ptr_eq(one, &command));
         command.end();
         let outcome = match command.aborted() {
@@ -146,6 +151,9 @@ impl<V: Volume + 'static> Connection<V> {
                 Action::Answer(bytes) => return self.bytes(command, &bytes).await,
                 _ => {}
             }
+            if !self.is_due(command, &action).await {
+                return Outcome::Dropped;
+            }
             let mut ticket = command.ticket.take();
             let need = memory(&action);
             if ticket.is_none() && need > 0 {
@@ -163,12 +171,28 @@ impl<V: Volume + 'static> Connection<V> {
                 let list = ticket.as_ref().map(|ticket| ticket.memory().bytes()[..len].to_vec());
                 let Some(target) = self.target() else { return Outcome::Dropped };
                 let (nexus, list) = (&self.entry.nexus, list.unwrap_or_default());
-                let next = target.unit.borrow_mut().parameters(nexus, &asked, &list, &*self.shared);
+                let next = target.unit.borrow_mut().parameters(nexus, &asked, &list, &self.seen());
                 *command.action.borrow_mut() = next;
                 continue;
             }
             return self.done(&action, ticket).await;
         }
+    }
+
+    /// Waits until a command may be carried out by the limits of its disk; `false` if it was aborted meanwhile.
+    async fn is_due(&self, command: &Command, action: &Action) -> bool {
+        let Some(target) = self.target().filter(|target| target.gate.is_paced()) else { return true };
+        let bytes = match action {
+            // What it comes to is looked at once they are here.
+            Action::Parameters { .. } => return true,
+            Action::Read { len, .. } | Action::Write { len, .. } => *len,
+            Action::Copy(job) => {
+                job.segments.iter().map(|segment| segment.blocks).sum::<u64>() * u64::from(target.block)
+            }
+            other => other.data_out(),
+        };
+        let aborted = command.changed.until(|| command.aborted().map(drop));
+        matches!(race(target.gate.pace(bytes), aborted).await, Either::First(()))
     }
 
     async fn done(&self, action: &Action, mut ticket: Option<Ticket>) -> Outcome {
@@ -185,7 +209,8 @@ impl<V: Volume + 'static> Connection<V> {
                 };
             }
             Action::Copy(job) => {
-                let (result, done) = copy(job, |at| self.shared.volume(at), memory(&ticket).as_ref()).await;
+                let (result, done) =
+                    copy(job, |at, writes| self.seen().volume(at, writes), memory(&ticket).as_ref()).await;
                 if job.remembered {
                     target.unit.borrow_mut().copied(&self.entry.nexus, result);
                 }

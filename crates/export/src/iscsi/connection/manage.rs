@@ -86,7 +86,7 @@ impl<V: Volume + 'static> Connection<V> {
                     let own = self.target().map(|target| &*target.name);
                     let wanted =
                         if value.is_empty() { own } else { Some(value).filter(|&name| name != "All") };
-                    self.shared.tell_targets(wanted, &mut text);
+                    self.shared.tell_targets(&self.link.client(), wanted, &mut text);
                 }
                 _ => put(&mut text, key, "NotUnderstood"),
             }

@@ -19,7 +19,7 @@ use brindle_volume::Volume;
 
 use super::login::{Agreed, LoggedIn};
 use super::nexuses::Entry;
-use super::server::Shared;
+use super::server::{Seen, Shared};
 use super::target::Target;
 use crate::session::{End, Inbox, Link, Memory};
 use carry::Slot;
@@ -120,6 +120,11 @@ impl<V: Volume + 'static> Connection<V> {
     async fn out_of_patience(&self) {
         self.link.stopped(|| self.entry.commands.borrow().is_empty()).await;
         self.link.io.sleep(self.shared.config.session.grace).await;
+    }
+
+    /// The units that the initiator may use.
+    fn seen(&self) -> Seen<'_, V> {
+        Seen { shared: &self.shared, entry: &self.entry }
     }
 
     fn target(&self) -> Option<&Rc<Target<V>>> {

@@ -137,9 +137,9 @@ impl<V: Volume + 'static> Connection<V> {
         let mut cdb = [0; 16];
         cdb.copy_from_slice(&header.0[32..48]);
         if lun_index(header.lun()) == Some(0) {
-            target.unit.borrow_mut().plan(&self.entry.nexus, &cdb, &*self.shared)
+            target.unit.borrow_mut().plan(&self.entry.nexus, &cdb, &self.seen())
         } else {
-            absent(&cdb, &*self.shared)
+            absent(&cdb, &self.seen())
         }
     }
 
@@ -259,7 +259,7 @@ impl<V: Volume + 'static> Connection<V> {
                 self.more(inbox).await?;
                 inbox.move_to(&rest)
             } else {
-                self.received(self.link.io.recv(self.link.socket, &rest)).await?
+                self.received(self.link.recv(&rest)).await?
             };
             since_sign += got;
             if since_sign >= PIECE {
@@ -275,7 +275,7 @@ impl<V: Volume + 'static> Connection<V> {
     }
 
     async fn more(&self, inbox: &mut Inbox) -> Result<(), End> {
-        self.received(inbox.receive(&self.link.io, self.link.socket)).await.map(|_| ())
+        self.received(inbox.receive(&self.link)).await.map(|_| ())
     }
 
     /// Receives, or learns that it is of no use any more.

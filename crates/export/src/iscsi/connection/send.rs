@@ -164,7 +164,7 @@ pub(super) async fn run<V>(connection: Rc<Connection<V>>, headers: Buf) {
             batch.rest = None;
         } else if !batch.stretches.is_empty() {
             link.taking.begins();
-            let sent = link.io.send(link.socket, &batch.stretches).await;
+            let sent = link.send(&batch.stretches).await;
             link.taking.ends();
             if sent.is_err() {
                 link.close();

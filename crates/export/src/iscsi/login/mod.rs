@@ -20,8 +20,8 @@ const MOST_STEPS: u32 = 32;
 
 /// The questions of a login to the server.
 pub trait Door {
-    /// The number of a target.
-    fn target(&self, name: &str) -> Option<usize>;
+    /// The number of a target, if one who has proved this name, or none, may use it.
+    fn target(&self, name: &str, proved: Option<&str>) -> Option<usize>;
     /// The secrets by which initiators have to prove themselves; `None` if they need not.
     fn chap(&self) -> Option<&Chap>;
     /// Fills with bytes that nobody can guess.
@@ -128,6 +128,8 @@ pub struct Login {
     initiator: Option<String>,
     isid: [u8; 6],
     discovers: bool,
+    /// The name of the target that it wants, and the target's number.
+    wanted: String,
     target: Option<usize>,
     agreed: Agreed,
     declared: bool,
@@ -144,6 +146,7 @@ impl Default for Login {
             initiator: None,
             isid: [0; 6],
             discovers: false,
+            wanted: String::new(),
             target: None,
             agreed: Agreed::default(),
             declared: false,
@@ -274,9 +277,9 @@ impl Login {
             None | Some("Normal") => {
                 let name = keys.get("TargetName").ok_or(Refusal::Missing)?;
                 // An initiator that proves nothing does not even learn which targets there are.
-                self.target = door.target(name);
-                if self.target.is_none() && door.chap().is_none() {
-                    return Err(Refusal::NotFound);
+                self.wanted = name.to_owned();
+                if door.chap().is_none() {
+                    self.target = Some(door.target(name, None).ok_or(Refusal::NotFound)?);
                 }
                 put(answers, "TargetPortalGroupTag", &door.group().to_string());
             }
@@ -332,8 +335,10 @@ impl Login {
                     put(answers, "CHAP_R", &text::encode(&own.1));
                 }
                 self.proof = Proof::Given(name.to_owned());
-                let is_there = self.target.is_some() || self.discovers;
-                if is_there { Ok(true) } else { Err(Refusal::NotFound) }
+                if !self.discovers {
+                    self.target = Some(door.target(&self.wanted, Some(name)).ok_or(Refusal::NotFound)?);
+                }
+                Ok(true)
             }
             Proof::Given(_) => Ok(true),
             Proof::Open | Proof::NotNeeded => Err(Refusal::Authentication),

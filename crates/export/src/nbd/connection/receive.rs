@@ -52,6 +52,13 @@ impl<V: Volume + 'static> Transmission<V> {
             Command::BlockStatus { .. } => STATUS,
             _ => 0,
         };
+        if self.export.gate.is_paced() {
+            // Before it has memory: nobody else waits for it.
+            let due = self.export.gate.pace(holds as u64);
+            if let Either::Second(end) = race(due, self.link.interruption()).await {
+                return Err(end);
+            }
+        }
         let ticket = self.memory.admit(&self.link, holds).await?;
         if let Command::Write { .. } = command {
             let filled = self.fill(ticket.memory(), inbox).await;
@@ -107,11 +114,11 @@ impl<V: Volume + 'static> Transmission<V> {
     }
 
     async fn more(&self, inbox: &mut Inbox) -> Result<(), End> {
-        self.received(inbox.receive(&self.link.io, self.link.socket)).await.map(|_| ())
+        self.received(inbox.receive(&self.link)).await.map(|_| ())
     }
 
     async fn straight(&self, into: &Slice) -> Result<usize, End> {
-        self.received(self.link.io.recv(self.link.socket, into)).await
+        self.received(self.link.recv(into)).await
     }
 
     /// Receives, or learns that it is of no use any more. In the latter case the reactor may still write to the

@@ -104,7 +104,7 @@ pub(super) async fn run<V>(transmission: Rc<Transmission<V>>, headers: Buf) {
             batch.rest = None;
         } else {
             link.taking.begins();
-            let sent = link.io.send(link.socket, &batch.stretches).await;
+            let sent = link.send(&batch.stretches).await;
             link.taking.ends();
             if sent.is_err() {
                 link.close();

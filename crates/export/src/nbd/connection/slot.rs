@@ -10,7 +10,7 @@ use brindle_volume::{Allocation, Volume, VolumeError, ZeroOptions};
 use super::Transmission;
 use super::send::{Answer, Body};
 use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, Extent, merge_extent};
-use crate::session::{Counters, Ticket};
+use crate::session::{Counters, Latencies, Ticket};
 
 /// What is to be done; the ticket has the memory for it.
 pub(super) struct Admitted {
@@ -49,7 +49,12 @@ impl<V: Volume + 'static> Transmission<V> {
 
     /// Does what is asked; counts it.
     async fn carry_out(&self, job: &mut Admitted, scratch: &mut Scratch) -> Body {
+        let begun = Latencies::begin(&self.link.io, &self.export.tally);
         let result = self.asked(job, scratch).await;
+        if let Some(begun) = begun {
+            let changes = !matches!(job.command, Command::Read { .. } | Command::BlockStatus { .. });
+            self.export.latencies.end(&self.link.io, begun, changes);
+        }
         let moved =
             if matches!(result, Ok(Body::Data { .. }) | Ok(Body::Done)) { moved(job) } else { (0, 0) };
         for tally in self.tallies() {

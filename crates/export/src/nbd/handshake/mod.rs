@@ -2,20 +2,20 @@
 
 mod options;
 
-use brindle_io::{Buf, OpError};
+use brindle_io::{Buf, OpError, Pool};
 
 use super::proto::{ClientFlags, MAX_OPTION, OptionHeader, greeting};
 pub(crate) use options::{Chosen, Offer};
-use options::{Haggle, Next};
+use options::{Haggle, Next, Tls};
 
-use crate::session::{Inbox, Link};
+use crate::session::{Inbox, Link, SecureError, Security};
 
 /// Data of an option that is too long for us are read and forgotten up to this length; beyond it the client is
 /// not worth the time. Bytes.
 const MAX_SKIP: u32 = 1 << 20;
 
 /// Why a handshake did not end with an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum HandshakeError {
     #[error("the client ended the handshake")]
     Ended,
@@ -23,6 +23,8 @@ pub(crate) enum HandshakeError {
     Garbage,
     #[error("{0}")]
     Socket(#[from] OpError),
+    #[error("no TLS: {0}")]
+    Secure(#[from] SecureError),
 }
 
 /// One handshake's ends: the connection, what came from it, and a buffer for what is sent.
@@ -30,6 +32,10 @@ pub(crate) struct Handshake<'a> {
     pub(crate) link: &'a Link,
     pub(crate) inbox: &'a mut Inbox,
     pub(crate) out: &'a Buf,
+    /// Told when the client has chosen an export that it is not offered.
+    pub(crate) in_vain: &'a dyn Fn(),
+    /// TLS, if there is any, and where its buffers come from.
+    pub(crate) security: Option<(&'a Security, &'a Pool)>,
 }
 
 impl Handshake<'_> {
@@ -41,7 +47,7 @@ impl Handshake<'_> {
     ) -> Result<Chosen, HandshakeError> {
         self.send(&greeting()).await?;
         let flags = ClientFlags::decode(self.take().await?).ok_or(HandshakeError::Garbage)?;
-        let mut haggle = Haggle::new(flags, max_payload);
+        let mut haggle = Haggle::new(flags, max_payload, self.tls());
         let mut reply = Vec::new();
         loop {
             let header = self.take::<{ OptionHeader::BYTES }>().await?;
@@ -57,19 +63,47 @@ impl Handshake<'_> {
                 self.inbox.consume(len);
                 next
             };
+            if core::mem::take(&mut haggle.in_vain) {
+                (self.in_vain)();
+            }
             self.send(&reply).await?;
             match next {
                 Next::Continue => {}
                 Next::Close => return Err(HandshakeError::Ended),
                 Next::Serve(chosen) => return Ok(chosen),
+                Next::Secure => {
+                    self.secure().await?;
+                    // Nothing of what was said where others could have said it counts.
+                    haggle = Haggle::new(flags, max_payload, self.tls());
+                }
             }
         }
+    }
+
+    /// How this connection stands to TLS.
+    fn tls(&self) -> Tls {
+        match self.security {
+            _ if self.link.is_secure() => Tls::Spoken,
+            None => Tls::None,
+            Some((security, _)) if security.demanded => Tls::Demanded,
+            Some(_) => Tls::Offered,
+        }
+    }
+
+    async fn secure(&mut self) -> Result<(), HandshakeError> {
+        // Bytes that came before TLS was agreed on are from nobody knows whom.
+        let (0, Some((security, buffers))) = (self.inbox.len(), self.security) else {
+            return Err(HandshakeError::Garbage);
+        };
+        self.link.secure(&security.tls, buffers).await?;
+        self.link.heard();
+        Ok(())
     }
 
     /// Waits until `count` bytes are there. They must fit in the inbox.
     async fn need(&mut self, count: usize) -> Result<(), HandshakeError> {
         while self.inbox.len() < count {
-            if self.inbox.receive(&self.link.io, self.link.socket).await? == 0 {
+            if self.inbox.receive(self.link).await? == 0 {
                 return Err(HandshakeError::Ended);
             }
             self.link.heard();
@@ -101,7 +135,7 @@ impl Handshake<'_> {
     async fn send(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
         for part in bytes.chunks(self.out.len()) {
             self.out.bytes_mut()[..part.len()].copy_from_slice(part);
-            self.link.io.send(self.link.socket, &[self.out.slice(0..part.len())]).await?;
+            self.link.send(&[self.out.slice(0..part.len())]).await?;
         }
         Ok(())
     }

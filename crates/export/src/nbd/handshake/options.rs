@@ -34,6 +34,21 @@ pub(super) enum Next {
     Continue,
     Close,
     Serve(Chosen),
+    /// TLS begins.
+    Secure,
+}
+
+/// How a connection stands to TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tls {
+    /// There is none.
+    None,
+    /// It may be asked for.
+    Offered,
+    /// Nothing else is answered before it is spoken.
+    Demanded,
+    /// It is spoken.
+    Spoken,
 }
 
 /// What a client has settled so far.
@@ -43,6 +58,9 @@ pub(super) struct Haggle {
     structured: bool,
     /// The number of the offer for which `base:allocation` is chosen.
     context: Option<usize>,
+    /// An export was chosen that is not offered.
+    pub(super) in_vain: bool,
+    tls: Tls,
 }
 
 /// The offer of that name; the empty name is the default offer's, unless one has just that name.
@@ -70,8 +88,17 @@ fn unknown(offers: &[Offer], name: &[u8]) -> String {
 }
 
 impl Haggle {
-    pub(super) fn new(flags: ClientFlags, max_payload: u32) -> Self {
-        Self { flags, max_payload, structured: false, context: None }
+    pub(super) fn new(flags: ClientFlags, max_payload: u32, tls: Tls) -> Self {
+        Self { flags, max_payload, structured: false, context: None, in_vain: false, tls }
+    }
+
+    fn start_tls(&self, data: &[u8]) -> (Reply, &'static [u8], Next) {
+        match self.tls {
+            Tls::None => (Reply::ErrUnsup, b"this server does not offer TLS", Next::Continue),
+            Tls::Spoken => (Reply::ErrInvalid, b"TLS is spoken already", Next::Continue),
+            _ if !data.is_empty() => (Reply::ErrInvalid, b"this option takes no data", Next::Continue),
+            Tls::Offered | Tls::Demanded => (Reply::Ack, b"", Next::Secure),
+        }
     }
 
     /// Answers an option whose data were too long to be kept.
@@ -93,10 +120,19 @@ impl Haggle {
     /// Answers an option: appends the replies to `out`.
     pub(super) fn option(&mut self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
         let (reply, message): (_, &[u8]) = match option {
+            code::EXPORT_NAME if self.tls == Tls::Demanded => return Next::Close,
             code::EXPORT_NAME => return self.export_name(data, offers, out),
             code::ABORT => {
                 option_reply(out, option, Reply::Ack, &[]);
                 return Next::Close;
+            }
+            code::STARTTLS => {
+                let (reply, message, next) = self.start_tls(data);
+                option_reply(out, option, reply, message);
+                return next;
+            }
+            _ if self.tls == Tls::Demanded => {
+                (Reply::ErrTlsRequired, b"this server speaks TLS only: start it")
             }
             code::LIST if data.is_empty() => {
                 for offer in offers {
@@ -111,7 +147,6 @@ impl Haggle {
             code::LIST | code::STRUCTURED_REPLY => (Reply::ErrInvalid, b"this option takes no data"),
             code::INFO | code::GO => return self.info(option, data, offers, out),
             code::LIST_META_CONTEXT | code::SET_META_CONTEXT => self.meta(option, data, offers, out),
-            code::STARTTLS => (Reply::ErrUnsup, b"this server does not offer TLS"),
             _ => (Reply::ErrUnsup, b"this option is not known here"),
         };
         option_reply(out, option, reply, message);
@@ -127,20 +162,24 @@ impl Haggle {
         }
     }
 
-    fn export_name(&self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
+    fn export_name(&mut self, name: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
         let found = if name.len() > MAX_STRING { None } else { find(offers, name) };
-        let Some(offer) = found else { return Next::Close };
+        let Some(offer) = found else {
+            self.in_vain = true;
+            return Next::Close;
+        };
         let terms = self.terms(offer);
         out.extend(export_name_reply(offer.limits.size, terms.transmission_flags(), self.flags.no_zeroes));
         Next::Serve(Chosen { number: offer.number, terms })
     }
 
-    fn info(&self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
+    fn info(&mut self, option: u32, data: &[u8], offers: &[Offer], out: &mut Vec<u8>) -> Next {
         let Some(wanted) = InfoRequest::decode(data) else {
             option_reply(out, option, Reply::ErrInvalid, b"the option's data are not well-formed");
             return Next::Continue;
         };
         let Some(offer) = find(offers, wanted.name) else {
+            self.in_vain = option == code::GO;
             option_reply(out, option, Reply::ErrUnknown, unknown(offers, wanted.name).as_bytes());
             return Next::Continue;
         };
@@ -256,7 +295,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_option_has_one_last_reply(asked in prop::collection::vec(options(), 1..20)) {
-            let mut haggle = Haggle::new(ClientFlags { no_zeroes: true }, 32 << 20);
+            let mut haggle = Haggle::new(ClientFlags { no_zeroes: true }, 32 << 20, Tls::None);
             for (option, data) in asked {
                 let mut out = Vec::new();
                 let next = haggle.option(option, &data, &offers(), &mut out);
@@ -291,7 +330,7 @@ mod tests {
 
         #[test]
         fn what_is_too_big_is_refused_or_ends_it(option: u32) {
-            let mut haggle = Haggle::new(ClientFlags { no_zeroes: true }, 32 << 20);
+            let mut haggle = Haggle::new(ClientFlags { no_zeroes: true }, 32 << 20, Tls::None);
             let mut out = Vec::new();
             let next = haggle.too_big(option, &mut out);
             prop_assert_eq!(next == Next::Close, matches!(option, code::EXPORT_NAME | code::ABORT));

@@ -75,6 +75,8 @@ pub enum OptionReply {
     ErrUnsup = 1 << 31 | 1,
     /// The option is known, its data are wrong.
     ErrInvalid = 1 << 31 | 3,
+    /// TLS has to be started first.
+    ErrTlsRequired = 1 << 31 | 5,
     /// There is no such export.
     ErrUnknown = 1 << 31 | 6,
     /// The data are longer than is looked at.

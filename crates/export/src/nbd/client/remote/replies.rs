@@ -12,7 +12,7 @@ use crate::nbd::proto::{ChunkHeader, Extent, SimpleReply, chunk_type, command_co
 use crate::session::Inbox;
 
 pub(super) async fn more(io: &Io, socket: SocketId, inbox: &mut Inbox) -> Result<(), ClientError> {
-    match inbox.receive(io, socket).await.map_err(broken)? {
+    match inbox.receive_from(io, socket).await.map_err(broken)? {
         0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         _ => Ok(()),
     }

@@ -1,0 +1,29 @@
+//! Flags of TLS.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Flags of TLS.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TlsFlags {
+    /// Certificate of this server, and those between it and its authority (PEM): NBD clients that come over TCP then have to speak TLS 1.3, and
+    /// those of Unix sockets may. SIGHUP has it read anew, with the key
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM); nobody but its owner may read FILE
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Let only those clients speak TLS that have a certificate of an authority in FILE (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_clients: Option<PathBuf>,
+    /// Refused
+    #[arg(long, value_name = "FILE", hide = true, value_parser = no_shared_keys)]
+    pub(crate) tls_psk: Option<PathBuf>,
+}
+
+fn no_shared_keys(_: &str) -> Result<PathBuf, String> {
+    Err("TLS with keys that both sides share (TLS-PSK) is not offered, since rustls has none of it: give --tls-cert, --tls-key and \
+         --tls-clients"
+        .to_owned())
+}

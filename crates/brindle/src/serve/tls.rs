@@ -1,0 +1,120 @@
+//! Certificates of NBD's TLS: read at the start, and anew at SIGHUP.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use brindle_export::Security;
+use brindle_export::tls::{Pems, Tls};
+use serde_json::json;
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+
+use crate::cli::TlsFlags;
+use crate::failure::Failure;
+use crate::log;
+
+/// Whether clients prove who they are, and nobody on the way can read along.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gives {
+    pub(super) proof: bool,
+    pub(super) secrecy: bool,
+}
+
+/// Files in PEM's form.
+#[derive(Clone, Debug)]
+struct Files {
+    chain: PathBuf,
+    key: PathBuf,
+    clients: Option<PathBuf>,
+}
+
+/// The certificates that are in use, and where they came from.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    tls: Arc<Tls>,
+    files: Files,
+}
+
+impl Certificates {
+    /// Reads what the flags name; `None` if TLS is not asked for.
+    pub(super) fn find(flags: &TlsFlags) -> Result<Option<Self>, Failure> {
+        let (Some(chain), Some(key)) = (&flags.tls_cert, &flags.tls_key) else { return Ok(None) };
+        let files = Files { chain: chain.clone(), key: key.clone(), clients: flags.tls_clients.clone() };
+        let tls = files.with(Tls::new)?;
+        Ok(Some(Self { tls: Arc::new(tls), files }))
+    }
+
+    /// What they give.
+    pub(super) fn gives(&self) -> Gives {
+        Gives { proof: self.tls.knows_clients(), secrecy: true }
+    }
+
+    /// The side of a listener, which demands TLS or only offers it.
+    pub(super) fn security(&self, demanded: bool) -> Security {
+        Security { tls: Arc::clone(&self.tls), demanded }
+    }
+
+    /// Reads the files anew at each SIGHUP: all of them take effect, or none. On a thread of its own, since a file system may
+    /// take its time.
+    pub(super) fn watch(self, json: bool) -> Result<(), Failure> {
+        let mut signals =
+            Signals::new([SIGHUP]).map_err(|source| Failure::system("signals can't be watched", source))?;
+        let work = move || {
+            for _ in signals.forever() {
+                self.read_anew(json);
+            }
+        };
+        let started = std::thread::Builder::new().name("certificates".into()).spawn(work);
+        started.map(drop).map_err(|source| Failure::system("the certificates thread can't start", source))
+    }
+
+    fn read_anew(&self, json: bool) {
+        let replaced = self.files.with(|pems| self.tls.replace(pems));
+        let event = match &replaced {
+            Ok(()) => {
+                tracing::info!("certificates were read anew");
+                json!({"event": "certificates-replaced"})
+            }
+            Err(why) => {
+                tracing::error!("certificates stay as they were: {why}");
+                json!({"event": "certificates-kept", "why": why.to_string()})
+            }
+        };
+        if json {
+            log::print(format!("{event}\n"));
+        }
+    }
+}
+
+impl Files {
+    /// Gives all of them to `take`.
+    fn with<T>(
+        &self,
+        take: impl FnOnce(Pems<'_>) -> Result<T, brindle_export::tls::TlsError>,
+    ) -> Result<T, Failure> {
+        let (chain, key) = (read(&self.chain)?, private(&self.key)?);
+        let clients = self.clients.as_deref().map(read).transpose()?;
+        let pems = Pems { chain: &chain, key: &key, clients: clients.as_deref() };
+        let names = [Some(&self.chain), Some(&self.key), self.clients.as_ref()];
+        let names: Vec<String> = names.into_iter().flatten().map(|path| path.display().to_string()).collect();
+        take(pems).map_err(|why| Failure::Refused(format!("{}: {why}", names.join(", "))))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|source| Failure::system(path.display().to_string(), source))
+}
+
+/// Reads a file that its owner alone may read.
+fn private(path: &Path) -> Result<Vec<u8>, Failure> {
+    let meta = fs::metadata(path).map_err(|source| Failure::system(path.display().to_string(), source))?;
+    if meta.permissions().mode() & 0o077 != 0 {
+        let (path, mode) = (path.display(), meta.mode() & 0o7777);
+        return Err(Failure::Refused(format!(
+            "{path} has a private key, and others may read it (mode {mode:04o}): chmod 600 it"
+        )));
+    }
+    read(path)
+}

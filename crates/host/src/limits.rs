@@ -1,0 +1,34 @@
+//! Limits of the clients of an array, as they are said and told.
+
+use std::num::NonZeroU64;
+
+use brindle_export::Rates;
+use serde::{Deserialize, Serialize};
+
+/// Limits of an export; without a number there is no such limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateLimits {
+    /// Requests a second.
+    #[serde(default)]
+    pub iops: Option<NonZeroU64>,
+    /// Bytes a second.
+    #[serde(default)]
+    pub bandwidth: Option<NonZeroU64>,
+    /// Milliseconds: requests come at once that would be due within so long.
+    #[serde(default)]
+    pub burst: u64,
+}
+
+impl From<RateLimits> for Rates {
+    fn from(limits: RateLimits) -> Self {
+        let burst = brindle_io::Duration::from_millis(limits.burst);
+        Self { requests: limits.iops, bytes: limits.bandwidth, burst }
+    }
+}
+
+impl From<Rates> for RateLimits {
+    fn from(rates: Rates) -> Self {
+        let burst = u64::try_from(rates.burst.as_millis()).unwrap_or(u64::MAX);
+        Self { iops: rates.requests, bandwidth: rates.bytes, burst }
+    }
+}

@@ -1,0 +1,58 @@
+//! Clients that use an array.
+
+use brindle_export::ConnectionStats;
+use brindle_export::access::Proof;
+use brindle_export::iscsi::TargetStats;
+use serde::Serialize;
+
+/// A connection that uses an array.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClientStatus {
+    /// `nbd` or `iscsi`.
+    pub protocol: &'static str,
+    /// The client's address; `local` where it came by a Unix socket.
+    pub address: String,
+    /// The connection is encrypted.
+    pub tls: bool,
+    /// Names that were proved.
+    pub proved: Vec<String>,
+    /// The name of its port, if it is an initiator.
+    pub initiator: Option<String>,
+    /// Seconds since it came.
+    pub seconds: f64,
+    /// Requests under way.
+    pub outstanding: usize,
+    /// Requests since it came.
+    pub requests: u64,
+    /// Bytes that it has read.
+    pub bytes_read: u64,
+    /// Bytes that it has written.
+    pub bytes_written: u64,
+    /// Requests that failed.
+    pub errors: u64,
+}
+
+impl ClientStatus {
+    pub(crate) fn of(protocol: &'static str, one: &ConnectionStats, targets: &[TargetStats]) -> Self {
+        let proved = match &one.client.proved {
+            Some(Proof::Certificate(names)) => names.clone(),
+            Some(Proof::Chap(name)) => vec![name.clone()],
+            None => Vec::new(),
+        };
+        let mut ports = targets.iter().flat_map(|target| &target.initiators);
+        let port = ports.find(|(id, _)| protocol == "iscsi" && *id == one.id);
+        Self {
+            protocol,
+            address: one.client.address.map_or_else(|| "local".to_owned(), |address| address.to_string()),
+            tls: one.secure,
+            proved,
+            initiator: port.map(|(_, port)| port.clone()),
+            seconds: one.age.as_secs_f64(),
+            outstanding: one.outstanding,
+            requests: one.total.requests,
+            bytes_read: one.total.read_bytes,
+            bytes_written: one.total.written_bytes,
+            errors: one.total.errors,
+        }
+    }
+}

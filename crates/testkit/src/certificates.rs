@@ -1,0 +1,38 @@
+//! Certificates of tests, as `scripts/make-test-certificates.sh` made them. Their keys are public.
+
+/// A certificate and its private key, in PEM's form.
+#[derive(Clone, Copy, Debug)]
+pub struct Certificate {
+    /// The certificate.
+    pub chain: &'static str,
+    /// Its key.
+    pub key: &'static str,
+}
+
+macro_rules! certificate {
+    ($name:literal) => {
+        Certificate {
+            chain: include_str!(concat!("certificates/", $name, ".pem")),
+            key: include_str!(concat!("certificates/", $name, "-key.pem")),
+        }
+    };
+}
+
+/// The authority that signs all others but [`STRANGER`].
+pub const AUTHORITY: &str = include_str!("certificates/ca.pem");
+/// The authority of [`STRANGER`].
+pub const STRANGE_AUTHORITY: &str = include_str!("certificates/strange-ca.pem");
+/// That of `localhost`.
+pub const SERVER: Certificate = certificate!("server");
+/// Another of the same name.
+pub const SERVER_NEXT: Certificate = certificate!("server-next");
+/// One that is valid no more.
+pub const SERVER_EXPIRED: Certificate = certificate!("server-expired");
+/// That of a client: `one`, and `one.example`.
+pub const CLIENT: Certificate = certificate!("client");
+/// That of another: `other`, and `other.example`.
+pub const CLIENT_OTHER: Certificate = certificate!("client-other");
+/// The first client's, of a time that is over.
+pub const CLIENT_EXPIRED: Certificate = certificate!("client-expired");
+/// The first client's names, by an authority that nobody trusts.
+pub const STRANGER: Certificate = certificate!("stranger");
