@@ -375,18 +375,6 @@ fn a_half_recovered_member_is_not_whole() {
 }
 
 #[test]
-fn a_half_recovered_member_of_an_array_that_is_forced_is_recovered_from_its_start() {
-    let all = edited(&raid(Level::Raid6, 4), |n, sb| {
-        sb.resync_offset = Some(0);
-        sb.recovery_offset = (n == 1).then_some(MIB);
-        sb.features = sb.features.with(Features::RECOVERY_OFFSET, n == 1);
-    });
-    assert!(matches!(strict(&all), Err(AssemblyError::DirtyDegraded { .. })));
-    let forced = assemble(&all, AssembleOptions { force: true }).unwrap();
-    assert_eq!(forced.devices[1].usage, DeviceUse::Recovering { role: 1, upto: 0 });
-}
-
-#[test]
 fn features_that_bind_writers_are_named_with_the_way_out() {
     type Edit = fn(&mut Superblock);
     let cases: [(Edit, &str); 3] = [

@@ -1,7 +1,7 @@
 //! A dirty, degraded array that was forced: what its members say is told until the run records something else.
 
-use brindle_array::assembly::AssembleOptions;
-use brindle_format::md::Version;
+use brindle_array::assembly::{AssembleOptions, AssemblyError, DeviceUse, assemble};
+use brindle_format::md::{Features, Version};
 use brindle_layout::Level;
 
 use crate::common::*;
@@ -34,4 +34,16 @@ fn after_reads_only_the_array_is_not_called_clean_while_its_members_say_otherwis
         );
         assert!(world.superblocks().iter().all(|sb| sb.is_clean()));
     }
+}
+
+#[test]
+fn a_half_recovered_member_of_an_array_that_is_forced_is_recovered_from_its_start() {
+    let all = edited(&spec(Level::Raid6, 4, Version::V1_2), |n, sb| {
+        sb.resync_offset = Some(0);
+        sb.recovery_offset = (n == 1).then_some(MIB);
+        sb.features = sb.features.with(Features::RECOVERY_OFFSET, n == 1);
+    });
+    assert!(matches!(assemble(&all, AssembleOptions::default()), Err(AssemblyError::DirtyDegraded { .. })));
+    let forced = assemble(&all, AssembleOptions { force: true }).unwrap();
+    assert_eq!(forced.devices[1].usage, DeviceUse::Recovering { role: 1, upto: 0 });
 }

@@ -44,9 +44,12 @@ fn flip_all(member: &Path) {
     (2 * MIB..4 * MIB).step_by(4096).for_each(|offset| flip(member, offset));
 }
 
+/// Something that is wrong with a member, and how it comes to be.
+type Spoiled = (&'static str, fn(&Path));
+
 #[test]
 fn a_member_that_is_bad_is_none_whoever_is_asked() {
-    let spoiled: [(&str, fn(&Path)); 3] = [
+    let spoiled: [Spoiled; 3] = [
         ("short", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(MIB).unwrap()),
         ("torn", |path| flip(path, 4096 + 100)),
         ("without superblock", |path| (4096..8192).step_by(4).for_each(|offset| flip(path, offset))),
