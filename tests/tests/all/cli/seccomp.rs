@@ -129,6 +129,9 @@ fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
     seen.see("grow", server.ask("grow", &["--bitmap", "internal"]), false);
     assert_eq!(client.read(0, 64 * KIB), data);
     client.close();
+    for command in ["unexport", "export", "disconnect"] {
+        seen.see(command, server.ask(command, &[]), false);
+    }
     seen.see("stop", server.ask("stop", &[]), false);
     let (code, err) = server.signal(Signal::TERM);
     assert_eq!((code, err.matches(SAID).count()), (0, 1), "{err}");
