@@ -1,4 +1,4 @@
-//! Who may use a volume, by any of its doors, and how: a list of rules, of which the first that fits a client decides.
+//! Rights to use a volume, by any of its doors: a list of rules, of which the first that fits a client decides.
 //!
 //! An address is no proof: whoever is on the way can take one. A name counts only where it was proved, and together with the way
 //! in which it was: the name of a certificate is not that of a secret.
@@ -25,7 +25,7 @@ pub enum Proof {
     Chap(String),
 }
 
-/// What a client may do.
+/// The rights of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
     /// Read.
@@ -52,7 +52,7 @@ pub enum Who {
 /// A rule; no right is none at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Whom it is for.
+    /// The clients that it is for.
     pub who: Who,
     /// Their right.
     pub right: Option<Right>,

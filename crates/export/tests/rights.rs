@@ -1,4 +1,4 @@
-//! Who may use which disk: what others see of it, and do to it.
+//! Rights to each disk: what others see of it, and do to it.
 
 #[path = "support/initiator.rs"]
 mod initiator;

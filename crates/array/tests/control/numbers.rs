@@ -267,7 +267,7 @@ fn the_power_may_go_whenever_a_device_takes_a_place() {
     }
 }
 
-/// What was on a device before it was added tells nothing: its superblock is as it was last written in this run. Torn at any
+/// The bytes of a device before it was added tell nothing: its superblock is as it was last written in this run. Torn at any
 /// sector it is read again, with the failed member described as the others describe it.
 #[test]
 fn the_power_may_go_whenever_the_superblock_of_an_added_device_is_written() {

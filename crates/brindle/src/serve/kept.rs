@@ -159,7 +159,7 @@ mod tests {
             names
         }
 
-        /// What a file may hold after a loss of power: `None` where it is not there.
+        /// Contents that a file may have after a loss of power: `None` where it is not there.
         fn after_cut(&self, file: &Path) -> Vec<Option<String>> {
             let mut found = Vec::new();
             for kept in 0..=self.changes.len() {

@@ -46,7 +46,7 @@ impl Certificates {
         Ok(Some(Self { tls: Arc::new(tls), files }))
     }
 
-    /// What they give.
+    /// The rights that they give.
     pub(super) fn gives(&self) -> Gives {
         Gives { proof: self.tls.knows_clients(), secrecy: true }
     }

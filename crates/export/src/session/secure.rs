@@ -137,7 +137,7 @@ impl Secure {
                 Err(_) => return Ok(0),
             }
             if !self.is_digested() {
-                // What can't be read as TLS ends it: nothing after it can be believed.
+                // Bytes that can't be read as TLS end it: nothing after it can be believed.
                 self.digest().map_err(|_| OpError::Disconnected)?;
             } else if got > 0 {
                 return Ok(got);

@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags};
 /// Connections that wait to be accepted; more are kept waiting by the kernel.
 const BACKLOG: i32 = 1024;
 
-/// Whose the file of a Unix socket is, and who may connect.
+/// Owner of the file of a Unix socket, and who may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketRights {
     /// As chmod has it; the umask has no part in it. Who may write may connect.

@@ -220,7 +220,7 @@ impl Stage<'_> {
         let cut = fate.cut.is_some_and(|cut| self.sim.steps() >= cut);
         let result = match ended {
             Some(result) => result,
-            // What was forced may be wrong, and after that nothing is said of it.
+            // Data that were forced may be wrong, and after that nothing is said of them.
             None if cut && board.forced.get() => Ok(End::Forced),
             None if cut => self.seen().judge_behind(&board.known(self.drives)).map(|()| End::Cut),
             None => Err(Failure::Endless(Box::new(board.standstill(&io)))),

@@ -1,4 +1,4 @@
-//! Who may come in, and what start says of it.
+//! Clients that may come in, and what start says of them.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;

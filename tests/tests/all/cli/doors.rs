@@ -1,4 +1,4 @@
-//! What clients come by, changed while a server runs: `export`, `unexport`, `disconnect`, and rates.
+//! Doors of clients, changed while a server runs: `export`, `unexport`, `disconnect`, and rates.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

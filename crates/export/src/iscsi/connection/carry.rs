@@ -183,7 +183,7 @@ impl<V: Volume + 'static> Connection<V> {
     async fn is_due(&self, command: &Command, action: &Action) -> bool {
         let Some(target) = self.target().filter(|target| target.gate.is_paced()) else { return true };
         let bytes = match action {
-            // What it comes to is looked at once they are here.
+            // The result is looked at once they are here.
             Action::Parameters { .. } => return true,
             Action::Read { len, .. } | Action::Write { len, .. } => *len,
             Action::Copy(job) => {

@@ -1,4 +1,4 @@
-//! What strikes the drives of a life, and that it ends.
+//! Faults that strike the drives of a life, and their end.
 
 use std::rc::Rc;
 

@@ -34,7 +34,7 @@ impl Run<'_> {
         }
     }
 
-    /// What force gives may be wrong, but once members are rebuilt from it their redundancy agrees. No life follows that would
+    /// Data that force gives may be wrong, but once members are rebuilt from it their redundancy agrees. No life follows that would
     /// take it for true.
     pub(super) async fn make_forced_true(&self, array: &Array) -> Result<(), Failure> {
         self.end_faults();
@@ -61,7 +61,7 @@ impl Run<'_> {
     /// Waits until nothing is being rebuilt.
     pub(super) async fn recovered(&self, array: &Array) {
         loop {
-            // What can be rebuilt is begun at once.
+            // A recovery that can begin does so at once.
             self.io.sleep(Duration::from_millis(1)).await;
             if array.process().is_none() {
                 return;
@@ -72,7 +72,7 @@ impl Run<'_> {
     /// Redundancy is made true if it is not, and then is.
     async fn make_true(&self, client: &Client<Array>, patient: Patience) -> Result<(), Failure> {
         let array = client.volume();
-        // What was discarded reads otherwise at each look, on each copy.
+        // Discarded blocks read otherwise at each look, on each copy.
         let discarded = self.stage.plan.mix.discards > 0;
         if discarded && !self.fate.reads_only {
             patient.with(client.write_all().await)?;
