@@ -185,7 +185,7 @@ pub(super) struct Stage<'a> {
     pub(super) oracle: Rc<RefCell<Oracle>>,
 }
 
-/// Steps after which nothing will come to an end any more: some hundred times as many as a life has.
+/// Steps after which nothing will come to an end any more: many times as many as a life has, of large members too.
 const ENDLESS_STEPS: u64 = 1_000_000;
 /// Time after which it won't either.
 const ENDLESS_TIME: Duration = Duration::from_secs(600);

@@ -258,7 +258,8 @@ impl Parity {
     }
 
     /// Rebuilds a range of the members of some roles, each row with one look at the others. Parity that this does not need is
-    /// compared, and made true, as md does: after a start by force it need not agree with what the others give.
+    /// compared, and made true, as md does: after a start by force it need not agree with what the others give. Not where a
+    /// member can't be read in places: such rows are rebuilt block by block.
     pub(crate) async fn recover(
         &self,
         roles: &[u16],
