@@ -209,6 +209,39 @@ fn bad_ranges_are_mended_in_place() {
 }
 
 #[test]
+fn what_can_be_read_beside_a_bad_place_is_left_as_it_is() {
+    let level = [(Level::Raid5, 4), (Level::Raid6, 5)];
+    let parity = level.map(|(level, members)| (level, Layout::Parity(ParityLayout::LeftSymmetric), members));
+    for shape in parity.into_iter().chain(mirrors()) {
+        for bad in 0..shape.2 {
+            let world = world::start(shape.0, shape.1, 65536, shape.2, 1 << 20);
+            let content = world::pattern(3, world.size() as usize);
+            world.run(async |run| run.write_all(&content).await).unwrap();
+            // Nearby, all others hold something else than they should: what they give is not what stood there.
+            for other in (0..shape.2).filter(|&other| other != bad) {
+                let at = DATA_OFFSET + 30000 + other as u64;
+                let mut byte = [0];
+                world.bench.peek(world.ids[other], at, &mut byte);
+                world.bench.poke(world.ids[other], at, &[byte[0] ^ 1]);
+            }
+            let holds = || {
+                let mut bytes = vec![0; 8192];
+                world.bench.peek(world.ids[bad], DATA_OFFSET + (24 << 10), &mut bytes);
+                bytes
+            };
+            let before = holds();
+            for at in [22 << 10, 33 << 10] {
+                world.bench.spoil(world.ids[bad], DATA_OFFSET + at, 512);
+            }
+            let report = world.run(async |w| w.scrub(SyncMode::Check).await).unwrap();
+            assert!(report.mended > 0, "{shape:?} member {bad}: {report:?}");
+            assert!(world.readable(world.ids[bad], DATA_OFFSET, 65536), "{shape:?} member {bad}");
+            assert!(holds() == before, "{shape:?} member {bad}");
+        }
+    }
+}
+
+#[test]
 fn writes_over_bad_ranges_mend_what_they_need() {
     for shape in [raid5(), raid6()] {
         for member in 0..shape.2 {

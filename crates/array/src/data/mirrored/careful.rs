@@ -13,8 +13,9 @@ use super::{Mirror, Readable};
 use crate::data::mend::Ailing;
 use crate::hooks::Change;
 
-/// Bytes read at a time; where no copy gives all of those, block by block.
-pub(super) const STEP: usize = 64 << 10;
+/// Bytes read at a time, as md does; where no copy gives all of those, block by block. Not more: what one copy can't give is written over
+/// it from another, and where they differ beside a bad place, good bytes would go with it.
+pub(super) const STEP: usize = 4096;
 
 /// The roles whose members refused something of a read: asked first when it is done again, or nobody would mend them.
 pub(super) type Suspects = SmallVec<[u16; 4]>;

@@ -12,15 +12,11 @@ use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity};
 use crate::data::mend::Ailing;
 
-/// Bytes of each member that are mended at a time, at most; where too much of those is bad, block by block.
-const STEP: u64 = 64 << 10;
+/// Bytes of each member that are mended at a time, as md does; where too much of those is bad, block by block. Not more: what is
+/// mended is written whole, and where redundancy is wrong beside a bad place, good bytes would go with it.
+pub(super) const STEP: u64 = PAGE;
 
 impl Parity {
-    /// Bytes of each member that are mended at a time: what of all members fits in a step's scratch.
-    pub(super) fn mend_step(&self) -> u64 {
-        ((self.budget() / u64::from(self.width() + 1)) & !(PAGE - 1)).clamp(PAGE, STEP)
-    }
-
     /// The block of `role` in a window of one row, with all the means there are: members that fail to give their bytes
     /// (or are `bad` already) are left out, and what they should have given is written over theirs. The caller holds
     /// the row alone, and [judges](Parity::judge) who is ailing afterwards.
@@ -93,7 +89,7 @@ impl Parity {
     /// The member's, if redundancy does not make up for it everywhere.
     pub(super) async fn mend_block(&self, row: u64, cols: Range<u64>, role: u16) -> Result<(), VolumeError> {
         let mut result = Ok(());
-        for step in RowWindow::of_row(row, cols).cut(self.mend_step()) {
+        for step in RowWindow::of_row(row, cols).cut(STEP) {
             let mut ailing = Ailing::default();
             if self.load_carefully(&step, role, Bad::default(), &mut ailing).await.is_err() {
                 ailing.forget_lost();

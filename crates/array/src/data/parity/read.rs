@@ -12,6 +12,7 @@ use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
 use super::bad::Bad;
+use super::mend::STEP;
 use super::rebuild::LoadError;
 use super::window::{Planes, RowWindow};
 use crate::data::mend::Ailing;
@@ -243,11 +244,10 @@ impl Parity {
 
     /// Reads step by step; what a member fails to give is rebuilt and written over its bad bytes.
     async fn read_carefully(&self, offset: u64, into: &Slice) -> Result<(), VolumeError> {
-        let step = self.mend_step();
         let mut at = 0;
         while at < into.len() {
             let position = self.map.position(offset + at as u64);
-            let in_step = step - position.column % step;
+            let in_step = STEP - position.column % STEP;
             let len =
                 (self.map.chunk() - position.column).min(in_step).min((into.len() - at) as u64) as usize;
             self.read_step(offset + at as u64, &into.slice(at..at + len)).await?;

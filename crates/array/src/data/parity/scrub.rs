@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::bad::Bad;
 use super::locate::locate;
+use super::mend::STEP;
 use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, RowWindow};
@@ -96,7 +97,7 @@ impl Parity {
         mode: SyncMode,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
-        for step in window.cut(self.mend_step()) {
+        for step in window.cut(STEP) {
             let left = self.sync_step_judged(&step, mode, report).await?;
             if left.is_empty() {
                 continue;
@@ -258,8 +259,7 @@ impl Parity {
     }
 
     /// Rebuilds a range of the members of some roles, each row with one look at the others. Parity that this does not need is
-    /// compared, and made true, as md does: after a start by force it need not agree with what the others give. Not where a
-    /// member can't be read in places: such rows are rebuilt block by block.
+    /// compared, and made true, as md does: after a start by force it need not agree with what the others give.
     pub(crate) async fn recover(
         &self,
         roles: &[u16],
@@ -271,19 +271,8 @@ impl Parity {
         let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
         for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
             let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            let first = window.rows.start;
-            let there = |role: u16| self.readable_in(first, role).is_some();
-            let lost = (0..self.width()).filter(|&role| !there(role)).count();
-            // A member in sync that is read to fill its second device is lost to nobody.
-            let spare = lost < usize::from(self.map.parity_members()) && !roles.iter().copied().any(there);
-            let wanted = |_: &Row, role: u16| roles.contains(&role) || spare && there(role);
-            match self.load(&window, if spare { 2 } else { 0 }, wanted, &Bad::default()).await {
-                Ok(planes) => {
-                    if spare {
-                        self.true_spare(&window, &planes, roles, report).await?;
-                    }
-                    self.write_planes(&window, &planes, roles).await?;
-                }
+            match self.load_recovered(&window, roles).await {
+                Ok(loaded) => self.write_recovered(&window, loaded, roles, report).await?,
                 Err(LoadError::Members(_)) => {
                     for &role in roles.iter().filter(|&&role| self.core.members.writable(role).is_some()) {
                         self.recover_steps(&window, role, report).await?;
@@ -293,6 +282,32 @@ impl Parity {
             }
         }
         Ok(())
+    }
+
+    /// What a window holds of some roles, and whether parity that this did not need was loaded too, to be compared.
+    async fn load_recovered(&self, window: &RowWindow, roles: &[u16]) -> Result<(Planes, bool), LoadError> {
+        let first = window.rows.start;
+        let there = |role: u16| self.readable_in(first, role).is_some();
+        let lost = (0..self.width()).filter(|&role| !there(role)).count();
+        // A member in sync that is read to fill its second device is lost to nobody.
+        let spare = lost < usize::from(self.map.parity_members()) && !roles.iter().copied().any(there);
+        let wanted = |_: &Row, role: u16| roles.contains(&role) || spare && there(role);
+        let planes = self.load(window, if spare { 2 } else { 0 }, wanted, &Bad::default()).await?;
+        Ok((planes, spare))
+    }
+
+    /// Writes what was [loaded](Self::load_recovered) of some roles, and makes parity true that was not needed for that.
+    async fn write_recovered(
+        &self,
+        window: &RowWindow,
+        (planes, spare): (Planes, bool),
+        roles: &[u16],
+        report: &mut SyncReport,
+    ) -> Result<(), VolumeError> {
+        if spare {
+            self.true_spare(window, &planes, roles, report).await?;
+        }
+        self.write_planes(window, &planes, roles).await
     }
 
     /// Compares parity that was not needed to rebuild some roles, and makes it true.
@@ -318,27 +333,56 @@ impl Parity {
         role: u16,
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
-        for step in window.cut(self.mend_step()) {
+        for step in window.cut(STEP) {
             let mut ailing = Ailing::default();
-            let mut result = match self.load_carefully(&step, role, Bad::default(), &mut ailing).await {
-                Ok(planes) => self.write_planes(&step, &planes, &[role]).await.map(|()| true),
-                Err(_) => Ok(false),
-            };
-            if result == Ok(false) {
-                ailing.forget_lost();
-                for block in step.cut(u64::from(self.core.limits.block)) {
-                    let loaded = self.load_carefully(&block, role, Bad::default(), &mut ailing).await;
-                    let written = match loaded {
-                        Ok(planes) => self.write_planes(&block, &planes, &[role]).await,
-                        Err(why) => self.core.leave_bad(role, block.range(&self.map), why, report).await,
-                    };
-                    result = result.and(written.map(|()| true));
+            let result = match self.recover_part(&step, role, report, &mut ailing).await {
+                Ok(written) => written,
+                Err(_) => {
+                    ailing.forget_lost();
+                    self.recover_blocks(&step, role, report, &mut ailing).await
                 }
-            }
+            };
             self.core.judge(self.door(), ailing).await;
             result?;
         }
         Ok(())
+    }
+
+    async fn recover_blocks(
+        &self,
+        step: &RowWindow,
+        role: u16,
+        report: &mut SyncReport,
+        ailing: &mut Ailing,
+    ) -> Result<(), VolumeError> {
+        let mut result = Ok(());
+        for block in step.cut(u64::from(self.core.limits.block)) {
+            let written = match self.recover_part(&block, role, report, ailing).await {
+                Ok(written) => written,
+                Err(why) => self.core.leave_bad(role, block.range(&self.map), why, report).await,
+            };
+            result = result.and(written);
+        }
+        result
+    }
+
+    /// Rebuilds a role's part of a window of one row with all the means there are, and gives what became of its write.
+    ///
+    /// # Errors
+    /// Too little of the others can be read.
+    async fn recover_part(
+        &self,
+        part: &RowWindow,
+        role: u16,
+        report: &mut SyncReport,
+        ailing: &mut Ailing,
+    ) -> Result<Result<(), VolumeError>, VolumeError> {
+        let loaded = match self.load_recovered(part, &[role]).await {
+            Ok(loaded) => loaded,
+            // Where a member can't give its bytes, no parity is to spare: what is mended agrees with all that was read.
+            Err(_) => (self.load_carefully(part, role, Bad::default(), ailing).await?, false),
+        };
+        Ok(self.write_recovered(part, loaded, &[role], report).await)
     }
 
     /// Writes what a window holds of some roles, as far as these are in use; of one at least.
