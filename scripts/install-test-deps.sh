@@ -44,6 +44,7 @@ readonly wanted=(
     "dpkg-deb                             dpkg"
     "qemu-aarch64                         qemu-user"
     "nbd-client                           nbd-client"
+    "dmsetup                              dmsetup"
     "iscsi-test-cu                        libiscsi-bin"
     "/usr/lib/*/qemu/block-iscsi.so       qemu-block-extra"
     "xz                                   xz-utils"

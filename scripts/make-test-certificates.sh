@@ -16,7 +16,7 @@ key() {
 authority() {
     key "$1-key.pem"
     openssl req -x509 -new -key "$1-key.pem" -days 36500 -subj "/CN=Brindle test $1" -out "$1.pem" \
-        -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign
+        -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
 }
 
 # certificate NAME AUTHORITY PURPOSE CN SAN BEGIN END
@@ -24,12 +24,15 @@ certificate() {
     key "$1-key.pem"
     openssl req -new -key "$1-key.pem" -subj "/CN=$4" -out request.pem
     mkdir -p issued
-    : >issued/index
+    touch issued/index
+    echo 'unique_subject = no' >issued/index.attr
+    [ -e issued/crlnumber ] || echo 01 >issued/crlnumber
     cat >issued/conf <<CONF
 [ca]
 default_ca = it
 [it]
 database = issued/index
+crlnumber = issued/crlnumber
 new_certs_dir = issued
 rand_serial = yes
 default_md = sha256
@@ -58,5 +61,14 @@ certificate client ca clientAuth one 'DNS:one.example' $always
 certificate client-other ca clientAuth other 'DNS:other.example' $always
 certificate client-expired ca clientAuth one 'DNS:one.example' $over
 certificate stranger strange-ca clientAuth one 'DNS:one.example' $always
+certificate client-revoked ca clientAuth one 'DNS:one.example' $always
+openssl ca -config issued/conf -cert ca.pem -keyfile ca-key.pem -revoke client-revoked.pem 2>/dev/null
+# revoked NAME BEGIN END: the list of those that the authority has taken back.
+revoked() {
+    openssl ca -config issued/conf -cert ca.pem -keyfile ca-key.pem -gencrl -crl_lastupdate "$2" -crl_nextupdate "$3" \
+        -out "$1.pem" 2>/dev/null
+}
+revoked revoked $always
+revoked revoked-expired $over
 rm -f request.pem ca-key.pem strange-ca-key.pem
 cp ./*.pem "$to"

@@ -1,6 +1,7 @@
 //! `brindle serve`: arrays over NBD, until told to stop.
 
 mod access;
+mod anew;
 mod detached;
 mod groups;
 mod iscsi;
@@ -37,7 +38,8 @@ use crate::ring::Ring;
 use crate::units::{Bytes, Span};
 use crate::world::{self, Opening, World};
 use crate::{log, report, runtime};
-use access::AccessFile;
+use access::{AccessFile, Kept};
+use anew::Anew;
 use detached::Detached;
 use places::Place;
 use tls::Certificates;
@@ -302,7 +304,6 @@ fn start(
             sockets.push(Socket::new(path));
         }
     }
-    certificates.map_or(Ok(()), |certificates| certificates.watch(args.json))?;
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
     let several = arrays.len() > 1;
     let listener = listener(args.json);
@@ -321,7 +322,20 @@ fn start(
     let (exported, io) = (exported.collect(), io.clone());
     let world = Rc::new(host.into_world());
     let devices = Rc::new(Ring(Rc::clone(&world)));
+    let kept = gates.iter().map(|(hosted, gate)| Kept {
+        array: hosted.name.clone(),
+        target: disks.as_ref().map(|_| iscsi::name(hosted)),
+        gate: Rc::clone(gate),
+    });
+    let kept: Vec<Kept> = kept.collect();
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
+    let access = args.sockets.access.clone().map(|file| {
+        let arrays = kept.iter().map(|kept| kept.array.clone()).collect();
+        let (to, files) = mailbox::mailbox(&io);
+        drop(io.spawn(access::admit(files, doors.clone(), kept)));
+        anew::Admission { file, arrays, to }
+    });
+    Anew { certificates, access, json: args.json }.watch()?;
     let service = Service::new(&io, name, devices, doors, exported, listener);
     Ok((Served { service, world }, sockets))
 }

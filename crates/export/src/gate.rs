@@ -20,7 +20,7 @@ pub struct Gate {
     /// It stays open, whoever holds the volume.
     shared: bool,
     /// The clients that may use the volume; `None` for all that come.
-    access: Option<AccessList>,
+    access: RefCell<Option<AccessList>>,
 }
 
 impl fmt::Debug for Gate {
@@ -40,7 +40,16 @@ impl Gate {
 
     /// The same for those clients only that a list lets in.
     pub fn for_those(self, access: Option<AccessList>) -> Self {
-        Self { access, ..self }
+        Self { access: RefCell::new(access), ..self }
+    }
+
+    /// Has another list from now on; tells of a client whether its right was another before.
+    pub fn set_access(&self, access: AccessList) -> impl Fn(&Client) -> bool {
+        let before = self.access.replace(Some(access.clone()));
+        let right = |access: Option<&AccessList>, client: &Client| {
+            access.map_or(Some(Right::Write), |access| access.right(client))
+        };
+        move |client| right(before.as_ref(), client) != right(Some(&access), client)
     }
 
     /// The right of a client.
@@ -48,7 +57,7 @@ impl Gate {
         if self.withdrawn.get() {
             return None;
         }
-        self.access.as_ref().map_or(Some(Right::Write), |access| access.right(client))
+        self.access.borrow().as_ref().map_or(Some(Right::Write), |access| access.right(client))
     }
 
     /// Offers the volume to nobody any more, or to those again that may use it. Connections that stand are not ended by it.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, version};
 use x509_cert::Certificate;
@@ -43,6 +43,9 @@ pub enum TlsError {
     /// The authority can't be used.
     #[error("clients can't be known by these authorities: {0}")]
     Authority(String),
+    /// A text without a list of certificates that were taken back.
+    #[error("there is no list of certificates that were taken back (CRL): it must be in PEM's form")]
+    NoList,
 }
 
 /// Texts in PEM's form.
@@ -54,6 +57,9 @@ pub struct Pems<'a> {
     pub key: &'a [u8],
     /// The authorities that sign certificates of clients; with them clients have to show one.
     pub clients: Option<&'a [u8]>,
+    /// Lists of certificates that these authorities have taken back; with them each authority on the way to a client has to have one that is
+    /// not out of date.
+    pub revoked: Option<&'a [u8]>,
 }
 
 /// The TLS side of a server. What it is made of can be replaced while it runs, for connections that come from then on.
@@ -115,7 +121,9 @@ fn config(pems: Pems<'_>, now: SystemTime) -> Result<ServerConfig, TlsError> {
             for authority in certificates(authorities, "file of authorities")? {
                 roots.add(authority).map_err(|error| TlsError::Authority(error.to_string()))?;
             }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .with_crls(pems.revoked.map_or(Ok(Vec::new()), lists)?)
+                .enforce_revocation_expiration();
             let verifier = verifier.build().map_err(|error| TlsError::Authority(error.to_string()))?;
             builder.with_client_cert_verifier(verifier)
         }
@@ -133,6 +141,11 @@ fn certificates(text: &[u8], of: &'static str) -> Result<Vec<CertificateDer<'sta
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let all = all.map_err(|error| TlsError::NotACertificate(of, error.to_string()))?;
     if all.is_empty() { Err(TlsError::NoCertificate(of)) } else { Ok(all) }
+}
+
+fn lists(text: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(text).collect();
+    all.ok().filter(|all| !all.is_empty()).ok_or(TlsError::NoList)
 }
 
 fn check_dates(certificate: &CertificateDer<'_>, now: SystemTime) -> Result<(), TlsError> {

@@ -3,11 +3,14 @@
 #[path = "support/initiator.rs"]
 mod initiator;
 
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
+use brindle_export::Rates;
 use brindle_export::iscsi::login::{Chap, Credentials, Hash};
 use brindle_export::iscsi::pdu::{FINAL, Header, request};
 use brindle_export::scsi::reservation::Reservations;
+use brindle_io::Duration;
 use brindle_io::sync::join_all;
 use initiator::{SECRET, World, cdb, prove};
 
@@ -49,10 +52,11 @@ fn four_initiators_count_by_compare_and_write() {
     let world = World::new(None, 16);
     world.volume.dawdle(3);
     let world = Rc::new(world);
+    let times = if std::env::var_os("BRINDLE_LONG").is_some() { 250_000_u32 } else { 50 };
     world.io.block_on(async {
         let count = async |name: u8| {
             let mut client = world.client(name).await;
-            for _ in 0..50 {
+            for _ in 0..times {
                 loop {
                     let old = client.read(0, 512).await.data;
                     let number = u32::from_le_bytes([old[0], old[1], old[2], old[3]]) + 1;
@@ -70,7 +74,7 @@ fn four_initiators_count_by_compare_and_write() {
         };
         join_all((1..=4).map(count)).await;
     });
-    assert_eq!(world.volume.content(0, 4), 200_u32.to_le_bytes());
+    assert_eq!(world.volume.content(0, 4), (4 * times).to_le_bytes());
     world.end();
 }
 
@@ -176,6 +180,36 @@ fn the_silent_and_the_half_open_make_room() {
         }
         assert_eq!(good.read(0, 512).await.status, 0);
         assert!(world.server.connection_stats().len() <= 8);
+    });
+    world.end();
+}
+
+#[test]
+fn commands_wait_until_they_are_due_and_pings_do_not() {
+    let world = World::new(None, 16);
+    let rates = Rates { requests: NonZeroU64::new(100), bytes: None, burst: Duration::from_millis(1) };
+    world.io.block_on(async {
+        let mut client = world.client(1).await;
+        world.gate.set_rates(&world.io, rates);
+        let begun = world.io.now();
+        for n in 0..11 {
+            assert_eq!(client.write(n, &[n as u8; 512]).await.status, 0);
+        }
+        let took = world.io.now().since(begun);
+        assert!(took >= Duration::from_millis(99), "{took:?}");
+        // A command that waits for a second is overtaken by a ping.
+        let rates = Rates { requests: NonZeroU64::new(1), ..rates };
+        world.gate.set_rates(&world.io, rates);
+        client.read(0, 512).await;
+        let mut header = Header::new(request::COMMAND, 77).byte(1, FINAL | 0x40);
+        header.0[32..48].copy_from_slice(&cdb(&[0x28, 0], 0, &[0, 0, 1]));
+        client.send(header.with(20, 512).with(24, client.next), &[]).await;
+        client.next += 1;
+        let ping = Header::new(request::NOP, 78).byte(0, request::NOP | 0x40).byte(1, FINAL);
+        client.send(ping.with(20, u32::MAX).with(24, client.next), &[]).await;
+        assert_eq!(client.receive().await.expect("a pong").0.word(16), 78);
+        world.gate.set_rates(&world.io, Rates::default());
+        assert_eq!(client.receive().await.expect("the data").0.word(16), 77);
     });
     world.end();
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use brindle_export::Gate;
 use brindle_export::Security;
-use brindle_export::access::AccessList;
+use brindle_export::access::{AccessList, Proof};
 use brindle_export::nbd::proto::{OptionReplyHeader, Request, command_code, option_code as code};
 use brindle_export::tls::{Pems, Tls, TlsError};
 use brindle_io::{Buf, Io, SocketId};
@@ -26,21 +26,28 @@ fn pems(server: Certificate) -> Pems<'static> {
         chain: server.chain.as_bytes(),
         key: server.key.as_bytes(),
         clients: Some(certificates::AUTHORITY.as_bytes()),
+        revoked: None,
     }
 }
 
 /// A world whose listener has TLS, with a second export that `one.example` may write to and others may read.
 fn world(demanded: bool) -> (World, Arc<Tls>) {
+    let (world, tls, _) = gated(demanded);
+    (world, tls)
+}
+
+/// The same, with the gate of that export.
+fn gated(demanded: bool) -> (World, Arc<Tls>, Rc<Gate>) {
     let world = World::new(small(), 1 << 20);
     let tls = Arc::new(Tls::new(pems(certificates::SERVER)).expect("good certificates"));
     let rules = ["cert:one.example write", "cert:other read"].map(|rule| rule.parse().expect("a rule"));
-    let gate = Gate::default().for_those(Some(AccessList(rules.to_vec())));
+    let gate = Rc::new(Gate::default().for_those(Some(AccessList(rules.to_vec()))));
     let volume = RamVolume::new(&world.io, 1 << 20);
-    world.server.add_guarded("named", "", volume, Rc::new(gate)).expect("a fresh name");
+    world.server.add_guarded("named", "", volume, Rc::clone(&gate)).expect("a fresh name");
     let security = Security { tls: Arc::clone(&tls), demanded };
     let listener = world.add_listener();
     world.server.serve_securely(listener, Some(security));
-    (World { listener, ..world }, tls)
+    (World { listener, ..world }, tls, gate)
 }
 
 /// A client's end.
@@ -50,13 +57,15 @@ struct Client {
     buf: Buf,
     tls: Option<ClientConnection>,
     inbox: Vec<u8>,
+    /// The server has said that nothing more will come.
+    left: bool,
 }
 
 impl Client {
     fn connect(world: &World) -> Self {
         let (io, socket) = (world.io.clone(), world.connect_socket());
         let buf = world.client_pool.try_alloc(256 << 10).expect("few clients");
-        Self { io, socket, buf, tls: None, inbox: Vec::new() }
+        Self { io, socket, buf, tls: None, inbox: Vec::new(), left: false }
     }
 
     async fn send_raw(&self, bytes: &[u8]) -> bool {
@@ -104,8 +113,9 @@ impl Client {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             tls.read_tls(&mut rest).expect("memory");
-            if tls.process_new_packets().is_err() {
-                return false;
+            match tls.process_new_packets() {
+                Err(_) => return false,
+                Ok(state) => self.left |= state.peer_has_closed(),
             }
             let mut plain = vec![0; 64 << 10];
             while let Ok(count @ 1..) = tls.reader().read(&mut plain) {
@@ -380,6 +390,98 @@ fn certificates_are_replaced_as_a_pair_or_not_at_all() {
         assert!(old.option(code::LIST, b"").await.is_some());
         new.close();
         old.close();
+        world.settle(0).await;
+    });
+    world.end();
+}
+
+#[test]
+fn a_certificate_that_was_taken_back_is_refused() {
+    let (world, tls) = world(true);
+    let with =
+        |revoked: &'static str| Pems { revoked: Some(revoked.as_bytes()), ..pems(certificates::SERVER) };
+    assert_eq!(tls.replace(with("nothing")), Err(TlsError::NoList));
+    world.io.block_on(async {
+        let let_in = async |with: Certificate| {
+            let mut client = Client::connect(&world);
+            client.greet().await;
+            let came = client.secure(Some(with)).await;
+            client.close();
+            came
+        };
+        assert!(let_in(certificates::CLIENT_REVOKED).await, "nobody has a list");
+        tls.replace(with(certificates::REVOKED)).expect("a list");
+        assert!(!let_in(certificates::CLIENT_REVOKED).await);
+        assert!(let_in(certificates::CLIENT).await);
+        // A list that is out of date may lack the newest: nobody is believed.
+        tls.replace(with(certificates::REVOKED_EXPIRED)).expect("a list");
+        assert!(!let_in(certificates::CLIENT).await);
+        world.settle(0).await;
+    });
+    world.end();
+}
+
+#[test]
+fn clients_are_told_that_nothing_more_will_come() {
+    let (world, _) = world(true);
+    world.io.block_on(async {
+        let begin = async || {
+            let mut client = Client::connect(&world);
+            client.greet().await;
+            assert!(client.secure(Some(certificates::CLIENT)).await);
+            client
+        };
+        // One that ends the handshake, and one that disconnects.
+        let mut client = begin().await;
+        assert!(client.option(code::ABORT, b"").await.is_some());
+        while client.receive().await {}
+        assert!(client.left);
+        client.close();
+        let mut client = begin().await;
+        client.option(code::GO, &go(b"disk", &[])).await.expect("an answer");
+        client.say(&Request { command: command_code::DISC, ..Request::default() }.encode()).await;
+        while client.receive().await {}
+        assert!(client.left);
+        client.close();
+        world.settle(0).await;
+    });
+    world.end();
+}
+
+#[test]
+fn sessions_that_stand_are_ended_by_the_name_that_was_proved() {
+    let (world, _, gate) = gated(true);
+    world.io.block_on(async {
+        let begin = async |with| {
+            let mut client = Client::connect(&world);
+            client.greet().await;
+            assert!(client.secure(Some(with)).await);
+            assert_eq!(client.option(code::GO, &go(b"named", &[])).await.expect("an answer").last().expect("one").0, 1);
+            client
+        };
+        let (mut one, mut other) = (begin(certificates::CLIENT).await, begin(certificates::CLIENT_OTHER).await);
+        let is_one = |client: &brindle_export::access::Client| {
+            matches!(&client.proved, Some(Proof::Certificate(names)) if names.iter().any(|name| name == "one.example"))
+        };
+        assert_eq!(world.server.disconnect("named", |_, client| is_one(client)), 1);
+        assert_eq!(one.take(1).await, None, "it is closed");
+        one.close();
+        let read = Request { command: command_code::READ, len: 512, ..Request::default() };
+        other.say(&read.encode()).await;
+        assert_eq!(other.take(16 + 512).await.expect("a reply")[4..8], [0; 4]);
+        // Another list: the other, who could read, may write from now on, and has to come again to be told.
+        let rules = ["cert:other write"].map(|rule| rule.parse().expect("a rule"));
+        let is_another = gate.set_access(AccessList(rules.to_vec()));
+        assert_eq!(world.server.disconnect("named", |_, client| is_another(client)), 1);
+        assert_eq!(other.take(1).await, None, "it is closed");
+        other.close();
+        let mut one = Client::connect(&world);
+        one.greet().await;
+        assert!(one.secure(Some(certificates::CLIENT)).await);
+        assert_ne!(one.option(code::GO, &go(b"named", &[])).await.expect("an answer").last().expect("one").0, 1);
+        one.close();
+        let again = begin(certificates::CLIENT_OTHER).await;
+        again.close();
         world.settle(0).await;
     });
     world.end();

@@ -1,9 +1,9 @@
 //! The servers by which volumes are reached.
 
-use brindle_export::ConnectionStats;
-use brindle_export::access::{Client, Proof};
+use brindle_export::access::{AccessList, Client, Proof};
 use brindle_export::iscsi::TargetStats;
 use brindle_export::nbd::ExportStats;
+use brindle_export::{ConnectionStats, Gate};
 use brindle_export::{iscsi, nbd};
 
 use crate::any::Any;
@@ -62,6 +62,15 @@ impl Doors {
         if let (Some(iscsi), Some(target)) = (&self.iscsi, target) {
             iscsi.dismiss(target).await;
         }
+    }
+
+    /// Lets clients in to a volume by another list from now on, and ends the connections of those who had another right before; tells how
+    /// many.
+    pub fn admit(&self, name: &str, target: Option<&str>, gate: &Gate, access: AccessList) -> usize {
+        let is_another = gate.set_access(access);
+        let ended = self.nbd.disconnect(name, |_, client| is_another(client));
+        let (Some(iscsi), Some(target)) = (&self.iscsi, target) else { return ended };
+        ended + iscsi.disconnect(target, |_, client| is_another(client))
     }
 
     /// Ends the connections of a client to a volume at once, or of all; tells how many.

@@ -34,5 +34,11 @@ pub const CLIENT: Certificate = certificate!("client");
 pub const CLIENT_OTHER: Certificate = certificate!("client-other");
 /// The first client's, of a time that is over.
 pub const CLIENT_EXPIRED: Certificate = certificate!("client-expired");
+/// The first client's names, taken back by the authority.
+pub const CLIENT_REVOKED: Certificate = certificate!("client-revoked");
+/// The authority's list of what it has taken back.
+pub const REVOKED: &str = include_str!("certificates/revoked.pem");
+/// Such a list whose time is over.
+pub const REVOKED_EXPIRED: &str = include_str!("certificates/revoked-expired.pem");
 /// The first client's names, by an authority that nobody trusts.
 pub const STRANGER: Certificate = certificate!("stranger");

@@ -20,7 +20,8 @@ thread_local! {
 fn side() -> Arc<Tls> {
     let make = || {
         let clients = Some(AUTHORITY.as_bytes());
-        let pems = Pems { chain: SERVER.chain.as_bytes(), key: SERVER.key.as_bytes(), clients };
+        let pems =
+            Pems { chain: SERVER.chain.as_bytes(), key: SERVER.key.as_bytes(), clients, revoked: None };
         Arc::new(Tls::new(pems).expect("good certificates"))
     };
     SIDE.with(|side| Arc::clone(side.get_or_init(make)))

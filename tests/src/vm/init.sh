@@ -47,6 +47,7 @@ if [ -e /modules/order.network ]; then
     ip addr add 10.0.2.15/24 dev eth0
     ip link set eth0 up
 fi
+[ ! -e /modules/order.initiator ] || load /modules/order.initiator
 
 # Resync as fast as it goes.
 echo 10000000 >/proc/sys/dev/raid/speed_limit_max

@@ -35,6 +35,12 @@ const NETWORK_MODULES: [&str; 2] = ["virtio_net", "nbd"];
 /// Modules of machines that mount the file system of a disk.
 const FILE_SYSTEM_MODULES: [&str; 1] = ["ext4"];
 
+/// Modules of machines that are initiators: of iSCSI, and of disks that are reached by several ways.
+const INITIATOR_MODULES: [&str; 3] = ["iscsi_tcp", "dm_multipath", "dm_round_robin"];
+
+/// Programs of such machines beside those of open-iscsi.
+const INITIATOR_PROGRAMS: [&str; 4] = ["fio", "mkfs.ext4", "fsck.ext4", "dmsetup"];
+
 /// Builds all but the script, with the kernel's modules from folder `modules`.
 ///
 /// # Errors
@@ -77,6 +83,25 @@ pub(super) fn file_system(modules: &Path) -> Result<Vec<u8>, Missing> {
     Ok(archive.finish())
 }
 
+/// What an initiator has beside; `unpacked` is where open-iscsi was unpacked.
+///
+/// # Errors
+/// A program that goes into it is not there.
+pub(super) fn initiator(modules: &Path, unpacked: &Path) -> Result<Vec<u8>, Missing> {
+    let mut archive = Archive::default();
+    for name in ["iscsid", "iscsiadm"] {
+        let places = ["sbin", "usr/sbin"].map(|folder| unpacked.join(folder).join(name));
+        let program = places.into_iter().find(|path| path.is_file());
+        let program = program.ok_or_else(|| Missing::new(format!("the package open-iscsi has no {name}")))?;
+        add_from(&mut archive, name, &program, unpacked);
+    }
+    for name in INITIATOR_PROGRAMS {
+        add_program(&mut archive, name)?;
+    }
+    add_modules(&mut archive, modules, &INITIATOR_MODULES, "modules/order.initiator")?;
+    Ok(archive.finish())
+}
+
 /// The script of one run, and the number of disks to wait for.
 pub(super) fn script(script: &str, disks: usize) -> Vec<u8> {
     let mut archive = Archive::default();
@@ -92,13 +117,19 @@ fn read(path: &Path) -> Vec<u8> {
 /// Adds a program of this machine and the libraries that it needs.
 fn add_program(archive: &mut Archive, name: &str) -> Result<(), Missing> {
     let program = tools::find(name)?;
-    archive.file(&format!("bin/{name}"), &read(&program));
-    let mut folders = Vec::new();
-    for file in needed_files(&program) {
-        folders_of(&file, &mut folders, archive);
-        archive.file(&file.to_string_lossy(), &read(&file));
-    }
+    add_from(archive, name, &program, Path::new("/nowhere"));
     Ok(())
+}
+
+/// Adds a program and the libraries that it needs: those of a package that was unpacked in this folder, else of this machine.
+fn add_from(archive: &mut Archive, name: &str, program: &Path, unpacked: &Path) {
+    archive.file(&format!("bin/{name}"), &read(program));
+    let mut folders = Vec::new();
+    for file in needed_by(program, unpacked) {
+        let place = file.strip_prefix(unpacked).map_or(file.clone(), |inside| Path::new("/").join(inside));
+        folders_of(&place, &mut folders, archive);
+        archive.file(&place.to_string_lossy(), &read(&file));
+    }
 }
 
 /// Adds modules, and in `list` the order in which they are loaded.
@@ -114,7 +145,14 @@ fn add_modules(archive: &mut Archive, dir: &Path, wanted: &[&str], list: &str) -
 
 /// Shared libraries and loader of a program, as the loader itself lists them; none for a static one.
 fn needed_files(program: &Path) -> Vec<PathBuf> {
-    let Ok(listed) = std::process::Command::new("ldd").arg(program).output() else { return Vec::new() };
+    needed_by(program, Path::new("/nowhere"))
+}
+
+/// The same, with libraries of a package that was unpacked in this folder.
+fn needed_by(program: &Path, unpacked: &Path) -> Vec<PathBuf> {
+    let mut ldd = std::process::Command::new("ldd");
+    let listed = ldd.arg(program).env("LD_LIBRARY_PATH", unpacked.join("usr/lib/x86_64-linux-gnu")).output();
+    let Ok(listed) = listed else { return Vec::new() };
     String::from_utf8_lossy(&listed.stdout)
         .split_whitespace()
         .filter(|word| word.starts_with('/') && !word.ends_with(':'))

@@ -8,6 +8,7 @@ mod accel;
 mod apt;
 mod bzimage;
 mod cpio;
+mod initiator;
 mod initramfs;
 mod kernel;
 mod machine;
@@ -85,6 +86,7 @@ pub struct Vm {
     disks: Vec<Disk>,
     network: Option<&'static [u8]>,
     file_system: Option<&'static [u8]>,
+    initiator: Option<&'static [u8]>,
     limit: Duration,
 }
 
@@ -115,7 +117,15 @@ impl Vm {
 
     fn emulated(parts: &'static Parts) -> Self {
         let limit = Duration::from_secs(300);
-        Self { parts, accel: Accel::Tcg, disks: Vec::new(), network: None, file_system: None, limit }
+        Self {
+            parts,
+            accel: Accel::Tcg,
+            disks: Vec::new(),
+            network: None,
+            file_system: None,
+            initiator: None,
+            limit,
+        }
     }
 
     /// Major and minor number of the kernel's version.
@@ -182,6 +192,21 @@ impl Vm {
         Ok(self)
     }
 
+    /// Adds all that an iSCSI initiator needs: a network, ext4, open-iscsi, `dmsetup` with multipath, and `fio`.
+    ///
+    /// # Errors
+    /// A program is not installed, or a package can't be downloaded.
+    pub fn initiator(self) -> Result<Self, Missing> {
+        static MORE: [OnceLock<Result<Vec<u8>, Missing>>; 2] = [const { OnceLock::new() }; 2];
+        let mut vm = self.network()?.file_system()?;
+        let more = MORE[vm.parts.kernel.of as usize]
+            .get_or_init(|| initramfs::initiator(&vm.parts.kernel.modules, &initiator::open_iscsi()?))
+            .as_ref()
+            .map_err(Clone::clone)?;
+        vm.initiator = Some(more);
+        Ok(vm)
+    }
+
     /// How long the machine may run before it counts as hung; five minutes if not said.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -206,7 +231,7 @@ impl Vm {
     pub fn start(self, script: &str) -> Machine {
         let dir = tempfile::tempdir().expect("a folder for the machine");
         let initramfs = dir.path().join("initramfs");
-        let more = [self.network.unwrap_or_default(), self.file_system.unwrap_or_default()].concat();
+        let more = [self.network, self.file_system, self.initiator].map(Option::unwrap_or_default).concat();
         let script = initramfs::script(script, self.disks.len());
         std::fs::write(&initramfs, [&self.parts.initramfs[..], &more, &script].concat())
             .expect("the initramfs is written");

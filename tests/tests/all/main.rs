@@ -12,6 +12,7 @@ mod foreign;
 mod format;
 mod from_md;
 mod golden;
+mod initiators;
 mod killed;
 mod machine;
 mod pasted;

@@ -19,7 +19,8 @@ pub(crate) struct Sockets {
     pub(crate) insecure: bool,
     /// Let only those clients in that FILE names. Its lines: ARRAY CLIENTS RIGHT. ARRAY is a name, or * for all. CLIENTS is anyone, local (by
     /// a Unix socket), an address or a network (10.0.0.0/8), cert:NAME (of a TLS certificate) or chap:NAME (of an iSCSI secret). RIGHT is
-    /// read, write or none. The first line that fits decides; a client that none fits is not even told that there is such an array
+    /// read, write or none. The first line that fits decides; a client that none fits is not even told that there is such an array.
+    /// SIGHUP has it read anew, and ends the connections of those whose right is another then
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
     /// Who may connect to the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 its owner, 660 the group too

@@ -17,6 +17,10 @@ pub(crate) struct TlsFlags {
     /// Let only those clients speak TLS that have a certificate of an authority in FILE (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_clients: Option<PathBuf>,
+    /// Refuse those clients whose certificate a list in FILE (CRL, PEM) has taken back. Each authority that signs on the way to a client has to
+    /// have a list there that is not out of date, or the client is refused, too. SIGHUP has it read anew
+    #[arg(long, value_name = "FILE", requires = "tls_clients")]
+    pub(crate) tls_revoked: Option<PathBuf>,
     /// Refused
     #[arg(long, value_name = "FILE", hide = true, value_parser = no_shared_keys)]
     pub(crate) tls_psk: Option<PathBuf>,

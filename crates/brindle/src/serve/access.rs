@@ -3,8 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::rc::Rc;
 
+use brindle_export::Gate;
 use brindle_export::access::{AccessList, Rule};
+use brindle_host::Doors;
+use brindle_host::mailbox::Receiver;
 
 use crate::failure::Failure;
 
@@ -12,9 +16,28 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct AccessFile(Vec<(Option<String>, Rule)>);
 
+/// An array whose clients a file names.
+pub(super) struct Kept {
+    pub(super) array: String,
+    pub(super) target: Option<String>,
+    pub(super) gate: Rc<Gate>,
+}
+
+/// Lets clients in as each file has it that comes.
+pub(super) async fn admit(files: Receiver<AccessFile>, doors: Doors, arrays: Vec<Kept>) {
+    loop {
+        let access = files.next().await;
+        for Kept { array, target, gate } in &arrays {
+            let ended = doors.admit(array, target.as_deref(), gate, access.of(array));
+            tracing::info!(array, ended, "connections of those whose right is another were ended");
+        }
+    }
+}
+
 impl AccessFile {
     /// Reads the file; `arrays` are those that are served.
-    pub(super) fn read(path: &Path, arrays: &[&str]) -> Result<Self, Failure> {
+    pub(super) fn read(path: &Path, arrays: &[impl AsRef<str>]) -> Result<Self, Failure> {
+        let arrays: &Vec<&str> = &arrays.iter().map(AsRef::as_ref).collect();
         let shown = path.display();
         let fail = |source| Failure::system(format!("{shown}"), source);
         let meta = fs::metadata(path).map_err(fail)?;

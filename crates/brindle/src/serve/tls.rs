@@ -7,13 +7,9 @@ use std::sync::Arc;
 
 use brindle_export::Security;
 use brindle_export::tls::{Pems, Tls};
-use serde_json::json;
-use signal_hook::consts::SIGHUP;
-use signal_hook::iterator::Signals;
 
 use crate::cli::TlsFlags;
 use crate::failure::Failure;
-use crate::log;
 
 /// Whether clients prove who they are, and nobody on the way can read along.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +24,7 @@ struct Files {
     chain: PathBuf,
     key: PathBuf,
     clients: Option<PathBuf>,
+    revoked: Option<PathBuf>,
 }
 
 /// The certificates that are in use, and where they came from.
@@ -41,7 +38,8 @@ impl Certificates {
     /// Reads what the flags name; `None` if TLS is not asked for.
     pub(super) fn find(flags: &TlsFlags) -> Result<Option<Self>, Failure> {
         let (Some(chain), Some(key)) = (&flags.tls_cert, &flags.tls_key) else { return Ok(None) };
-        let files = Files { chain: chain.clone(), key: key.clone(), clients: flags.tls_clients.clone() };
+        let (clients, revoked) = (flags.tls_clients.clone(), flags.tls_revoked.clone());
+        let files = Files { chain: chain.clone(), key: key.clone(), clients, revoked };
         let tls = files.with(Tls::new)?;
         Ok(Some(Self { tls: Arc::new(tls), files }))
     }
@@ -56,35 +54,9 @@ impl Certificates {
         Security { tls: Arc::clone(&self.tls), demanded }
     }
 
-    /// Reads the files anew at each SIGHUP: all of them take effect, or none. On a thread of its own, since a file system may
-    /// take its time.
-    pub(super) fn watch(self, json: bool) -> Result<(), Failure> {
-        let mut signals =
-            Signals::new([SIGHUP]).map_err(|source| Failure::system("signals can't be watched", source))?;
-        let work = move || {
-            for _ in signals.forever() {
-                self.read_anew(json);
-            }
-        };
-        let started = std::thread::Builder::new().name("certificates".into()).spawn(work);
-        started.map(drop).map_err(|source| Failure::system("the certificates thread can't start", source))
-    }
-
-    fn read_anew(&self, json: bool) {
-        let replaced = self.files.with(|pems| self.tls.replace(pems));
-        let event = match &replaced {
-            Ok(()) => {
-                tracing::info!("certificates were read anew");
-                json!({"event": "certificates-replaced"})
-            }
-            Err(why) => {
-                tracing::error!("certificates stay as they were: {why}");
-                json!({"event": "certificates-kept", "why": why.to_string()})
-            }
-        };
-        if json {
-            log::print(format!("{event}\n"));
-        }
+    /// Reads the files anew: all of them take effect, or none.
+    pub(super) fn read_anew(&self) -> Result<(), Failure> {
+        self.files.with(|pems| self.tls.replace(pems))
     }
 }
 
@@ -96,8 +68,10 @@ impl Files {
     ) -> Result<T, Failure> {
         let (chain, key) = (read(&self.chain)?, private(&self.key)?);
         let clients = self.clients.as_deref().map(read).transpose()?;
-        let pems = Pems { chain: &chain, key: &key, clients: clients.as_deref() };
-        let names = [Some(&self.chain), Some(&self.key), self.clients.as_ref()];
+        let revoked = self.revoked.as_deref().map(read).transpose()?;
+        let pems =
+            Pems { chain: &chain, key: &key, clients: clients.as_deref(), revoked: revoked.as_deref() };
+        let names = [Some(&self.chain), Some(&self.key), self.clients.as_ref(), self.revoked.as_ref()];
         let names: Vec<String> = names.into_iter().flatten().map(|path| path.display().to_string()).collect();
         take(pems).map_err(|why| Failure::Refused(format!("{}: {why}", names.join(", "))))
     }

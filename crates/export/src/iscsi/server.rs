@@ -289,9 +289,11 @@ impl<V: Volume + 'static> Protocol for Portal<V> {
         let sent = send(&link, &outbox.slice(0..outbox.len()), &reply, &text).await;
         let target = entry.target.clone();
         link.settle(target.as_ref().map_or("discovery", |target| &target.name));
-        if sent.is_ok()
-            && !target.as_ref().is_some_and(|target| target.ending.get() || target.gate.is_withdrawn())
-        {
+        let client = link.client();
+        // It may have ended meanwhile, or the right may be another.
+        let stands =
+            |target: &Rc<Target<V>>| !target.ending.get() && target.gate.right(&client) == Some(entry.right);
+        if sent.is_ok() && target.as_ref().is_none_or(stands) {
             let connection = Connection::new(&self.shared, &entry, memory, &logged_in);
             let end = connection.run(inbox, outbox).await;
             tracing::debug!(connection = id, ?end, "closed");

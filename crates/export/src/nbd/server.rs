@@ -10,7 +10,7 @@ use brindle_volume::Volume;
 use super::connection::Transmission;
 use super::export::{AddExportError, Export};
 use super::handshake::{Handshake, HandshakeError};
-use crate::access::Client;
+use crate::access::{Client, Right};
 use crate::gate::Gate;
 use crate::session::{Config, ConnectionStats, Counters, Protocol, Seat, Security, Sessions};
 
@@ -192,6 +192,9 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
                     refusals.refused(&link.client(), &error.to_string());
                 }
                 tracing::debug!(connection = id, %error, "no export chosen");
+                if matches!(error, HandshakeError::Ended) {
+                    link.take_leave(config.grace).await;
+                }
                 return;
             }
             Either::Second(_) => return,
@@ -199,8 +202,9 @@ impl<V: Volume + 'static> Protocol for Entrance<V> {
         let chosen_one = |export: &&Rc<Export<V>>| export.number == chosen.number;
         // It may have ended while the client was told that it has it.
         let Some(export) = list.borrow().iter().find(chosen_one).map(Rc::clone) else { return };
-        if export.gate.right(&link.client()).is_none() {
-            return; // it has been withdrawn meanwhile
+        let right = export.gate.right(&link.client());
+        if right.is_none() || right == Some(Right::Read) && !chosen.terms.limits.read_only {
+            return; // it has been withdrawn meanwhile, or its right has
         }
         link.settle(&export.name);
         export.connections.set(export.connections.get() + 1);

@@ -3,8 +3,8 @@
 use core::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use brindle_io::sync::Event;
-use brindle_io::{Instant, Io, OpError, Pool, Slice, SocketId};
+use brindle_io::sync::{Event, race};
+use brindle_io::{Duration, Instant, Io, OpError, Pool, Slice, SocketId};
 
 use crate::access::{Client, Proof};
 use crate::tls::Tls;
@@ -119,6 +119,16 @@ impl Link {
             None => self.io.send(self.socket, from).await,
             Some(secure) => secure.send(&self.io, self.socket, from).await,
         }
+    }
+
+    /// Tells a client that speaks TLS that nothing more will come, so that it knows that nobody on the way has cut the rest off. Does
+    /// nothing while replies are under way; gives up after `patience`.
+    pub(crate) async fn take_leave(&self, patience: Duration) {
+        let Some(secure) = self.secure.get().filter(|_| !self.is_closed() && self.outstanding.get() == 0)
+        else {
+            return;
+        };
+        race(secure.take_leave(&self.io, self.socket), self.io.sleep(patience)).await;
     }
 
     /// Closes the socket, once.

@@ -170,6 +170,13 @@ impl Secure {
         self.flush(io, socket).await
     }
 
+    /// Says that nothing more will be sent.
+    pub(super) async fn take_leave(&self, io: &Io, socket: SocketId) {
+        self.connection.borrow_mut().send_close_notify();
+        // One that is gone need not know.
+        let _ = self.flush(io, socket).await;
+    }
+
     /// Sends what has been enciphered.
     async fn flush(&self, io: &Io, socket: SocketId) -> Result<(), OpError> {
         loop {

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
+use brindle_tests::nbd::Client;
 use brindle_tests::tools::{self, or_skip};
 use rustix::process::{Signal, geteuid};
 
@@ -110,4 +111,36 @@ fn a_socket_is_given_to_a_user_and_a_group() {
     let meta = std::fs::metadata(&socket).unwrap();
     assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o777), (65534, 65534, 0o660));
     server.stop();
+}
+
+#[test]
+fn the_file_is_read_anew_at_sighup_and_those_whose_right_is_another_are_ended() {
+    let set = Set::raid5(3);
+    let path = file(&set, "access", "a local write\n", 0o644);
+    let mut server = set.serve(&format!("--name a --access {path}"));
+    let mut client = Client::connect(&server.uri());
+    client.read(0, 4096);
+    let mut read_anew = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        server.send(Signal::HUP);
+        server.next_event()
+    };
+    // What is no list changes nothing, nor does another that gives the same right.
+    let event = read_anew("a everybody write\n");
+    assert!(event["event"] == "access-kept" && event["why"].to_string().contains("line 1"), "{event}");
+    assert_eq!(read_anew("a anyone write\n")["event"], "access-replaced");
+    client.read(0, 4096);
+    assert_eq!(server.status()["clients"].as_array().map(Vec::len), Some(1));
+    std::fs::write(&path, "a local read\n").unwrap();
+    server.send(Signal::HUP);
+    assert_eq!(server.next_event()["event"], "access-replaced");
+    // It is told before it is done.
+    while server.status()["clients"] != Value::Array(vec![]) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let mut again = Client::connect(&server.uri());
+    again.read(0, 4096);
+    again.close();
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains("access: all stays as it was"), "{code} {err}");
 }

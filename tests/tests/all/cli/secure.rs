@@ -129,3 +129,29 @@ fn tls_is_refused_where_it_would_prove_nothing() {
     let (code, err) = server.signal(Signal::TERM);
     assert_eq!((code, err.as_str()), (0, "brindle: --nbd 0.0.0.0:0: authenticated, encrypted\n"));
 }
+
+#[test]
+fn certificates_that_were_taken_back_are_refused_from_sighup_on() {
+    let set = Set::raid5(3);
+    let Some(nbdinfo) = or_skip(tools::find("nbdinfo")) else { return };
+    let all = flags(&set, certificates::SERVER);
+    let list = set.path("revoked.pem");
+    put(&list, "nothing", 0o644);
+    let refused = set.serve_refused(&format!("{all} --tls-revoked {}", name(&list)));
+    assert!(refused.code != 0 && refused.err.contains("revoked.pem: there is no list"), "{}", refused.err);
+    put(&list, certificates::REVOKED, 0o644);
+    let mut server = set.serve(&format!("{all} --tls-revoked {} --nbd 127.0.0.1:0 --name a", name(&list)));
+    let good = folder(&set, "good", certificates::CLIENT);
+    let revoked = folder(&set, "revoked", certificates::CLIENT_REVOKED);
+    let let_in = |server: &Server, folder: &str| {
+        let uri = format!("nbds://{}/?tls-certificates={folder}", address(server));
+        Command::new(&nbdinfo).args(["--size", &uri]).output().unwrap().status.success()
+    };
+    assert!(let_in(&server, &good) && !let_in(&server, &revoked));
+    put(&list, certificates::REVOKED_EXPIRED, 0o644);
+    server.send(Signal::HUP);
+    assert_eq!(server.next_event()["event"], "certificates-replaced");
+    assert!(!let_in(&server, &good), "the list is out of date");
+    let (code, err) = server.signal(Signal::TERM);
+    assert!(code == 0 && err.contains("Revoked"), "{err}");
+}

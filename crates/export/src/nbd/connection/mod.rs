@@ -66,6 +66,7 @@ impl<V: Volume + 'static> Transmission<V> {
             // The client waits for these replies. One that does not take them is a matter for the patrol, and a server
             // that stops does not wait for it.
             race(link.drained_or_closed(), self.out_of_patience()).await;
+            link.take_leave(self.grace).await;
         }
         link.close();
         link.drained().await;

@@ -1,0 +1,204 @@
+//! Initiators of others on a server of ours: open-iscsi and the kernel in a machine, and QEMU's own driver.
+
+mod way;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use brindle_tests::files::{self, MIB};
+use brindle_tests::program::{self, Server};
+use brindle_tests::tools::{self, or_skip};
+use brindle_tests::vm::{HOST, Kernel, Vm};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use way::Way;
+
+/// The secrets of the initiator and of the target, as the initiators' script has them, too.
+const SECRETS: &str = "initiator guest a secret of 20 bytes\ntarget target another one of 24 bytes.\n";
+
+/// An array that a server offers by two portals.
+struct Scene {
+    dir: TempDir,
+    members: Vec<PathBuf>,
+    server: Option<Server>,
+    /// Of the portals, and the target behind them.
+    ports: Vec<String>,
+    target: String,
+    /// What other machines are told leads to the second portal.
+    way: Option<Way>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let members = files::members(dir.path(), "m", 3, 24 * MIB);
+        let secrets = dir.path().join("secrets");
+        std::fs::write(&secrets, SECRETS).unwrap();
+        std::fs::set_permissions(&secrets, PermissionsExt::from_mode(0o600)).unwrap();
+        let create = ["create", "--level", "5", "--bitmap", "internal"].map(PathBuf::from);
+        program::brindle(create.iter().chain(&members)).ok();
+        let ports = vec!["0".to_owned(); 2];
+        let mut scene = Self { dir, members, server: None, ports, target: String::new(), way: None };
+        scene.serve();
+        scene
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Starts the server, on the ports that it had before.
+    fn serve(&mut self) {
+        let portals: Vec<String> = self.ports.iter().map(|port| format!("0.0.0.0:{port}")).collect();
+        let (secrets, state) = (self.path("secrets"), self.path("state"));
+        let mut words = vec!["--iscsi-secrets", &secrets, "--iscsi-state", &state];
+        words.extend(portals.iter().flat_map(|portal| ["--iscsi", portal]));
+        words.extend(self.members.iter().map(|member| member.to_str().unwrap()));
+        let server = Server::start(&self.dir.path().join("run"), words);
+        let uris = server.said["iscsi"].as_array().expect("portals");
+        // iscsi://ADDRESS:PORT/TARGET/0
+        let parts = |uri: &str| {
+            let (address, rest) = uri.trim_start_matches("iscsi://").split_once('/').expect("a target");
+            (address.rsplit(':').next().expect("a port").to_owned(), rest.trim_end_matches("/0").to_owned())
+        };
+        let found: Vec<_> = uris.iter().map(|uri| parts(uri.as_str().expect("a URI"))).collect();
+        self.target = found[0].1.clone();
+        self.ports = found.into_iter().map(|(port, _)| port).collect();
+        self.server = Some(server);
+    }
+
+    fn second_port(&self) -> u16 {
+        self.ports[1].parse().expect("a port")
+    }
+
+    /// Does what the machine asks for.
+    fn act(&mut self, word: &str) {
+        match word {
+            "kill" => {
+                let (code, _) = self.server.take().expect("it runs").signal(Signal::KILL);
+                assert_eq!(code, -1);
+                released(&self.members);
+                self.serve();
+            }
+            "close" => self.way.as_mut().expect("a way").close(),
+            "open" => self.way.as_mut().expect("a way").open(),
+            other => panic!("nobody can {other}"),
+        }
+    }
+
+    /// Ends the server in order.
+    fn end(mut self) {
+        let (code, err) = self.server.take().expect("it runs").signal(Signal::TERM);
+        assert_eq!(code, 0, "{err}");
+    }
+}
+
+/// Waits until a killed server has let go of the members: the kernel ends its ring later than the process.
+fn released(members: &[PathBuf]) {
+    for member in members {
+        let file = std::fs::File::open(member).unwrap();
+        while file.try_lock().is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Runs a machine whose script may ask for things, and gives back the scene in which they were done.
+fn played(mut scene: Scene, vm: Vm, closings: u32) -> (Scene, brindle_tests::vm::Report) {
+    scene.way = Some(Way::to(scene.second_port()));
+    let desk = TcpListener::bind("127.0.0.1:0").unwrap();
+    let control = desk.local_addr().unwrap();
+    let script = format!(
+        "HOST={HOST} FIRST={} SECOND={} CONTROL={} CLOSINGS={closings}\n{}",
+        scene.ports[0],
+        scene.way.as_ref().expect("just made").port(),
+        control.port(),
+        include_str!("linux.sh")
+    );
+    let acting = std::thread::spawn(move || {
+        loop {
+            let (mut stream, _) = desk.accept().unwrap();
+            let mut word = String::new();
+            BufReader::new(&stream).read_line(&mut word).unwrap();
+            match word.trim() {
+                "over" => return scene,
+                word => scene.act(word),
+            }
+            stream.write_all(b"done\n").unwrap();
+        }
+    });
+    let report = vm.run(&script);
+    TcpStream::connect(control).unwrap().write_all(b"over\n").unwrap();
+    let scene = acting.join().unwrap();
+    (scene, report.unwrap())
+}
+
+/// Chap both ways, digests, ext4 while the server is killed, then two paths of which one is closed again and again.
+#[test]
+fn linux_keeps_its_data_while_the_server_is_killed_and_a_portal_closed() {
+    let long = std::env::var_os("BRINDLE_LONG").is_some();
+    for kernel in Kernel::ALL {
+        let Some(vm) = or_skip(Vm::on(kernel).and_then(Vm::initiator)) else { return };
+        let closings = if long { 50 } else { 2 };
+        let vm = vm.limit(Duration::from_secs(if long { 3000 } else { 600 }));
+        let (scene, report) = played(Scene::new(), vm, closings);
+        assert_eq!((&report["digests"], &report["targets"]), ("2", "1"), "of headers and of data");
+        assert_eq!(report["closings"], closings.to_string());
+        println!(
+            "{kernel:?}: {closings} closings, {} verified rounds, in {:?}",
+            &report["rounds"], report.took
+        );
+        let status = scene.server.as_ref().expect("it runs").status();
+        assert_eq!(status["array"]["degraded"].as_u64().unwrap_or(0), 0, "{status}");
+        scene.end();
+    }
+}
+
+/// Options of QEMU for the array.
+fn image(scene: &Scene) -> String {
+    format!(
+        "driver=raw,file.driver=iscsi,file.transport=tcp,file.portal=127.0.0.1:{},file.target={},file.lun=0,file.user=guest,\
+         file.password-secret=s,file.header-digest=crc32c,file.initiator-name=iqn.2026-11.example:qemu",
+        scene.ports[0], scene.target
+    )
+}
+
+#[test]
+fn the_driver_of_qemu_writes_and_reads() {
+    let wanted = ["qemu-img", "qemu-io"].map(tools::find);
+    let [Some(img), Some(io)] = wanted.map(or_skip) else { return };
+    let scene = Scene::new();
+    let secret = format!("secret,id=s,data={}", "a secret of 20 bytes");
+    let run = |program: &Path, words: &[&str]| {
+        let out = Command::new(program).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&[&out.stdout[..], &out.stderr].concat()).into_owned();
+        (out.status.success(), said)
+    };
+    let (content, target) = (scene.path("content"), image(&scene));
+    let size = scene.server.as_ref().expect("it runs").status()["array"]["size"].as_u64().unwrap();
+    files::write_pattern(Path::new(&content), size, 32);
+    let file = format!("driver=raw,file.driver=file,file.filename={content}");
+    let (done, said) = run(
+        &img,
+        &["convert", "--object", &secret, "-n", "--image-opts", "--target-image-opts", &file, &target],
+    );
+    assert!(done, "{said}");
+    let (done, said) = run(&img, &["compare", "--object", &secret, "--image-opts", &file, &target]);
+    assert!(done && said.contains("identical"), "{said}");
+    let commands =
+        ["write -P 7 4k 1M", "write -z 64k 64k", "discard 2M 1M", "read -P 0 64k 64k", "read -P 7 128k 256k"];
+    let mut words = vec!["--object", &secret, "--image-opts", "-t", "none"];
+    words.extend(commands.iter().flat_map(|command| ["-c", command]));
+    words.push(&target);
+    let (done, said) = run(&io, &words);
+    assert!(done && !said.contains("failed") && !said.contains("rror"), "{said}");
+    // Without its secret it does not come in.
+    let (done, said) =
+        run(&img, &["info", "--object", "secret,id=s,data=another one of 20", "--image-opts", &target]);
+    assert!(!done, "{said}");
+    scene.end();
+}
