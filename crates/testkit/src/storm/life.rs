@@ -187,6 +187,8 @@ pub(super) struct Stage<'a> {
 
 /// Steps after which nothing will come to an end any more: many times as many as a life has, of large members too.
 const ENDLESS_STEPS: u64 = 1_000_000;
+/// Bytes of an array that was forced that are read at once.
+const AT_ONCE: u64 = 256 << 10;
 /// Time after which it won't either.
 const ENDLESS_TIME: Duration = Duration::from_secs(600);
 
@@ -473,15 +475,19 @@ impl Run<'_> {
     /// under way when the power went; all of it, if redundancy was in doubt before that.
     async fn read_forced(&self, client: &Client<Array>) -> Result<(), Failure> {
         let size = client.volume().limits().size;
-        for offset in (0..size).step_by(SECTOR) {
-            let block = u64::from(client.volume().limits().block);
-            if !offset.is_multiple_of(block) {
+        let block = u64::from(client.volume().limits().block);
+        // Large members take a million steps block by block.
+        for start in (0..size).step_by(AT_ONCE as usize) {
+            let end = size.min(start + AT_ONCE);
+            if client.ask(Request::Read { offset: start, len: end - start }).await.is_ok() {
                 continue;
             }
-            match client.ask(Request::Read { offset, len: block }).await {
-                Err(Trouble::Wrong(_, _)) if self.beside_doubt(client.volume(), offset, block) => {}
-                Err(Trouble::Refused(_, _)) | Ok(()) => {}
-                Err(wrong) => return Err(Failure::Client(wrong)),
+            for offset in (start..end).step_by(block as usize) {
+                match client.ask(Request::Read { offset, len: block }).await {
+                    Err(Trouble::Wrong(_, _)) if self.beside_doubt(client.volume(), offset, block) => {}
+                    Err(Trouble::Refused(_, _)) | Ok(()) => {}
+                    Err(wrong) => return Err(Failure::Client(wrong)),
+                }
             }
         }
         Ok(())

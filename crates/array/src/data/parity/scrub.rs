@@ -379,8 +379,14 @@ impl Parity {
     ) -> Result<Result<(), VolumeError>, VolumeError> {
         let loaded = match self.load_recovered(part, &[role]).await {
             Ok(loaded) => loaded,
-            // Where a member can't give its bytes, no parity is to spare: what is mended agrees with all that was read.
-            Err(_) => (self.load_carefully(part, role, Bad::default(), ailing).await?, false),
+            Err(error) => {
+                // Whoever did not give its bytes is not asked again: if it gave them now, parity would stay as it is that need not agree.
+                let mut bad = Bad::default();
+                if let LoadError::Members(outcome) = error {
+                    bad.add_all(&outcome);
+                }
+                (self.load_carefully(part, role, bad, ailing).await?, false)
+            }
         };
         Ok(self.write_recovered(part, loaded, &[role], report).await)
     }
