@@ -14,6 +14,33 @@ python() {
     fi
 }
 
+# A newer conformance suite for iSCSI than Debian 12 has, with the C library that it needs: unpacked in a folder of its own.
+libiscsi() {
+    local folder=$PWD/target/libiscsi-1.20 lists mirror
+    [ ! -x "$folder/iscsi-test-cu" ] || return 0
+    # shellcheck disable=SC2016
+    mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 2>/dev/null | sed -n 's/^Debian main //p' | grep -v security | head -n 1)
+    [ -n "$mirror" ] || return 0
+    echo "unpacking libiscsi-bin of Debian 13 in target/libiscsi-1.20"
+    lists=$(mktemp -d) && mkdir -p "$lists/lists/partial" "$lists/root"
+    printf 'Types: deb\nURIs: %s\nSuites: trixie\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n' "$mirror" >"$lists/it.sources"
+    local options=(-qq -o "APT::Sandbox::User=$(id -un)" -o "Dir::State::lists=$lists/lists" -o "Dir::Cache=$lists/cache" -o "Dir::Etc::sourcelist=$lists/it.sources" -o Dir::Etc::sourceparts=/dev/null)
+    if ! (cd "$lists" && apt-get "${options[@]}" update && apt-get "${options[@]}" download libiscsi-bin libc6 2>/dev/null &&
+        for archive in ./*.deb; do dpkg-deb -x "$archive" root; done); then
+        echo "missing: libiscsi-bin 1.20 (Debian 13 can't be reached)" >&2
+        rm -rf "$lists"
+        return 0
+    fi
+    rm -rf "$folder" && mkdir -p "$folder" && mv "$lists/root" "$folder/" && rm -rf "$lists"
+    cat >"$folder/iscsi-test-cu" <<'SCRIPT'
+#!/bin/sh
+root=$(dirname "$0")/root
+libraries=$root/usr/lib/x86_64-linux-gnu
+exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:/usr/lib/x86_64-linux-gnu" "$root/usr/bin/iscsi-test-cu" "$@"
+SCRIPT
+    chmod +x "$folder/iscsi-test-cu"
+}
+
 # What to look for (a command, or a file pattern) and the package that has it.
 readonly wanted=(
     "mdadm                                mdadm"
@@ -76,6 +103,7 @@ for line in "${wanted[@]}"; do
 done
 if [ ${#missing[@]} -eq 0 ]; then
     python
+    libiscsi
     exit 0
 fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -97,3 +125,4 @@ echo "installing ${missing[*]}"
 "${root[@]}" apt-get update -qq
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
 python
+libiscsi

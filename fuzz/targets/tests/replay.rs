@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
     assemble, control, drive_model, iscsi_login, iscsi_session, job_file, md_sidecars, md_superblock,
-    nbd_client, nbd_options, nbd_tls, nbd_transmission, partitions, plan, scsi_commands, signature, trace,
+    nbd_client, nbd_options, nbd_tls, nbd_transmission, partitions, plan, rights, scsi_commands, signature,
+    trace,
 };
 
 /// Longer inputs are cut.
@@ -91,6 +92,11 @@ fn iscsi_sessions() {
 #[test]
 fn nbd_with_tls() {
     replay("nbd_tls", nbd_tls::run, 2_000);
+}
+
+#[test]
+fn rights_and_certificates() {
+    replay("rights", rights::run, 20_000);
 }
 
 #[test]

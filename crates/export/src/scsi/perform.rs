@@ -113,6 +113,8 @@ pub(crate) async fn perform<V: Volume>(
             match volume.compare_and_write(offset, &expected, &new, &scratch, fua).await {
                 Ok(None) => Ok(Done::Good),
                 Ok(Some(at)) => Err(Sense::MISCOMPARE.with(at).into()),
+                // Nothing was written.
+                Err(VolumeError::Again) => Err(Undone::Again),
                 Err(error) => Err(changing(error)),
             }
         }

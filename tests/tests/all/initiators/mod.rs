@@ -53,9 +53,14 @@ impl Scene {
 
     /// Starts the server, on the ports that it had before.
     fn serve(&mut self) {
+        self.serve_with(&[]);
+    }
+
+    fn serve_with(&mut self, flags: &[&str]) {
         let portals: Vec<String> = self.ports.iter().map(|port| format!("0.0.0.0:{port}")).collect();
         let (secrets, state) = (self.path("secrets"), self.path("state"));
         let mut words = vec!["--iscsi-secrets", &secrets, "--iscsi-state", &state];
+        words.extend(flags);
         words.extend(portals.iter().flat_map(|portal| ["--iscsi", portal]));
         words.extend(self.members.iter().map(|member| member.to_str().unwrap()));
         let server = Server::start(&self.dir.path().join("run"), words);
@@ -201,4 +206,69 @@ fn the_driver_of_qemu_writes_and_reads() {
         run(&img, &["info", "--object", "secret,id=s,data=another one of 20", "--image-opts", &target]);
     assert!(!done, "{said}");
     scene.end();
+}
+
+/// Bytes of memory that a process has had at most.
+fn most_resident(pid: u64) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Lets this process have some thousand sockets.
+fn many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(4096, |most| most.min(4096));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).unwrap();
+}
+
+#[test]
+fn a_thousand_half_open_logins_hold_little_and_keep_nobody_out() {
+    let Some(inquire) = or_skip(tools::find("iscsi-inq")) else { return };
+    many_files();
+    let scene = Scene::new();
+    let served = || {
+        let uri = format!("iscsi://127.0.0.1:{}/{}/0", scene.ports[0], scene.target);
+        let secret = ["LIBISCSI_CHAP_USERNAME", "LIBISCSI_CHAP_PASSWORD"]
+            .into_iter()
+            .zip(["guest", "a secret of 20 bytes"]);
+        let out = Command::new(&inquire).arg(&uri).envs(secret).output().unwrap();
+        String::from_utf8_lossy(&[&out.stdout[..], &out.stderr].concat()).contains("DIRECT_ACCESS")
+    };
+    assert!(served(), "before all others");
+    let pid = scene.server.as_ref().expect("it runs").said["pid"].as_u64().expect("a number");
+    let before = most_resident(pid);
+    // The head of a login, which announces text, and a part of that.
+    let mut login = [0; 60];
+    (login[0], login[1], login[7]) = (0x43, 0x81, 200);
+    let mut held = Vec::new();
+    for number in 1..=1000 {
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{}", scene.ports[number % 2])).unwrap();
+        // One that was made to leave again by others is as good.
+        let _ = stream.write_all(&login[..number % login.len()]);
+        held.push(stream);
+        if number % 200 == 0 {
+            assert!(served(), "beside {number}");
+        }
+    }
+    let more = most_resident(pid) - before;
+    println!("1000 half-open logins: {} KiB", more >> 10);
+    assert!(more <= 64 << 20, "{more} bytes");
+    drop(held);
+    scene.end();
+}
+
+#[test]
+fn a_patience_that_initiators_do_not_bear_is_told_of_at_the_start() {
+    for (flags, told) in
+        [(&["--member-timeout", "5s"][..], true), (&["--member-timeout", "4s"], false), (&[], false)]
+    {
+        let mut scene = Scene::new();
+        drop(scene.server.take());
+        released(&scene.members);
+        scene.serve_with(flags);
+        let (code, err) = scene.server.take().expect("it runs").signal(Signal::TERM);
+        assert!(code == 0 && err.contains("VMware") == told, "{flags:?}: {code} {err}");
+    }
 }

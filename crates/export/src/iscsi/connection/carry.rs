@@ -218,11 +218,17 @@ impl<V: Volume + 'static> Connection<V> {
             }
             _ => {}
         }
+        // Of its memory a member may still fill a part, and then none of it can be looked at.
+        let exchange = ticket.as_ref().filter(|_| matches!(action, Action::CompareAndWrite { .. }));
+        let sent = exchange.map(|ticket| ticket.memory().bytes()[..action.data_out() as usize].to_vec());
         let mut done = perform(&*target.volume, action, memory(&ticket).as_ref()).await;
         while done == Err(Undone::Again) {
             let Some(held) = &mut ticket else { return Outcome::Dropped };
             if held.renew().await.is_err() {
                 return Outcome::Dropped;
+            }
+            if let Some(sent) = &sent {
+                held.memory().put(0, sent);
             }
             done = perform(&*target.volume, action, memory(&ticket).as_ref()).await;
         }
