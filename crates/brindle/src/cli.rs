@@ -11,6 +11,7 @@ mod others;
 mod patience;
 mod planning;
 mod predicting;
+mod reading;
 mod reliability;
 mod running;
 mod sockets;
@@ -31,6 +32,7 @@ pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
+pub(crate) use reading::Cat;
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
@@ -101,7 +103,10 @@ pub(crate) enum Command {
     /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too. Each finding comes
     /// with the command that changes it, and with what that is expected to give where the simulator can tell. Nothing is written.
     Advise(Advise),
-    /// Write the content of an array to standard output; never writes to a member
+    /// Write the content of an array to standard output, or to a file; never writes to a member
+    ///
+    /// A file (--output) is sparse where the array has zeroes. Beside it a map tells what has been read, in the form of GNU ddrescue's:
+    /// the same command goes on where it was interrupted, and tries places again that could not be read. Exits with 4 if some could not.
     Cat(Cat),
     /// Compare the redundancy of an array; never writes to a member
     ///
@@ -348,25 +353,6 @@ pub(crate) struct Detail {
     /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are missing, 4 nothing is known
     #[arg(long, short = 't')]
     pub(crate) test: bool,
-    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
-    #[arg(required = true, value_name = "MEMBER")]
-    pub(crate) members: Vec<PathBuf>,
-}
-
-/// Flags of `brindle cat`.
-#[derive(Debug, Args)]
-pub(crate) struct Cat {
-    /// First byte
-    #[arg(long, short = 'o', default_value = "0", value_parser = Bytes::parse)]
-    pub(crate) offset: Bytes,
-    /// Bytes [default: to the end]
-    #[arg(long, short = 'l', value_parser = Bytes::parse)]
-    pub(crate) length: Option<Bytes>,
-    /// Read an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
-    #[arg(long, short = 'f')]
-    pub(crate) force: bool,
-    #[command(flatten)]
-    pub(crate) tuning: Tuning,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,

@@ -31,7 +31,7 @@ fn reports_have_the_fields_of_the_document() {
     assert_eq!(created["chunk"], 65536);
     assert_eq!(created["layout"], "left-symmetric");
     let detail = set.detail();
-    fields(&detail, &format!("{ARRAY} left_out"));
+    fields(&detail, &format!("{ARRAY} left_out holds"));
     assert_eq!(detail["uuid"], created["uuid"]);
 
     let examined = set.run("examine --json").json();
