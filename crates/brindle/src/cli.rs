@@ -6,6 +6,7 @@ mod bitmaps;
 mod doors;
 mod elsewhere;
 mod engine;
+mod guide;
 mod iscsi;
 mod others;
 mod patience;
@@ -19,7 +20,7 @@ mod tls;
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
@@ -27,6 +28,7 @@ pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use doors::{Disconnect, Export, Limits, Unexport};
 pub(crate) use engine::Engine;
+pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
@@ -79,7 +81,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can say what is wrong.
     pub(crate) fn given() -> Self {
-        let command = Self::command().mut_subcommands(|command| command.allow_negative_numbers(true));
+        let command = command().mut_subcommands(|command| command.allow_negative_numbers(true));
         let matches = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
         matches.unwrap_or_else(|error| elsewhere::end(&error))
     }

@@ -34,11 +34,11 @@ fn without_ring(errno: i32, test: impl FnOnce() + Send + 'static) {
 /// The commands that `brindle --help` names, but for help itself.
 fn all_commands() -> BTreeSet<String> {
     let help = program::brindle(["-h"]).ok().text();
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let lines = lines.take_while(|line| !line.is_empty());
-    // A line that is indented further goes on with the line before.
-    let names =
-        lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let lines = help.lines().skip_while(|line| *line != "Arrays:").take_while(|line| *line != "Options:");
+    // Commands are indented, examples have a sign before them.
+    let names = lines
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .filter(|word| *word != ">");
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
