@@ -41,6 +41,7 @@ mod places;
 mod plan;
 mod power;
 mod predict;
+mod profile;
 mod refuse;
 mod reliability;
 mod report;
