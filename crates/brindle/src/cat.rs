@@ -1,25 +1,32 @@
-//! `brindle cat`: the content of an array, to standard output.
+//! `brindle cat`: the content of an array, to standard output or a file.
+
+mod map;
+mod output;
+mod rescue;
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::AsFd;
+use std::process::ExitCode;
 
 use brindle_array::Array;
 use brindle_array::assembly::{Assembly, DeviceUse, LeftOut};
-use brindle_io::device::DeviceAccess;
+use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::{Io, Pool, Slice, Task};
 use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::cli::Cat;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::progress;
-use crate::world::Opening;
+use crate::world::{Opening, place};
+use crate::{UNREADABLE, progress, report};
+use rescue::Wanted;
 
 /// Bytes of one read of the array, and how many reads run ahead of the output.
 const PIECE: usize = 1 << 20;
 const AHEAD: u64 = 8;
 
-pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
+pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
     let opening =
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open_fit(&args.members, opening)?;
@@ -29,17 +36,56 @@ pub(crate) fn cat(args: &Cat) -> Result<(), Failure> {
     for limit in running.found.limits() {
         eprintln!("brindle: {limit}");
     }
-    let size = running.array.limits().size;
-    let offset = args.offset.0;
-    let length = args.length.map_or(size.saturating_sub(offset), |length| length.0);
-    let end = offset.checked_add(length).filter(|&end| end <= size).ok_or_else(|| {
-        Failure::Usage(format!(
-            "the array has {size} bytes: {length} bytes from byte {offset} on go beyond its end"
-        ))
-    })?;
     let io = &host.world.io;
     let pool = io.pool(PIECE * (AHEAD as usize + 1));
-    io.block_on(copy(io, &running.array, &pool, offset..end))
+    let range = meant(args, io, &running.array, &pool)?;
+    let Some(to) = &args.output else {
+        io.block_on(copy(io, &running.array, &pool, range))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let members: Vec<Identity> = host.world.known().iter().map(|(identity, _)| identity.of_whole()).collect();
+    let (array, assembly) = (&running.array, &running.found.assembly);
+    let (map, overwrite) = (args.map.as_deref(), args.overwrite);
+    let wanted = Wanted { array, assembly, range, to, map, overwrite, members: &members };
+    let (told, whole) = rescue::copy(io, &pool, &wanted)?;
+    report::print(&told)?;
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) })
+}
+
+/// The bytes of the array that are asked for.
+fn meant(args: &Cat, io: &Io, array: &Array, pool: &Pool) -> Result<Range<u64>, Failure> {
+    let size = array.limits().size;
+    let all = match args.partition {
+        None => 0..size,
+        Some(number) => partition(io, array, pool, number)?,
+    };
+    let start = all.start.saturating_add(args.offset.0);
+    let length = args.length.map_or(all.end.saturating_sub(start), |length| length.0);
+    let end = start.checked_add(length).filter(|&end| end <= all.end);
+    end.map(|end| start..end).ok_or_else(|| {
+        let (what, size, offset) = (
+            if args.partition.is_some() { "partition" } else { "array" },
+            all.end - all.start,
+            args.offset.0,
+        );
+        Failure::Usage(format!(
+            "the {what} has {size} bytes: {length} bytes from byte {offset} on go beyond its end"
+        ))
+    })
+}
+
+/// Where a partition of the array lies on it.
+fn partition(io: &Io, array: &Array, pool: &Pool, number: u32) -> Result<Range<u64>, Failure> {
+    let limits = array.limits();
+    let all = place::of_bytes(limits.size, 512, |offset, len| {
+        // The last page of an array may be a short one.
+        let whole = len.next_multiple_of(limits.block as usize);
+        let read = io.block_on(read(io, array, pool, offset, whole));
+        let slice = read.map_err(|source| Failure::Volume { doing: "reading the array", source })?;
+        Ok(slice.bytes()[..len].to_vec())
+    })?;
+    let found = all.iter().find(|one| one.number == number);
+    found.map(|one| one.start..one.end).ok_or_else(|| place::none("the array", number, &all))
 }
 
 /// Tells on standard error of members that are not read, since they missed writes or have failed.
@@ -58,7 +104,7 @@ fn warn_of_unused(assembly: &Assembly) {
 }
 
 /// Copies a range in order; reads run ahead while the pipe is written to.
-async fn copy(io: &Io, array: &Array, pool: &Pool, range: std::ops::Range<u64>) -> Result<(), Failure> {
+async fn copy(io: &Io, array: &Array, pool: &Pool, range: Range<u64>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     // A larger pipe means fewer turns; where it can't be had, or this is no pipe, the default does.
     let _ = rustix::pipe::fcntl_setpipe_size(out.as_fd(), PIECE);

@@ -6,11 +6,13 @@ mod bitmaps;
 mod doors;
 mod elsewhere;
 mod engine;
+mod guide;
 mod iscsi;
 mod others;
 mod patience;
 mod planning;
 mod predicting;
+mod reading;
 mod reliability;
 mod running;
 mod sockets;
@@ -18,7 +20,7 @@ mod tls;
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
@@ -26,11 +28,13 @@ pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use doors::{Disconnect, Export, Limits, Unexport};
 pub(crate) use engine::Engine;
+pub(crate) use guide::{command, sections};
 pub(crate) use iscsi::Iscsi;
 pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
+pub(crate) use reading::Cat;
 pub(crate) use reliability::Reliability;
 pub(crate) use running::{
     Action, Add, Fail, Flag, Grow, Remove, Replace, Runtime, Said, SpareGroup, Status, Stop, Wait, Watch,
@@ -77,7 +81,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line. Numbers below 0 are values, not flags, so that their parsers can say what is wrong.
     pub(crate) fn given() -> Self {
-        let command = Self::command().mut_subcommands(|command| command.allow_negative_numbers(true));
+        let command = command().mut_subcommands(|command| command.allow_negative_numbers(true));
         let matches = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
         matches.unwrap_or_else(|error| elsewhere::end(&error))
     }
@@ -101,7 +105,10 @@ pub(crate) enum Command {
     /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too. Each finding comes
     /// with the command that changes it, and with what that is expected to give where the simulator can tell. Nothing is written.
     Advise(Advise),
-    /// Write the content of an array to standard output; never writes to a member
+    /// Write the content of an array to standard output, or to a file; never writes to a member
+    ///
+    /// A file (--output) is sparse where the array has zeroes. Beside it a map tells what has been read, in the form of GNU ddrescue's:
+    /// the same command goes on where it was interrupted, and tries places again that could not be read. Exits with 4 if some could not.
     Cat(Cat),
     /// Compare the redundancy of an array; never writes to a member
     ///
@@ -348,25 +355,6 @@ pub(crate) struct Detail {
     /// Exit as mdadm --detail --test does: 0 whole, 1 degraded, 2 too many members are missing, 4 nothing is known
     #[arg(long, short = 't')]
     pub(crate) test: bool,
-    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
-    #[arg(required = true, value_name = "MEMBER")]
-    pub(crate) members: Vec<PathBuf>,
-}
-
-/// Flags of `brindle cat`.
-#[derive(Debug, Args)]
-pub(crate) struct Cat {
-    /// First byte
-    #[arg(long, short = 'o', default_value = "0", value_parser = Bytes::parse)]
-    pub(crate) offset: Bytes,
-    /// Bytes [default: to the end]
-    #[arg(long, short = 'l', value_parser = Bytes::parse)]
-    pub(crate) length: Option<Bytes>,
-    /// Read an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
-    #[arg(long, short = 'f')]
-    pub(crate) force: bool,
-    #[command(flatten)]
-    pub(crate) tuning: Tuning,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
     #[arg(required = true, value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,

@@ -1,26 +1,31 @@
 //! `brindle detail`: the array that members form.
 
+mod holds;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use brindle_array::OpenError;
-use brindle_array::assembly::{AssemblyError, ReshapeError};
+use brindle_array::assembly::{Assembly, AssemblyError, ReshapeError};
 
 use crate::cli::Detail;
 use crate::failure::Failure;
 use crate::health::Health;
 use crate::log;
 use crate::report::{self, ArrayReport};
-use crate::world::{Opening, World, warn_of_left_out};
+use crate::world::{Opening, Set, World, warn_of_left_out};
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
-    match of(&args.members, &args.given.bitmaps) {
-        Ok(report) => {
-            let printed = if args.json { report::print_json(&report) } else { report::print(&report.text()) };
+    match all(&args.members, &args.given.bitmaps) {
+        Ok(reports) => {
+            let printed = print(&reports, args.json);
             // A reader of the status may not want the report.
             match printed {
                 Err(why) if !args.test || !why.is_broken_pipe() => Err(why),
-                _ if args.test => Ok(Health::of_members(report.is_degraded()).exit_code()),
+                _ if args.test => {
+                    let degraded = reports.iter().any(ArrayReport::is_degraded);
+                    Ok(Health::of_members(degraded).exit_code())
+                }
                 _ => Ok(ExitCode::SUCCESS),
             }
         }
@@ -32,21 +37,47 @@ pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     }
 }
 
+/// One array as itself, several as a list.
+fn print(reports: &[ArrayReport], json: bool) -> Result<(), Failure> {
+    match reports {
+        [only] if json => report::print_json(only),
+        several if json => report::print_json(&serde_json::json!({ "arrays": several })),
+        all => report::print(&all.iter().map(ArrayReport::text).collect::<Vec<_>>().join("\n")),
+    }
+}
+
 /// What the members say of their array, whose write-intent bitmap is in a file if one is given. Tells on standard error of what is done
 /// without.
 pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport, Failure> {
     let mut world = World::new(Opening::LOOK)?;
     let mut set = world.open_fit(members)?;
-    let mut assembly = match world.assemble(&mut set, false) {
-        Err(failure) if is_told_about(&failure) => world.assemble(&mut set, true)?,
+    Ok(of_set(&mut world, &mut set, bitmaps)?.0)
+}
+
+/// The same, but disks with members inside may have those of several arrays.
+fn all(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<Vec<ArrayReport>, Failure> {
+    let mut world = World::new(Opening::LOOK)?;
+    let set = world.open_fit(members)?;
+    let is_inside = set.members.iter().any(|named| !members.contains(&PathBuf::from(&named.label)));
+    let sets = if is_inside { set.by_array() } else { vec![set] };
+    let look = |mut set: Set| {
+        let (report, assembly) = of_set(&mut world, &mut set, bitmaps)?;
+        Ok(report.holding(holds::holds(&world, &assembly, &set)))
+    };
+    sets.into_iter().map(look).collect()
+}
+
+fn of_set(world: &mut World, set: &mut Set, bitmaps: &[PathBuf]) -> Result<(ArrayReport, Assembly), Failure> {
+    let mut assembly = match world.assemble(set, false) {
+        Err(failure) if is_told_about(&failure) => world.assemble(set, true)?,
         other => other?,
     };
-    warn_of_left_out([&set]);
+    warn_of_left_out([&*set]);
     for path in bitmaps {
         world.look_at_bitmap(path)?.become_that_of(&mut assembly, None)?;
     }
-    let left_out = set.left_out.into_iter().map(|left_out| (left_out.label, left_out.why));
-    Ok(ArrayReport::of(&assembly).without(left_out))
+    let left_out = set.left_out.iter().map(|left_out| (left_out.label.clone(), left_out.why.clone()));
+    Ok((ArrayReport::of(&assembly).without(left_out), assembly))
 }
 
 /// The array is there, and only its use has to be forced.

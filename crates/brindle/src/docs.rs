@@ -4,36 +4,46 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::CommandFactory;
-
-use crate::cli::{Cli, Completions, Man};
+use crate::cli::{self, Completions, Man};
 use crate::failure::Failure;
 
 pub(crate) fn completions(args: &Completions) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "brindle", &mut script);
+    clap_complete::generate(args.shell, &mut cli::command(), "brindle", &mut script);
     io::stdout().write_all(&script).map_err(|source| Failure::output("standard output", source))
 }
 
 pub(crate) fn man(args: &Man) -> Result<(), Failure> {
     let folder = &args.folder;
     fs::create_dir_all(folder).map_err(|source| Failure::output(folder.display(), source))?;
-    let mut command = Cli::command();
+    let mut command = cli::command();
     command.build();
-    page(folder, "brindle", &command)?;
+    page(folder, "brindle", None, &command)?;
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let name = format!("brindle-{}", sub.get_name());
-        page(folder, &name, sub)?;
+        page(folder, &name, Some(sub.get_name()), sub)?;
     }
     Ok(())
 }
 
-fn page(folder: &Path, name: &str, command: &clap::Command) -> Result<(), Failure> {
-    let path = folder.join(format!("{name}.1"));
+fn page(folder: &Path, title: &str, name: Option<&str>, command: &clap::Command) -> Result<(), Failure> {
+    let path = folder.join(format!("{title}.1"));
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone())
-        .title(name)
-        .render(&mut text)
+    let source = format!("brindle {}", env!("CARGO_PKG_VERSION"));
+    let page = clap_mangen::Man::new(command.clone()).title(title).source(source);
+    let render = |into: &mut Vec<u8>| -> io::Result<()> {
+        page.render_title(into)?;
+        page.render_name_section(into)?;
+        page.render_synopsis_section(into)?;
+        page.render_description_section(into)?;
+        page.render_options_section(into)?;
+        if command.has_subcommands() {
+            page.render_subcommands_section(into)?;
+        }
+        into.extend(cli::sections(name, command).into_bytes());
+        Ok(())
+    };
+    render(&mut text)
         .and_then(|()| fs::write(&path, text))
         .map_err(|source| Failure::output(path.display(), source))
 }

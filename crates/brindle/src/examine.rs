@@ -3,13 +3,13 @@
 mod bitmap;
 mod usage;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use brindle_array::assembly::{AssemblyError, Candidate};
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
 use brindle_format::signature::Found;
-use brindle_io::device::{DeviceAccess, DeviceErrorKind, OpenDevice};
+use brindle_io::device::{DeviceAccess, DeviceErrorKind};
 use brindle_layout::{Geometry, Layout, Level};
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::look::{self, Look, Patient};
 use crate::report::{self, ReshapeFacts};
 use crate::units::{Bytes, Moment};
+use crate::world::place;
 use bitmap::BitmapReport;
 
 /// Roles that are told of: more than any array has.
@@ -102,7 +103,8 @@ struct BadBlockLogReport {
 pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut candidates = Vec::new();
-    for path in &args.members {
+    for name in args.members.iter().flat_map(|name| with_partitions(name)) {
+        let path = name.as_path();
         match look(path) {
             Ok((report, candidate)) => {
                 reports.push(MemberReport { bitmap: BitmapReport::look(path), ..report });
@@ -112,7 +114,10 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
         }
     }
     usage::tell(&mut reports, &candidates);
-    let report = Report { problem: problem(&candidates), members: reports };
+    // Disks may have members of several arrays inside.
+    let is_inside = reports.len() > args.members.len();
+    let problem = if is_inside { problem_of_each(&candidates) } else { problem(&candidates) };
+    let report = Report { problem, members: reports };
     let failed = report.members.iter().any(|member| member.error.is_some());
     if args.json {
         report::print_json(&report)?;
@@ -122,18 +127,43 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// What is named, and its partitions, if it is no member as a whole.
+fn with_partitions(name: &Path) -> Vec<PathBuf> {
+    let mut all = vec![name.to_owned()];
+    if let Ok((_, candidate)) = look(name)
+        && candidate.is_none_or(|candidate| look::is_unfit(&candidate))
+        && let Ok(inside) = place::inside(name)
+    {
+        all.extend(inside);
+    }
+    all
+}
+
 /// Looks at a device; no ring is needed for that.
 fn look(path: &Path) -> Result<(MemberReport, Option<Candidate>), Failure> {
-    let device = match OpenDevice::open(crate::world::file_of(path), DeviceAccess::Examine) {
+    let device = match place::open(path, DeviceAccess::Examine) {
         Ok(device) => device,
-        Err(error) if error.kind == DeviceErrorKind::Empty => return Ok((MemberReport::empty(path), None)),
-        Err(error) => return Err(error.into()),
+        Err(Failure::Open(error)) if error.kind == DeviceErrorKind::Empty => {
+            return Ok((MemberReport::empty(path), None));
+        }
+        Err(failure) => return Err(failure),
     };
     let label = path.display().to_string();
     let mut patient = Patient::new(look::reader(&device));
     let candidate = look::candidate(&label, device.info(), |offset, len| Ok(patient.read(offset, len)))?;
     let look = look::look(device.info().size, |offset, len| Ok(patient.read(offset, len)))?;
     Ok((MemberReport::of(&candidate, look, patient.failure.as_ref()), Some(candidate)))
+}
+
+/// What is wrong with each array for itself.
+fn problem_of_each(candidates: &[Candidate]) -> Option<String> {
+    let uuid = |candidate: &Candidate| candidate.superblock().ok().map(|(superblock, _)| superblock.set_uuid);
+    let mut uuids: Vec<_> = candidates.iter().filter_map(uuid).collect();
+    uuids.sort_unstable();
+    uuids.dedup();
+    let of = |wanted| candidates.iter().filter(|one| uuid(one) == Some(wanted)).cloned().collect::<Vec<_>>();
+    let problems: Vec<String> = uuids.into_iter().filter_map(|wanted| problem(&of(wanted))).collect();
+    (!problems.is_empty()).then(|| problems.join("; "))
 }
 
 fn problem(candidates: &[Candidate]) -> Option<String> {

@@ -39,6 +39,14 @@ pub(crate) enum Failure {
         /// Why.
         why: String,
     },
+    /// Something is no member, but its partitions are.
+    #[error("{path}: it is partitioned, and has members inside: name {}", names(inside))]
+    Partitioned {
+        /// As it was named.
+        path: String,
+        /// Names of those partitions.
+        inside: Vec<std::path::PathBuf>,
+    },
     /// A member with a damaged superblock may have what all others lack.
     #[error(
         "{why}; but it says event {says}, and the others have come to {others}: they may lack what was written last; \
@@ -181,6 +189,11 @@ pub(crate) enum Failure {
     /// A step of the demo went wrong.
     #[error("the demo failed: {0}")]
     Demo(String),
+}
+
+/// Names one after the other.
+fn names(all: &[std::path::PathBuf]) -> String {
+    all.iter().map(|name| name.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl Failure {

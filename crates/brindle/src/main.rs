@@ -94,7 +94,7 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Examine(args) => return examine::examine(args),
         Command::Detail(args) => return detail::detail(args),
         Command::Advise(args) => advise::advise(args)?,
-        Command::Cat(args) => cat::cat(args)?,
+        Command::Cat(args) => return cat::cat(args),
         Command::Check(args) => return check::check(args),
         Command::Repair(args) => return check::repair(args),
         Command::Serve(args) => return serve::serve(args),

@@ -123,6 +123,21 @@ pub(crate) struct ArrayReport {
     /// Devices that were named and belong to another array or none; only where members are looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<Vec<LeftOutReport>>,
+    /// What stands on it; only where that is looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<Vec<HeldReport>>,
+}
+
+/// Something that stands on an array.
+#[derive(Debug, Serialize)]
+pub(crate) struct HeldReport {
+    pub(crate) kind: String,
+    /// Byte of the array.
+    pub(crate) offset: u64,
+    pub(crate) label: Option<String>,
+    pub(crate) uuid: Option<String>,
+    /// What to type to get at it.
+    pub(crate) next: Option<String>,
 }
 
 /// Something that was named and is done without.
@@ -182,6 +197,7 @@ impl ArrayReport {
                 .map(|device| DeviceReport::of(device, assembly.component_size))
                 .collect(),
             left_out: None,
+            holds: None,
         }
     }
 
@@ -193,6 +209,12 @@ impl ArrayReport {
     /// The same, with what was named, is no device of the array, and why: pairs of both.
     pub(crate) fn without(mut self, left_out: impl Iterator<Item = (String, String)>) -> Self {
         self.left_out = Some(left_out.map(|(path, why)| LeftOutReport { path, why }).collect());
+        self
+    }
+
+    /// The same, with what stands on the array, if that is known.
+    pub(crate) fn holding(mut self, holds: Option<Vec<HeldReport>>) -> Self {
+        self.holds = holds;
         self
     }
 
@@ -248,6 +270,11 @@ impl ArrayReport {
         }
         for left_out in self.left_out.iter().flatten() {
             row("Left out", left_out.why.clone());
+        }
+        for held in self.holds.iter().flatten() {
+            let label = held.label.as_ref().map(|label| format!(" \"{}\"", label.escape_debug()));
+            row("Holds", format!("{}{}", held.kind, label.unwrap_or_default()));
+            held.next.iter().for_each(|next| row("To get at it", next.clone()));
         }
         text.push_str("\n  Role  State               Events  Device\n");
         for role in 0..self.raid_devices as u16 {

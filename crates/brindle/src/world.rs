@@ -5,6 +5,7 @@ mod bitmap;
 mod emulate;
 mod members;
 mod newcomers;
+pub(crate) mod place;
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
-//! Which partition covers a part of a device. Input: size of the device (8 bytes, then 1 to shift it by), its logical sector (1: 4096 if
+//! Which partitions a device has, and which covers a part of it. Input: size of the device (8 bytes, then 1 to shift it by), its logical sector (1: 4096 if
 //! odd), start of the part and its length (8 each), then patches on zeroes: place (1: from the start, from the end, or at that many
 //! sectors), offset (4), length (1), bytes.
 
 use brindle_format::signature::Sample;
-use brindle_format::signature::partitions::{Covering, PAGE, covering};
+use brindle_format::signature::partitions::{Covering, Listing, PAGE, covering, list};
 
 use crate::feed::Feed;
 
@@ -27,26 +27,43 @@ pub fn run(data: &[u8]) {
         };
         patches.push((at, feed.bytes(len)));
     }
+    let covered = known(size, &patches, |pages| match covering(size, sector, range.clone(), pages) {
+        Covering::Unread { offset, len } => Err((offset, len)),
+        Covering::Nothing => Ok(None),
+        Covering::Partition(one) => Ok(Some(one)),
+    });
+    let listed = known(size, &patches, |pages| match list(size, sector, pages) {
+        Listing::Unread { offset, len } => Err((offset, len)),
+        Listing::Partitions(all) => Ok(all),
+    });
+    for one in covered.iter().chain(&listed) {
+        assert!(0 < one.start && one.start < one.end && one.end <= size, "{one:?}");
+    }
+    if let Some(one) = covered {
+        assert!(one.start <= range.start && range.end <= one.end, "{one:?}");
+        assert!(listed.iter().any(|other| other.number == one.number), "{one:?} is not in {listed:?}");
+    }
+    assert!(listed.windows(2).all(|two| two[0].number < two[1].number), "{listed:?}");
+}
+
+/// What is told once all pages are known that are asked for.
+fn known<T>(
+    size: u64,
+    patches: &[(u64, &[u8])],
+    mut ask: impl FnMut(&[Sample<'_>]) -> Result<T, (u64, usize)>,
+) -> T {
     let mut pages: Vec<(u64, Vec<u8>)> = Vec::new();
     loop {
         let known: Vec<Sample<'_>> =
             pages.iter().map(|(offset, bytes)| Sample { offset: *offset, bytes }).collect();
-        match covering(size, sector, range.clone(), &known) {
-            Covering::Unread { offset, len } => {
-                assert!(
-                    offset.is_multiple_of(PAGE as u64)
-                        && (1..=PAGE).contains(&len)
-                        && offset + len as u64 <= size
-                );
+        match ask(&known) {
+            Ok(told) => return told,
+            Err((offset, len)) => {
+                assert!(offset.is_multiple_of(PAGE as u64) && (1..=PAGE).contains(&len));
+                assert!(offset + len as u64 <= size);
                 assert!(pages.iter().all(|(known, _)| *known != offset), "asked for again");
                 assert!(pages.len() < MOST_PAGES);
-                pages.push((offset, page(offset, len, &patches)));
-            }
-            Covering::Nothing => break,
-            Covering::Partition(one) => {
-                assert!(0 < one.start && one.start < one.end && one.end <= size, "{one:?}");
-                assert!(one.start <= range.start && range.end <= one.end, "{one:?}");
-                break;
+                pages.push((offset, page(offset, len, patches)));
             }
         }
     }

@@ -112,7 +112,7 @@ impl Drop for Folder {
 }
 
 /// Other people's programs that blocks call.
-const OTHERS: [&str; 2] = ["nbdcopy", "nbdinfo"];
+const OTHERS: [&str; 7] = ["nbdcopy", "nbdinfo", "nbdkit", "nbdsh", "qemu-img", "qemu-io", "sfdisk"];
 
 #[test]
 fn every_block_of_the_documents_runs_as_it_is_pasted() {

@@ -1,6 +1,7 @@
 //! `brindle plan`: what drives can be made into, and which array to take.
 
 mod chunk;
+mod columns;
 mod create;
 mod drives;
 mod likely;

@@ -4,7 +4,8 @@ use core::fmt::Write;
 
 use brindle_lab::sweep::{escaped, head};
 
-use super::report::{HEADS, cells, wanted};
+use super::columns::HEADS;
+use super::report::{cells, wanted};
 use super::{Answer, words};
 
 /// A click on a head sorts by its column; who runs no scripts has the table as it is.

@@ -6,6 +6,7 @@ use brindle_planner::reliability::Interval;
 use brindle_planner::{Figures, Fraction, Speed};
 use serde_json::{Value, json};
 
+use super::columns::{HEADS, columns, one_in, short};
 use super::drives::Kind;
 use super::{Answer, Row, Taken, chunk_text, words};
 
@@ -146,6 +147,10 @@ pub(super) fn text(answer: &Answer<'_>) -> String {
         let _ = writeln!(text, "{more}");
     }
     text.push('\n');
+    for line in columns(&wanted) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push('\n');
     answer.notes.iter().for_each(|note| {
         let _ = writeln!(text, "note: {note}");
     });
@@ -164,6 +169,9 @@ fn recommended(text: &mut String, answer: &Answer<'_>) {
         let each = each.collect::<Vec<_>>().join(", ");
         let best = chunk_text(chosen.best);
         let _ = writeln!(text, "  Chunk {best}: in the simulator the load does {each} requests a second.");
+    }
+    if let Some(roomier) = words::roomier(answer, taken) {
+        let _ = writeln!(text, "  {roomier}");
     }
     taken.commands.iter().for_each(|command| {
         let _ = writeln!(text, "  {command}");
@@ -203,30 +211,6 @@ fn kind_text(kind: &Kind) -> String {
     text
 }
 
-/// Two lines of heads.
-pub(super) const HEADS: [(&str, &str); 20] = [
-    ("", "disks"),
-    ("", "level"),
-    ("", "config"),
-    ("net", "TB"),
-    ("alloc.", "TB"),
-    ("random", "reads/s"),
-    ("random", "writes/s"),
-    ("load", "IOPS"),
-    ("seq. read", "MB/s"),
-    ("seq. write", "MB/s"),
-    ("formulas", "differ by %"),
-    ("tole-", "rates"),
-    ("loss on", "double"),
-    ("loss on", "triple"),
-    ("loss on", "third"),
-    ("rebuild", "hours"),
-    ("price", "all"),
-    ("price", "per TB"),
-    ("probability", "of loss"),
-    ("bytes lost", "a year"),
-];
-
 /// What stands in the columns; empty where nothing is known.
 pub(super) fn cells(of: &Figures) -> Vec<String> {
     let figure = |value: Option<f64>, unit: f64| value.map_or_else(String::new, |value| short(value / unit));
@@ -254,6 +238,7 @@ pub(super) fn cells(of: &Figures) -> Vec<String> {
         figure(of.rebuild, 3600.0),
         figure(of.price, 1.0),
         figure(of.price_per_tb(), 1.0),
+        of.risk.map_or_else(String::new, |risk| one_in(risk.loss.value)),
         of.risk.map_or_else(String::new, |risk| within(&risk.loss)),
         of.risk.map_or_else(String::new, |risk| format!("{:.1e}", risk.bytes_per_year.value)),
     ]
@@ -299,13 +284,4 @@ fn line(mark: &str, row: &[String], all: &[Vec<String>], wanted: &[bool]) -> Str
 
 fn terabytes(bytes: u64) -> String {
     format!("{} TB", short(bytes as f64 / 1e12))
-}
-
-/// Two decimals at most, but for what is so small that they tell nothing.
-fn short(value: f64) -> String {
-    if value > 0.0 && value < 0.1 {
-        return format!("{value:.2e}");
-    }
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

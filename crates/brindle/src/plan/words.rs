@@ -2,7 +2,8 @@
 
 use brindle_planner::{Conflict, Need};
 
-use super::Answer;
+use super::columns::{one_in, short};
+use super::{Answer, Taken};
 use crate::cli::{Plan, PlanFormat};
 use crate::failure::Failure;
 
@@ -73,4 +74,39 @@ pub(super) fn more(answer: &Answer<'_>) -> Option<String> {
              --min-capacity or --max-loss, or raise --limit"
         )
     })
+}
+
+/// What speaks against the one with more room than the one that is taken.
+pub(super) fn roomier(answer: &Answer<'_>, taken: &Taken) -> Option<String> {
+    let of = &answer.rows[taken.place].figures;
+    let others = answer.rows.iter().map(|row| &row.figures);
+    let fit = others.filter(|other| other.is_of_md && other.tolerance > 0 && other.net > of.net);
+    let most = fit.max_by_key(|other| other.net)?;
+    let mut against = Vec::new();
+    if most.speed.write_iops < of.speed.write_iops {
+        against.push(format!(
+            "does {:.0} random writes a second in place of {:.0}",
+            most.speed.write_iops, of.speed.write_iops
+        ));
+    }
+    if let (Some(theirs), Some(own)) = (most.double, of.double)
+        && theirs.to_string() != own.to_string()
+    {
+        let of = |share: String| if share == "1" { "every one".to_owned() } else { share };
+        let [theirs, own] = [theirs, own].map(|share| of(share.to_string()));
+        against.push(format!("of double failures {theirs} loses data in place of {own}"));
+    }
+    if let (Some(theirs), Some(own)) = (&most.risk, &of.risk)
+        && theirs.loss.value > own.loss.value
+    {
+        let [theirs, own] = [theirs, own].map(|risk| one_in(risk.loss.value));
+        against.push(match own.as_str() {
+            "" => format!("loses data in one of {theirs} cases"),
+            own => format!("loses data in one of {theirs} cases in place of one of {own}"),
+        });
+    }
+    let against =
+        if against.is_empty() { "is dearer or no better".to_owned() } else { against.join(", and ") };
+    let (level, config, net) = (&most.level, &most.config, short(most.net as f64 / 1e12));
+    Some(format!("{level} {config} has more room ({net} TB), but {against}."))
 }

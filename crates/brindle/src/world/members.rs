@@ -14,7 +14,7 @@ use brindle_format::md::Uuid;
 use brindle_io::device::{DeviceAccess, DeviceError, DeviceErrorKind, Identity, OpenDevice};
 use brindle_io::{MemberId, MemberInfo};
 
-use super::{Opened, World, emulate};
+use super::{Opened, World, emulate, place};
 use crate::failure::Failure;
 use crate::within::within;
 use crate::{look, report};
@@ -184,6 +184,12 @@ impl Set {
         })
     }
 
+    fn take_or_leave_out(&mut self, name: &Path, opened: Result<Named, Failure>) -> Result<(), Failure> {
+        let opened = self.or_leave_out(&name.display().to_string(), opened)?;
+        self.members.extend(opened);
+        Ok(())
+    }
+
     /// What was opened, if it is not to be left out.
     fn or_leave_out(
         &mut self,
@@ -287,13 +293,19 @@ impl World {
         self.arrays = 1 + names.iter().filter(|name| parts(name).is_some()).count() as u64;
         let mut set = Set::default();
         for name in names {
-            let label = name.display().to_string();
             let opened = match parts(name) {
-                Some(parts) => self.open_array(&mut set, &label, &parts),
+                Some(parts) => self.open_array(&mut set, &name.display().to_string(), &parts),
                 None => open(self, name),
             };
-            let opened = set.or_leave_out(&label, opened)?;
-            set.members.extend(opened);
+            match opened {
+                // A disk whose partitions are members stands for those.
+                Err(Failure::Partitioned { inside, .. }) => {
+                    for name in &inside {
+                        set.take_or_leave_out(name, open(self, name))?;
+                    }
+                }
+                opened => set.take_or_leave_out(name, opened)?,
+            }
         }
         Ok(set)
     }
@@ -334,7 +346,7 @@ impl World {
         let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
         let opened = self.ask(&label, move || {
-            let device = OpenDevice::open(emulate::file_of(&path), access)?;
+            let device = place::open(&path, access)?;
             if device.identity() == identity {
                 return Ok(device);
             }
@@ -458,14 +470,20 @@ impl World {
 pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf)]) -> Result<Seen, Failure> {
     // A second lock on a device would be refused as another Brindle's.
     if access != DeviceAccess::Examine
-        && let Ok(device) = OpenDevice::open(emulate::file_of(path), DeviceAccess::Examine)
+        && let Ok(device) = place::open(path, DeviceAccess::Examine)
     {
         refuse_twice(&device, known)?;
     }
-    let device = OpenDevice::open(emulate::file_of(path), access)?;
+    let device = place::open(path, access)?;
     refuse_twice(&device, known)?;
     let label = path.display().to_string();
     let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
+    if access != DeviceAccess::Write && look::is_unfit(&candidate) {
+        let inside = place::members_inside(path, &device)?;
+        if !inside.is_empty() {
+            return Err(Failure::Partitioned { path: label, inside });
+        }
+    }
     let is_zero = device.is_hole(0, device.info().size).unwrap_or(false);
     Ok(Seen { device, candidate, is_zero })
 }

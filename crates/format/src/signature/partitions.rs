@@ -53,14 +53,49 @@ pub enum Covering {
 /// Which partition covers all of `range` on a device of `bytes` bytes with logical sectors of `sector`, of which `pages` are known.
 /// Protective and extended entries cover nothing. Ask again with each page that is [unread](Covering::Unread).
 pub fn covering(bytes: u64, sector: u64, range: Range<u64>, pages: &[Sample<'_>]) -> Covering {
-    let device = Pages { samples: Samples { bytes, samples: pages }, unread: Cell::new(None) };
-    let all = device.partitions(sector.clamp(512, 4096));
-    if let Some(offset) = device.unread.get() {
-        let len = bytes.saturating_sub(offset).min(PAGE as u64) as usize;
-        return Covering::Unread { offset, len };
-    }
     let covers = |one: &Partition| one.start <= range.start && range.end <= one.end;
-    all.into_iter().find(covers).map_or(Covering::Nothing, Covering::Partition)
+    match all(bytes, sector, pages) {
+        Listing::Unread { offset, len } => Covering::Unread { offset, len },
+        Listing::Partitions(all) => {
+            all.into_iter().find(covers).map_or(Covering::Nothing, Covering::Partition)
+        }
+    }
+}
+
+/// The partitions of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listing {
+    /// By number, each once.
+    Partitions(Vec<Partition>),
+    /// These bytes of the device have to be known for that, as for [`Covering::Unread`].
+    Unread {
+        /// Byte of the device.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+}
+
+/// The partitions of a device of `bytes` bytes with logical sectors of `sector`, of which `pages` are known. Ask again with each page
+/// that is [unread](Listing::Unread). Where two parts of a damaged table tell of one number, it is the first that counts.
+pub fn list(bytes: u64, sector: u64, pages: &[Sample<'_>]) -> Listing {
+    let mut listing = all(bytes, sector, pages);
+    if let Listing::Partitions(partitions) = &mut listing {
+        partitions.sort_by_key(|one| one.number);
+        partitions.dedup_by_key(|one| one.number);
+    }
+    listing
+}
+
+fn all(bytes: u64, sector: u64, pages: &[Sample<'_>]) -> Listing {
+    let device = Pages { samples: Samples { bytes, samples: pages }, unread: Cell::new(None) };
+    let partitions = device.partitions(sector.clamp(512, 4096));
+    match device.unread.get() {
+        None => Listing::Partitions(partitions),
+        Some(offset) => {
+            Listing::Unread { offset, len: bytes.saturating_sub(offset).min(PAGE as u64) as usize }
+        }
+    }
 }
 
 /// An entry of a DOS table.

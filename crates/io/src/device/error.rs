@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A member that could not be opened: which, why, and the way out.
@@ -37,6 +38,15 @@ pub enum DeviceErrorKind {
     Busy,
     /// The kernel serves the file as this loop device.
     BacksLoop(PathBuf),
+    /// It is a part of a device, and was to be written to.
+    PartIsRead,
+    /// The device has no such part.
+    NoSuchPart {
+        /// Its bytes.
+        part: Range<u64>,
+        /// Bytes of the device.
+        size: u64,
+    },
     /// Anything else, in the kernel's words.
     Failed(String),
 }
@@ -60,6 +70,16 @@ impl fmt::Display for DeviceErrorKind {
             Self::BacksLoop(device) => {
                 write!(f, "it backs {0}; name {0} as the member, or detach it first", device.display())
             }
+            Self::PartIsRead => write!(
+                f,
+                "a member inside a partitioned disk or image is only read, as with serve --read-only: to change it, name a block device \
+                 of the partition (`losetup --partscan` makes them of an image)"
+            ),
+            Self::NoSuchPart { part, size } => write!(
+                f,
+                "there is no part from byte {} to {} in its {size} bytes; a part is whole sectors of 512 bytes",
+                part.start, part.end
+            ),
             Self::Failed(why) => write!(f, "can't open it: {why}"),
         }
     }

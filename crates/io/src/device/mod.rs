@@ -4,6 +4,7 @@ mod error;
 mod facts;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use rustix::io::Errno;
 
 use crate::op::MemberInfo;
 pub use error::{DeviceError, DeviceErrorKind};
+
+/// Bytes of a sector, which no device is addressed by less than.
+const SECTOR: u64 = 512;
 
 /// What a member is opened for, and so how it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub struct Identity {
     block: bool,
     major_minor: u64,
     inode: u64,
+    /// Where a part of it begins.
+    start: u64,
 }
 
 /// An open member. Locked for as long as it lives.
@@ -43,6 +49,8 @@ pub struct OpenDevice {
     identity: Identity,
     access: DeviceAccess,
     direct: bool,
+    /// It is this part of the device.
+    part: Option<Range<u64>>,
     /// Of a loop device: its file, and how long that must be.
     backing: Option<(OwnedFd, u64)>,
 }
@@ -54,12 +62,22 @@ impl Identity {
             true => (stat.stx_rdev_major, stat.stx_rdev_minor, 0),
             false => (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino),
         };
-        Self { block, major_minor: rustix::fs::makedev(major, minor), inode }
+        Self { block, major_minor: rustix::fs::makedev(major, minor), inode, start: 0 }
+    }
+
+    /// Whether `other` is this device, or a part of it.
+    pub(crate) fn is_device_of(&self, other: &Self) -> bool {
+        *self == other.of_whole()
+    }
+
+    /// Of the device that it is a part of, or of itself.
+    pub fn of_whole(&self) -> Self {
+        Self { start: 0, ..*self }
     }
 
     /// Of a modelled device, which no file system knows: equal for equal numbers.
     pub fn modelled(number: u64) -> Self {
-        Self { block: true, major_minor: u64::MAX, inode: number }
+        Self { block: true, major_minor: u64::MAX, inode: number, start: 0 }
     }
 
     pub(crate) fn is_block(&self) -> bool {
@@ -73,7 +91,44 @@ impl OpenDevice {
     /// # Errors
     /// [`DeviceErrorKind`] has them all; nothing is changed on the device.
     pub fn open(path: impl AsRef<Path>, access: DeviceAccess) -> Result<Self, DeviceError> {
+        Self::open_by(path.as_ref(), access, true)
+    }
+
+    /// Opens a part of a device, from one byte to another, to be read. It has the name of the device.
+    ///
+    /// # Errors
+    /// Those of [`OpenDevice::open`], [`DeviceErrorKind::PartIsRead`] if it is to be written to, [`DeviceErrorKind::NoSuchPart`] if
+    /// it is not whole sectors or ends beyond the device.
+    pub fn open_part(
+        path: impl AsRef<Path>,
+        access: DeviceAccess,
+        part: Range<u64>,
+    ) -> Result<Self, DeviceError> {
         let path = path.as_ref();
+        if access == DeviceAccess::Write {
+            return Err(DeviceError::new(path, DeviceErrorKind::PartIsRead));
+        }
+        let mut device = Self::open_by(path, access, true)?;
+        if !part.start.is_multiple_of(device.info.logical_block.into()) {
+            // Past the page cache only whole blocks of the file system can be read.
+            device = Self::open_by(path, access, false)?;
+            device.info.logical_block = SECTOR as u32;
+        }
+        if part.is_empty() || part.end > device.info.size || !part.start.is_multiple_of(SECTOR) {
+            let size = device.info.size;
+            return Err(DeviceError::new(path, DeviceErrorKind::NoSuchPart { part, size }));
+        }
+        let len = part.end - part.start;
+        device.info.size = len - len % u64::from(device.info.logical_block);
+        if device.info.size == 0 {
+            return Err(DeviceError::new(path, DeviceErrorKind::Empty));
+        }
+        device.identity.start = part.start;
+        device.part = Some(part);
+        Ok(device)
+    }
+
+    fn open_by(path: &Path, access: DeviceAccess, direct: bool) -> Result<Self, DeviceError> {
         // Looked at before it is opened: opening can do things to tapes, watchdogs and pipes.
         let stat = rustix::fs::stat(path).map_err(|errno| DeviceError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
@@ -81,7 +136,7 @@ impl OpenDevice {
         if block && access == DeviceAccess::Write && facts::is_read_only(stat.st_rdev) {
             return Err(DeviceError::new(path, DeviceErrorKind::ReadOnly));
         }
-        let (fd, direct) = open_fd(path, access, block)?;
+        let (fd, direct) = open_fd(path, access, block, direct)?;
         let stat = rustix::fs::fstat(&fd).map_err(|errno| DeviceError::from_errno(path, errno))?;
         let block = is_block(path, &stat)?;
         lock(path, &fd, access)?;
@@ -99,9 +154,11 @@ impl OpenDevice {
             block,
             major_minor: if block { stat.st_rdev } else { stat.st_dev },
             inode: if block { 0 } else { stat.st_ino },
+            start: 0,
         };
         let backing = if block { facts::backing(stat.st_rdev, info.size) } else { None };
-        Ok(Self { fd: Arc::new(fd), path: path.to_path_buf(), info, identity, access, direct, backing })
+        let path = path.to_path_buf();
+        Ok(Self { fd: Arc::new(fd), path, info, identity, access, direct, part: None, backing })
     }
 
     /// As it was named.
@@ -124,12 +181,30 @@ impl OpenDevice {
         self.identity
     }
 
+    /// The byte of the device at which it begins: 0 but for a part.
+    pub(crate) fn start(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.start)
+    }
+
+    /// The byte of the device at which it ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.start() + self.info.size
+    }
+
+    /// How much there is of it on a device that now has `size` bytes: of a part never more than it is.
+    pub(crate) fn of_part(&self, size: u64) -> u64 {
+        match &self.part {
+            Some(part) => size.saturating_sub(part.start).min(self.info.size),
+            None => size,
+        }
+    }
+
     /// The file that holds what the device holds, if one does, and how long it was at least when it was opened.
     pub(crate) fn file(&self) -> Option<(BorrowedFd<'_>, u64)> {
         match &self.backing {
             Some((file, size)) => Some((file.as_fd(), *size)),
             None if self.identity.block => None,
-            None => Some((self.fd.as_fd(), self.info.size)),
+            None => Some((self.fd.as_fd(), self.end())),
         }
     }
 
@@ -164,7 +239,8 @@ impl OpenDevice {
     pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let end = offset.checked_add(len as u64).filter(|&end| end <= self.info.size);
         let Some(end) = end else { return Err(io::ErrorKind::UnexpectedEof.into()) };
-        let block = u64::from(self.info.logical_block).max(512);
+        let (offset, end) = (self.start() + offset, self.start() + end);
+        let block = u64::from(self.info.logical_block).max(SECTOR);
         let (first, last) = (offset / block * block, end.next_multiple_of(block));
         // O_DIRECT wants aligned memory; a page satisfies every device.
         let mut memory = vec![0; (last - first) as usize + crate::PAGE];
@@ -191,6 +267,7 @@ impl OpenDevice {
         if self.identity.block {
             return Ok(false);
         }
+        let offset = self.start().saturating_add(offset);
         match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Ok(data) => Ok(data >= offset.saturating_add(len)),
             Err(Errno::NXIO) => Ok(true),
@@ -220,15 +297,21 @@ fn is_block(path: &Path, stat: &Stat) -> Result<bool, DeviceError> {
     Err(DeviceError::new(path, DeviceErrorKind::NotStorage(what)))
 }
 
-fn open_fd(path: &Path, access: DeviceAccess, block: bool) -> Result<(OwnedFd, bool), DeviceError> {
+fn open_fd(
+    path: &Path,
+    access: DeviceAccess,
+    block: bool,
+    direct: bool,
+) -> Result<(OwnedFd, bool), DeviceError> {
     let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
     flags |= if access == DeviceAccess::Write { OFlags::RDWR } else { OFlags::RDONLY };
     if access == DeviceAccess::Write && block {
         // Claims the device as a mount or a kernel array does; EBUSY if one of those has it.
         flags |= OFlags::EXCL;
     }
-    let opened = match rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()) {
-        Ok(fd) => return Ok((fd, true)),
+    let first = if direct { flags | OFlags::DIRECT } else { flags };
+    let opened = match rustix::fs::open(path, first, Mode::empty()) {
+        Ok(fd) => return Ok((fd, direct)),
         // The file system has no direct I/O.
         Err(Errno::INVAL) => rustix::fs::open(path, flags, Mode::empty()),
         Err(errno) => Err(errno),

@@ -19,6 +19,16 @@ pub(super) enum Target {
     Registered(u32),
 }
 
+/// How a member is asked.
+#[derive(Clone, Copy)]
+pub(super) struct AskedFile {
+    pub(super) target: Target,
+    /// Of the entries that ask it.
+    pub(super) flags: squeue::Flags,
+    /// The byte of the device at which the member begins.
+    pub(super) start: u64,
+}
+
 /// How long the end of a ring waits for members to be closed.
 const CLOSING: Duration = Duration::from_millis(500);
 
@@ -37,9 +47,7 @@ struct Member {
     device: Option<OpenDevice>,
     origin: Origin,
     info: MemberInfo,
-    target: Target,
-    /// Of the entries that ask it.
-    flags: squeue::Flags,
+    file: AskedFile,
     in_flight: u32,
     closing: bool,
     /// Its file was shorter than it should be when it was last looked at, in this turn of the ring.
@@ -83,10 +91,9 @@ impl Members {
         let origin = Origin::of(&device);
         self.members.push(Member {
             origin,
+            file: AskedFile { target, flags, start: device.start() },
             device: Some(device),
             info,
-            target,
-            flags,
             in_flight: 0,
             closing: false,
             shorter: false,
@@ -114,14 +121,8 @@ impl Members {
 
     /// The file of a member with operations in flight.
     #[inline]
-    pub(super) fn target(&self, member: MemberId) -> Target {
-        self.members[member.place()].target
-    }
-
-    /// The flags of an entry that asks a member.
-    #[inline]
-    pub(super) fn flags(&self, member: MemberId) -> squeue::Flags {
-        self.members[member.place()].flags
+    pub(super) fn file(&self, member: MemberId) -> &AskedFile {
+        &self.members[member.place()].file
     }
 
     /// What a member was opened as.
@@ -203,7 +204,7 @@ impl Members {
     /// Takes a member out of the kernel's table: that would keep the file open, and locked.
     fn take(&mut self, engine: &Engine, id: usize) -> Option<OpenDevice> {
         let member = &mut self.members[id];
-        if let Target::Registered(place) = member.target
+        if let Target::Registered(place) = member.file.target
             && member.device.is_some()
         {
             let _ = engine.submitter().map(|ring| ring.register_files_update(place, &[-1]));

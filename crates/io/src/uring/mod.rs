@@ -275,7 +275,8 @@ impl State {
         };
         match asked {
             Ok(()) if let OpKind::Map { member, offset, len } = op.kind => {
-                if self.holes.ask(key, member, self.members.device(member), offset..offset + len) {
+                let from = self.members.file(member).start + offset;
+                if self.holes.ask(key, member, self.members.device(member), from..from + len) {
                     self.in_kernel += 1;
                 } else {
                     self.members.end(&self.engine, member);

@@ -174,11 +174,12 @@ impl Running {
             | OpKind::Flush { member }
             | OpKind::Discard { member, .. }
             | OpKind::WriteZeroes { member, .. } => {
-                let fd = match members.target(member) {
+                let file = members.file(member);
+                let fd = match file.target {
                     Target::Open(fd) => fd,
                     Target::Registered(place) => place as RawFd,
                 };
-                self.member_entry(types::Fd(fd), ring).flags(members.flags(member))
+                self.member_entry(types::Fd(fd), file.start, ring).flags(file.flags)
             }
         }
     }
@@ -187,7 +188,7 @@ impl Running {
     pub(super) fn job(&mut self, key: OpKey, members: &Members) -> Option<Errand> {
         let member = self.kind.member()?;
         let work = match self.kind {
-            OpKind::Read { offset, .. } => Work::Read { offset },
+            OpKind::Read { offset, .. } => Work::Read { offset: members.file(member).start + offset },
             OpKind::Write { offset, fua, .. } => Work::Write { offset, stable: fua },
             OpKind::Discard { offset, len, .. } => Work::Allocate { mode: PUNCH, offset, len },
             OpKind::WriteZeroes { offset, len, .. } => {
@@ -211,10 +212,11 @@ impl Running {
         Some((socket, Transfer { key, way, segments: self.segments, count: self.count, done: 0 }))
     }
 
+    /// `start` is where the member begins on its device: only what is read may begin elsewhere than at 0.
     #[inline]
-    fn member_entry(&self, fd: types::Fd, ring: &Ring) -> squeue::Entry {
+    fn member_entry(&self, fd: types::Fd, start: u64, ring: &Ring) -> squeue::Entry {
         match self.kind {
-            OpKind::Read { offset, .. } => self.read(fd, offset, ring),
+            OpKind::Read { offset, .. } => self.read(fd, start + offset, ring),
             OpKind::Write { offset, fua, .. } => {
                 self.write(fd, offset, if fua { RWF_DSYNC } else { 0 }, ring)
             }

@@ -87,7 +87,7 @@ impl Look {
             return None;
         }
         let place = match result {
-            Ok(_) if Identity::of(&self.answer) == origin => Place::There,
+            Ok(_) if Identity::of(&self.answer).is_device_of(&origin) => Place::There,
             Ok(_) => Place::Replaced,
             Err(libc::ENOENT | libc::ENOTDIR) => Place::Deleted,
             // The way there is closed to us: the file itself knows best.
@@ -97,11 +97,11 @@ impl Look {
         if origin.is_block() {
             match size_of(device) {
                 // A loop device stays as large as it is when its file is cut.
-                Ok(size) => self.size = size.min(device.info().size.saturating_sub(lacks(device))),
+                Ok(size) => self.size = size.min(device.end().saturating_sub(lacks(device))),
                 Err(error) => return Some(Err(error)),
             }
         }
-        Some(Ok(Probe { size: self.size, place }))
+        Some(Ok(Probe { size: device.of_part(self.size), place }))
     }
 }
 

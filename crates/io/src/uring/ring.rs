@@ -28,6 +28,9 @@ pub enum UringError {
         "io_uring is forbidden here; use --reactor threads, set the sysctl kernel.io_uring_disabled to 0, or allow it in the container's seccomp profile"
     )]
     Forbidden,
+    /// The kernel does not know flags that a ring is made with.
+    #[error("the io_uring of this kernel is older than Linux 5.19; use --reactor threads, or a newer kernel")]
+    TooOld,
     /// Not enough descriptors or memory.
     #[error(
         "io_uring can't be set up: {0}; raise the limit of open files (ulimit -n) or locked memory (ulimit -l)"
@@ -39,14 +42,9 @@ pub enum UringError {
 }
 
 impl UringError {
-    /// There is no io_uring for this process at all, as opposed to one for which something else is missing. Kernels before 5.19
-    /// call the flags of a ring invalid.
+    /// There is no io_uring for this process at all, as opposed to one for which something else is missing.
     pub fn is_absent(&self) -> bool {
-        match self {
-            Self::Missing | Self::Forbidden => true,
-            Self::Failed(error) => error.raw_os_error() == Some(libc::EINVAL),
-            Self::Limit(_) => false,
-        }
+        matches!(self, Self::Missing | Self::Forbidden | Self::TooOld)
     }
 }
 
@@ -55,6 +53,7 @@ impl From<io::Error> for UringError {
         match error.raw_os_error() {
             Some(libc::ENOSYS) => Self::Missing,
             Some(libc::EPERM | libc::EACCES) => Self::Forbidden,
+            Some(libc::EINVAL) => Self::TooOld,
             Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => Self::Limit(error),
             _ => Self::Failed(error),
         }

@@ -8,22 +8,28 @@ use brindle_tests::nbd::{Change, Client, Work};
 use rustix::process::Signal;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
+use super::profile::{self, DOCKER, PODMAN};
 use super::*;
 
 const SAID: &str = "members are asked by threads";
 
 /// Runs a test in a thread that can't use io_uring, nor can what it starts.
 fn without_ring(errno: i32, test: impl FnOnce() + Send + 'static) {
-    // The build of the program may use what it likes.
-    program::path();
     let calls = [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
     let rules: BTreeMap<i64, Vec<_>> = calls.into_iter().map(|call| (call, Vec::new())).collect();
     let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
     let refused = SeccompAction::Errno(errno as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap();
-    let filter = BpfProgram::try_from(filter).unwrap();
+    under(&[BpfProgram::try_from(filter).unwrap()], test);
+}
+
+/// Runs a test in a thread under filters, which hold for what it starts, too.
+fn under(filters: &[BpfProgram], test: impl FnOnce() + Send + 'static) {
+    // The build of the program may use what it likes.
+    program::path();
+    let filters = filters.to_vec();
     let tested = thread::spawn(move || {
-        seccompiler::apply_filter(&filter).unwrap();
+        filters.iter().for_each(|filter| seccompiler::apply_filter(filter).unwrap());
         test();
     });
     if let Err(panic) = tested.join() {
@@ -34,11 +40,11 @@ fn without_ring(errno: i32, test: impl FnOnce() + Send + 'static) {
 /// The commands that `brindle --help` names, but for help itself.
 fn all_commands() -> BTreeSet<String> {
     let help = program::brindle(["-h"]).ok().text();
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let lines = lines.take_while(|line| !line.is_empty());
-    // A line that is indented further goes on with the line before.
-    let names =
-        lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let lines = help.lines().skip_while(|line| *line != "Arrays:").take_while(|line| *line != "Options:");
+    // Commands are indented, examples have a sign before them.
+    let names = lines
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .filter(|word| *word != ">");
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
@@ -56,12 +62,24 @@ impl Seen {
 }
 
 #[test]
-fn every_command_works_where_io_uring_is_forbidden() {
-    without_ring(libc::EPERM, || {
+fn every_command_works_under_the_profile_of_docker() {
+    every_command_works(DOCKER, "io_uring is forbidden here");
+}
+
+/// Its answer to a call that it does not know is that of a kernel without it.
+#[test]
+fn every_command_works_under_the_profile_of_podman() {
+    every_command_works(PODMAN, "no io_uring");
+}
+
+fn every_command_works(profile: &str, why: &'static str) {
+    under(&profile::compile(profile), move || {
+        // As a whole: what has nothing to do with the ring is refused, too.
+        assert_eq!(rustix::process::chroot("/"), Err(rustix::io::Errno::PERM));
         let (set, mut seen) = (Set::sparse(5, 4 * MIB), Seen::default());
         let (three, fourth, fifth) = (&set.members[..3], name(&set.members[3]), name(&set.members[4]));
         let made = seen.see("create", run("create -l 5 -c 64K -N a", three), true);
-        assert!(made.err.contains("forbidden") && made.err.contains("--reactor threads"), "{}", made.err);
+        assert!(made.err.contains(why) && made.err.contains("--reactor threads"), "{}", made.err);
         seen.see("examine", run("examine", three), false);
         for command in ["detail", "advise", "check", "repair", "cat"] {
             seen.see(command, run(command, three), true);
@@ -136,6 +154,18 @@ fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
     let (code, err) = server.signal(Signal::TERM);
     assert_eq!((code, err.matches(SAID).count()), (0, 1), "{err}");
     seen.0.insert("serve".into());
+}
+
+#[test]
+fn a_kernel_whose_io_uring_is_too_old_is_told_from_others() {
+    // What kernels before 5.19 say to flags of a ring that they don't know.
+    without_ring(libc::EINVAL, || {
+        let set = Set::sparse(2, 4 * MIB);
+        let made = set.create("-l 1").ended(0);
+        assert!(made.err.contains(SAID) && made.err.contains("older than Linux 5.19"), "{}", made.err);
+        set.run("cat --reactor threads").ok();
+        set.run("cat --reactor uring").refused(1, &["older than Linux 5.19", "--reactor threads"]);
+    });
 }
 
 #[test]

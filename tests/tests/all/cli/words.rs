@@ -31,7 +31,7 @@ fn reports_have_the_fields_of_the_document() {
     assert_eq!(created["chunk"], 65536);
     assert_eq!(created["layout"], "left-symmetric");
     let detail = set.detail();
-    fields(&detail, &format!("{ARRAY} left_out"));
+    fields(&detail, &format!("{ARRAY} left_out holds"));
     assert_eq!(detail["uuid"], created["uuid"]);
 
     let examined = set.run("examine --json").json();
@@ -110,6 +110,15 @@ fn every_command_has_a_man_page() {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();
         assert!(page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"), "{page}");
+        for section in ["EXAMPLES", "EXIT STATUS", "FILES", "ENVIRONMENT", "SEE ALSO"] {
+            assert_eq!(page.matches(&format!(".SH \"{section}\"\n")).count(), 1, "{section}: {page}");
+        }
+        assert!(page.contains("BRINDLE_LOG") && page.contains("mdadm(8)"), "{page}");
+        let long = program::brindle([command, "--help"]).ok().text();
+        assert!(long.contains(&format!("Examples:\n  brindle {command}")), "{long}");
+    }
+    for group in ["Arrays:", "Rescue:", "Choose:"] {
+        assert!(help.contains(&format!("\n{group}\n  ")) && help.contains("\n  > brindle create "), "{help}");
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), commands.split(' ').count() + 1);
 }

@@ -1,0 +1,39 @@
+//! Flags of `brindle cat`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Tuning;
+use crate::units::Bytes;
+
+/// Flags of `brindle cat`.
+#[derive(Debug, Args)]
+pub(crate) struct Cat {
+    /// File or block device to write to, in the place of standard output; a new file is sparse where the array has zeroes
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Map of what has been read, in GNU ddrescue's form [default: the output's name with .map]
+    #[arg(long, value_name = "FILE", requires = "output")]
+    pub(crate) map: Option<PathBuf>,
+    /// Write over an output that is there already
+    #[arg(long, requires = "output")]
+    pub(crate) overwrite: bool,
+    /// Only this partition of the array
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) partition: Option<u32>,
+    /// First byte
+    #[arg(long, default_value = "0", value_parser = Bytes::parse)]
+    pub(crate) offset: Bytes,
+    /// Bytes [default: to the end]
+    #[arg(long, short = 'l', value_parser = Bytes::parse)]
+    pub(crate) length: Option<Bytes>,
+    /// Read an array of which some bytes may be wrong: dirty and degraded, with writes left in its journal, in a reshape
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) tuning: Tuning,
+    /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member; DISK#3 is the third partition of DISK
+    #[arg(required = true, value_name = "MEMBER")]
+    pub(crate) members: Vec<PathBuf>,
+}
