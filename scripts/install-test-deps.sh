@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs from Debian what the tests use beyond Rust, and fio-plot from the Python registry into target/python. Does nothing when all is there; without the right to install
+# Installs from Debian what the tests use beyond Rust, fio-plot from the Python registry into target/python, and the compiler's library for static binaries. Does nothing when all is there; without the right to install
 # it names what is missing and leaves the rest to the tests, each of which says what it skips.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,6 +12,14 @@ python() {
     if ! { python3 -m venv target/python && target/python/bin/pip install --quiet "$fio_plot"; }; then
         echo "missing: $fio_plot (pip can't install it)" >&2
     fi
+}
+
+# What static binaries are linked with.
+musl() {
+    local target
+    target=$(uname -m)-unknown-linux-musl
+    [ ! -d "$(rustc --print target-libdir --target "$target")" ] || return 0
+    rustup target add "$target" || echo "missing: the compiler's library for $target (rustup can't add it)" >&2
 }
 
 # What to look for (a command, or a file pattern) and the package that has it.
@@ -36,6 +44,9 @@ readonly wanted=(
     "mksquashfs                           squashfs-tools"
     "xorriso                              xorriso"
     "sfdisk                               fdisk"
+    "lintian                              lintian"
+    "crun                                 crun"
+    "musl-gcc                             musl-tools"
     "zsh                                  zsh"
     "fish                                 fish"
     "cryptsetup                           cryptsetup-bin"
@@ -75,6 +86,7 @@ for line in "${wanted[@]}"; do
 done
 if [ ${#missing[@]} -eq 0 ]; then
     python
+    musl
     exit 0
 fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -96,3 +108,4 @@ echo "installing ${missing[*]}"
 "${root[@]}" apt-get update -qq
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
 python
+musl

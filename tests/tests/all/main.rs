@@ -14,6 +14,7 @@ mod from_md;
 mod golden;
 mod killed;
 mod machine;
+mod packaged;
 mod pasted;
 mod reshape;
 mod soak;
