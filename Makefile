@@ -3,10 +3,22 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-fast test-long test-deps lint fuzz storm soak mutants mutants-cargo bench counts clean help
+.PHONY: build package release install demo test test-fast test-long test-deps lint fuzz storm soak mutants mutants-cargo bench counts clean help
 
 build: ## Build the program: target/release/brindle
 	$(CARGO) build --release -p brindle
+
+PREFIX ?= /usr/local
+PROGRAM ?= target/release/brindle
+
+install: build ## Put program, man pages and completions below PREFIX (default /usr/local), DESTDIR before that
+	scripts/package --install "$(PREFIX)" "$(PROGRAM)"
+
+package: ## A static program in a tar, a Debian package, an OCI image, checksums: target/package
+	scripts/package
+
+release: ## The same of a tag, built twice and compared: TAG=v0.1.0
+	scripts/release "$(TAG)"
 
 demo: build ## Create an array, lose disks, get every byte back; no root needed
 	target/release/brindle demo

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs from Debian what the tests use beyond Rust, and fio-plot from the Python registry into target/python. Does nothing when all is there; without the right to install
+# Installs from Debian what the tests use beyond Rust, fio-plot from the Python registry into target/python, and the compiler's library for static binaries. Does nothing when all is there; without the right to install
 # it names what is missing and leaves the rest to the tests, each of which says what it skips.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,6 +41,14 @@ SCRIPT
     chmod +x "$folder/iscsi-test-cu"
 }
 
+# What static binaries are linked with.
+musl() {
+    local target
+    target=$(uname -m)-unknown-linux-musl
+    [ ! -d "$(rustc --print target-libdir --target "$target")" ] || return 0
+    rustup target add "$target" || echo "missing: the compiler's library for $target (rustup can't add it)" >&2
+}
+
 # What to look for (a command, or a file pattern) and the package that has it.
 readonly wanted=(
     "mdadm                                mdadm"
@@ -63,6 +71,9 @@ readonly wanted=(
     "mksquashfs                           squashfs-tools"
     "xorriso                              xorriso"
     "sfdisk                               fdisk"
+    "lintian                              lintian"
+    "crun                                 crun"
+    "musl-gcc                             musl-tools"
     "zsh                                  zsh"
     "fish                                 fish"
     "cryptsetup                           cryptsetup-bin"
@@ -104,6 +115,7 @@ done
 if [ ${#missing[@]} -eq 0 ]; then
     python
     libiscsi
+    musl
     exit 0
 fi
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
@@ -126,3 +138,4 @@ echo "installing ${missing[*]}"
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
 python
 libiscsi
+musl

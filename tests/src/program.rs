@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
+use crate::tools::Missing;
+
 /// Longest wait for something that takes no time on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -27,21 +29,54 @@ pub fn path() -> &'static Path {
         // target/PROFILE/deps/TEST-HASH: the program is built as the tests were.
         let test = std::env::current_exe().expect("path of the test binary");
         let release = test.ancestors().nth(2).is_some_and(|profile| profile.ends_with("release"));
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let output = Command::new(cargo)
-            .args(["build", "--quiet", "--package", "brindle", "--message-format", "json"])
-            .args(release.then_some("--release"))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("cargo can be run");
-        assert!(output.status.success(), "brindle can't be built");
-        String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
-            .expect("cargo names the program that it built")
+        built(release.then_some("--release"))
     })
+}
+
+/// Path of the program that needs no library: what `BRINDLE_STATIC` says, else built.
+///
+/// # Errors
+/// The compiler has no library of musl.
+///
+/// # Panics
+/// If it can't be built.
+pub fn without_libraries() -> Result<&'static Path, Missing> {
+    static PATH: OnceLock<Result<PathBuf, Missing>> = OnceLock::new();
+    let make = || {
+        if let Some(path) = std::env::var_os("BRINDLE_STATIC") {
+            return Ok(path.into());
+        }
+        let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+        let mut rustc = Command::new("rustc");
+        rustc.args(["--print", "target-libdir", "--target", &target]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let library = rustc.output().expect("rustc can be run").stdout;
+        if !Path::new(String::from_utf8_lossy(&library).trim()).is_dir() {
+            return Err(Missing::new(format!(
+                "the compiler has no library for {target}: rustup target add {target}"
+            )));
+        }
+        crate::tools::find("musl-gcc")?;
+        Ok(built(["--target", &target]))
+    };
+    PATH.get_or_init(make).as_deref().map_err(Clone::clone)
+}
+
+/// Has cargo build the program, and tells where it is.
+fn built<'a>(flags: impl IntoIterator<Item = &'a str>) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "brindle", "--message-format", "json"])
+        .args(flags)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo can be run");
+    assert!(output.status.success(), "brindle can't be built");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+        .expect("cargo names the program that it built")
 }
 
 /// Runs the program with these arguments to its end.

@@ -10,7 +10,7 @@ use brindle_members::patience::Patience;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::assembly::{AssembledDevice, Assembly, Found, read_bad_log};
+use crate::assembly::{AssembledDevice, Assembly, Found, Limitation, read_bad_log};
 use crate::bitmap::Bits;
 use crate::clear;
 use crate::config::{Access, OpenConfig};
@@ -62,8 +62,12 @@ impl Array {
             return Err(OpenError::ReadOnly { limits: assembly.limits });
         }
         let pool = io.pool(SUPERBLOCK_BYTES);
+        let is_assumed = assembly.limits.contains(&Limitation::Assumed);
         for (device, &id) in assembly.devices.iter().zip(devices) {
-            check_identity(io, &pool, device, id).await?;
+            if !is_assumed {
+                check_identity(io, &pool, device, id).await?;
+            }
+            check_alignment(io, device, id)?;
         }
         read_bad_logs(io, &mut assembly, devices).await?;
         assembly.look_into_journal(io, devices).await?;
@@ -174,7 +178,14 @@ async fn check_identity(
     if info.size != device.bytes || found.superblock.as_ref() != Ok(&device.superblock) {
         return Err(OpenError::Changed { label: label() });
     }
-    let block = info.logical_block;
+    Ok(())
+}
+
+/// Data begin at a whole block of the device.
+fn check_alignment(io: &Io, device: &AssembledDevice, id: MemberId) -> Result<(), OpenError> {
+    let label = || device.label.clone();
+    let gone = || OpenError::Read { label: label(), error: OpError::Gone };
+    let block = io.member_info(id).ok_or_else(gone)?.logical_block;
     for offset in [device.superblock.data_offset, device.superblock.new_data_offset()] {
         if !offset.is_multiple_of(block.into()) {
             return Err(OpenError::Misaligned { label: label(), offset, block });

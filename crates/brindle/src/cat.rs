@@ -18,7 +18,7 @@ use brindle_volume::{Volume, VolumeError, read_again};
 use crate::cli::Cat;
 use crate::failure::Failure;
 use crate::host::Host;
-use crate::world::{Opening, place};
+use crate::world::{self, Opening, place};
 use crate::{UNREADABLE, progress, report};
 use rescue::Wanted;
 
@@ -27,6 +27,7 @@ const PIECE: usize = 1 << 20;
 const AHEAD: u64 = 8;
 
 pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
+    world::assume(args.assuming.assume.as_ref());
     let opening =
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open_fit(&args.members, opening)?;

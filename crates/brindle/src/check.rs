@@ -10,10 +10,11 @@ use crate::failure::Failure;
 use crate::findings::{self, Report};
 use crate::host::Host;
 use crate::progress;
-use crate::world::Opening;
+use crate::world::{self, Opening};
 
 /// `brindle check`.
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
+    world::assume(args.assuming.assume.as_ref());
     let opening = Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open(&args.members, &args.given.bitmaps, opening)?;
     let report = go_over(&host, SyncMode::Check)?;

@@ -1,6 +1,7 @@
 //! Every command and flag, defined once: help, man pages and completions come from here.
 
 mod advising;
+mod assuming;
 mod benching;
 mod bitmaps;
 mod doors;
@@ -24,6 +25,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::units::{Bytes, Span};
 pub(crate) use advising::Advise;
+pub(crate) use assuming::{Assume, Assuming};
 pub(crate) use benching::{Bench, Format, NbdUri, TraceFormat, Traces};
 pub(crate) use bitmaps::{Bitmap, Given};
 pub(crate) use doors::{Disconnect, Export, Limits, Unexport};
@@ -349,6 +351,8 @@ pub(crate) struct Examine {
 pub(crate) struct Detail {
     #[command(flatten)]
     pub(crate) given: Given,
+    #[command(flatten)]
+    pub(crate) assuming: Assuming,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -356,7 +360,7 @@ pub(crate) struct Detail {
     #[arg(long, short = 't')]
     pub(crate) test: bool,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
-    #[arg(required = true, value_name = "MEMBER")]
+    #[arg(required_unless_present = "assume", value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
 
@@ -365,13 +369,15 @@ pub(crate) struct Detail {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) given: Given,
+    #[command(flatten)]
+    pub(crate) assuming: Assuming,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) tuning: Tuning,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member
-    #[arg(required = true, value_name = "MEMBER")]
+    #[arg(required_unless_present = "assume", value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
 
@@ -453,6 +459,8 @@ pub(crate) struct Serve {
     pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) given: Given,
+    #[command(flatten)]
+    pub(crate) assuming: Assuming,
     /// Refuse writes; nothing is written to a member
     #[arg(long, short = 'r')]
     pub(crate) read_only: bool,
@@ -511,7 +519,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) json: bool,
     /// The members of one array or several, in any order; A+B+C is the array that A, B and C form, as a member
-    #[arg(required = true, value_name = "MEMBER")]
+    #[arg(required_unless_present = "assume", value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }
 

@@ -13,9 +13,10 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::log;
 use crate::report::{self, ArrayReport};
-use crate::world::{Opening, Set, World, warn_of_left_out};
+use crate::world::{self, Opening, Set, World, warn_of_left_out};
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
+    world::assume(args.assuming.assume.as_ref());
     match all(&args.members, &args.given.bitmaps) {
         Ok(reports) => {
             let printed = print(&reports, args.json);

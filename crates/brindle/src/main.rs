@@ -25,6 +25,7 @@ mod grow;
 mod growth;
 mod health;
 mod host;
+mod itself;
 mod locks;
 mod log;
 mod look;

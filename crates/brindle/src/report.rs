@@ -1,11 +1,12 @@
 //! Reports: what they contain, as JSON (docs/cli-json.md) and as text for people.
 
 use std::io::Write;
+use std::path::Path;
 
 use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
 use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::display_uuid;
-use brindle_host::status::{ArrayFacts, consistency};
+use brindle_host::status::{ArrayFacts, DriveStatus, consistency};
 pub(crate) use brindle_host::status::{ReshapeFacts, flags, homehost, left_out};
 use serde::Serialize;
 use serde_json::Value;
@@ -151,6 +152,9 @@ struct LeftOutReport {
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceReport {
     path: String,
+    /// Which drive it is; not there of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drive: Option<DriveStatus>,
     number: u32,
     role: Option<u16>,
     state: &'static str,
@@ -304,6 +308,12 @@ pub(crate) fn reshape_text(reshape: &ReshapeFacts) -> String {
     format!("to {members}{layout}, chunk {chunk}; what lies {moved} has moved")
 }
 
+/// The drive that a device is, or that a part of it is named of.
+fn drive_of(label: &str) -> Option<DriveStatus> {
+    let of = |name: &str| DriveStatus::of(Path::new(name));
+    of(label).or_else(|| of(&label[..label.rfind(['#', '@'])?]))
+}
+
 impl DeviceReport {
     /// Of each member the array uses `component` bytes.
     fn of(device: &AssembledDevice, component: u64) -> Self {
@@ -320,6 +330,7 @@ impl DeviceReport {
         let sb = &device.superblock;
         Self {
             path: device.label.clone(),
+            drive: drive_of(&device.label),
             number: sb.device_number,
             role,
             state,
@@ -344,7 +355,8 @@ impl DeviceReport {
             if self.flags.is_empty() { String::new() } else { format!("  ({})", self.flags.join(", ")) };
         let percent = self.recovered_percent.map_or_else(String::new, |percent| format!(" {percent:.1}%"));
         let state = format!("{}{percent}", self.state);
-        format!("{role:>6}  {state:<18}  {:>6}  {}{flags}\n", self.events, self.path)
+        let drive = self.drive.as_ref().map_or_else(String::new, |drive| format!("  {}", drive.text()));
+        format!("{role:>6}  {state:<18}  {:>6}  {}{flags}{drive}\n", self.events, self.path)
     }
 }
 

@@ -58,6 +58,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let places = places::find(&args.sockets, certificates.as_ref())?;
     let plan = iscsi::Plan::find(&args.iscsi, insecure)?;
     world::check_budget(args.tuning.memory)?;
+    world::assume(args.assuming.assume.as_ref());
     let opening = Opening {
         access: DeviceAccess::Examine,
         force: args.force,

@@ -4,6 +4,7 @@ mod clients;
 
 use std::fmt::Write;
 
+use brindle_host::status::DriveStatus;
 use serde_json::Value;
 
 use crate::findings;
@@ -108,6 +109,9 @@ fn array(text: &mut String, array: &Value) {
         let flags = list(&device["flags"]);
         let flags = if flags.is_empty() { flags } else { format!("  ({flags})") };
         push(text, format_args!("  {role:>4}  {state:<10}  {path}{flags}\n"));
+        if let Some(drive) = drive_text(&device["drive"]) {
+            push(text, format_args!("{:20}{drive}\n", ""));
+        }
         push(text, format_args!("{:20}{}\n", "", counters(&device["io"])));
         if let Some(times) = device["slower"].as_u64() {
             push(text, format_args!("{:20}slow: takes {times} times as long as the others\n", ""));
@@ -176,4 +180,10 @@ fn plain(value: &Value) -> String {
         Value::Null => "-".into(),
         other => other.to_string(),
     }
+}
+/// Which drive a device is, if that was told.
+fn drive_text(drive: &Value) -> Option<String> {
+    let text = |name: &str| drive[name].as_str().map(str::to_owned);
+    let drive = DriveStatus { model: text("model"), serial: text("serial"), by_id: text("by_id") };
+    Some(drive.text()).filter(|text| !text.is_empty())
 }

@@ -1,6 +1,7 @@
 //! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
 //! them. Who owns what comes of it is `host`.
 
+mod assumed;
 mod bitmap;
 mod emulate;
 mod members;
@@ -13,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, assemble};
+use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
 use brindle_array::{Array, OpenConfig, Recovery, Speeds};
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::emulated::Emulated;
@@ -25,6 +26,7 @@ use crate::failure::Failure;
 use crate::locks::Locks;
 use crate::reactor;
 use crate::units::Bytes;
+pub(crate) use assumed::assume;
 pub(crate) use bitmap::{MadeBitmap, Make, SeenBitmap, see_bitmap};
 pub(crate) use emulate::file_of;
 pub(crate) use members::{LeftOut, Named, Nested, Seen, Set, parts, see, warn_of_left_out};
@@ -118,7 +120,10 @@ impl World {
     /// are put aside.
     pub(crate) fn assemble(&self, set: &mut Set, force: bool) -> Result<Assembly, Failure> {
         let formed = self.form(&set.members, &set.left_out, force);
-        let assembly = formed.map_err(|failure| set.blame_left_out(failure))?;
+        let mut assembly = formed.map_err(|failure| set.blame_left_out(failure))?;
+        if assumed::given().is_some() {
+            assembly.limits.push(Limitation::Assumed);
+        }
         for device in &assembly.devices {
             if let DeviceUse::LeftOut { why, .. } = device.usage
                 && let Some(at) = set.nested.iter().position(|nested| nested.label == device.label)

@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 
 use brindle_array::{Array, Cause, Event, EventKind, Operation};
 use brindle_io::Io;
 use brindle_io::sync::{self, Either, race};
 
-use crate::status::EventStatus;
+use crate::status::{DriveStatus, EventStatus};
 
 /// Told to who listens, as it happens.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct Watched {
     told: Cell<u64>,
     /// By role.
     tallies: RefCell<BTreeMap<u16, Tally>>,
+    /// By the names of devices; of one that has gone, too, since it is the one that has to be found.
+    drives: RefCell<BTreeMap<String, DriveStatus>>,
     listener: Listener,
     over: Cell<bool>,
     is_over: sync::Event,
@@ -79,6 +82,7 @@ impl Watched {
             array: array.clone(),
             told: Cell::new(0),
             tallies: RefCell::default(),
+            drives: RefCell::default(),
             listener,
         });
         let this = Rc::clone(&watched);
@@ -110,6 +114,18 @@ impl Watched {
         self.tallies.borrow().get(&role).copied().unwrap_or_default()
     }
 
+    /// A device has come, whose file is this.
+    pub(crate) fn came(&self, label: &str, file: &Path) {
+        if let Some(drive) = DriveStatus::of(file) {
+            self.drives.borrow_mut().insert(label.to_owned(), drive);
+        }
+    }
+
+    /// The drive that a device is.
+    pub(crate) fn drive(&self, label: &str) -> Option<DriveStatus> {
+        self.drives.borrow().get(label).cloned()
+    }
+
     fn count(&self, event: &Event) {
         let Some(role) = event.role else { return };
         let mut tallies = self.tallies.borrow_mut();
@@ -125,7 +141,9 @@ impl Watched {
         self.told.set(event.number);
         self.count(event);
         let names = self.of.iter().chain(&self.label).map(|name| format!("{name}: "));
-        let line = format!("{}{event}", names.collect::<String>());
+        let drive = event.label.as_ref().and_then(|label| self.drive(label));
+        let drive = drive.map_or_else(String::new, |drive| format!(" ({})", drive.text()));
+        let line = format!("{}{event}{drive}", names.collect::<String>());
         match level(event) {
             tracing::Level::ERROR => tracing::error!("{line}"),
             tracing::Level::WARN => tracing::warn!("{line}"),
@@ -142,7 +160,9 @@ impl Watched {
     }
 
     fn status_of(&self, event: &Event) -> EventStatus {
-        EventStatus::of(event, self.label.as_ref())
+        let status = EventStatus::of(event, self.label.as_ref());
+        let drive = event.label.as_ref().and_then(|label| self.drive(label));
+        EventStatus { drive, ..status }
     }
 }
 

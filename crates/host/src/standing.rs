@@ -41,11 +41,13 @@ impl Standing {
         listener: Listener,
     ) -> Self {
         let is_own = |label: &String| assembly.devices.iter().any(|device| device.label == *label);
-        let files = files.iter().filter(|(label, _)| is_own(label)).cloned().collect();
+        let files: Vec<_> = files.iter().filter(|(label, _)| is_own(label)).cloned().collect();
+        let watched = Watched::begin(io, array, of, label.clone(), listener);
+        files.iter().for_each(|(label, file)| watched.came(label, file));
         Self {
             array: array.clone(),
             io: io.clone(),
-            watched: Watched::begin(io, array, of, label.clone(), listener),
+            watched,
             files: RefCell::new(files),
             facts: ArrayFacts::of(assembly),
             consistency: status::consistency(assembly),
@@ -88,7 +90,8 @@ impl Standing {
     fn device_status(&self, device: &DeviceDetail) -> DeviceStatus {
         let tally = device.role.map(|role| self.watched.tally(role)).unwrap_or_default();
         let counters = self.io.counters(device.id);
-        DeviceStatus::of(&self.array, device, &counters, tally.corrected, tally.slow)
+        let status = DeviceStatus::of(&self.array, device, &counters, tally.corrected, tally.slow);
+        DeviceStatus { drive: self.watched.drive(&device.label), ..status }
     }
 
     /// The members, as they were named.
@@ -114,6 +117,7 @@ impl Standing {
 
     /// A device has come, whose file is this when all links are followed.
     pub(crate) fn came(&self, label: &str, file: Option<PathBuf>) {
+        file.iter().for_each(|file| self.watched.came(label, file));
         self.files.borrow_mut().extend(file.map(|file| (label.to_owned(), file)));
     }
 

@@ -18,10 +18,15 @@ pub enum Kernel {
     Release,
     /// The newest that the distribution has for this release: Debian's backports, Ubuntu's hardware enablement.
     Newer,
+    /// 5.10, the one that Debian 11 came with: too old for the ring.
+    Old,
 }
 
+/// The release of Debian whose kernel is [`Kernel::Old`].
+const OLD: &str = "bullseye";
+
 impl Kernel {
-    /// All of them.
+    /// Those of the release.
     pub const ALL: [Self; 2] = [Self::Release, Self::Newer];
 
     /// Folder in the cache.
@@ -29,12 +34,19 @@ impl Kernel {
         match self {
             Self::Release => "kernel",
             Self::Newer => "kernel-newer",
+            Self::Old => "kernel-old",
         }
     }
 
     fn download(self, dir: &Path) -> Result<(), Missing> {
         match self {
             Self::Release => download(&Apt::of_machine(), &OF_RELEASE, dir),
+            Self::Old => {
+                let system = Distribution::of_machine()?;
+                let lists = tempfile::tempdir_in(dir).expect("the cache can be written");
+                let apt = Apt::of_suite(lists.path(), &system.codename, OLD)?;
+                download(&apt, &OF_RELEASE[..1], dir)
+            }
             Self::Newer => {
                 let system = Distribution::of_machine()?;
                 match system.id.as_str() {

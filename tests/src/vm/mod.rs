@@ -53,7 +53,7 @@ struct Parts {
 }
 
 fn parts(kernel: Kernel) -> Result<&'static Parts, Missing> {
-    static PARTS: [OnceLock<Result<Parts, Missing>>; 2] = [const { OnceLock::new() }; 2];
+    static PARTS: [OnceLock<Result<Parts, Missing>>; 3] = [const { OnceLock::new() }; 3];
     let find = || {
         let kernel = Unpacked::find(kernel)?;
         let initramfs = initramfs::build(&kernel.modules)?;

@@ -15,6 +15,7 @@ mod golden;
 mod initiators;
 mod killed;
 mod machine;
+mod packaged;
 mod pasted;
 mod reshape;
 mod soak;

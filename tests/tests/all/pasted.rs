@@ -167,7 +167,12 @@ fn blocks_that_are_not_pasted_say_what_there_is() {
         assert_eq!(kind == "sh destroys", destroys, "{place}: what destroys stands in blocks of its own");
         for words in commands(&text) {
             match *words.as_slice() {
-                ["make", target] => assert!(makefile.contains(&format!("\n{target}:")), "{place}: {target}"),
+                ["make", target, ref variables @ ..] => {
+                    assert!(makefile.contains(&format!("\n{target}:")), "{place}: {target}");
+                    for variable in variables.iter().map(|word| word.split('=').next().unwrap()) {
+                        assert!(makefile.contains(&format!("$({variable})")), "{place}: {variable}");
+                    }
+                }
                 ["cargo", "install", "--path", path] => {
                     assert!(root().join(path).join("src/main.rs").exists(), "{place}: {path}");
                 }

@@ -68,7 +68,7 @@ const ARRAY: &[&[&str]] = &[
 ];
 
 const BRINDLE: &[&[&str]] = &[
-    &["bench::flags", "locks", "progress", "text", "units", "within"],
+    &["bench::flags", "itself", "locks", "progress", "text", "units", "within"],
     &["cli", "failure", "going"],
     &["chance", "cores", "docs", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
     &["control", "findings", "world"],

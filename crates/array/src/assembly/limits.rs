@@ -57,6 +57,11 @@ pub enum Limitation {
         /// The members with bad blocks.
         labels: Vec<String>,
     },
+    /// The geometry was given by hand: no superblock says that it is so.
+    #[error(
+        "the array's geometry was given by hand (--assume), so it is only read; make sure that what is read makes sense"
+    )]
+    Assumed,
     /// Several hosts share the array.
     #[error(
         "the array is clustered (feature clustered): other hosts may write to it; serve it from a cluster node"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Tuning;
+use super::{Assuming, Tuning};
 use crate::units::Bytes;
 
 /// Flags of `brindle cat`.
@@ -32,8 +32,10 @@ pub(crate) struct Cat {
     #[arg(long, short = 'f')]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) assuming: Assuming,
+    #[command(flatten)]
     pub(crate) tuning: Tuning,
     /// The array's members, in any order; A+B+C is the array that A, B and C form, as a member; DISK#3 is the third partition of DISK
-    #[arg(required = true, value_name = "MEMBER")]
+    #[arg(required_unless_present = "assume", value_name = "MEMBER")]
     pub(crate) members: Vec<PathBuf>,
 }

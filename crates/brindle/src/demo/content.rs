@@ -1,10 +1,12 @@
-//! Something worth keeping: an ext4 image of a real file tree, or an archive of one.
+//! Something worth keeping: an ext4 image of a real file tree, or an archive of one, or where neither can be had this program.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::Trouble;
+use crate::itself;
 
 /// Trees that a machine is likely to have, best first.
 const TREES: [&str; 4] = ["/usr/share/doc", "/usr/share/perl", "/usr/include", "/etc"];
@@ -16,27 +18,47 @@ pub(super) struct Content {
     pub(super) is_ext4: bool,
 }
 
-/// Makes content of about `size` bytes, with files from this machine in it.
-pub(super) fn make(folder: &Path, size: u64) -> Result<Content, Trouble> {
+/// Makes content of about `size` bytes, with files from this machine in it; as in an empty chroot there may be none but `program`.
+pub(super) fn make(folder: &Path, size: u64, program: &Path) -> Result<Content, Trouble> {
     let tree = TREES.iter().map(Path::new).find(|tree| tree.is_dir());
-    let tree =
-        tree.ok_or_else(|| Trouble::new("no file tree to archive: none of /usr/share/doc, /etc is here"))?;
+    let packed = tree.map(|tree| packed(tree, folder, size)).transpose()?.flatten();
+    // What the demo compares under load are blocks of the content: a tree of hardly any files gives too few.
+    match packed.filter(|content| content.bytes.len() as u64 >= size / 4) {
+        Some(content) => Ok(content),
+        None => copies(program, size),
+    }
+}
+
+/// A file tree; `None` if nothing here can pack one.
+fn packed(tree: &Path, folder: &Path, size: u64) -> Result<Option<Content>, Trouble> {
     let staging = folder.join("tree");
     let files = stage(tree, &staging, size / 2)?;
     let image = folder.join("content");
     let is_ext4 = ext4(&staging, &image, size);
-    if !is_ext4 {
-        archive(&staging, &image)?;
-    }
-    let mut bytes = fs::read(&image).map_err(|e| Trouble::new(format!("{}: {e}", image.display())))?;
-    bytes.truncate(size as usize);
-    bytes.resize(bytes.len().next_multiple_of(4096), 0);
-    let kind = if is_ext4 { "an ext4 image" } else { "a tar archive" };
-    let what = format!("{kind} with {files} files of {}", tree.display());
+    let bytes = if is_ext4 || archive(&staging, &image) {
+        Some(fs::read(&image).map_err(|e| Trouble::new(format!("{}: {e}", image.display())))?)
+    } else {
+        None
+    };
     for path in [&staging, &image] {
         remove(path);
     }
-    Ok(Content { bytes, what, is_ext4 })
+    Ok(bytes.map(|mut bytes| {
+        bytes.truncate(size as usize);
+        bytes.resize(bytes.len().next_multiple_of(4096), 0);
+        let kind = if is_ext4 { "an ext4 image" } else { "a tar archive" };
+        let what = format!("{kind} with {files} files of {}", tree.display());
+        Content { bytes, what, is_ext4 }
+    }))
+}
+
+/// The program, as often as it fits.
+fn copies(program: &Path, size: u64) -> Result<Content, Trouble> {
+    let fails = |e| Trouble::new(format!("{}: {e}", program.display()));
+    let mut bytes = Vec::new();
+    File::open(program).and_then(|file| file.take(size).read_to_end(&mut bytes)).map_err(fails)?;
+    let all = bytes.iter().copied().cycle().take(size as usize).collect();
+    Ok(Content { bytes: all, what: "copies of this program".to_owned(), is_ext4: false })
 }
 
 /// Copies files of `tree`, at most `budget` bytes, and tells how many. Unreadable ones are passed over.
@@ -75,12 +97,9 @@ fn ext4(tree: &Path, image: &Path, size: u64) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-fn archive(tree: &Path, image: &Path) -> Result<(), Trouble> {
+fn archive(tree: &Path, image: &Path) -> bool {
     let status = tool("tar").arg("-cf").arg(image).arg("-C").arg(tree).arg(".").status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(Trouble::new("neither mke2fs nor tar could pack a file tree: install e2fsprogs")),
-    }
+    status.is_ok_and(|status| status.success())
 }
 
 /// Says whether the file system in the image is whole; `None` if nothing here can tell.
@@ -93,7 +112,7 @@ fn tool(name: &str) -> Command {
     let place =
         ["/usr/sbin", "/sbin"].iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
     let mut command = Command::new(place.unwrap_or_else(|| name.into()));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(itself::nothing()).stdout(itself::nothing()).stderr(itself::nothing());
     command
 }
 

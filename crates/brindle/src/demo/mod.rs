@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::Demo;
 use crate::failure::Failure;
+use crate::itself;
 use crate::units::Bytes;
 use content::Content;
 use say::{Story, rate};
@@ -71,7 +72,7 @@ fn play(stage: &Stage, member_size: Bytes) -> Result<(), Trouble> {
     let usable = member_size.0 * (MEMBERS as u64 - 2);
 
     story.step("Pack something worth keeping");
-    let content = content::make(&stage.folder, usable / 8 * 5 / 4096 * 4096)?;
+    let content = content::make(&stage.folder, usable / 8 * 5 / 4096 * 4096, &stage.program)?;
     let hash = digest(&content.bytes);
     story.fact(&format!("{}, {}", content.what, Bytes(content.bytes.len() as u64)));
     story.proof("sha256", &hash);
@@ -193,7 +194,7 @@ fn digest(bytes: &[u8]) -> String {
 
 impl Stage {
     fn set(args: &Demo) -> Result<Self, Trouble> {
-        let program = std::env::current_exe().map_err(Trouble::io("finding this program"))?;
+        let program = itself::program().map_err(Trouble::io("finding this program"))?;
         let (folder, is_temporary) = match &args.dir {
             Some(folder) => (folder.clone(), false),
             None => (std::env::temp_dir().join(format!("brindle-demo-{}", std::process::id())), true),
@@ -231,7 +232,7 @@ impl Stage {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(args).env("BRINDLE_RUNTIME_DIR", &self.folder).stdin(Stdio::null());
+        command.args(args).env("BRINDLE_RUNTIME_DIR", &self.folder).stdin(itself::nothing());
         command
     }
 
@@ -271,7 +272,7 @@ impl Server {
         args.extend(members.iter().map(String::as_str));
         let child = stage
             .command(&args)
-            .stdout(Stdio::null())
+            .stdout(itself::nothing())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(Trouble::io("starting the server"))?;

@@ -1,11 +1,18 @@
 //! How the demo tells its story.
 
 use std::cell::Cell;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::units::Bytes;
+
+/// A line on standard output; a reader who has gone misses nothing that the demo needs.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        let _ = writeln!(std::io::stdout(), $($words)*);
+    }};
+}
 
 /// The telling: numbered steps on standard output, in colour on a terminal.
 pub(super) struct Story {
@@ -18,8 +25,8 @@ impl Story {
     pub(super) fn begin(folder: &Path, members: usize, size: Bytes) -> Self {
         let story =
             Self { began: Instant::now(), step: Cell::new(0), colour: std::io::stdout().is_terminal() };
-        println!("{}", story.paint("1", "Brindle demo: RAID 6 in user space, on plain files, without root"));
-        println!("{members} members of {size} in {}", folder.display());
+        tell!("{}", story.paint("1", "Brindle demo: RAID 6 in user space, on plain files, without root"));
+        tell!("{members} members of {size} in {}", folder.display());
         story
     }
 
@@ -29,28 +36,28 @@ impl Story {
 
     pub(super) fn step(&self, what: &str) {
         self.step.set(self.step.get() + 1);
-        println!("\n{} {}", self.paint("1;36", &format!("{}.", self.step.get())), self.paint("1", what));
+        tell!("\n{} {}", self.paint("1;36", &format!("{}.", self.step.get())), self.paint("1", what));
     }
 
     pub(super) fn fact(&self, what: &str) {
-        println!("   {what}");
+        tell!("   {what}");
     }
 
     pub(super) fn done(&self, what: &str) {
-        println!("   {} {what}", self.paint("32", "ok"));
+        tell!("   {} {what}", self.paint("32", "ok"));
     }
 
     pub(super) fn proof(&self, kind: &str, hash: &str) {
-        println!("   {} {kind} {}", self.paint("32", "ok"), self.paint("2", hash));
+        tell!("   {} {kind} {}", self.paint("32", "ok"), self.paint("2", hash));
     }
 
     pub(super) fn end(&self, commands: &[String]) {
         let seconds = self.began.elapsed().as_secs_f64();
         let line = format!("Every byte is back. {seconds:.1} s.");
-        println!("\n{}", self.paint("1;32", &line));
-        println!("\nThe same by hand:\n");
+        tell!("\n{}", self.paint("1;32", &line));
+        tell!("\nThe same by hand:\n");
         for command in commands {
-            println!("   {command}");
+            tell!("   {command}");
         }
     }
 }

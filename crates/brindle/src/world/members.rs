@@ -14,7 +14,7 @@ use brindle_format::md::Uuid;
 use brindle_io::device::{DeviceAccess, DeviceError, DeviceErrorKind, Identity, OpenDevice};
 use brindle_io::{MemberId, MemberInfo};
 
-use super::{Opened, World, emulate, place};
+use super::{Opened, World, assumed, emulate, place};
 use crate::failure::Failure;
 use crate::within::within;
 use crate::{look, report};
@@ -286,6 +286,19 @@ impl World {
     }
 
     fn open_named(
+        &mut self,
+        names: &[PathBuf],
+        open: fn(&mut Self, &Path) -> Result<Named, Failure>,
+    ) -> Result<Set, Failure> {
+        if let Some(given) = assumed::given() {
+            let mut set = self.open_those(&assumed::names(given), Self::open_device)?;
+            assumed::put_on(given, &mut set)?;
+            return Ok(set);
+        }
+        self.open_those(names, open)
+    }
+
+    fn open_those(
         &mut self,
         names: &[PathBuf],
         open: fn(&mut Self, &Path) -> Result<Named, Failure>,

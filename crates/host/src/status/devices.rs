@@ -4,6 +4,7 @@ use brindle_array::{Array, Cause, DeviceDetail, DeviceState, Failed, Operation, 
 use brindle_io::MemberCounters;
 use serde::Serialize;
 
+use super::drive::DriveStatus;
 use super::facts::{flags, left_out};
 use super::findings::Bounds;
 
@@ -14,6 +15,9 @@ pub struct DeviceStatus {
     pub role: Option<u16>,
     /// As it was named.
     pub path: String,
+    /// Which drive it is, as it was when it came; none of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveStatus>,
     /// `in-sync`, `failed` and so on.
     pub state: &'static str,
     /// Why it failed in this run.
@@ -105,6 +109,7 @@ impl DeviceStatus {
         Self {
             role: device.role,
             path: device.label.clone(),
+            drive: None,
             state: state_word(device),
             failure: device.failure.as_ref().map(FailureStatus::of),
             bad_blocks: in_use.and_then(|role| BadBlocks::of(array, role)),

@@ -5,6 +5,7 @@ use core::ops::Range;
 use brindle_array::{Event, Operation};
 use serde::Serialize;
 
+use super::drive::DriveStatus;
 use super::findings::Bounds;
 
 /// Something that happened to an array.
@@ -22,6 +23,9 @@ pub struct EventStatus {
     pub role: Option<u16>,
     /// The member, as it was named.
     pub member: Option<String>,
+    /// Which drive that is; none of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive: Option<DriveStatus>,
     /// `write`, `command` and so on.
     pub operation: Option<&'static str>,
     /// Byte of the device.
@@ -50,6 +54,7 @@ impl EventStatus {
             array: label.cloned(),
             role: event.role,
             member: event.label.clone(),
+            drive: None,
             operation: cause.and_then(|cause| cause.operation).map(Operation::name),
             offset: cause.and_then(|cause| cause.offset),
             error: cause.and_then(|cause| cause.error).map(|error| error.to_string()),

@@ -3,6 +3,7 @@
 
 mod clients;
 mod devices;
+mod drive;
 mod events;
 mod facts;
 mod findings;
@@ -16,6 +17,7 @@ use crate::limits::RateLimits;
 
 pub use clients::ClientStatus;
 pub use devices::{BadBlocks, BadPlaces, DeviceStatus, FailureStatus, IoStatus};
+pub use drive::DriveStatus;
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, Outcome, Place, mode_of_locating};

@@ -1,5 +1,6 @@
 //! Opening members: regular files and block devices, past the page cache, locked against others.
 
+mod drive;
 mod error;
 mod facts;
 
@@ -13,6 +14,7 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Statx};
 use rustix::io::Errno;
 
 use crate::op::MemberInfo;
+pub use drive::Drive;
 pub use error::{DeviceError, DeviceErrorKind};
 
 /// Bytes of a sector, which no device is addressed by less than.

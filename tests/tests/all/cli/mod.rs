@@ -7,6 +7,7 @@ mod advise;
 mod again;
 mod agree;
 mod anything;
+mod assumed;
 mod background;
 mod bad_places;
 mod behind;

@@ -1,0 +1,51 @@
+//! Which drives members are on.
+
+use std::path::Path;
+
+use brindle_io::device::Drive;
+use serde::Serialize;
+
+/// What is printed on a drive, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DriveStatus {
+    /// Its maker's name for it.
+    pub model: Option<String>,
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// Its name in `/dev/disk/by-id`.
+    pub by_id: Option<String>,
+}
+
+impl DriveStatus {
+    /// Of the device of this name; `None` of files, and where nothing is known.
+    pub fn of(device: &Path) -> Option<Self> {
+        let Drive { model, serial, by_id } = Drive::of(device)?;
+        Some(Self { model, serial, by_id })
+    }
+
+    /// For people, in one line: names of drives may hold anything.
+    pub fn text(&self) -> String {
+        let serial = self.serial.as_ref().map(|serial| format!("serial {}", serial.escape_debug()));
+        let plain = |text: &String| text.escape_debug().to_string();
+        let words = [self.model.as_ref().map(plain), serial, self.by_id.as_ref().map(plain)];
+        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_is_told_in_one_line() {
+        let mut drive = DriveStatus {
+            model: Some("A\u{1b}[1m\nB".into()),
+            serial: Some("S5GX".into()),
+            by_id: Some("ata-A_S5GX".into()),
+        };
+        assert_eq!(drive.text(), "A\\u{1b}[1m\\nB, serial S5GX, ata-A_S5GX");
+        drive.model = None;
+        drive.by_id = None;
+        assert_eq!(drive.text(), "serial S5GX");
+    }
+}

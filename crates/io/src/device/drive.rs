@@ -1,0 +1,119 @@
+//! Which drive a device is: what is printed on it, so that one knows which to pull.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// What tells a drive from others of its kind. All that the kernel and udev know; texts are the drive's own, and may hold anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drive {
+    /// Its maker's name for it.
+    pub model: Option<String>,
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// Its name in /dev/disk/by-id, of the partition if it is one.
+    pub by_id: Option<String>,
+}
+
+/// Names in /dev/disk/by-id that say nothing that is printed on a drive.
+const UNPRINTED: [&str; 6] = ["wwn-", "nvme-eui.", "nvme-uuid.", "scsi-3", "dm-", "md-"];
+
+impl Drive {
+    /// Of the device of this name, or of the disk that it is a partition of; `None` if nothing is known, as of files.
+    pub fn of(device: &Path) -> Option<Self> {
+        let found = fs::metadata(device).ok().filter(|found| found.file_type().is_block_device())?;
+        let number = found.rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        Self::below(Path::new("/"), major, minor, |link| {
+            fs::metadata(link).is_ok_and(|to| to.rdev() == number)
+        })
+    }
+
+    /// `root` is the file system's; `is_it` says whether a link leads to the device.
+    fn below(root: &Path, major: u32, minor: u32, is_it: impl Fn(&Path) -> bool) -> Option<Self> {
+        let own = root.join(format!("sys/dev/block/{major}:{minor}")).canonicalize().ok()?;
+        let disk = if own.join("partition").exists() { own.parent()?.to_owned() } else { own };
+        let text = |name: &str| Some(clean(&fs::read(disk.join(name)).ok()?)).filter(|text| !text.is_empty());
+        let serial = text("device/serial").or_else(|| text("serial")).or_else(|| {
+            // A page of SCSI's vital product data: a header of 4 bytes, then the number.
+            let page = fs::read(disk.join("device/vpd_pg80")).ok()?;
+            Some(clean(page.get(4..)?)).filter(|text| !text.is_empty())
+        });
+        let drive =
+            Self { model: text("device/model"), serial, by_id: by_id(&root.join("dev/disk/by-id"), is_it) };
+        let is_known = drive.model.is_some() || drive.serial.is_some() || drive.by_id.is_some();
+        is_known.then_some(drive)
+    }
+}
+
+/// The link that says most to people: one with model and serial number, else any.
+fn by_id(folder: &Path, is_it: impl Fn(&Path) -> bool) -> Option<String> {
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let mut names: Vec<String> =
+        entries.filter(|link| is_it(link)).filter_map(|link| name_of(&link)).collect();
+    names.sort_by_key(|name| (UNPRINTED.iter().any(|start| name.starts_with(start)), name.clone()));
+    names.into_iter().next()
+}
+
+fn name_of(link: &Path) -> Option<String> {
+    Some(link.file_name()?.to_str()?.to_owned())
+}
+
+/// As text of one line; drives pad with spaces and zeroes.
+fn clean(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A file system with a disk 8:16 and its partition 8:17.
+    fn root(name: &str) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("brindle-drive-{name}-{}", std::process::id()));
+        let disk = root.join("sys/devices/pci/sdb");
+        fs::create_dir_all(disk.join("device")).unwrap();
+        fs::create_dir_all(disk.join("sdb1")).unwrap();
+        fs::write(disk.join("sdb1/partition"), "1\n").unwrap();
+        fs::create_dir_all(root.join("sys/dev/block")).unwrap();
+        fs::create_dir_all(root.join("dev/disk/by-id")).unwrap();
+        for (number, to) in [("8:16", "sdb"), ("8:17", "sdb/sdb1")] {
+            let to = root.join("sys/devices/pci").join(to);
+            std::os::unix::fs::symlink(to, root.join("sys/dev/block").join(number)).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn a_disk_and_its_partition_are_named_as_the_label_on_the_disk() {
+        let root = root("named");
+        let disk = root.join("sys/devices/pci/sdb");
+        assert_eq!(Drive::below(&root, 8, 16, |_| false), None);
+        fs::write(disk.join("device/model"), "WDC WD200EDGZ   \n").unwrap();
+        fs::write(disk.join("device/vpd_pg80"), b"\x00\x80\x00\x08  2LG1ABCD\0").unwrap();
+        for link in ["wwn-0x5000", "ata-WDC_WD200EDGZ_2LG1ABCD", "ata-OTHER"] {
+            fs::write(root.join("dev/disk/by-id").join(link), "").unwrap();
+        }
+        let is_it = |link: &Path| !link.ends_with("ata-OTHER");
+        for minor in [16, 17] {
+            let drive = Drive::below(&root, 8, minor, is_it).unwrap();
+            assert_eq!(drive.model.as_deref(), Some("WDC WD200EDGZ"));
+            assert_eq!(drive.serial.as_deref(), Some("2LG1ABCD"));
+            assert_eq!(drive.by_id.as_deref(), Some("ata-WDC_WD200EDGZ_2LG1ABCD"));
+        }
+        // NVMe says it itself, and a name that says nothing is better than none.
+        fs::write(disk.join("device/serial"), "S5GX\n").unwrap();
+        let drive = Drive::below(&root, 8, 16, |link| link.ends_with("wwn-0x5000")).unwrap();
+        assert_eq!((drive.serial.as_deref(), drive.by_id.as_deref()), (Some("S5GX"), Some("wwn-0x5000")));
+        assert_eq!(Drive::below(&root, 9, 9, |_| true), None);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn files_are_no_drives() {
+        assert_eq!(Drive::of(&std::env::current_exe().unwrap()), None);
+        assert_eq!(Drive::of(Path::new("/no such device")), None);
+    }
+}
