@@ -18,8 +18,9 @@ python() {
 libiscsi() {
     local folder=$PWD/target/libiscsi-1.20 lists mirror
     [ ! -x "$folder/iscsi-test-cu" ] || return 0
+    [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || return 0
     # shellcheck disable=SC2016
-    mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 2>/dev/null | sed -n 's/^Debian main //p' | grep -v security | head -n 1)
+    mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 2>/dev/null | sed -n 's/^Debian main //p' | grep -v security | head -n 1) || true
     [ -n "$mirror" ] || return 0
     echo "unpacking libiscsi-bin of Debian 13 in target/libiscsi-1.20"
     lists=$(mktemp -d) && mkdir -p "$lists/lists/partial" "$lists/root"

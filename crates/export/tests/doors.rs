@@ -14,7 +14,7 @@ use brindle_export::nbd::client::Remote;
 use brindle_export::scsi::Identity;
 use brindle_export::scsi::reservation::Reservations;
 use brindle_export::{Config, Gate, nbd};
-use brindle_io::sim::{Faults, Model, Sim};
+use brindle_io::sim::{Faults, Model, Sim, When};
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Pool, SocketId};
 use brindle_layout::Level;
@@ -33,6 +33,9 @@ const BESIDES: u64 = 8;
 /// How long a member may take to answer, as arrays with an iSCSI door have it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+const SHAPES: [(Level, usize); 4] =
+    [(Level::Raid5, 3), (Level::Raid1, 2), (Level::Raid6, 4), (Level::Raid10, 4)];
+
 const GOOD: u8 = 0;
 const CHECK: u8 = 2;
 const CONFLICT: u8 = 0x18;
@@ -47,10 +50,14 @@ struct Doors {
 
 impl Doors {
     fn new(level: Level, members: usize, seed: u64) -> Self {
+        Self::on(Model::nvme(), level, members, seed)
+    }
+
+    fn on(model: Model, level: Level, members: usize, seed: u64) -> Self {
         let shape = Shape { chunk: 16 << 10, rows: 32, ..Shape::new(level, members) };
         let mut config: OpenConfig = patient();
         config.patience.answer = PATIENCE;
-        let running = Running::start(World::in_sim(&shape, Model::nvme(), seed), config);
+        let running = Running::start(World::in_sim(&shape, model, seed), config);
         let (io, sim) = (running.io.clone(), running.bench.clone());
         let session = Config { memory: 8 << 20, connections: 16, requests: 16, ..Config::default() };
         let nbd = nbd::Server::new(&io, session);
@@ -105,14 +112,18 @@ impl Doors {
     }
 }
 
-/// COMPARE AND WRITE of the number's block: what was found, and the same with one more.
+/// COMPARE AND WRITE of the number's block, with FUA: what was found, and the next number in every word.
 fn addition(old: &[u8]) -> ([u8; 16], Vec<u8>) {
-    let number = u32::from_le_bytes([old[0], old[1], old[2], old[3]]) + 1;
-    let mut both = [old, old].concat();
-    both[BLOCK..BLOCK + 4].copy_from_slice(&number.to_le_bytes());
+    let next = (number(old) + 1).to_le_bytes().repeat(BLOCK / 4);
     let mut cdb = [0; 16];
-    (cdb[0], cdb[13]) = (0x89, 1);
-    (cdb, both)
+    (cdb[0], cdb[1], cdb[13]) = (0x89, 8, 1);
+    (cdb, [old, &next].concat())
+}
+
+/// The number in a block, which is whole.
+fn number(block: &[u8]) -> u32 {
+    assert!(block.chunks_exact(4).all(|word| word == &block[..4]), "a torn block: {block:?}");
+    u32::from_le_bytes([block[0], block[1], block[2], block[3]])
 }
 
 /// What came of the additions of all.
@@ -251,10 +262,9 @@ async fn operates(doors: &Doors, seed: u64) {
 #[test]
 fn all_doors_of_an_array_keep_what_each_has_promised() {
     let (mut held, mut refused, mut perhaps) = (0, 0, 0);
-    let shapes = [(Level::Raid5, 3), (Level::Raid1, 2), (Level::Raid6, 4), (Level::Raid10, 4)];
     let seeds = if std::env::var_os("BRINDLE_LONG").is_some() { 400 } else { 8 };
     for seed in 0..seeds {
-        let (level, members) = shapes[seed as usize / 2 % shapes.len()];
+        let (level, members) = SHAPES[seed as usize / 2 % SHAPES.len()];
         let doors = Doors::new(level, members, seed);
         let (sum, own, no) = (Sum::default(), Cell::new(0), Cell::new(0));
         doors.running.run(async |_| {
@@ -272,7 +282,7 @@ fn all_doors_of_an_array_keep_what_each_has_promised() {
             join_all(actors).await;
             let mut last = doors.initiator(20).await;
             let found = last.read(NUMBER, BLOCK).await.data;
-            let found = u32::from_le_bytes([found[0], found[1], found[2], found[3]]);
+            let found = number(&found);
             let (done, perhaps) = (sum.done.get(), sum.perhaps.get());
             assert!((done..=done + perhaps).contains(&found), "seed {seed}: {found} of {done} and {perhaps}");
             last.io.close(last.socket);
@@ -285,6 +295,47 @@ fn all_doors_of_an_array_keep_what_each_has_promised() {
     assert!(held > 0 && refused > 0 && perhaps > 0, "{held} {refused} {perhaps}");
 }
 
+/// Initiators that are under way when the power goes.
+const ADDING: u8 = 3;
+
+#[test]
+fn what_was_added_outlives_the_power() {
+    let (mut added, mut whole) = (0, 0);
+    let seeds = if std::env::var_os("BRINDLE_LONG").is_some() { 400 } else { 16 };
+    for seed in 0..seeds {
+        let (level, members) = SHAPES[seed as usize % SHAPES.len()];
+        // Drives that forget what was not made stable.
+        let doors = Doors::on(Model::sata_ssd(), level, members, seed);
+        let (sum, no) = (Sum::default(), Cell::new(0));
+        let step = doors.running.bench.steps() + 100 + Random::new(seed).below(3000);
+        doors.running.bench.cut_power_at(When::Step(step));
+        doors.running.run(async |running| {
+            let mut actors: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+            for name in 1..=ADDING {
+                actors.push(Box::pin(adds(&doors, name, 40, &sum, seed)));
+            }
+            for lane in 0..BESIDES / 2 {
+                actors.push(Box::pin(writes(&doors, lane, 60, &no, seed)));
+            }
+            if running.bench.until_end(&running.io, join_all(actors)).await.is_some() {
+                running.bench.cut_power();
+                whole += 1;
+            }
+        });
+        let Doors { running, nbd, iscsi, pool, .. } = doors;
+        let world = running.into_world();
+        drop((nbd, iscsi, pool));
+        let running = Running::start(world.restart(seed + 1), patient());
+        let found = number(&running.run(async |running| running.read(0, BLOCK).await).expect("it is there"));
+        let done = sum.done.get();
+        let most = done + sum.perhaps.get() + u32::from(ADDING);
+        assert!((done..=most).contains(&found), "{level}, seed {seed}: {found} of {done} to {most}");
+        running.stop();
+        added += done;
+    }
+    assert!(added > 0 && whole < seeds / 2, "{added} additions, {whole} of {seeds} lives whole");
+}
+
 #[test]
 fn compare_and_write_ends_soon_while_a_member_fails_or_hangs() {
     type Fault = fn(&mut Faults);
@@ -292,7 +343,7 @@ fn compare_and_write_ends_soon_while_a_member_fails_or_hangs() {
         ("fails", |faults| faults.gone = true, Duration::from_secs(1)),
         ("hangs", |faults| faults.hangs = true, PATIENCE + Duration::from_secs(1)),
     ];
-    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)] {
+    for (level, members) in SHAPES {
         for (what, fault, longest) in faults {
             for role in 0..members {
                 let doors = Doors::new(level, members, 5);
@@ -313,7 +364,7 @@ fn compare_and_write_ends_soon_while_a_member_fails_or_hangs() {
                         slowest = slowest.max(running.io.now().since(begun));
                     }
                     let found = client.read(NUMBER, BLOCK).await.data;
-                    assert_eq!(found[..4], 40_u32.to_le_bytes());
+                    assert_eq!(number(&found), 40);
                     client.io.close(client.socket);
                     slowest
                 });

@@ -149,6 +149,34 @@ fn a_copy_reads_and_writes_only_where_its_initiator_may() {
 }
 
 #[test]
+fn a_copy_may_be_told_in_bytes_of_whole_blocks() {
+    let world = world();
+    world.volume.set_content(0, &[7; 4096]);
+    world.io.block_on(async {
+        let mut one = client(&world, 1, initiator::TARGET, "one").await;
+        let segment = |bytes: u32, within: u16| {
+            let head = [&[0x0a, 0, 0, 28, 0, 0, 0, 1][..], &bytes.to_be_bytes(), &[0; 8]].concat();
+            [&head[..], &8_u64.to_be_bytes(), &within.to_be_bytes(), &[0, 0]].concat()
+        };
+        let mut copied = async |bytes, within| {
+            let mut list = copy_list(1, 1);
+            list.truncate(16 + 64);
+            list.extend(segment(bytes, within));
+            list[11] = 32;
+            let mut command = cdb(&[0x83], 0, &[]);
+            command[13] = list.len() as u8;
+            one.command(&command, &list, 0).await.status
+        };
+        assert_eq!((copied(1000, 0).await, copied(1024, 4).await, copied(33 << 20, 0).await), (2, 2, 2));
+        assert_eq!(world.volume.content(4096, 4096), [0; 4096], "nothing is copied");
+        assert_eq!(copied(1024, 0).await, 0);
+        assert_eq!(world.volume.content(4096, 1024), [7; 1024]);
+        assert_eq!(world.volume.content(5120, 512), [0; 512]);
+    });
+    world.end();
+}
+
+#[test]
 fn an_nbd_client_is_told_of_no_export_that_it_may_not_use() {
     let world = support::World::new(small(), 1 << 20);
     let add = |name: &str, gate: Gate| {

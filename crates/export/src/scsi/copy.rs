@@ -9,11 +9,18 @@ use super::sense::Sense;
 /// Targets, segments, and bytes of a list, at most.
 const MOST_TARGETS: usize = 8;
 const MOST_SEGMENTS: usize = 16;
-const MOST_BYTES: usize = MOST_TARGETS * TARGET + MOST_SEGMENTS * SEGMENT;
-/// Bytes of the head of a list, of a target, of a segment from blocks to blocks.
+const MOST_BYTES: usize = MOST_TARGETS * TARGET + MOST_SEGMENTS * LONG_SEGMENT;
+/// Bytes of the head of a list, of a target, of a segment from blocks to blocks, and of one that is told in bytes.
 const HEAD: usize = 16;
 const TARGET: usize = 32;
 const SEGMENT: usize = 28;
+const LONG_SEGMENT: usize = 32;
+/// Bytes that a segment copies, at most.
+const MOST_COPIED: u64 = 32 << 20;
+/// Types of segments and targets.
+const BLOCKS: u8 = 0x02;
+const BYTES: u8 = 0x0a;
+const IDENTIFIED: u8 = 0xe4;
 /// The longest list of parameters that is taken.
 pub(super) const LONGEST: usize = 64 << 10;
 /// Copies whose results are remembered.
@@ -93,16 +100,37 @@ pub(super) fn parse(
     let targets = targets.chunks_exact(TARGET).map(|target| find(target, &unit));
     let found: Vec<Found> = targets.collect::<core::result::Result<_, _>>()?;
     let segments = parse_segments(&rest[..segments])?;
-    let copied = segments.into_iter().map(|(source, target, segment)| {
-        let index = |at: usize| found.get(at).and_then(|found| *found).ok_or(Sense::COPY_UNREACHABLE);
-        Ok(Segment { source: index(source)?, target: index(target)?, ..segment })
+    let copied = segments.into_iter().map(|(source, target, amount, segment)| {
+        let unit = |at: usize| found.get(at).and_then(|found| *found).ok_or(Sense::COPY_UNREACHABLE);
+        let (source, block) = unit(source)?;
+        Ok(Segment { source, target: unit(target)?.0, blocks: amount.blocks(block)?, ..segment })
     });
     let segments = copied.collect::<core::result::Result<_, _>>()?;
     Ok(CopyJob { list: head[0], remembered: usage != 3, segments })
 }
 
-/// The index of a unit, if it is here.
-type Found = Option<usize>;
+/// The index of a unit, and the bytes of its blocks, if it is here.
+type Found = Option<(usize, u32)>;
+
+/// How much a segment copies.
+#[derive(Clone, Copy)]
+enum Amount {
+    Blocks(u64),
+    Bytes(u64),
+}
+
+impl Amount {
+    /// Blocks of the source.
+    fn blocks(self, block: u32) -> core::result::Result<u64, Sense> {
+        match self {
+            Self::Blocks(blocks) => Ok(blocks),
+            Self::Bytes(bytes) if bytes <= MOST_COPIED && bytes % u64::from(block) == 0 => {
+                Ok(bytes / u64::from(block))
+            }
+            Self::Bytes(_) => Err(Sense::PARAMETER_LENGTH),
+        }
+    }
+}
 
 /// Finds the unit of a target descriptor.
 fn find(
@@ -110,7 +138,7 @@ fn find(
     unit: &impl Fn(&dyn Fn(&Identity) -> bool) -> Option<(usize, u32)>,
 ) -> core::result::Result<Found, Sense> {
     // Identification descriptors only.
-    if target[0] != 0xe4 {
+    if target[0] != IDENTIFIED {
         return Err(Sense::TARGET_TYPE);
     }
     // LU ID TYPE and NUL are obsolete; the kind of peripheral is that of a disk.
@@ -123,10 +151,10 @@ fn find(
     if number(&target[29..32]) != u64::from(block) {
         return Err(Sense::COPY_WRONG_KIND);
     }
-    Ok(Some(at))
+    Ok(Some((at, block)))
 }
 
-type Indexed = (usize, usize, Segment);
+type Indexed = (usize, usize, Amount, Segment);
 
 fn parse_segments(mut list: &[u8]) -> core::result::Result<Vec<Indexed>, Sense> {
     let mut segments = Vec::new();
@@ -135,21 +163,25 @@ fn parse_segments(mut list: &[u8]) -> core::result::Result<Vec<Indexed>, Sense> 
             return Err(Sense::TOO_MANY_SEGMENTS);
         }
         // From blocks to blocks only.
-        if list[0] != 0x02 {
-            return Err(Sense::SEGMENT_TYPE);
-        }
-        let Some((one, rest)) = list.split_at_checked(SEGMENT) else { return Err(Sense::PARAMETER_LENGTH) };
-        if number(&one[2..4]) as usize != SEGMENT - 4 {
+        let len = match list[0] {
+            BLOCKS => SEGMENT,
+            BYTES => LONG_SEGMENT,
+            _ => return Err(Sense::SEGMENT_TYPE),
+        };
+        let Some((one, rest)) = list.split_at_checked(len) else { return Err(Sense::PARAMETER_LENGTH) };
+        // Nothing begins within a block.
+        let within = one.get(SEGMENT..).is_some_and(|offsets| number(offsets) != 0);
+        if number(&one[2..4]) as usize != len - 4 || within {
             return Err(Sense::PARAMETER_LENGTH);
         }
-        let segment = Segment {
-            source: 0,
-            target: 0,
-            blocks: number(&one[10..12]),
-            from: number(&one[12..20]),
-            to: number(&one[20..28]),
+        let amount = if len == SEGMENT {
+            Amount::Blocks(number(&one[10..12]))
+        } else {
+            Amount::Bytes(number(&one[8..12]))
         };
-        segments.push((number(&one[4..6]) as usize, number(&one[6..8]) as usize, segment));
+        let (from, to) = (number(&one[12..20]), number(&one[20..28]));
+        let segment = Segment { source: 0, target: 0, blocks: 0, from, to };
+        segments.push((number(&one[4..6]) as usize, number(&one[6..8]) as usize, amount, segment));
         list = rest;
     }
     Ok(segments)
@@ -202,12 +234,12 @@ fn operating() -> Vec<u8> {
     bytes[8..10].copy_from_slice(&(MOST_TARGETS as u16).to_be_bytes());
     bytes[10..12].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
     bytes[12..16].copy_from_slice(&(MOST_BYTES as u32).to_be_bytes());
-    bytes[16..20].copy_from_slice(&(32_u32 << 20).to_be_bytes());
+    bytes[16..20].copy_from_slice(&(MOST_COPIED as u32).to_be_bytes());
     bytes[36] = 1; // copies at a time
     bytes[37] = 9; // segments are multiples of 512 bytes
-    bytes[43] = 2;
-    bytes[44..46].copy_from_slice(&[0x02, 0xe4]);
-    bytes.truncate(46);
+    bytes[43] = 3;
+    bytes[44..47].copy_from_slice(&[BLOCKS, BYTES, IDENTIFIED]);
+    bytes.truncate(47);
     let len = bytes.len() as u32 - 4;
     bytes[..4].copy_from_slice(&len.to_be_bytes());
     bytes
@@ -224,7 +256,7 @@ pub(super) fn third_party() -> Vec<u8> {
     parameters[4..6].copy_from_slice(&(MOST_TARGETS as u16).to_be_bytes());
     parameters[6..8].copy_from_slice(&(MOST_SEGMENTS as u16).to_be_bytes());
     parameters[8..12].copy_from_slice(&(MOST_BYTES as u32).to_be_bytes());
-    let supported = vec![2, 0x02, 0xe4];
+    let supported = vec![3, BLOCKS, BYTES, IDENTIFIED];
     let general = [&[0, 0, 0, 1][..], &[0; 28]].concat();
     [
         descriptor(0x0001, commands),
