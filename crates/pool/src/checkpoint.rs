@@ -45,6 +45,8 @@ struct Pages<'a> {
     filling: Vec<(Entry, Vec<u8>)>,
     /// Where the pages went.
     placed: Vec<Address>,
+    /// An uberblock that names them may stand somewhere.
+    is_named: bool,
 }
 
 impl Pages<'_> {
@@ -145,9 +147,7 @@ impl Core {
         let sequence = self.log.settled();
         let batches = self.log.since.get();
         let reshaped = self.reshaped.replace(false);
-        if reshaped {
-            self.space.borrow_mut().withdraw_log();
-        }
+        let again = self.space.borrow_mut().withdraw_log();
         self.map.borrow_mut().freeze();
         self.drain().await?;
         self.gather_pages().await?;
@@ -160,6 +160,10 @@ impl Core {
             self.reshaped.set(true);
         }
         written?;
+        if again {
+            self.reshaped.set(true);
+        }
+        self.log.passed(sequence);
         self.log.since.set(self.log.since.get() - batches);
         self.space.borrow_mut().published();
         self.map.borrow_mut().shrink(self.config.leaves);
@@ -261,7 +265,13 @@ impl Core {
             old.iter().for_each(|&address| space.count(address, false));
         }
         let records = self.space.borrow_mut().states(sequence).records;
-        let mut pages = Pages { core: self, grants: grants.into(), filling: Vec::new(), placed: Vec::new() };
+        let mut pages = Pages {
+            core: self,
+            grants: grants.clone().into(),
+            filling: Vec::new(),
+            placed: Vec::new(),
+            is_named: false,
+        };
         let done = pages.write(why, sequence, dirty, records, &volumes, &nodes).await;
         let (pointers, lists) = match done {
             Ok(done) => done,
@@ -269,6 +279,11 @@ impl Core {
                 let mut space = self.space.borrow_mut();
                 places.iter().for_each(|&address| space.count(address, false));
                 old.iter().for_each(|&address| space.count(address, true));
+                // Else a member that is silent for long would cost all room for pages.
+                if !pages.is_named && !matches!(error, VolumeError::Member { error: OpError::Medium(_), .. })
+                {
+                    space.give_back(&grants);
+                }
                 return Err(error);
             }
         };
@@ -383,6 +398,7 @@ impl Pages<'_> {
         self.finish().await?;
         core.set.flush_members().await?;
         let lists = self.placed.split_off(leaves_end);
+        self.is_named = true;
         core.record(move |record| {
             if let Why::Opening(opening) = why {
                 record.lineage.insert(0, record.opening);

@@ -7,7 +7,7 @@ use brindle_format::pool::place::Address;
 use brindle_format::pool::{Label, Node, Uberblock, VolumeRecord};
 use brindle_io::Duration;
 use brindle_io::sync::Event;
-use brindle_members::events::Events;
+use brindle_members::events::{Cause, Events, Note};
 use brindle_members::lock::RangeLock;
 use brindle_members::patience::Patience;
 use brindle_members::scratch::Scratch;
@@ -16,8 +16,8 @@ use brindle_members::turn::Turns;
 use brindle_volume::VolumeError;
 
 use crate::happened::Happened;
-use crate::log::Log;
 use crate::map::Map;
+use crate::queue::Log;
 use crate::space::Space;
 
 /// How a pool runs.
@@ -117,6 +117,8 @@ pub(crate) struct Core {
     /// One is under way, or about to be; somebody cleans.
     pub(crate) checkpointing: Cell<bool>,
     pub(crate) cleaning: Cell<bool>,
+    /// How often cleaning has ended without room enough.
+    pub(crate) in_vain: Cell<u64>,
     pub(crate) damage: Cell<Damage>,
     /// Places that were found wrong, by member: the first few.
     pub(crate) places: RefCell<Vec<(u16, u64)>>,
@@ -144,6 +146,11 @@ impl Core {
             (0..vdev.members).filter(|n| is_in(vdev.first_member + n)).fold(0, |mask, n| mask | 1 << n)
         };
         self.label.vdevs.iter().map(of).collect()
+    }
+
+    pub(crate) fn happened(&self, kind: Happened, role: Option<u16>, cause: Option<Cause>) {
+        let note = Note { role, cause, ..Note::of(kind) };
+        let _event = self.events.note((self.config.clock)(), note);
     }
 
     pub(crate) fn tally(&self, count: impl FnOnce(&mut Written)) {

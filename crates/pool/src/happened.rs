@@ -1,9 +1,7 @@
 //! What happened to a pool, for whoever watches.
 
-use brindle_members::events::{Cause, Kind, Note};
+use brindle_members::events::{Cause, Kind};
 use brindle_members::set::Noticed;
-
-use crate::core::Core;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +50,5 @@ impl Kind for Happened {
             Self::Mended => "a block was wrong, and has been rebuilt",
             Self::Lost => "a block is lost",
         }
-    }
-}
-
-impl Core {
-    pub(crate) fn happened(&self, kind: Happened, role: Option<u16>, cause: Option<Cause>) {
-        let note = Note { role, cause, ..Note::of(kind) };
-        let _event = self.events.note((self.config.clock)(), note);
     }
 }

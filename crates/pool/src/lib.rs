@@ -16,6 +16,7 @@ mod look;
 mod map;
 mod open;
 mod pool;
+mod queue;
 mod read;
 mod record;
 mod replay;

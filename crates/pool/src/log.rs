@@ -4,111 +4,25 @@
 //! of its own, and recovery applies those that are whole in the order of their numbers, whichever others are missing. So nobody waits
 //! for the batches of others. Changes of one block never are under way together: whoever asks for one holds its lock.
 
-use core::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use brindle_format::pool::{BLOCK, Batch, ENTRIES, Entry, EntryKind, checksum};
-use brindle_io::sync::Event;
-use brindle_io::{Buf, Io, OpError, Slice};
+use brindle_io::{Buf, OpError, Slice};
 use brindle_members::door::Done;
 use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::map::Located;
+use crate::queue::{Item, Source};
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Stream};
 use crate::stripe::parity_of;
 
 /// How often a batch is written elsewhere before there is no room for it.
 const ELSEWHERE: usize = 8;
-
-/// Where the bytes of a block come from.
-#[derive(Clone)]
-pub(crate) enum Source {
-    /// Slices of 4 KiB in all, of whoever asked.
-    Slices(Vec<Slice>),
-    /// Bytes that are nobody else's.
-    Bytes(Rc<[u8]>),
-    /// Nothing is written.
-    None,
-}
-
-/// A change of blocks.
-#[derive(Clone)]
-pub(crate) struct Item {
-    pub(crate) kind: EntryKind,
-    pub(crate) volume: u32,
-    pub(crate) node: u32,
-    pub(crate) block: u64,
-    pub(crate) count: u32,
-    pub(crate) source: Source,
-    pub(crate) fua: bool,
-    pub(crate) ticket: Rc<Ticket>,
-}
-
-/// Waits for some items.
-pub(crate) struct Ticket {
-    left: Cell<usize>,
-    result: Cell<Result<(), VolumeError>>,
-    done: Event,
-}
-
-impl Ticket {
-    pub(crate) fn new(io: &Io, items: usize) -> Rc<Self> {
-        Rc::new(Self { left: Cell::new(items), result: Cell::new(Ok(())), done: Event::new(io) })
-    }
-
-    fn end(&self, result: Result<(), VolumeError>) {
-        self.result.set(self.result.get().and(result));
-        self.left.set(self.left.get() - 1);
-        if self.left.get() == 0 {
-            self.done.notify();
-        }
-    }
-
-    /// What became of them.
-    pub(crate) async fn ended(&self) -> Result<(), VolumeError> {
-        self.done.until(|| (self.left.get() == 0).then_some(())).await;
-        self.result.get()
-    }
-}
-
-/// The state of the log.
-pub(crate) struct Log {
-    queues: RefCell<BTreeMap<bool, VecDeque<Item>>>,
-    /// A task takes items from the queue of users, or of cleaning.
-    pumping: [Cell<bool>; 2],
-    /// The number of the batch before.
-    pub(crate) last: Cell<u64>,
-    /// Batches under way, and those that were given up.
-    pub(crate) under_way: RefCell<BTreeSet<u64>>,
-    /// Batches up to this one are on stable storage.
-    pub(crate) durable: Cell<u64>,
-    flying: Cell<usize>,
-    landed: Event,
-    /// Batches since the last checkpoint.
-    pub(crate) since: Cell<u64>,
-}
-
-impl Log {
-    pub(crate) fn new(io: &Io, last: u64) -> Self {
-        Self {
-            queues: RefCell::default(),
-            pumping: [Cell::new(false), Cell::new(false)],
-            last: Cell::new(last),
-            under_way: RefCell::default(),
-            durable: Cell::new(last),
-            flying: Cell::new(0),
-            landed: Event::new(io),
-            since: Cell::new(0),
-        }
-    }
-
-    /// All batches up to this one have ended.
-    pub(crate) fn settled(&self) -> u64 {
-        self.under_way.borrow().first().map_or(self.last.get(), |first| first - 1)
-    }
-}
+/// Checkpoints that are waited for while nobody cleans.
+const TRIES: u32 = 64;
+/// Times that cleaning may end in vain before there is no room.
+const ENOUGH: u64 = 3;
 
 /// A batch to be written.
 struct Load {
@@ -203,7 +117,10 @@ impl Core {
             false if blocks * 4 >= row * 3 => Stream::Rows,
             false => Stream::Short,
         };
-        for _ in 0..64 {
+        let (in_vain, mut tries) = (self.in_vain.get(), 0);
+        // Cleaning that goes on ends; where it has nothing to do, checkpoints free what is waited for.
+        while tries < TRIES && self.in_vain.get() < in_vain + ENOUGH {
+            tries += u32::from(cold || !self.cleaning.get());
             if self.broken.get() {
                 return Err(VolumeError::TooManyLost);
             }
@@ -211,9 +128,10 @@ impl Core {
                 return Ok((grant, stream));
             }
             // A checkpoint gives the log more segments, once cleaning has emptied some.
-            self.make_room().await?;
+            self.make_room(cold).await?;
         }
-        Err(VolumeError::NoSpace)
+        // Where checkpoints fail it is not room that is missing.
+        Err(self.last_result.get().err().unwrap_or(VolumeError::NoSpace))
     }
 
     async fn carry_out(self: &Rc<Self>, mut load: Load) {
@@ -244,9 +162,10 @@ impl Core {
                 }
             }
         }
-        if result.is_ok() {
-            self.log.under_way.borrow_mut().remove(&load.sequence);
+        if result.is_err() {
+            self.log.given_up.borrow_mut().insert(load.sequence);
         }
+        self.log.under_way.borrow_mut().remove(&load.sequence);
         load.items.into_iter().for_each(|item| item.ticket.end(result));
     }
 
@@ -364,7 +283,7 @@ impl Core {
 
     /// Makes all stable that was acknowledged.
     pub(crate) async fn flush(&self) -> Result<(), VolumeError> {
-        let settled = self.log.settled();
+        let settled = self.log.standing();
         self.set.flush_members().await?;
         self.log.durable.set(self.log.durable.get().max(settled));
         Ok(())

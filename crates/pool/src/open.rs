@@ -21,10 +21,11 @@ use brindle_members::watch::watch;
 
 use crate::checkpoint::Why;
 use crate::core::{Core, Damage, PoolConfig, Written};
-use crate::log::Log;
 use crate::look::{Chosen, PoolOpenError, choose, look, name_of};
 use crate::map::{Map, Slot};
 use crate::pool::Pool;
+use crate::queue::Log;
+use crate::read::Unreadable;
 use crate::replay::Recovered;
 use crate::space::Space;
 
@@ -145,6 +146,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         ended: Cell::new(0),
         checkpointing: Cell::new(false),
         cleaning: Cell::new(false),
+        in_vain: Cell::new(0),
         damage: Cell::new(Damage::default()),
         places: RefCell::default(),
         written: Cell::new(Written::default()),
@@ -272,7 +274,10 @@ impl Core {
 
     async fn page(&self, pointer: Pointer) -> Result<Rc<[u8]>, PoolOpenError> {
         let read = self.block(pointer.address, pointer.checksum, None).await;
-        read.map_err(|_| PoolOpenError::Damaged)
+        read.map_err(|why| match why {
+            Unreadable::Lost => PoolOpenError::Damaged,
+            Unreadable::Silent(error) => error.into(),
+        })
     }
 }
 

@@ -13,12 +13,46 @@ use crate::core::Core;
 use crate::happened::Happened;
 use crate::map::{Found, Key, Located};
 use crate::space::Space;
-use crate::stripe::{solve, suspects};
+use crate::stripe::{new_parity, solve, suspects};
 
 /// Blocks that are read at a time.
 const WINDOW: usize = 64;
 /// Places that were found wrong which are remembered.
 const PLACES: usize = 1024;
+
+/// Why a member does not give a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Absent {
+    /// It says that it can't be read, or is out of use for good.
+    Gone,
+    /// It has not answered, and may have it.
+    Silent(VolumeError),
+}
+
+/// Why there is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// All members of its stripe have answered, and nothing gives it that can be believed.
+    Lost,
+    /// One of them has not answered.
+    Silent(VolumeError),
+}
+
+impl From<Unreadable> for VolumeError {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Lost => Self::TooManyLost,
+            Unreadable::Silent(error) => error,
+        }
+    }
+}
+
+/// What members gave of a stripe.
+struct Stripe {
+    /// By slots.
+    blocks: Vec<Option<Vec<u8>>>,
+    silent: Option<VolumeError>,
+}
 
 /// A segment that somebody reads: it is not written anew meanwhile.
 pub(crate) struct Pin<'a>(&'a RefCell<Space>, u32);
@@ -56,7 +90,12 @@ impl Core {
         let _pin = Pin::new(&self.space, pointer.address.segment());
         let bytes = self.block(pointer.address, pointer.checksum, None).await?;
         let leaf = Leaf::parse(&bytes, at.0).map_err(|_| VolumeError::TooManyLost)?;
-        self.map.borrow_mut().loaded(at, pointer, leaf.0);
+        let mut map = self.map.borrow_mut();
+        // Else a volume that is only read would have all of its map in memory.
+        if map.cached >= 2 * self.config.leaves {
+            map.shrink(self.config.leaves);
+        }
+        map.loaded(at, pointer, leaf.0);
         Ok(())
     }
 
@@ -158,67 +197,100 @@ impl Core {
         address: Address,
         sum: u32,
         key: Option<Key>,
-    ) -> Result<Rc<[u8]>, VolumeError> {
+    ) -> Result<Rc<[u8]>, Unreadable> {
         let spot = self.space.borrow().spot(address);
-        let Some((role, offset)) = spot else { return Err(VolumeError::TooManyLost) };
-        if let Some(block) = self.raw(address).await
-            && checksum(&block) == sum
+        let Some((role, offset)) = spot else { return Err(Unreadable::Lost) };
+        let raw = self.raw(address, false).await;
+        if let Ok(block) = &raw
+            && checksum(block) == sum
         {
-            return Ok(block);
+            return Ok(Rc::clone(block));
         }
-        let is_here = self.set.members.writable(role).is_some() && !self.set.members.is_slow(role);
+        // A member that is silent may have what it should have.
+        let is_wrong = !matches!(raw, Err(Absent::Silent(_))) && self.set.members.writable(role).is_some();
         match self.rebuilt(address, |block| checksum(block) == sum).await {
-            Some(block) => {
-                if is_here {
+            Ok(block) => {
+                if is_wrong {
                     self.found_wrong(role, offset);
                     self.mend(address, &block, key).await;
                 }
                 Ok(block)
             }
-            None => {
+            Err(Unreadable::Lost) => {
                 self.found_wrong(role, offset);
                 self.harm(|damage| damage.lost += 1);
                 self.happened(Happened::Lost, Some(role), None);
-                Err(VolumeError::TooManyLost)
+                Err(Unreadable::Lost)
             }
+            Err(silent) => Err(silent),
         }
     }
 
-    /// What stands at an address, if its member gives it.
-    pub(crate) async fn raw(&self, address: Address) -> Option<Rc<[u8]>> {
-        let (role, offset) = self.space.borrow().spot(address)?;
-        if self.set.members.is_slow(role) {
-            return None;
+    /// What stands at an address, if its member gives it. One that is slow is asked only if `patiently`.
+    pub(crate) async fn raw(&self, address: Address, patiently: bool) -> Result<Rc<[u8]>, Absent> {
+        let spot = self.space.borrow().spot(address);
+        let Some((role, offset)) = spot else { return Err(Absent::Gone) };
+        let Some(device) = self.set.members.readable(role, u64::MAX) else { return Err(Absent::Gone) };
+        if self.set.members.is_slow(role) && !patiently {
+            return Err(Absent::Silent(VolumeError::of_member(role, OpError::TimedOut)));
         }
-        let device = self.set.members.readable(role, u64::MAX)?;
         let buf = self.reads.alloc(BLOCK).await;
         let mut reading = self.set.door(None).ask();
         reading.read(device, offset, &buf.all());
         let done = reading.submit().await;
-        if !done.is_ok() {
-            self.judge_reads(&done).await;
-            return None;
+        if done.is_ok() {
+            let bytes: Rc<[u8]> = Rc::from(&*buf.bytes());
+            return Ok(bytes);
         }
-        let bytes: Rc<[u8]> = Rc::from(&*buf.bytes());
-        Some(bytes)
+        self.judge_reads(&done).await;
+        let silent = done.refused().iter().find(|refused| !matches!(refused.error, OpError::Medium(_)));
+        match silent {
+            // It is out of use, and that is on record.
+            Some(_) if self.set.members.readable(role, u64::MAX).is_none() => Err(Absent::Gone),
+            Some(refused) => Err(Absent::Silent(VolumeError::of_member(role, refused.error))),
+            None => Err(Absent::Gone),
+        }
     }
 
-    /// All blocks of a stripe, by slots.
-    pub(crate) async fn stripe(&self, segment: u32, shape: Shape, stripe: u32) -> Vec<Option<Vec<u8>>> {
-        let mut blocks = Vec::new();
+    /// All blocks of a stripe, by slots, and what a member said that did not answer.
+    async fn stripe(&self, address: Address, shape: Shape, stripe: u32, patiently: bool) -> Stripe {
+        let (mut blocks, mut silent) = (Vec::new(), None);
         for slot in 0..shape.stripe {
-            let address = Address::new(segment, shape.place(stripe, slot));
-            blocks.push(self.raw(address).await.map(|block| block.to_vec()));
+            let address = Address::new(address.segment(), shape.place(stripe, slot));
+            let raw = self.raw(address, patiently).await;
+            if let Err(Absent::Silent(error)) = raw {
+                silent = Some(error);
+            }
+            blocks.push(raw.ok().map(|block| block.to_vec()));
         }
-        blocks
+        Stripe { blocks, silent }
     }
 
     /// A block that is right, out of the others of its stripe; of these, no more are taken for wrong than there have to be.
-    pub(crate) async fn rebuilt(&self, address: Address, right: impl Fn(&[u8]) -> bool) -> Option<Rc<[u8]>> {
-        let shape = self.space.borrow().get(address.segment())?.record.shape();
-        let (stripe, slot) = shape.slot(address.place())?;
-        let blocks = self.stripe(address.segment(), shape, stripe).await;
-        choose(&blocks, shape, usize::from(slot), right).map(Rc::from)
+    pub(crate) async fn rebuilt(
+        &self,
+        address: Address,
+        right: impl Fn(&[u8]) -> bool,
+    ) -> Result<Rc<[u8]>, Unreadable> {
+        let shape = self.space.borrow().get(address.segment()).map(|segment| segment.record.shape());
+        let shape = shape.ok_or(Unreadable::Lost)?;
+        let (stripe, slot) = shape.slot(address.place()).ok_or(Unreadable::Lost)?;
+        let mut refused = None;
+        // Members that are slow are asked where the others don't suffice.
+        for patiently in [false, true] {
+            let Stripe { mut blocks, silent } = self.stripe(address, shape, stripe, patiently).await;
+            if blocks[usize::from(slot)].as_ref().is_some_and(|block| right(block)) {
+                return blocks[usize::from(slot)].take().map(Rc::from).ok_or(Unreadable::Lost);
+            }
+            if let Some(block) = choose(&blocks, shape, usize::from(slot), &right) {
+                return Ok(Rc::from(block));
+            }
+            refused = silent;
+            if refused.is_none() {
+                break;
+            }
+        }
+        Err(refused.map_or(Unreadable::Lost, Unreadable::Silent))
     }
 
     /// Writes a block anew where it was found wrong, if the map still says that it is there.
@@ -254,22 +326,74 @@ impl Core {
     }
 }
 
-/// The block of a slot that is right, taken for missing with as few others as possible.
+/// The block of a slot that is right, taken for missing with as few others as possible. Of several, the one with which the whole
+/// stripe agrees; none if two of these differ, since nobody can tell which it is.
 pub(crate) fn choose(
     blocks: &[Option<Vec<u8>>],
     shape: Shape,
     slot: usize,
     right: impl Fn(&[u8]) -> bool,
 ) -> Option<Vec<u8>> {
+    let data = usize::from(shape.data());
     let missing = (0..blocks.len()).filter(|&n| n != slot && blocks[n].is_none()).count();
     let spare = usize::from(shape.parity).checked_sub(missing + 1)?;
     let there: Vec<usize> = (0..blocks.len()).filter(|&n| n != slot && blocks[n].is_some()).collect();
-    suspects(&there, Some(slot), spare + 1).into_iter().find_map(|set| {
+    let mut choices: [Option<Vec<u8>>; 2] = [None, None];
+    for set in suspects(&there, Some(slot), spare + 1) {
         let mut given = blocks.to_vec();
         set.iter().for_each(|&n| given[n] = None);
-        if !solve(&mut given, usize::from(shape.data())) {
-            return None;
+        if !solve(&mut given, data) || !given[slot].as_ref().is_some_and(|block| right(block)) {
+            continue;
         }
-        given[slot].take().filter(|block| right(block))
-    })
+        let agrees = is_whole(&given, data);
+        let found = given[slot].take()?;
+        match &mut choices[usize::from(!agrees)] {
+            Some(other) if *other != found => return None,
+            Some(_) => {}
+            choice => *choice = Some(found),
+        }
+    }
+    let [whole, other] = choices;
+    whole.or(other)
+}
+
+/// Whether the parity of a stripe is that of its data.
+fn is_whole(blocks: &[Option<Vec<u8>>], data: usize) -> bool {
+    let slots: Vec<&[u8]> = blocks[..data].iter().flatten().map(Vec::as_slice).collect();
+    let parity = new_parity(&slots, blocks.len() - data);
+    blocks[data..].iter().flatten().eq(&parity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { members: 0b1_1111, rows: 16, stripe: 5, parity: 2 };
+
+    fn stripe() -> Vec<Option<Vec<u8>>> {
+        let data: Vec<Vec<u8>> = (1..4u8).map(|n| vec![n; BLOCK]).collect();
+        let slots: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        let parity = new_parity(&slots, 2);
+        data.into_iter().chain(parity).map(Some).collect()
+    }
+
+    #[test]
+    fn the_choice_with_which_the_whole_stripe_agrees_is_taken() {
+        let mut blocks = stripe();
+        blocks[1] = Some(vec![9; BLOCK]);
+        assert_eq!(choose(&blocks, SHAPE, 1, |block| block[0] == 2), Some(vec![2; BLOCK]));
+        // One more that is wrong: no choice of one agrees with all.
+        blocks[3] = Some(vec![7; BLOCK]);
+        assert_eq!(choose(&blocks, SHAPE, 1, |block| block[0] == 2), Some(vec![2; BLOCK]));
+    }
+
+    #[test]
+    fn choices_that_differ_and_fit_alike_are_no_answer() {
+        let mut blocks = stripe();
+        blocks[0] = Some(vec![9; BLOCK]);
+        blocks[3] = Some(vec![7; BLOCK]);
+        // Whatever is rebuilt passes for right: sets of two suspects agree all, each with another block.
+        assert_eq!(choose(&blocks, SHAPE, 0, |_| true), None);
+        assert_eq!(choose(&blocks, SHAPE, 0, |block| block[0] == 1), Some(vec![1; BLOCK]));
+    }
 }

@@ -3,6 +3,8 @@
 //! A segment that is free becomes one of the log by a checkpoint, which recovery reads, and is closed when it is full. It is free
 //! again by the checkpoint after which nothing names it, once that stands on all members and nobody reads it any more.
 
+mod counts;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use brindle_format::pool::place::{Address, Shape};
@@ -14,6 +16,8 @@ pub(crate) const IN_FLIGHT: usize = 8;
 pub(crate) const BATCH_BLOCKS: u32 = 169;
 /// Segments of the log of a vdev that only cleaning may take.
 const FOR_CLEANING: usize = 2;
+/// Unused segments of the log that a vdev has at least while their shape changes.
+const FEW_LOG: usize = FOR_CLEANING + 6;
 /// The most unused segments of the log of a vdev.
 const MOST_LOG: usize = 256;
 /// The fewest units of a vdev.
@@ -342,6 +346,26 @@ impl Space {
         Some(grants)
     }
 
+    /// Nothing names what was to stand in these stripes, nor will: the next pages go there. The last grants of all.
+    pub(crate) fn give_back(&mut self, grants: &[Grant]) {
+        for grant in grants.iter().rev() {
+            let Some(at) = self.vdev_of(grant.segment) else { continue };
+            let (unit, segment) = (&mut self.units[at], &mut self.segments[grant.segment as usize]);
+            if !matches!(segment.usage, Use::Open | Use::Closed) {
+                continue;
+            }
+            segment.record.stripes = grant.stripe;
+            let is_open = unit.pages.is_some_and(|open| open.segment == grant.segment);
+            if grant.stripe == 0 && segment.record.live == 0 {
+                segment.usage = Use::Free;
+                unit.free.insert(grant.segment);
+                unit.pages = unit.pages.filter(|_| !is_open);
+            } else if is_open {
+                unit.pages = Some(Open { segment: grant.segment, next: grant.stripe });
+            }
+        }
+    }
+
     /// Who is in use has changed. Segments that are open are written to no more where `close`.
     pub(crate) fn set_present(&mut self, vdev: usize, present: u64, close: bool) {
         let unit = &mut self.units[vdev];
@@ -409,8 +433,13 @@ impl Space {
     fn add_log(&mut self, at: usize) {
         let parity = self.parity_now(at);
         let unit = &mut self.units[at];
-        let want = MOST_LOG.saturating_sub(unit.log());
-        let count = unit.free.len().saturating_sub(unit.for_pages()).min(want);
+        // Those of a checkpoint that did not succeed are the next one's.
+        let has = unit.log() + unit.adding.len();
+        let want = MOST_LOG.saturating_sub(has);
+        // Cleaning has its part even of what is kept for pages: without it nothing becomes free.
+        let cleaning = FOR_CLEANING.saturating_sub(has);
+        let cleaning = cleaning.min(unit.free.len().saturating_sub(unit.for_pages() / 2));
+        let count = unit.free.len().saturating_sub(unit.for_pages()).max(cleaning).min(want);
         let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
         for _ in 0..count {
             let Some(n) = unit.free.pop_first() else { break };
@@ -433,6 +462,11 @@ impl Space {
                 let narrow = self.segments[n as usize].record.class == SegmentClass::Short;
                 if narrow { unit.short.push_back(n) } else { unit.rows.push_back(n) }
             }
+            // Those that lie on all members that are there come first.
+            let segments = &self.segments;
+            for queue in [&mut unit.rows, &mut unit.short] {
+                queue.make_contiguous().sort_by_key(|&n| segments[n as usize].record.members != unit.present);
+            }
             for n in core::mem::take(&mut unit.freeing) {
                 let segment = &mut self.segments[n as usize];
                 if segment.pins > 0 {
@@ -446,105 +480,34 @@ impl Space {
         }
     }
 
-    /// Unused segments of the log are to have another shape: they are free until the next checkpoint stands, which gives them one.
-    pub(crate) fn withdraw_log(&mut self) {
+    /// Unused segments of the log that lie on members which are out get another shape: they are free until the next checkpoint stands,
+    /// which gives them one. A few stay as they are until there are others, so that nobody waits for those. True if some were
+    /// withdrawn, and others stay: one more checkpoint is due.
+    pub(crate) fn withdraw_log(&mut self) -> bool {
+        let mut again = false;
         for unit in &mut self.units {
-            for n in unit.rows.drain(..).chain(unit.short.drain(..)) {
+            let segments = &self.segments;
+            let is_stale = |n: &u32| segments[*n as usize].record.members != unit.present;
+            let stale = unit.rows.iter().chain(&unit.short).filter(|n| is_stale(n)).count();
+            let mut stays = stale.min(FEW_LOG.saturating_sub(unit.log() - stale));
+            let mut withdrawn = Vec::new();
+            for queue in [&mut unit.rows, &mut unit.short] {
+                queue.retain(|n| {
+                    let goes = is_stale(n) && stays == 0;
+                    stays -= usize::from(is_stale(n) && stays > 0);
+                    if goes {
+                        withdrawn.push(*n);
+                    }
+                    !goes
+                });
+            }
+            again |= !withdrawn.is_empty() && withdrawn.len() < stale;
+            for n in withdrawn {
                 self.segments[n as usize].usage = Use::Freeing;
                 unit.freeing.push(n);
             }
         }
-    }
-
-    /// The closed segment that costs least to empty, if it is worth it.
-    pub(crate) fn victim(&self, sequence: u64) -> Option<u32> {
-        let fits = |(n, segment): (usize, &Segment)| {
-            let record = &segment.record;
-            let is_data = !matches!(record.class, SegmentClass::Pages | SegmentClass::None);
-            let all = u32::from(record.shape().data()) * record.shape().stripes();
-            let worth = record.live > 0 && record.live < all - all / 16;
-            (segment.usage == Use::Closed && is_data && worth && record.sequence <= sequence)
-                .then_some((u64::from(record.live) * 1024 / u64::from(all.max(1)), n as u32))
-        };
-        self.segments.iter().enumerate().filter_map(fits).min().map(|(_, n)| n)
-    }
-
-    /// Segments of pages that hold little: their pages are to be written elsewhere.
-    pub(crate) fn sparse_pages(&self, most: usize) -> Vec<u32> {
-        let fits = |(n, segment): (usize, &Segment)| {
-            let record = &segment.record;
-            let all = u32::from(record.shape().data()) * record.shape().stripes();
-            let sparse = segment.usage == Use::Closed && record.class == SegmentClass::Pages;
-            (sparse && record.live > 0 && record.live < all / 2).then_some((record.live, n as u32))
-        };
-        let mut found: Vec<(u32, u32)> = self.segments.iter().enumerate().filter_map(fits).collect();
-        found.sort_unstable();
-        found.into_iter().take(most).map(|(_, n)| n).collect()
-    }
-
-    /// The log is about to end: a checkpoint is due.
-    pub(crate) fn is_scarce(&self) -> bool {
-        self.units.iter().all(|unit| unit.log() <= FOR_CLEANING + 2)
-    }
-
-    /// Segments that could be written, in parts of 1024 of all.
-    pub(crate) fn free_share(&self) -> u64 {
-        let units: u64 = self.units.iter().map(|unit| u64::from(unit.vdev.units)).sum();
-        let left = self.units.iter().map(|unit| (unit.free.len() + unit.log() + unit.freeing.len()) as u64);
-        left.sum::<u64>() * 1024 / units.max(1)
-    }
-
-    /// Free units of the vdev that has fewest beyond what is kept for pages.
-    pub(crate) fn needs_cleaning(&self) -> bool {
-        self.units.iter().any(|unit| {
-            let left = unit.free.len() + unit.log() + unit.freeing.len();
-            left < unit.for_pages() + (unit.vdev.units as usize / 16).max(8)
-        })
-    }
-
-    /// Whether all that stands on the pool can do without a member: by the record of each segment.
-    pub(crate) fn can_lose(&self, is_lost: impl Fn(u16) -> bool) -> bool {
-        self.units.iter().all(|unit| {
-            let lost = (0..unit.vdev.members).filter(|n| is_lost(unit.vdev.first_member + n));
-            let lost = lost.fold(0u64, |mask, n| mask | 1 << n);
-            lost == 0
-                || (lost.count_ones() <= u32::from(unit.vdev.parity)
-                    && unit.range().all(|n| {
-                        let segment = &self.segments[n as usize];
-                        let idle = matches!(segment.usage, Use::Free | Use::Log) && segment.record.live == 0;
-                        let gone = (segment.record.members & lost).count_ones();
-                        idle || gone <= u32::from(segment.record.parity)
-                    }))
-        })
-    }
-
-    /// Live blocks of segments with less parity than their vdev has, or on members that are out.
-    pub(crate) fn thin_blocks(&self) -> u64 {
-        let of = |unit: &Unit| {
-            let thin = |n: u32| {
-                let record = &self.segments[n as usize].record;
-                let gone = (record.members & !unit.present).count_ones() as u8;
-                (record.parity.saturating_sub(gone) < unit.vdev.parity).then_some(u64::from(record.live))
-            };
-            unit.range().filter_map(thin).sum::<u64>()
-        };
-        self.units.iter().map(of).sum()
-    }
-
-    /// Blocks that are named, of volumes.
-    pub(crate) fn live_blocks(&self) -> u64 {
-        let data = self.segments.iter().filter(|s| s.record.class != SegmentClass::Pages);
-        data.map(|segment| u64::from(segment.record.live)).sum()
-    }
-
-    /// How much of the segments is used for what: free, of the log, open or closed.
-    pub(crate) fn usage(&self) -> [usize; 3] {
-        let count = |which: fn(Use) -> bool| self.segments.iter().filter(|s| which(s.usage)).count();
-        [
-            count(|u| matches!(u, Use::Free | Use::Freeing)),
-            count(|u| u == Use::Log),
-            count(|u| matches!(u, Use::Open | Use::Closed)),
-        ]
+        again
     }
 }
 

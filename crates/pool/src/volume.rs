@@ -9,8 +9,8 @@ use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, first
 
 use crate::clean::lock_of;
 use crate::core::Core;
-use crate::log::{Item, Source, Ticket};
 use crate::map::Located;
+use crate::queue::{Item, Source, Ticket};
 
 const BLOCK_BYTES: u64 = BLOCK as u64;
 /// Blocks that a look at what is allocated goes through.

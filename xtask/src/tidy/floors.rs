@@ -15,12 +15,13 @@ use crate::workspace::{File, Workspace};
 /// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
 type Building = (&'static str, &'static [&'static [&'static str]]);
 
-const BUILDINGS: [Building; 5] = [
+const BUILDINGS: [Building; 6] = [
     ("crates/members/src", MEMBERS),
     ("crates/array/src", ARRAY),
     ("crates/brindle/src", BRINDLE),
     ("crates/host/src", HOST),
     ("crates/io/src", IO),
+    ("crates/pool/src", POOL),
 ];
 
 const MEMBERS: &[&[&str]] = &[
@@ -89,6 +90,17 @@ const HOST: &[&[&str]] = &[
     &["desk", "service"],
     &["policy"],
     &["devices", "filed"],
+];
+
+const POOL: &[&[&str]] = &[
+    &["happened", "look", "map", "queue", "space", "stripe"],
+    &["core", "create"],
+    &["log", "read", "record"],
+    &["check", "checkpoint", "replay"],
+    &["clean"],
+    &["volume"],
+    &["pool"],
+    &["open"],
 ];
 
 const IO: &[&[&str]] = &[
