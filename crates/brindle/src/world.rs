@@ -1,6 +1,7 @@
 //! The real world: one ring on this thread, the devices named on the command line, and how arrays are put together of
 //! them. Who owns what comes of it is `host`.
 
+mod bare;
 mod bitmap;
 mod emulate;
 mod members;

@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 4;
 /// Segments of few pages that one checkpoint empties.
 const SPARSE: usize = 4;
 
-/// What else a checkpoint records.
+/// The reason of a checkpoint, which it may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// Nothing.
@@ -142,7 +142,7 @@ impl Core {
     }
 
     async fn attempt(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
-        // What an earlier attempt has left over goes first.
+        // Changes that an earlier attempt has left over go first.
         self.drain().await?;
         let sequence = self.log.settled();
         let batches = self.log.since.get();

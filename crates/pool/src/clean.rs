@@ -71,7 +71,7 @@ impl Core {
                 return;
             }
             let share = self.space.borrow().free_share();
-            // What goes up and down is no gain.
+            // A share that goes up and down is no gain.
             fruitless = if share > best { 0 } else { fruitless + 1 };
             best = best.max(share);
         }
@@ -79,7 +79,7 @@ impl Core {
 
     /// Empties some segments, and has them be free.
     async fn round(self: &Rc<Self>) -> Result<(), VolumeError> {
-        // What was overwritten counts as dead once a checkpoint has gone through the leaves.
+        // Blocks that were overwritten count as dead once a checkpoint has gone through the leaves.
         self.some_checkpoint().await?;
         let (mut pins, mut tried, mut live) = (Vec::new(), Vec::new(), Vec::new());
         // Nothing is free before the round has ended: what is moved has to fit into what the log has now.
@@ -97,7 +97,7 @@ impl Core {
             // One that a silent member keeps from being emptied is tried again in the next round.
             let _stays = self.gather(victim, &mut live).await;
         }
-        // What belongs together comes together again, and into batches that are full, whoever wrote it.
+        // Blocks of one volume come together again, in batches that are full.
         live.sort_unstable_by_key(|(key, ..)| *key);
         for some in live.chunks(BATCH_BLOCKS as usize - 1) {
             match self.shift(some).await {
@@ -160,7 +160,7 @@ impl Core {
         let mut stays = Ok(());
         for &(key, address, sum) in blocks {
             let lock = lock_of(key);
-            // Whoever holds it is about to write it.
+            // The holder is about to write it.
             if self.locks.last_over(&(lock..lock + 1)).is_some() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What all parts of a running pool share.
+//! State that all parts of a running pool share.
 
 use core::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -51,7 +51,7 @@ impl PoolConfig {
     }
 }
 
-/// What happened to blocks of members since the pool was opened.
+/// Damage to blocks of members since the pool was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Blocks that were not what the map says, or could not be read.
@@ -149,7 +149,11 @@ impl Core {
     }
 
     pub(crate) fn happened(&self, kind: Happened, role: Option<u16>, cause: Option<Cause>) {
-        let note = Note { role, cause, ..Note::of(kind) };
+        let label = role.map(|member| {
+            let (vdev, role) = self.name_of(member);
+            format!("{} {vdev}.{role}", self.label.name)
+        });
+        let note = Note { role, label, cause, ..Note::of(kind) };
         let _event = self.events.note((self.config.clock)(), note);
     }
 

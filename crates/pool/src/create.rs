@@ -110,7 +110,7 @@ fn unit_for(size: u64) -> u8 {
     near.clamp(16, 24)
 }
 
-/// What a label of such a pool says.
+/// The label of such a pool.
 ///
 /// # Errors
 /// If there can be no such pool; nothing was written.
@@ -200,7 +200,7 @@ pub fn capacity(label: &Label) -> u64 {
 /// If a device does not take it.
 pub async fn create(io: &Io, label: &Label, opening: u64, ids: &[MemberId]) -> Result<(), PoolCreateError> {
     let pool = io.pool(1 << 20);
-    // What was a pool before is none any more, or this one is not there yet.
+    // A pool that stood there is none any more, and this one is not there yet.
     let zeroes = vec![0; CONFIG_BYTES];
     put(io, &pool, label, ids, 0, |_| zeroes.clone()).await?;
     put(io, &pool, label, ids, 0, |member| {

@@ -1,9 +1,9 @@
-//! What happened to a pool, for whoever watches.
+//! Events of a pool, for whoever watches.
 
 use brindle_members::events::{Cause, Kind};
 use brindle_members::set::Noticed;
 
-/// What happened.
+/// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// A member is out of use.

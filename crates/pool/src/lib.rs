@@ -6,6 +6,7 @@
 //!
 //! The engine asks members through crate `members` alone, and sees time and chance only as they are handed to it.
 
+mod check;
 mod checkpoint;
 mod clean;
 mod core;
@@ -24,6 +25,7 @@ mod space;
 mod stripe;
 mod volume;
 
+pub use crate::check::Checked;
 pub use crate::core::{Damage, PoolConfig, Written};
 pub use create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clear, create, plan};
 pub use happened::Happened;

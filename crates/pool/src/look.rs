@@ -11,54 +11,54 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PoolOpenError {
     /// A device can't be read.
-    #[error("device {device} can't be read: {error}")]
+    #[error("{device}: can't be read: {error}")]
     Unreadable {
-        /// Its place in the list.
-        device: usize,
+        /// As it was named.
+        device: String,
         /// Why.
         error: OpError,
     },
     /// A device has no label.
-    #[error("device {device} is no member of a pool: {error}")]
+    #[error("{device}: it is no member of a pool: {error}")]
     NoLabel {
-        /// Its place in the list.
-        device: usize,
-        /// What was found instead.
+        /// As it was named.
+        device: String,
+        /// The fault of what was found instead.
         error: PoolError,
     },
     /// Devices are of two pools.
-    #[error("device {device} is of the pool {name}, others are of another: give the members of one")]
+    #[error("{device}: it is of the pool {name}, others are of another: give the members of one")]
     OtherPool {
-        /// Its place in the list.
-        device: usize,
+        /// As it was named.
+        device: String,
         /// The pool that it is of.
         name: String,
     },
     /// Two devices are the same member.
     #[error(
-        "devices {one} and {other} both are member {vdev}.{role}: one is a copy of the other, or both are one device; give one"
+        "{one} and {other} both are member {vdev}.{role}: one is a copy of the other, or both are one device; give one"
     )]
     Twice {
-        /// Place in the list of one,
-        one: usize,
-        /// and of the other.
-        other: usize,
-        /// Whose vdev,
+        /// One of them,
+        one: String,
+        /// and the other, as they were named.
+        other: String,
+        /// Their vdev,
         vdev: usize,
         /// and role they have.
         role: u16,
     },
     /// Labels of one pool contradict each other.
-    #[error("the label of device {device} says something else of the pool than the others")]
+    #[error("{device}: its label says something else of the pool than those of the others: leave it out")]
     Contradicts {
-        /// Its place in the list.
-        device: usize,
+        /// As it was named.
+        device: String,
     },
     /// A device is smaller than when it became a member.
-    #[error("device {device} has {have} bytes, and had {need} when it became a member")]
+    #[error("{device}: it has {have} bytes, and had {need} when it became a member")]
     TooSmall {
-        /// Its place in the list.
-        device: usize,
+        /// As it was named.
+        device: String,
         /// Bytes now.
         have: u64,
         /// Bytes then.
@@ -100,7 +100,7 @@ pub enum PoolOpenError {
         /// So many.
         count: u64,
     },
-    /// What the uberblock names is damaged beyond repair.
+    /// A page that the uberblock names is damaged beyond repair.
     #[error("a page of the pool is damaged beyond repair")]
     Damaged,
     /// A page holds what can't be.
@@ -114,8 +114,12 @@ pub enum PoolOpenError {
 /// A device with a label.
 #[derive(Clone, Debug)]
 pub struct Looked {
+    /// As it was named.
+    pub name: String,
     /// The device.
     pub id: MemberId,
+    /// Its bytes now.
+    pub size: u64,
     /// Its label.
     pub label: Label,
     /// Its youngest uberblock.
@@ -126,7 +130,8 @@ pub struct Looked {
 ///
 /// # Errors
 /// If it can't be read, or has none.
-pub async fn look(io: &Io, device: usize, id: MemberId) -> Result<Looked, PoolOpenError> {
+pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenError> {
+    let device = || name.to_owned();
     let size = io.member_info(id).map_or(0, |info| info.size);
     let pool = io.pool(1 << 20);
     let (mut label, mut rings) = (None, Vec::new());
@@ -149,19 +154,19 @@ pub async fn look(io: &Io, device: usize, id: MemberId) -> Result<Looked, PoolOp
         group.read(id, at, &buf.all());
         let read = group.submit_by(io.now().after(Duration::from_secs(20))).await.ok();
         if let Err(error) = read {
-            first.get_or_insert(PoolOpenError::Unreadable { device, error });
+            first.get_or_insert(PoolOpenError::Unreadable { device: device(), error });
             continue;
         }
         let bytes = buf.bytes().to_vec();
         match Label::parse(&bytes[..CONFIG_BYTES]) {
             Ok(found) => label = label.or(Some(found)),
             Err(error) => {
-                first.get_or_insert(PoolOpenError::NoLabel { device, error });
+                first.get_or_insert(PoolOpenError::NoLabel { device: device(), error });
             }
         }
         rings.push(bytes);
     }
-    let none = PoolOpenError::NoLabel { device, error: PoolError::Magic { what: "label" } };
+    let none = PoolOpenError::NoLabel { device: device(), error: PoolError::Magic { what: "label" } };
     let label = label.ok_or(first.unwrap_or(none))?;
     let slots = rings.iter().flat_map(|ring| {
         let slot = |n: u64| &ring[(RING + n * BLOCK as u64) as usize..][..BLOCK];
@@ -169,7 +174,7 @@ pub async fn look(io: &Io, device: usize, id: MemberId) -> Result<Looked, PoolOp
     });
     let all = slots.filter_map(|slot| Uberblock::parse(slot, label.pool).ok());
     let head = all.reduce(|best, next| if is_after(&next, &best) { next } else { best });
-    Ok(Looked { id, label, head })
+    Ok(Looked { name: device(), id, size, label, head })
 }
 
 /// Whether one state of the pool comes from the other, by lineage.
@@ -195,17 +200,22 @@ pub struct Chosen {
 pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, PoolOpenError> {
     let first = looked.first().ok_or(PoolOpenError::NoUberblock)?;
     let label = first.label.clone();
-    for (device, one) in looked.iter().enumerate() {
+    for (at, one) in looked.iter().enumerate() {
+        let device = one.name.clone();
         if one.label.pool != label.pool {
             return Err(PoolOpenError::OtherPool { device, name: one.label.name.clone() });
         }
         if (Label { member: label.member, ..one.label.clone() }) != label {
             return Err(PoolOpenError::Contradicts { device });
         }
-        let same = looked[..device].iter().position(|other| other.label.member == one.label.member);
+        let need = one.label.members.get(usize::from(one.label.member)).map_or(0, |member| member.size);
+        if one.size < need {
+            return Err(PoolOpenError::TooSmall { device, have: one.size, need });
+        }
+        let same = looked[..at].iter().find(|other| other.label.member == one.label.member);
         if let Some(other) = same {
             let (vdev, role) = name_of(&label, one.label.member);
-            return Err(PoolOpenError::Twice { one: other, other: device, vdev, role });
+            return Err(PoolOpenError::Twice { one: other.name.clone(), other: device, vdev, role });
         }
     }
     let unknown = label.features.unknown();

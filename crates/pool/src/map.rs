@@ -63,7 +63,7 @@ impl Layer {
         let mut rest = behind.split_off(&(volume, to));
         self.blocks.append(&mut rest);
         let (mut from, mut to) = (from, to);
-        // What overlaps or touches becomes one.
+        // Ranges that overlap or touch become one.
         while let Some((&(of, begin), &end)) = self.zeroes.range(..=(volume, to)).next_back() {
             if of != volume || end < from {
                 break;
@@ -81,7 +81,7 @@ pub(crate) struct Slot {
     /// Where it stands; none of one that was never written.
     pub(crate) pointer: Option<Pointer>,
     pub(crate) count: u16,
-    /// What it holds, if that is in memory.
+    /// Its entries, if they are in memory.
     pub(crate) content: Option<Vec<LeafEntry>>,
     /// It is to be written.
     pub(crate) dirty: bool,

@@ -53,15 +53,8 @@ pub async fn open(
     config: PoolConfig,
 ) -> Result<(Pool, Recovered), PoolOpenError> {
     let mut looked = Vec::new();
-    for (device, &id) in ids.iter().enumerate() {
-        looked.push(look(io, device, id).await?);
-    }
-    for (device, one) in looked.iter().enumerate() {
-        let need = one.label.members.get(usize::from(one.label.member)).map_or(0, |member| member.size);
-        let have = io.member_info(one.id).map_or(0, |info| info.size);
-        if have < need {
-            return Err(PoolOpenError::TooSmall { device, have, need });
-        }
+    for &id in ids {
+        looked.push(look(io, &format!("device {}", id.index()), id).await?);
     }
     open_chosen(io, choose(&looked, take)?, how, config).await
 }
@@ -81,14 +74,10 @@ pub async fn open_chosen(
         return Err(PoolOpenError::Features(unknown));
     }
     let core = core_of(&io.owned(), chosen, how, config);
+    // By the number of members, then by what lies on them.
+    core.refuse_missing()?;
     core.load_tables().await?;
-    let is_missing = |member: u16| core.set.members.readable(member, u64::MAX).is_none();
-    if !core.space.borrow().can_lose(is_missing) {
-        let missing = (0..core.set.members.len()).filter(|&member| is_missing(member));
-        let names: Vec<String> =
-            missing.map(|member| core.name_of(member)).map(|(v, r)| format!("{v}.{r}")).collect();
-        return Err(PoolOpenError::TooManyMissing { missing: names.join(", ") });
-    }
+    core.refuse_missing()?;
     drop(core.set.io.spawn(watch(core.me.clone(), core.set.io.clone(), config.patience)));
     let recovered = core.replay().await?;
     if let How::Writing { opening } = how {
@@ -98,7 +87,7 @@ pub async fn open_chosen(
         }
         // Before anything is asked for it is on record who opened, and without whom.
         core.checkpoint(Why::Opening(opening)).await?;
-        // What this one has freed the next gives to the log.
+        // Segments that this one has freed the next gives to the log.
         core.checkpoint(Why::Due).await?;
     }
     Ok((Pool::new(core), recovered))
@@ -157,6 +146,17 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
 }
 
 impl Core {
+    fn refuse_missing(&self) -> Result<(), PoolOpenError> {
+        let is_missing = |member: u16| self.set.members.readable(member, u64::MAX).is_none();
+        if self.space.borrow().can_lose(is_missing) {
+            return Ok(());
+        }
+        let missing = (0..self.set.members.len()).filter(|&member| is_missing(member));
+        let names: Vec<String> =
+            missing.map(|member| self.name_of(member)).map(|(v, r)| format!("{v}.{r}")).collect();
+        Err(PoolOpenError::TooManyMissing { missing: names.join(", ") })
+    }
+
     /// Reads what the uberblock names, but for leaves.
     async fn load_tables(&self) -> Result<(), PoolOpenError> {
         let head: Uberblock = self.record.borrow().clone();

@@ -9,6 +9,7 @@ use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
 use thiserror::Error;
 
+use crate::check::Checked;
 use crate::core::{Core, Damage, Written};
 use crate::create::{capacity, check_name};
 use crate::happened::Happened;
@@ -55,6 +56,13 @@ pub struct PoolMember {
     pub state: RoleState,
     /// Blocks of it that were found wrong since the pool was opened.
     pub wrong: usize,
+}
+
+impl PoolMember {
+    /// It is out of use, since it failed in this run.
+    pub fn is_failed(&self) -> bool {
+        self.state == RoleState::Failed
+    }
 }
 
 /// A pool, for reports.
@@ -147,7 +155,7 @@ impl Pool {
         }
     }
 
-    /// What has happened since event `number`.
+    /// Events since event `number`.
     pub fn events(&self, number: u64) -> Vec<Event<Happened>> {
         self.0.events.since(number)
     }
@@ -259,6 +267,15 @@ impl Pool {
     /// [`VolumeError::TooManyLost`] if the pool can't do without it.
     pub async fn fail(&self, member: u16) -> Result<(), VolumeError> {
         self.0.fail(member)?.await
+    }
+
+    /// Reads all that counts, and tells what of it is wrong; nothing is written. `told` is called with the bytes of volumes that were
+    /// gone over.
+    ///
+    /// # Errors
+    /// If the map can't be read.
+    pub async fn check(&self, told: impl FnMut(u64)) -> Result<Checked, VolumeError> {
+        self.0.check(told).await
     }
 
     /// Makes all stable that was acknowledged.

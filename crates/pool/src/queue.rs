@@ -1,4 +1,4 @@
-//! What is to be written by the log, and who waits for it.
+//! Changes that the log is to write, and who waits for them.
 
 use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,7 +53,7 @@ impl Ticket {
         }
     }
 
-    /// What became of them.
+    /// Waits for their end.
     pub(crate) async fn ended(&self) -> Result<(), VolumeError> {
         self.done.until(|| (self.left.get() == 0).then_some(())).await;
         self.result.get()

@@ -47,7 +47,7 @@ impl From<Unreadable> for VolumeError {
     }
 }
 
-/// What members gave of a stripe.
+/// A stripe as its members gave it.
 struct Stripe {
     /// By slots.
     blocks: Vec<Option<Vec<u8>>>,
@@ -226,7 +226,7 @@ impl Core {
         }
     }
 
-    /// What stands at an address, if its member gives it. One that is slow is asked only if `patiently`.
+    /// The block that stands at an address, if its member gives it. One that is slow is asked only if `patiently`.
     pub(crate) async fn raw(&self, address: Address, patiently: bool) -> Result<Rc<[u8]>, Absent> {
         let spot = self.space.borrow().spot(address);
         let Some((role, offset)) = spot else { return Err(Absent::Gone) };
@@ -358,7 +358,7 @@ pub(crate) fn choose(
 }
 
 /// Whether the parity of a stripe is that of its data.
-fn is_whole(blocks: &[Option<Vec<u8>>], data: usize) -> bool {
+pub(crate) fn is_whole(blocks: &[Option<Vec<u8>>], data: usize) -> bool {
     let slots: Vec<&[u8]> = blocks[..data].iter().flatten().map(Vec::as_slice).collect();
     let parity = new_parity(&slots, blocks.len() - data);
     blocks[data..].iter().flatten().eq(&parity)

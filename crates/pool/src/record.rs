@@ -1,4 +1,4 @@
-//! What is on record: uberblocks, and who is out of use.
+//! The record: uberblocks, and who is out of use.
 //!
 //! Rules, for a crash at any moment. A member that fails is out of use at once, and nobody who relies on its absence is told of
 //! success before uberblocks on all others say so. An uberblock is written to both labels of every member in use, and counts once it
@@ -35,7 +35,7 @@ impl Core {
         }
     }
 
-    /// Whoever calls has the turn.
+    /// The caller has the turn.
     async fn commit(&self, change: impl FnOnce(&mut Uberblock)) -> Result<(), VolumeError> {
         let mut next = self.record.borrow().clone();
         change(&mut next);

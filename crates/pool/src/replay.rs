@@ -31,7 +31,7 @@ struct Whole {
     wrong: Vec<(Address, Vec<u8>)>,
 }
 
-/// What a segment gave.
+/// The content of a segment of the log.
 #[derive(Default)]
 struct Scanned {
     whole: Vec<Whole>,
@@ -40,7 +40,7 @@ struct Scanned {
     durable: u64,
 }
 
-/// What recovery has found.
+/// The findings of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Batches that were applied.
@@ -128,6 +128,10 @@ impl Core {
 
     /// Puts batches of the log into the map.
     pub(crate) async fn replay(&self) -> Result<Recovered, PoolOpenError> {
+        // Nothing was written after its end.
+        if self.record.borrow().stopped {
+            return Ok(Recovered::default());
+        }
         let logs: Vec<u32> = {
             let space = self.space.borrow();
             let is_log = |segment: &crate::space::Segment| segment.record.state == SegmentState::Log;

@@ -22,7 +22,7 @@ const FEW_LOG: usize = FOR_CLEANING + 6;
 const MOST_LOG: usize = 256;
 /// The fewest units of a vdev.
 pub(crate) const FEWEST_UNITS: u32 = 64;
-/// What a pool keeps for itself: so many in a hundred units, and so many at least.
+/// The part that a pool keeps for itself: so many in a hundred units, and so many at least.
 const KEPT_PERCENT: u64 = 15;
 const KEPT_UNITS: u64 = 24;
 
@@ -140,7 +140,7 @@ pub(crate) struct Space {
     turn: usize,
 }
 
-/// What a checkpoint says of the segments.
+/// The table of segments of a checkpoint.
 pub(crate) struct States {
     pub(crate) records: Vec<SegmentRecord>,
 }
@@ -291,7 +291,7 @@ impl Space {
         Some(grant)
     }
 
-    /// What is left of an open segment, up to what is wanted; none where that is too little for a summary and a block.
+    /// The rest of an open segment, up to what is wanted; none where that is too little for a summary and a block.
     fn grant(&mut self, open: Open, blocks: u32) -> Option<Grant> {
         let record = &mut self.segments[open.segment as usize].record;
         let shape = record.shape();
@@ -366,7 +366,7 @@ impl Space {
         }
     }
 
-    /// Who is in use has changed. Segments that are open are written to no more where `close`.
+    /// Other members are in use than before. Segments that are open are written to no more where `close`.
     pub(crate) fn set_present(&mut self, vdev: usize, present: u64, close: bool) {
         let unit = &mut self.units[vdev];
         unit.present = present;
@@ -390,13 +390,13 @@ impl Space {
         let fits = |parity: u8| {
             let data = u64::from(width.saturating_sub(parity));
             let whole = u64::from(unit.vdev.members as u8 - unit.vdev.parity);
-            // What is sold is less than a segment of each kept unit.
+            // The part that is sold is less than a segment of each kept unit.
             data * u64::from(unit.vdev.units) >= whole * (u64::from(unit.vdev.units) - kept(&unit.vdev) / 2)
         };
         (least..=parity.min(width.saturating_sub(1))).rev().find(|&p| p == least || fits(p)).unwrap_or(0)
     }
 
-    /// What a checkpoint says of each segment: batches up to `sequence` are in its map. The log gets new ones.
+    /// The record of each segment for a checkpoint: batches up to `sequence` are in its map. The log gets new ones.
     pub(crate) fn states(&mut self, sequence: u64) -> States {
         for at in 0..self.units.len() {
             let range = self.units[at].range();

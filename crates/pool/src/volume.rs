@@ -24,7 +24,7 @@ pub struct PoolVolume {
     pub(crate) size: u64,
 }
 
-/// What is to become of some bytes.
+/// A change of some bytes.
 enum Change {
     Write(Vec<Slice>),
     Zeroes,
@@ -64,7 +64,7 @@ impl PoolVolume {
         self.put(offset, len, change, fua).await
     }
 
-    /// Whoever calls holds the blocks.
+    /// The caller holds the blocks.
     async fn put(&self, offset: u64, len: u64, change: Change, fua: bool) -> Result<(), VolumeError> {
         let end = offset + len;
         let mut parts = Vec::new();

@@ -15,6 +15,7 @@ mod golden;
 mod killed;
 mod machine;
 mod pasted;
+mod pools;
 mod reshape;
 mod soak;
 mod swap;

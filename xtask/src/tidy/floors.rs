@@ -74,10 +74,10 @@ const BRINDLE: &[&[&str]] = &[
     &["chance", "cores", "docs", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
     &["control", "findings", "world"],
     &["status"],
-    &["ask", "growth", "host", "ring"],
+    &["ask", "growth", "host", "pools", "ring"],
     &["cat", "check", "create", "detail", "ending", "bench"],
     &["predict"],
-    &["action", "advise", "devices", "doors", "examine", "plan", "reliability", "watch"],
+    &["action", "advise", "devices", "doors", "examine", "plan", "pool", "reliability", "watch"],
     &["demo", "grow", "serve", "sweep"],
 ];
 
@@ -86,9 +86,9 @@ const HOST: &[&[&str]] = &[
     &["any", "control", "mailbox", "size", "status", "world"],
     &["doors", "error", "events", "hosted", "orders"],
     &["answers", "background", "names", "standing"],
-    &["exported", "snapshot"],
+    &["exported", "pooled", "snapshot"],
     &["desk", "service"],
-    &["policy"],
+    &["policy", "pools"],
     &["devices", "filed"],
 ];
 

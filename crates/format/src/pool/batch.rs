@@ -13,7 +13,7 @@ pub const ENTRIES: usize = 168;
 const MAGIC: [u8; 8] = *b"BRNDBTCH";
 const CHECKSUM_AT: usize = 8;
 
-/// What an entry stands for.
+/// The meaning of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A block of a volume, in the next data block of the batch.
@@ -36,7 +36,7 @@ impl EntryKind {
 /// An entry of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it stands for.
+    /// Its meaning.
     pub kind: EntryKind,
     /// The volume.
     pub volume: u32,
@@ -46,7 +46,7 @@ pub struct Entry {
     pub block: u64,
     /// Blocks: 1, but of zeroes.
     pub count: u32,
-    /// What the block sums to; 0 where there is none.
+    /// The block's checksum; 0 where there is no block.
     pub checksum: u32,
 }
 
@@ -65,7 +65,7 @@ pub struct Batch {
     pub address: Address,
     /// Stripes of the batch.
     pub stripes: u16,
-    /// What is in it.
+    /// Its entries.
     pub entries: Vec<Entry>,
 }
 

@@ -66,11 +66,11 @@ pub struct MemberRecord {
 /// Bits of features that a pool uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Whoever does not know one of these may read and write.
+    /// A reader that does not know one of these may write, too.
     pub compatible: u64,
-    /// Whoever does not know one of these may read.
+    /// A reader that does not know one of these may read, and not write.
     pub read_only: u64,
-    /// Whoever does not know one of these may not even read.
+    /// A reader that does not know one of these may not even read.
     pub incompatible: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct Label {
     pub name: String,
     /// Seconds since 1970 when it was made.
     pub created: u64,
-    /// What it uses.
+    /// Features that it uses.
     pub features: Features,
     /// This member's number in the pool.
     pub member: u16,

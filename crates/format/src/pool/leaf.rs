@@ -15,7 +15,7 @@ pub const LEAF_REFS: usize = 127;
 const LEAF_TAIL: usize = BODY - LEAF_ENTRIES * 24;
 const REFS_TAIL: usize = BODY - LEAF_REFS * 32;
 
-/// What an entry says of its block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafKind {
     /// It lies there, as it is.
@@ -31,11 +31,11 @@ pub struct LeafEntry {
     pub block: u64,
     /// The node under which it was written.
     pub node: u32,
-    /// What became of it.
+    /// Its state.
     pub kind: LeafKind,
     /// Where it lies.
     pub address: Address,
-    /// What it sums to.
+    /// Its checksum.
     pub checksum: u32,
 }
 

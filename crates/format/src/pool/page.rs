@@ -14,7 +14,7 @@ pub(super) const BODY: usize = BLOCK - HEADER;
 /// Pointers of a page.
 pub const POINTERS: usize = 254;
 
-/// What a page holds.
+/// The content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// Pointers to pages.

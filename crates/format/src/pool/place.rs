@@ -39,7 +39,7 @@ impl Address {
     }
 }
 
-/// What of a segment decides where its blocks lie.
+/// The part of a segment's record that decides where its blocks lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Members of the vdev that it lies on, a bit each.

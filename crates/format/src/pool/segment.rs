@@ -13,7 +13,7 @@ pub const SEGMENTS: usize = 127;
 const RECORD: usize = 32;
 const TAIL: usize = BODY - SEGMENTS * RECORD;
 
-/// What a segment is used for.
+/// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
     /// Holds nothing.
@@ -24,7 +24,7 @@ pub enum SegmentState {
     Closed,
 }
 
-/// What kind of blocks it holds.
+/// The kind of blocks that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentClass {
     /// None yet.

@@ -117,7 +117,7 @@ pub struct Node {
     pub volume: u32,
     /// Nothing is written under it any more.
     pub frozen: bool,
-    /// What died under it: pages of addresses.
+    /// Blocks that died under it: pages of addresses.
     pub dead: Root,
     /// Blocks in that list.
     pub dead_blocks: u64,

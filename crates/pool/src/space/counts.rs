@@ -1,4 +1,4 @@
-//! What can be told of all segments together: how much is free, live, worth to be cleaned, and can be lost.
+//! Counts over all segments: how much is free, live, worth to be cleaned, and can be lost.
 
 use brindle_format::pool::SegmentClass;
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// Bytes of a member: the fewest units that a pool can have, and some more.
 pub(crate) const MEMBER: u64 = (2 << 20) + (80 << 16);
 
-/// What a pool is made of.
+/// Shapes of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// So many parity blocks, so many members.
