@@ -357,6 +357,15 @@ impl Server {
         self.end()
     }
 
+    /// The end of one that ends by itself: exit status, and what it said on standard error.
+    ///
+    /// # Panics
+    /// If it does not end.
+    #[track_caller]
+    pub fn signal_or_ended(mut self) -> (i32, String) {
+        self.end()
+    }
+
     /// Sends a signal.
     ///
     /// # Panics

@@ -81,6 +81,7 @@ fn member_error(error: VolumeError) -> OpError {
         VolumeError::Member { error: OpError::TimedOut, .. } => OpError::Medium(ETIMEDOUT),
         VolumeError::Member { error, .. } => error,
         VolumeError::TooManyLost | VolumeError::Stopping => OpError::Gone,
+        VolumeError::NoSpace => OpError::NoSpace,
         VolumeError::Unaligned | VolumeError::ReadOnly => OpError::Medium(EINVAL),
     }
 }

@@ -240,6 +240,14 @@ fn real_name(member: &str) -> String {
     real.unwrap_or_else(|| member.to_owned())
 }
 
+/// Stops what is meant, and waits until its members are free.
+pub(crate) fn stop_here(folder: &Path, target: &Target) -> Result<(), Failure> {
+    match control::stop(folder, &target.server, target.array.clone(), || ())? {
+        Some(_) => Ok(()),
+        None => Err(Failure::NoServer(runtime::clear_stale(folder, &target.server))),
+    }
+}
+
 pub(crate) fn stop(args: &Stop) -> Result<(), Failure> {
     let folder = runtime::folder(&args.runtime)?;
     let target = Target::meant(&folder, args.array.as_deref())?;

@@ -7,6 +7,7 @@ mod rescue;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use brindle_array::Array;
@@ -18,6 +19,7 @@ use brindle_volume::{Volume, VolumeError, read_again};
 use crate::cli::Cat;
 use crate::failure::Failure;
 use crate::host::Host;
+use crate::pools::{self, Alone};
 use crate::world::{self, Opening, place};
 use crate::{UNREADABLE, progress, report};
 use rescue::Wanted;
@@ -28,6 +30,16 @@ const AHEAD: u64 = 8;
 
 pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
     world::assume(args.assuming.assume.as_ref());
+    if let Some((first, members)) = args.members.split_first() {
+        if pools::label_of(first).is_some() {
+            return Err(Failure::Usage(
+                "name the volume before the members of its pool: POOL/VOLUME".to_owned(),
+            ));
+        }
+        if pools::are_of_pool(members) {
+            return cat_volume(args, &first.to_string_lossy(), members);
+        }
+    }
     let opening =
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open_fit(&args.members, opening)?;
@@ -60,15 +72,16 @@ fn meant(args: &Cat, io: &Io, array: &Array, pool: &Pool) -> Result<Range<u64>, 
         None => 0..size,
         Some(number) => partition(io, array, pool, number)?,
     };
+    part(args, all, if args.partition.is_some() { "partition" } else { "array" })
+}
+
+/// The bytes that are asked for of something that lies here.
+fn part(args: &Cat, all: Range<u64>, what: &str) -> Result<Range<u64>, Failure> {
     let start = all.start.saturating_add(args.offset.0);
     let length = args.length.map_or(all.end.saturating_sub(start), |length| length.0);
     let end = start.checked_add(length).filter(|&end| end <= all.end);
     end.map(|end| start..end).ok_or_else(|| {
-        let (what, size, offset) = (
-            if args.partition.is_some() { "partition" } else { "array" },
-            all.end - all.start,
-            args.offset.0,
-        );
+        let (size, offset) = (all.end - all.start, args.offset.0);
         Failure::Usage(format!(
             "the {what} has {size} bytes: {length} bytes from byte {offset} on go beyond its end"
         ))
@@ -89,6 +102,28 @@ fn partition(io: &Io, array: &Array, pool: &Pool, number: u32) -> Result<Range<u
     found.map(|one| one.start..one.end).ok_or_else(|| place::none("the array", number, &all))
 }
 
+/// The content of a volume of a pool: up to as many members may be missing as it has parity.
+fn cat_volume(args: &Cat, name: &str, members: &[PathBuf]) -> Result<ExitCode, Failure> {
+    if args.output.is_some() || args.partition.is_some() {
+        return Err(Failure::Usage(
+            "--output and --partition are for arrays: a volume of a pool goes to standard output".to_owned(),
+        ));
+    }
+    let (pool, volume) = pools::split(name)?;
+    let alone = Alone::open(members, DeviceAccess::Read, args.tuning)?;
+    let opened = &alone.opened.pool;
+    let (is, has) = (&opened.label().name, opened.volumes());
+    let Some(volume) = opened.volume(volume).filter(|_| is == pool) else {
+        let has: Vec<String> = has.iter().map(|volume| format!("{is}/{}", volume.name)).collect();
+        let has = if has.is_empty() { "no volumes".to_owned() } else { has.join(", ") };
+        return Err(Failure::Usage(format!("there is no volume {name}: the pool {is} has {has}")));
+    };
+    let range = part(args, 0..volume.limits().size, "volume")?;
+    let pool = alone.world.io.pool(PIECE * (AHEAD as usize + 1));
+    alone.world.io.block_on(copy(&alone.world.io, &volume, &pool, range))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Tells on standard error of members that are not read, since they missed writes or have failed.
 fn warn_of_unused(assembly: &Assembly) {
     for device in &assembly.devices {
@@ -105,7 +140,12 @@ fn warn_of_unused(assembly: &Assembly) {
 }
 
 /// Copies a range in order; reads run ahead while the pipe is written to.
-async fn copy(io: &Io, array: &Array, pool: &Pool, range: Range<u64>) -> Result<(), Failure> {
+async fn copy(
+    io: &Io,
+    array: &(impl Volume + Clone + 'static),
+    pool: &Pool,
+    range: Range<u64>,
+) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     // A larger pipe means fewer turns; where it can't be had, or this is no pipe, the default does.
     let _ = rustix::pipe::fcntl_setpipe_size(out.as_fd(), PIECE);
@@ -121,7 +161,7 @@ async fn copy(io: &Io, array: &Array, pool: &Pool, range: Range<u64>) -> Result<
             next += len;
         }
         let Some((from, task)) = ahead.pop_front() else { break };
-        let buf = task.await.map_err(|source| Failure::Volume { doing: "reading the array", source })?;
+        let buf = task.await.map_err(|source| Failure::Volume { doing: "reading", source })?;
         let bytes = buf.bytes();
         let (first, last) = ((at - from) as usize, (range.end - from).min(bytes.len() as u64) as usize);
         out.write_all(&bytes[first..last]).map_err(|source| Failure::output("standard output", source))?;
@@ -132,7 +172,13 @@ async fn copy(io: &Io, array: &Array, pool: &Pool, range: Range<u64>) -> Result<
     out.flush().map_err(|source| Failure::output("standard output", source))
 }
 
-fn read(io: &Io, array: &Array, pool: &Pool, offset: u64, len: usize) -> Task<Result<Slice, VolumeError>> {
+fn read(
+    io: &Io,
+    array: &(impl Volume + Clone + 'static),
+    pool: &Pool,
+    offset: u64,
+    len: usize,
+) -> Task<Result<Slice, VolumeError>> {
     let (array, pool) = (array.clone(), pool.clone());
     io.spawn(async move { read_again(&array, offset, async || pool.alloc(len).await.all()).await })
 }

@@ -4,22 +4,76 @@ use std::process::ExitCode;
 
 use brindle_array::{Recovery, SyncMode};
 use brindle_io::device::DeviceAccess;
+use serde_json::json;
 
 use crate::cli::{Check, Repair};
 use crate::failure::Failure;
 use crate::findings::{self, Report};
 use crate::host::Host;
-use crate::progress;
+use crate::pools::{self, Alone};
 use crate::world::{self, Opening};
+use crate::{progress, report};
 
 /// `brindle check`.
 pub(crate) fn check(args: &Check) -> Result<ExitCode, Failure> {
     world::assume(args.assuming.assume.as_ref());
+    if pools::are_of_pool(&args.members) {
+        return check_pool(args);
+    }
     let opening = Opening { access: DeviceAccess::Read, force: false, tuning: args.tuning, ..Opening::LOOK };
     let host = Host::open(&args.members, &args.given.bitmaps, opening)?;
     let report = go_over(&host, SyncMode::Check)?;
     report.show(args.json)?;
     Ok(report.status(report.mismatch_cnt))
+}
+
+/// Every checksum and the parity of every stripe that counts, of a pool.
+fn check_pool(args: &Check) -> Result<ExitCode, Failure> {
+    let alone = Alone::open(&args.members, DeviceAccess::Read, args.tuning)?;
+    let pool = &alone.opened.pool;
+    let total: u64 = pool.volumes().iter().map(|volume| volume.size).sum();
+    let bar = progress::bar("checking", total);
+    let found = alone.world.io.block_on(pool.check(|gone| bar.set_position(gone)));
+    let found = found.map_err(|source| Failure::Volume { doing: "checking the pool", source })?;
+    bar.finish_and_clear();
+    let path = |member: u16| alone.opened.members.get(usize::from(member)).cloned().flatten();
+    if args.json {
+        let places = found.places.iter().map(|&(member, offset)| {
+            json!({"device": path(member), "member": brindle_pool::member_name(pool.label(), member), "offset": offset})
+        });
+        report::print_json(&json!({
+            "pool": pool.label().name,
+            "blocks": found.blocks,
+            "wrong": found.wrong,
+            "unreadable": found.unreadable,
+            "lost": found.lost,
+            "missing": found.missing,
+            "stripes": found.stripes,
+            "mismatches": found.mismatches,
+            "uncompared": found.uncompared,
+            "places": places.collect::<Vec<_>>(),
+        }))?;
+    } else {
+        let mut text = format!(
+            "{} blocks compared with their checksums: {} wrong, {} unreadable, {} lost, {} on missing members\n\
+             {} stripes compared: the parity of {} is not that of their data; {} not compared\n",
+            found.blocks,
+            found.wrong,
+            found.unreadable,
+            found.lost,
+            found.missing,
+            found.stripes,
+            found.mismatches,
+            found.uncompared
+        );
+        for &(member, offset) in &found.places {
+            let path = path(member).unwrap_or_default();
+            text.push_str(&format!("  {path}: wrong at byte {offset} of its data area\n"));
+        }
+        report::print(&text)?;
+    }
+    let unreadable = found.unreadable + found.lost;
+    Ok(findings::status(found.wrong + found.mismatches, unreadable, found.missing + found.uncompared))
 }
 
 /// `brindle repair`.

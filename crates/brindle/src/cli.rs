@@ -12,6 +12,7 @@ mod iscsi;
 mod others;
 mod patience;
 mod planning;
+mod pools;
 mod predicting;
 mod reading;
 mod reliability;
@@ -35,6 +36,10 @@ pub(crate) use iscsi::Iscsi;
 pub(crate) use others::{Completions, Demo, Man};
 pub(crate) use patience::Patience;
 pub(crate) use planning::{Columns, Drives, Likelihood, Order, Pair, Plan, PlanFormat, parse_pair};
+pub(crate) use pools::{
+    Pool, PoolCommand, PoolCreate, PoolDestroy, PoolTold, Volume, VolumeCommand, VolumeCreate, VolumeDestroy,
+    VolumeRename,
+};
 pub(crate) use predicting::{Balance, Calibrate, Simulate, Sweep, Whose};
 pub(crate) use reading::Cat;
 pub(crate) use reliability::Reliability;
@@ -100,19 +105,19 @@ pub(crate) enum Command {
     /// member could be looked at, whatever stood there, and with 1 when one could not, or when a superblock can't be
     /// trusted; the others are reported on all the same.
     Examine(Examine),
-    /// Tell about the array that members form
+    /// Tell about the array or pool that members form
     Detail(Detail),
     /// Explain how an existing array is set up, and what to change
     ///
     /// Looks at superblocks, at the file system on the array and, where a kernel runs it, at sysfs; md's arrays too. Each finding comes
     /// with the command that changes it, and with what that is expected to give where the simulator can tell. Nothing is written.
     Advise(Advise),
-    /// Write the content of an array to standard output, or to a file; never writes to a member
+    /// Write the content of an array to standard output or to a file, or of a volume of a pool; never writes to a member
     ///
     /// A file (--output) is sparse where the array has zeroes. Beside it a map tells what has been read, in the form of GNU ddrescue's:
     /// the same command goes on where it was interrupted, and tries places again that could not be read. Exits with 4 if some could not.
     Cat(Cat),
-    /// Compare the redundancy of an array; never writes to a member
+    /// Compare the redundancy of an array, or all checksums and parity of a pool; never writes to a member
     ///
     /// Exits with 3 if it disagrees, else with 4 if members have places that can't be read, else with 5 if not all could be compared, or
     /// nothing, since members are missing.
@@ -129,7 +134,7 @@ pub(crate) enum Command {
     /// know of before. If they disagree nearly everywhere, and one member that was written over would explain
     /// it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
     Repair(Repair),
-    /// Serve arrays over NBD, in the foreground or in the background
+    /// Serve arrays and volumes of pools over NBD, in the foreground or in the background
     ///
     /// Members of several arrays may be named together: each array is told by its UUID, and is an export by its name. Arrays
     /// of one name are called by their UUIDs. Nothing is served if one of them can't be assembled.
@@ -246,6 +251,13 @@ pub(crate) enum Command {
     /// how long a rebuild takes and what it costs; drops those that do not meet the needs, and recommends one of the rest. The formulas
     /// and their sources stand in docs/planner.md.
     Plan(Box<Plan>),
+    /// Make and destroy pools, and tell about them (experimental)
+    ///
+    /// A pool has vdevs with the redundancy of RAID-Z or mirrors, a checksum for every block, and volumes, each an export POOL/NAME of `serve`.
+    /// It is read and looked at with `cat`, `detail`, `examine` and `check`.
+    Pool(Pool),
+    /// Make, list, rename and destroy volumes of pools (experimental)
+    Volume(Volume),
     /// Create an array of plain files, lose two members under load, and get every byte back
     Demo(Demo),
     /// Print completions for a shell

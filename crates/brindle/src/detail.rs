@@ -8,15 +8,21 @@ use std::process::ExitCode;
 use brindle_array::OpenError;
 use brindle_array::assembly::{Assembly, AssemblyError, ReshapeError};
 
-use crate::cli::Detail;
+use brindle_io::device::DeviceAccess;
+
+use crate::cli::{Detail, Tuning};
 use crate::failure::Failure;
 use crate::health::Health;
 use crate::log;
+use crate::pools::{self, Alone, PoolReport};
 use crate::report::{self, ArrayReport};
 use crate::world::{self, Opening, Set, World, warn_of_left_out};
 
 pub(crate) fn detail(args: &Detail) -> Result<ExitCode, Failure> {
     world::assume(args.assuming.assume.as_ref());
+    if pools::are_of_pool(&args.members) {
+        return of_pool(args);
+    }
     match all(&args.members, &args.given.bitmaps) {
         Ok(reports) => {
             let printed = print(&reports, args.json);
@@ -45,6 +51,19 @@ fn print(reports: &[ArrayReport], json: bool) -> Result<(), Failure> {
         several if json => report::print_json(&serde_json::json!({ "arrays": several })),
         all => report::print(&all.iter().map(ArrayReport::text).collect::<Vec<_>>().join("\n")),
     }
+}
+
+/// The pool as its members describe it.
+fn of_pool(args: &Detail) -> Result<ExitCode, Failure> {
+    let alone = Alone::open(&args.members, DeviceAccess::Read, Tuning::USUAL)?;
+    let report = PoolReport::of(&alone.opened);
+    if args.json {
+        report::print_json(&report)?;
+    } else {
+        report::print(&report.text())?;
+    }
+    let degraded = args.test && report.is_degraded();
+    Ok(Health::of_members(degraded).exit_code())
 }
 
 /// What the members say of their array, whose write-intent bitmap is in a file if one is given. Tells on standard error of what is done

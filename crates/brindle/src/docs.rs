@@ -22,6 +22,9 @@ pub(crate) fn man(args: &Man) -> Result<(), Failure> {
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let name = format!("brindle-{}", sub.get_name());
         page(folder, &name, Some(sub.get_name()), sub)?;
+        for below in sub.get_subcommands().filter(|below| below.get_name() != "help") {
+            page(folder, &format!("{name}-{}", below.get_name()), None, below)?;
+        }
     }
     Ok(())
 }

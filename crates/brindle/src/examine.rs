@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::cli::Examine;
 use crate::failure::Failure;
 use crate::look::{self, Look, Patient};
+use crate::pools;
 use crate::report::{self, ReshapeFacts};
 use crate::units::{Bytes, Moment};
 use crate::world::place;
@@ -41,6 +42,8 @@ struct MemberReport {
     /// Whether all that was looked at is zero; null if that can't be told.
     blank: Option<bool>,
     superblock: Option<SuperblockReport>,
+    /// Its label, if it is a member of a pool.
+    pool: Option<PoolLabel>,
     /// Its state in the array that those named form; null if they form none, or it is no device of it.
     in_array: Option<&'static str>,
     /// The write-intent bitmap that a file is.
@@ -100,6 +103,26 @@ struct BadBlockLogReport {
     size: u64,
 }
 
+/// The label of a member of a pool.
+#[derive(Debug, Serialize)]
+struct PoolLabel {
+    name: String,
+    uuid: String,
+    /// `VDEV.ROLE`.
+    member: String,
+    members: usize,
+    created: u64,
+}
+
+impl PoolLabel {
+    fn of(path: &Path) -> Option<Self> {
+        let label = pools::label_of(path)?;
+        let member = brindle_pool::member_name(&label, label.member);
+        let (uuid, members) = (label.pool.to_string(), label.members.len());
+        Some(Self { name: label.name, uuid, member, members, created: label.created })
+    }
+}
+
 pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut candidates = Vec::new();
@@ -107,7 +130,11 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
         let path = name.as_path();
         match look(path) {
             Ok((report, candidate)) => {
-                reports.push(MemberReport { bitmap: BitmapReport::look(path), ..report });
+                reports.push(MemberReport {
+                    bitmap: BitmapReport::look(path),
+                    pool: PoolLabel::of(path),
+                    ..report
+                });
                 candidates.extend(candidate.filter(|candidate| !candidate.found.is_empty()));
             }
             Err(failure) => reports.push(MemberReport::unreadable(path, &failure)),
@@ -201,6 +228,7 @@ impl MemberReport {
             superblock,
             in_array: None,
             bitmap: None,
+            pool: None,
             signatures: look.found.into_iter().map(SignatureReport::of).collect(),
         }
     }
@@ -215,6 +243,7 @@ impl MemberReport {
             superblock: None,
             in_array: None,
             bitmap: None,
+            pool: None,
             signatures: Vec::new(),
         }
     }
@@ -249,6 +278,13 @@ impl MemberReport {
         }
         for found in self.signatures.iter().filter(|found| !self.is_told(found)) {
             text.push_str(&format!("  {}\n", found.text()));
+        }
+        if let Some(PoolLabel { name, member, members, created, .. }) = &self.pool {
+            text.push_str(&format!(
+                "  member {member} of the pool \"{}\" of {members} members, made {}\n",
+                name.escape_debug(),
+                Moment(*created)
+            ));
         }
         if let Some(bitmap) = &self.bitmap {
             text.push_str(&bitmap.text());

@@ -124,6 +124,15 @@ pub(crate) enum Failure {
     /// A device does not become one of the array.
     #[error(transparent)]
     Add(brindle_array::AddError),
+    /// A pool does not open.
+    #[error(transparent)]
+    OpenPool(#[from] brindle_pool::PoolOpenError),
+    /// There can be no such pool, or a device does not take it.
+    #[error(transparent)]
+    CreatePool(#[from] brindle_pool::PoolCreateError),
+    /// A pool's volumes stay as they are.
+    #[error(transparent)]
+    ChangePool(#[from] brindle_pool::PoolChangeError),
     /// The reactor could not be set up.
     #[error(transparent)]
     Reactor(#[from] brindle_io::uring::UringError),
@@ -219,6 +228,9 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Job(_) | Self::Loads(_) | Self::Predict(_) => ExitCode::from(2),
             Self::Without { source, .. } | Self::OneOf { source, .. } => source.exit_code(),
+            Self::CreatePool(why) if !matches!(why, brindle_pool::PoolCreateError::Write { .. }) => {
+                ExitCode::from(2)
+            }
             _ => ExitCode::FAILURE,
         }
     }

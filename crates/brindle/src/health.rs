@@ -47,7 +47,7 @@ impl Health {
         };
         let lacks = |array: &Value| says(array, "degraded") || says(array, "broken");
         let nested = report["arrays"].as_array().into_iter().flatten().any(lacks);
-        let array = &report["array"];
+        let array = if report["pool"].is_object() { &report["pool"] } else { &report["array"] };
         let own = match () {
             () if !array["state"].is_array() => Self::UNKNOWN,
             () if says(array, "broken") => Self::UNUSABLE,

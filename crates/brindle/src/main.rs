@@ -32,6 +32,8 @@ mod look;
 mod models;
 mod next;
 mod plan;
+mod pool;
+mod pools;
 mod predict;
 mod progress;
 mod reactor;
@@ -119,6 +121,8 @@ fn run(command: &mut Command) -> Result<ExitCode, Failure> {
         Command::Simulate(args) => predict::simulate(args)?,
         Command::Sweep(args) => return sweep::sweep(args),
         Command::Plan(args) => plan::plan(args)?,
+        Command::Pool(args) => pool::pool(args)?,
+        Command::Volume(args) => pool::volume(args)?,
         Command::Demo(args) => demo::demo(args)?,
         Command::Completions(args) => docs::completions(args)?,
         Command::Man(args) => docs::man(args)?,

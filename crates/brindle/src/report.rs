@@ -40,7 +40,7 @@ pub(crate) fn of_arrays(told: &Value) -> &[Value] {
 pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
     of_arrays(told).iter().flat_map(|report| {
         let nested = report["arrays"].as_array().into_iter().flatten();
-        let arrays = nested.chain([&report["array"]]);
+        let arrays = nested.chain([&report["array"], &report["pool"]]);
         arrays.flat_map(|array| array["devices"].as_array().into_iter().flatten())
     })
 }
@@ -50,8 +50,10 @@ pub(crate) fn devices(told: &Value) -> impl Iterator<Item = &Value> {
 pub(crate) fn find<'a>(told: &'a Value, name: &str) -> Option<&'a Value> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
     let reports = of_arrays(told);
-    let by_uuid =
-        |report: &&Value| report["array"]["uuid"].as_str().is_some_and(|uuid| bare(uuid) == bare(name));
+    let by_uuid = |report: &&Value| {
+        let uuid = report["array"]["uuid"].as_str().or_else(|| report["pool"]["uuid"].as_str());
+        uuid.is_some_and(|uuid| bare(uuid) == bare(name))
+    };
     let by_member = |report: &&Value| devices(report).any(|device| device["path"] == *name);
     let named = reports.iter().find(|report| report["name"] == *name);
     named.or_else(|| reports.iter().find(by_uuid)).or_else(|| reports.iter().find(by_member))

@@ -8,12 +8,13 @@ mod iscsi;
 mod kept;
 mod notify;
 mod places;
+mod pooled;
 mod tls;
 mod twins;
 
 use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use crate::host::{self, Found, Host, Wanted};
 use crate::ring::Ring;
 use crate::units::{Bytes, Span};
 use crate::world::{self, Opening, World};
-use crate::{log, report, runtime};
+use crate::{log, pools, report, runtime};
 use access::{AccessFile, Kept};
 use anew::Anew;
 use detached::Detached;
@@ -70,14 +71,23 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;
-    let wanted = wanted(args, Host::find(&mut look, &args.members, &args.given.bitmaps, args.force)?)?;
-    let names: Vec<&str> = wanted.iter().map(|wanted| &*wanted.name).collect();
+    let (pools, members) = pools::sort(&args.members);
+    let found = if members.is_empty() && !pools.is_empty() {
+        Vec::new()
+    } else {
+        Host::find(&mut look, &members, &args.given.bitmaps, args.force)?
+    };
+    let wanted = wanted(args, found)?;
+    let pool_names = pooled::names(&pools);
+    refuse_pools(args, &wanted, &pool_names)?;
+    let names: Vec<&str> =
+        wanted.iter().map(|wanted| &*wanted.name).chain(pool_names.iter().map(String::as_str)).collect();
     let access = args.sockets.access.as_deref().map(|file| AccessFile::read(file, &names)).transpose()?;
     groups::check(&args.spare_group, &names)?;
     for lone in groups::lone(&args.spare_group, &names) {
         eprintln!("brindle: {lone}");
     }
-    let name = args.name.clone().unwrap_or_else(|| wanted[0].name.clone());
+    let name = args.name.clone().unwrap_or_else(|| names[0].to_owned());
     runtime::check_name(&name)?;
     let folder = runtime::make_folder(&args.runtime)?;
     let detached = args.background.then(|| Detached::begin(&folder, &name)).transpose()?;
@@ -86,7 +96,7 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     twins::refuse(&folder, &host.arrays())?;
     let (listener, control_file) = listen(&folder, &name)?;
     let (served, mut sockets) =
-        start(args, host, name, &folder, Ways { places, plan, access, certificates })?;
+        start(args, host, &pools, name, &folder, Ways { places, plan, access, certificates })?;
     let Served { service, world } = &served;
     sockets.push(Socket::new(&runtime::control_socket(&folder, service.name())));
     let locks = Arc::clone(&world.locks);
@@ -110,6 +120,19 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
         Err(failure) => Ended::Badly { why: failure.to_string() },
     });
     outcome
+}
+
+/// Names and doors that can't be with pools are refused before anything is opened.
+fn refuse_pools(args: &Serve, wanted: &[Wanted], pools: &[String]) -> Result<(), Failure> {
+    if let Some(name) = pools.iter().find(|name| wanted.iter().any(|wanted| wanted.name == **name)) {
+        return Err(Failure::Refused(format!(
+            "an array and a pool are called '{name}': serve each by itself"
+        )));
+    }
+    if !pools.is_empty() && !args.iscsi.iscsi.is_empty() {
+        eprintln!("brindle: volumes of pools are offered over NBD alone");
+    }
+    Ok(())
 }
 
 /// 0 is none.
@@ -263,6 +286,7 @@ struct Ways {
 fn start(
     args: &Serve,
     host: Host,
+    pools: &[Vec<PathBuf>],
     name: String,
     folder: &Path,
     ways: Ways,
@@ -306,7 +330,7 @@ fn start(
         }
     }
     let disks = plan.map(|plan| plan.start(io, &host.world.uring, config, &gates)).transpose()?;
-    let several = arrays.len() > 1;
+    let several = arrays.len() + pools.len() > 1;
     let listener = listener(args.json);
     let exported = gates.iter().map(|(hosted, gate)| {
         let export = several.then_some(&*hosted.name);
@@ -322,6 +346,7 @@ fn start(
     });
     let (exported, io) = (exported.collect(), io.clone());
     let world = Rc::new(host.into_world());
+    let opened = pooled::open(args, &world, pools)?;
     let devices = Rc::new(Ring(Rc::clone(&world)));
     let kept = gates.iter().map(|(hosted, gate)| Kept {
         array: hosted.name.clone(),
@@ -330,14 +355,15 @@ fn start(
     });
     let kept: Vec<Kept> = kept.collect();
     let doors = Doors { nbd: server, iscsi: disks.map(|disks| disks.server) };
-    let access = args.sockets.access.clone().map(|file| {
+    let admission = args.sockets.access.clone().map(|file| {
         let arrays = kept.iter().map(|kept| kept.array.clone()).collect();
         let (to, files) = mailbox::mailbox(&io);
         drop(io.spawn(access::admit(files, doors.clone(), kept)));
         anew::Admission { file, arrays, to }
     });
-    Anew { certificates, access, json: args.json }.watch()?;
-    let service = Service::new(&io, name, devices, doors, exported, listener);
+    Anew { certificates, access: admission, json: args.json }.watch()?;
+    let service = Service::new(&io, name, devices, doors, exported, Rc::clone(&listener));
+    pooled::serve(args, &service, opened, &Rc::from(addresses), access.as_ref(), &listener)?;
     Ok((Served { service, world }, sockets))
 }
 
@@ -358,6 +384,30 @@ fn announce(args: &Serve, service: &Service, detached: Option<Detached>) -> Resu
         text.extend(
             addresses.iter().chain(array.targets()).map(|at| format!("{name} serves on {at}{state}\n")),
         );
+    }
+    for pooled in service.pools() {
+        let (name, exports) = (pooled.name().to_owned(), pooled.exports());
+        let at = |(export, _): &(String, _)| (export.clone(), pooled.addresses(export));
+        let exports: Vec<(String, Vec<String>)> = exports.iter().map(at).collect();
+        if args.json {
+            let nbd: Vec<&String> = exports.iter().flat_map(|(_, addresses)| addresses).collect();
+            let mut serving =
+                json!({"event": "serving", "name": name, "nbd": nbd, "iscsi": [], "pid": std::process::id()});
+            if let Some(detached) = &detached {
+                serving["log"] = json!(detached.log());
+            }
+            text.push_str(&format!("{serving}\n"));
+            continue;
+        }
+        let lines = exports
+            .iter()
+            .flat_map(|(export, at)| at.iter().map(move |at| format!("{export} serves on {at}\n")));
+        text.extend(lines);
+        if exports.is_empty() {
+            text.push_str(&format!(
+                "{name} is served, and has no volumes: brindle volume create {name}/NAME SIZE\n"
+            ));
+        }
     }
     if let Some(detached) = detached.as_ref().filter(|_| !args.json) {
         text.push_str(&detached.text(args, service.name(), arrays.len() > 1));

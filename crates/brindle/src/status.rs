@@ -1,6 +1,7 @@
 //! A server's report for people. It comes over the control socket, so anything may be missing from it.
 
 mod clients;
+mod pools;
 
 use std::fmt::Write;
 
@@ -16,6 +17,9 @@ const SHOWN: usize = 5;
 
 /// `brindle status`, of one server.
 pub(crate) fn text(report: &Value) -> String {
+    if report["pool"].is_object() {
+        return pools::text(report);
+    }
     let mut text = format!(
         "{}: {}\n  serves {} (pid {})\n",
         word(report, "name"),

@@ -2,6 +2,7 @@
 //! them. Who owns what comes of it is `host`.
 
 mod assumed;
+mod bare;
 mod bitmap;
 mod emulate;
 mod members;

@@ -5,6 +5,7 @@
 //! arithmetic that can overflow, and never allocate more than the bytes they were given justify.
 //!
 //! - [`md`]: the metadata of Linux md, versions 0.90 (both byte orders), 1.0, 1.1 and 1.2.
+//! - [`pool`]: the format of pools.
 //! - [`alignment`]: which stripes a file system was told of, and where partitions begin.
 //! - [`signature`]: what stands on a device already (file systems, partition tables, other RAID).
 //!
@@ -23,6 +24,7 @@
 
 pub mod alignment;
 pub mod md;
+pub mod pool;
 pub mod signature;
 
 /// Bytes in the sector that md counts in, whatever the device's own sector size.

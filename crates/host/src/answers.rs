@@ -4,30 +4,30 @@ use serde::Serialize;
 
 use crate::control::Answer;
 use crate::error::HostError;
-use crate::status::{ExportStatus, JoinedStatus, RefusedStatus};
+use crate::status::{ExportStatus, JoinedStatus, PoolStatus, RefusedStatus, Report};
 
 /// The status of all that is served: one array, none where that has been stopped, or a list where there were several.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Volumes {
-    /// Of a server that was started with one.
-    One(Option<Box<ExportStatus>>),
-    /// Of a server that was started with several.
-    List(Vec<ExportStatus>),
+    /// Of a server that was started with one array.
+    One(Option<Report>),
+    /// Of a server that was started with several, or with a pool.
+    List(Vec<Report>),
 }
 
 impl Volumes {
     /// Each of them.
-    pub fn all(&self) -> &[ExportStatus] {
+    pub fn all(&self) -> &[Report] {
         match self {
-            Self::One(one) => one.as_deref().map(std::slice::from_ref).unwrap_or_default(),
+            Self::One(one) => one.as_ref().map(std::slice::from_ref).unwrap_or_default(),
             Self::List(all) => all,
         }
     }
 
-    pub(crate) fn all_mut(&mut self) -> &mut [ExportStatus] {
+    pub(crate) fn all_mut(&mut self) -> &mut [Report] {
         match self {
-            Self::One(one) => one.as_deref_mut().map(std::slice::from_mut).unwrap_or_default(),
+            Self::One(one) => one.as_mut().map(std::slice::from_mut).unwrap_or_default(),
             Self::List(all) => all,
         }
     }
@@ -70,6 +70,8 @@ pub enum Told {
     Volumes(Volumes),
     /// Of the array that was meant.
     Served(Box<Served>),
+    /// Of the pool that was meant.
+    Pool(Box<PoolStatus>),
     /// It stops.
     Stopped {
         /// The array or the server.

@@ -2,6 +2,7 @@
 
 use brindle_array::Array;
 use brindle_io::Slice;
+use brindle_pool::PoolVolume;
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
 /// A volume that a host can serve. Matched where a request comes in: no `dyn`, and no future of its own on the heap.
@@ -9,42 +10,50 @@ use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 pub enum Any {
     /// An array of md's.
     Array(Array),
+    /// A volume of a pool.
+    Pool(PoolVolume),
 }
 
 impl Volume for Any {
     fn limits(&self) -> Limits {
         match self {
             Self::Array(array) => array.limits(),
+            Self::Pool(volume) => volume.limits(),
         }
     }
 
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.read(offset, into).await,
+            Self::Pool(volume) => volume.read(offset, into).await,
         }
     }
 
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.write(offset, from, fua).await,
+            Self::Pool(volume) => volume.write(offset, from, fua).await,
         }
     }
 
     async fn flush(&self) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.flush().await,
+            Self::Pool(volume) => volume.flush().await,
         }
     }
 
     async fn discard(&self, offset: u64, len: u64) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.discard(offset, len).await,
+            Self::Pool(volume) => volume.discard(offset, len).await,
         }
     }
 
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.write_zeroes(offset, len, options).await,
+            Self::Pool(volume) => volume.write_zeroes(offset, len, options).await,
         }
     }
 
@@ -58,6 +67,7 @@ impl Volume for Any {
     ) -> Result<Option<u64>, VolumeError> {
         match self {
             Self::Array(array) => array.compare_and_write(offset, expected, new, scratch, fua).await,
+            Self::Pool(volume) => volume.compare_and_write(offset, expected, new, scratch, fua).await,
         }
     }
 
@@ -69,6 +79,7 @@ impl Volume for Any {
     ) -> Result<(), VolumeError> {
         match self {
             Self::Array(array) => array.allocation(offset, len, found).await,
+            Self::Pool(volume) => volume.allocation(offset, len, found).await,
         }
     }
 }

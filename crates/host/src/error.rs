@@ -138,6 +138,9 @@ pub enum HostError {
     /// An array can't have an export.
     #[error(transparent)]
     Export(#[from] brindle_export::nbd::AddExportError),
+    /// A pool's volumes stay as they are.
+    #[error(transparent)]
+    Pool(#[from] brindle_pool::PoolChangeError),
     /// The world does not give a device.
     #[error("{0}")]
     World(String),

@@ -12,7 +12,7 @@ pub(crate) struct Names {
 }
 
 /// The array of that name; else of the one with that UUID, or with a device of that name.
-fn find(all: &[Names], name: &str) -> Option<usize> {
+pub(crate) fn find(all: &[Names], name: &str) -> Option<usize> {
     let bare = |uuid: &str| uuid.replace([':', '-'], "").to_lowercase();
     let by = |is: &dyn Fn(&Names) -> bool| all.iter().position(is);
     by(&|names| names.own == name)

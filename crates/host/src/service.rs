@@ -18,8 +18,9 @@ use crate::exported::Exported;
 use crate::mailbox::Receiver;
 use crate::names;
 use crate::orders::{Message, Order};
+use crate::pooled::Pooled;
 use crate::snapshot::Snapshot;
-use crate::status::ExportStatus;
+use crate::status::{ExportStatus, PoolStatus, Report};
 use crate::world::{Coming, Devices};
 
 /// How old a status is at most that is told when the arrays' thread does not answer.
@@ -33,7 +34,9 @@ pub struct Service {
     /// Of the server; that of the array, if there is one.
     name: String,
     pub(crate) devices: Rc<dyn Devices>,
-    doors: Doors,
+    pub(crate) doors: Doors,
+    /// Pools that have not been stopped.
+    pools: RefCell<Vec<Rc<Pooled>>>,
     /// Those that have not been stopped, in the order in which they were given.
     arrays: RefCell<Vec<Rc<Exported>>>,
     /// There were several at a time: it tells of a list of them from then on.
@@ -67,6 +70,7 @@ impl Service {
             doors,
             several: Cell::new(arrays.len() > 1),
             arrays: RefCell::new(arrays),
+            pools: RefCell::default(),
             given_up: Cell::new(false),
             leaving: Cell::new(0),
             failed: RefCell::default(),
@@ -91,6 +95,18 @@ impl Service {
     /// The array of that name, if it has not been stopped.
     pub fn array(&self, name: &str) -> Option<Rc<Exported>> {
         self.arrays.borrow().iter().find(|array| array.name() == name).cloned()
+    }
+
+    /// The pools that have not been stopped.
+    pub fn pools(&self) -> Vec<Rc<Pooled>> {
+        self.pools.borrow().clone()
+    }
+
+    /// A pool is one of this host's from now on, which tells of a list.
+    pub(crate) fn has_pool(&self, pooled: Rc<Pooled>) {
+        self.pools.borrow_mut().push(pooled);
+        self.several.set(true);
+        self.publish();
     }
 
     /// Serves one more array from now on.
@@ -120,11 +136,18 @@ impl Service {
                 Message::StopOne(name, patience, reply) => {
                     let patience = Duration::from_millis(patience.as_millis() as u64);
                     drop(self.io.spawn(async move {
-                        let Some(array) = this.array(&name) else {
+                        let pool = this.pools().into_iter().find(|pool| pool.name() == name);
+                        let array = this.array(&name);
+                        if array.is_none() && pool.is_none() {
                             return reply.send(answer::<Told>(Err(HostError::StoppedAlready(name))));
-                        };
+                        }
                         reply.send(answer(Ok(Told::stopped(&name))));
-                        reply.end(match this.stop_one(&array, patience).await {
+                        let stopped = match (array, pool) {
+                            (Some(array), _) => this.stop_one(&array, patience).await,
+                            (None, Some(pool)) => this.stop_pool(&pool, patience).await,
+                            (None, None) => Ok(()),
+                        };
+                        reply.end(match stopped {
                             Ok(()) => Ended::Well,
                             Err(why) => Ended::Badly { why: why.to_string() },
                         });
@@ -150,7 +173,8 @@ impl Service {
 
     /// Waits until there is nothing left to serve, and whoever stopped it has been told.
     pub async fn emptied(&self) {
-        let is_empty = || self.arrays.borrow().is_empty() && self.leaving.get() == 0;
+        let is_empty =
+            || self.arrays.borrow().is_empty() && self.pools.borrow().is_empty() && self.leaving.get() == 0;
         self.changed.until(|| is_empty().then_some(())).await;
     }
 
@@ -159,6 +183,9 @@ impl Service {
     /// # Errors
     /// Why it is not done.
     pub async fn ask(self: &Rc<Self>, request: Request) -> Result<Told, HostError> {
+        if let Some(told) = self.ask_pool(&request).await {
+            return told;
+        }
         let array = match request {
             Request::Status { array } => {
                 return Ok(match self.called(array.as_deref())? {
@@ -221,7 +248,11 @@ impl Service {
                 let served = Served { disconnected: Some(ended), ..self.status_of(&array).into() };
                 return Ok(Told::Served(Box::new(served)));
             }
-            Request::Stop { .. } | Request::Version => return Ok(Told::Volumes(self.status())),
+            Request::VolumeCreate { .. }
+            | Request::VolumeRename { .. }
+            | Request::VolumeDestroy { .. }
+            | Request::Stop { .. }
+            | Request::Version => return Ok(Told::Volumes(self.status())),
         };
         Ok(Told::Served(Box::new(self.status_of(&array).into())))
     }
@@ -343,6 +374,7 @@ impl Service {
         for array in self.arrays() {
             self.tell_the_end_of(&array);
         }
+        self.pools().iter().for_each(|pool| self.tell_the_end_of_pool(pool));
     }
 
     fn tell_the_end_of(&self, array: &Exported) {
@@ -351,6 +383,49 @@ impl Service {
         }
         let (name, words) = (array.name().to_owned(), array.last_words());
         (self.listener)(News::Stopped { name, words, several: self.several.get() });
+    }
+
+    /// Something is stopped, until what is given is dropped.
+    pub(crate) fn leave(&self) -> impl Drop + '_ {
+        struct Leaving<'a>(&'a Service);
+        impl Drop for Leaving<'_> {
+            fn drop(&mut self) {
+                self.0.leaving.set(self.0.leaving.get() - 1);
+                self.0.changed.notify();
+            }
+        }
+        self.leaving.set(self.leaving.get() + 1);
+        Leaving(self)
+    }
+
+    /// Forgets a pool, and tells of it for the last time.
+    pub(crate) fn let_pool_go(&self, pooled: &Rc<Pooled>, failed: Option<&HostError>) {
+        self.pools.borrow_mut().retain(|other| !Rc::ptr_eq(other, pooled));
+        self.tell_the_end_of_pool(pooled);
+        if let Some(why) = failed {
+            tracing::error!("{why}");
+            self.failed.borrow_mut().push(why.clone());
+            self.given_up.set(self.given_up.get() || matches!(why, HostError::NotStopped(_)));
+        }
+        self.publish();
+        self.changed.notify();
+    }
+
+    fn tell_the_end_of_pool(&self, pooled: &Pooled) {
+        if pooled.has_stopped_well() == Some(true) {
+            let (name, words) = (pooled.name().to_owned(), pooled.last_words());
+            (self.listener)(News::Stopped { name, words, several: self.several.get() });
+        }
+    }
+
+    /// Ends the exports of a pool, and waits until its clients are gone.
+    pub(crate) fn clients_of_pool(&self, pooled: &Pooled) -> impl Future<Output = ()> + 'static {
+        let (doors, exports) = (self.doors.clone(), pooled.exports());
+        async move {
+            for (export, _) in exports {
+                doors.remove(&export, None).await;
+            }
+        }
     }
 
     /// Ends an export, and waits until its clients are gone.
@@ -369,24 +444,30 @@ impl Service {
         let closed = self.io.spawn(async move { doors.stop().await });
         let arrays = self.arrays();
         let stopped = join_all(arrays.iter().map(|array| array.stop(self.clients_of(array)))).await;
+        let pools = self.pools();
+        let ended = join_all(pools.iter().map(|pool| pool.stop(self.clients_of_pool(pool)))).await;
         if !self.given_up.get() {
             closed.await;
         }
         let mut failed = self.failed.borrow_mut();
-        failed.extend(stopped.into_iter().filter_map(Result::err));
+        failed.extend(stopped.into_iter().chain(ended).filter_map(Result::err));
         if failed.is_empty() { Ok(()) } else { Err(HostError::All(failed.clone())) }
     }
 
     /// Tells what the tasks that tell had no turn for.
     pub fn tell_the_last_events(&self) {
         self.arrays().iter().for_each(|array| array.tell_the_last_events());
+        self.pools().iter().for_each(|pool| pool.tell_the_last_events());
     }
 
     /// The message of the arrays that have not stopped.
     pub fn not_stopped(&self) -> HostError {
         let arrays = self.arrays();
         let left = arrays.iter().filter(|array| array.has_stopped_well().is_none());
-        HostError::NotStopped(left.map(|array| array.name()).collect::<Vec<_>>().join(", "))
+        let pools = self.pools();
+        let pools = pools.iter().filter(|pool| pool.has_stopped_well().is_none());
+        let names = left.map(|array| array.name()).chain(pools.map(|pool| pool.name()));
+        HostError::NotStopped(names.collect::<Vec<_>>().join(", "))
     }
 
     /// Keeps a status where threads can have it that must not wait for this one.
@@ -417,8 +498,14 @@ impl Service {
     /// The status of all.
     pub fn status(&self) -> Volumes {
         let stats = self.doors.stats();
-        let arrays = self.arrays();
-        let mut all = arrays.iter().map(|array| array.report(&stats));
-        if self.several.get() { Volumes::List(all.collect()) } else { Volumes::One(all.next().map(Box::new)) }
+        let (arrays, pools) = (self.arrays(), self.pools());
+        let arrays = arrays.iter().map(|array| Report::Array(Box::new(array.report(&stats))));
+        let mut all = arrays.chain(pools.iter().map(|pool| Report::Pool(Box::new(pool.report(&stats)))));
+        if self.several.get() { Volumes::List(all.collect()) } else { Volumes::One(all.next()) }
+    }
+
+    /// The status of one pool.
+    pub fn status_of_pool(&self, pooled: &Pooled) -> PoolStatus {
+        pooled.report(&self.doors.stats())
     }
 }

@@ -36,6 +36,9 @@ pub enum VolumeError {
     /// Redundancy is another on either side of a reshape's border.
     #[error("the array is being reshaped: its redundancy can be compared once mdadm has finished that")]
     Reshaping,
+    /// There is no room for what was to be written: nothing of it was.
+    #[error("there is no room left for this: free some, or give the pool more")]
+    NoSpace,
     /// The volume is stopping.
     #[error("the volume is stopping")]
     Stopping,

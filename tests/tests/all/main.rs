@@ -17,6 +17,7 @@ mod killed;
 mod machine;
 mod packaged;
 mod pasted;
+mod pools;
 mod reshape;
 mod soak;
 mod swap;

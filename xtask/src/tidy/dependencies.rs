@@ -1,4 +1,4 @@
-//! Arrows between crates point down only: brindle, testkit > host, lab > export, planner > array > members > volume > io, layout,
+//! Arrows between crates point down only: brindle, testkit > host, lab > export, planner > array, pool > members > volume > io, layout,
 //! parity, format.
 
 use crate::report::Offence;
@@ -17,7 +17,7 @@ fn rank(name: &str) -> Option<u8> {
         "brindle-volume" => 1,
         // Members are asked and waited for: above the errors they fail with, below all their owners.
         "brindle-members" => 2,
-        "brindle-array" => 3,
+        "brindle-array" | "brindle-pool" => 3,
         "brindle-export" | "brindle-planner" => 4,
         "brindle-host" | "brindle-lab" => 5,
         // Test support: beside the program, which must not use it. Tests of every crate may.
@@ -47,14 +47,15 @@ const IMPURE: [&str; 14] = [
     "tokio",
 ];
 
-/// Crates that must stay pure: the three below the engine, what a volume is, and the engine with the members that it stands on.
-pub(super) const PURE: [&str; 6] = [
+/// Crates that must stay pure: the three below the engine, what a volume is, and the engines with the members that they stand on.
+pub(super) const PURE: [&str; 7] = [
     "brindle-layout",
     "brindle-parity",
     "brindle-format",
     "brindle-volume",
     "brindle-members",
     "brindle-array",
+    "brindle-pool",
 ];
 
 /// Checks ranks and impure third-party dependencies.
@@ -145,6 +146,8 @@ mod tests {
         assert_eq!(rules("brindle", &["xtask"]), ["rank"]);
         assert_eq!(rules("brindle-volume", &["brindle-array"]), ["rank"]);
         assert_eq!(rules("brindle-members", &["brindle-array"]), ["rank"]);
+        assert_eq!(rules("brindle-pool", &["brindle-array"]), ["rank"]);
+        assert_eq!(rules("brindle-array", &["brindle-pool"]), ["rank"]);
     }
 
     #[test]

@@ -15,12 +15,13 @@ use crate::workspace::{File, Workspace};
 /// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
 type Building = (&'static str, &'static [&'static [&'static str]]);
 
-const BUILDINGS: [Building; 5] = [
+const BUILDINGS: [Building; 6] = [
     ("crates/members/src", MEMBERS),
     ("crates/array/src", ARRAY),
     ("crates/brindle/src", BRINDLE),
     ("crates/host/src", HOST),
     ("crates/io/src", IO),
+    ("crates/pool/src", POOL),
 ];
 
 const MEMBERS: &[&[&str]] = &[
@@ -73,10 +74,10 @@ const BRINDLE: &[&[&str]] = &[
     &["chance", "cores", "docs", "health", "log", "look", "models", "next", "reactor", "report", "runtime"],
     &["control", "findings", "world"],
     &["status"],
-    &["ask", "growth", "host", "ring"],
+    &["ask", "growth", "host", "pools", "ring"],
     &["cat", "check", "create", "detail", "ending", "bench"],
     &["predict"],
-    &["action", "advise", "devices", "doors", "examine", "plan", "reliability", "watch"],
+    &["action", "advise", "devices", "doors", "examine", "plan", "pool", "reliability", "watch"],
     &["demo", "grow", "serve", "sweep"],
 ];
 
@@ -85,10 +86,21 @@ const HOST: &[&[&str]] = &[
     &["any", "control", "mailbox", "size", "status", "world"],
     &["doors", "error", "events", "hosted", "orders"],
     &["answers", "background", "names", "standing"],
-    &["exported", "snapshot"],
+    &["exported", "pooled", "snapshot"],
     &["desk", "service"],
-    &["policy"],
+    &["policy", "pools"],
     &["devices", "filed"],
+];
+
+const POOL: &[&[&str]] = &[
+    &["happened", "look", "map", "queue", "space", "stripe"],
+    &["core", "create"],
+    &["log", "read", "record"],
+    &["check", "checkpoint", "replay"],
+    &["clean"],
+    &["volume"],
+    &["pool"],
+    &["open"],
 ];
 
 const IO: &[&[&str]] = &[

@@ -129,7 +129,7 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     if PURE[..3].contains(&name) {
         rules.push(&PARSERS);
     }
-    if ["brindle-members", "brindle-array"].contains(&name) {
+    if ["brindle-members", "brindle-array", "brindle-pool"].contains(&name) {
         rules.push(&ENGINE);
     }
     if !["brindle", TESTKIT].contains(&name) && member.dir.starts_with("crates") {
@@ -206,6 +206,7 @@ mod tests {
             "struct S(OwnedFd);",
         ] {
             assert_eq!(rules("crates/array/src/lib.rs", source), ["engine"], "{source}");
+            assert_eq!(rules("crates/pool/src/lib.rs", source), ["engine"], "{source}");
             assert!(rules("crates/io/src/lib.rs", source).is_empty(), "{source}");
         }
         assert!(rules("crates/array/src/lib.rs", "use std::collections::BTreeMap;").is_empty());

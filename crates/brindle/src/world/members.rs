@@ -481,14 +481,7 @@ impl World {
 
 /// Opens a device that is none of those which are `known`, and reads its superblocks. Waits for the device.
 pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf)]) -> Result<Seen, Failure> {
-    // A second lock on a device would be refused as another Brindle's.
-    if access != DeviceAccess::Examine
-        && let Ok(device) = place::open(path, DeviceAccess::Examine)
-    {
-        refuse_twice(&device, known)?;
-    }
-    let device = place::open(path, access)?;
-    refuse_twice(&device, known)?;
+    let device = open_other(path, access, known)?;
     let label = path.display().to_string();
     let candidate = look::candidate(&label, device.info(), look::reader(&device))?;
     if access != DeviceAccess::Write && look::is_unfit(&candidate) {
@@ -499,6 +492,23 @@ pub(crate) fn see(path: &Path, access: DeviceAccess, known: &[(Identity, PathBuf
     }
     let is_zero = device.is_hole(0, device.info().size).unwrap_or(false);
     Ok(Seen { device, candidate, is_zero })
+}
+
+/// Opens a device that is none of those which are `known`. Waits for the device.
+pub(super) fn open_other(
+    path: &Path,
+    access: DeviceAccess,
+    known: &[(Identity, PathBuf)],
+) -> Result<OpenDevice, Failure> {
+    // A second lock on a device would be refused as another Brindle's.
+    if access != DeviceAccess::Examine
+        && let Ok(device) = place::open(path, DeviceAccess::Examine)
+    {
+        refuse_twice(&device, known)?;
+    }
+    let device = place::open(path, access)?;
+    refuse_twice(&device, known)?;
+    Ok(device)
 }
 
 fn refuse_twice(device: &OpenDevice, known: &[(Identity, PathBuf)]) -> Result<(), Failure> {

@@ -349,7 +349,7 @@ fn unwritten(error: VolumeError) -> Undone {
         VolumeError::OutOfRange | VolumeError::Unaligned => Sense::OUT_OF_RANGE,
         VolumeError::Stopping => Sense::NOT_READY,
         VolumeError::ReadOnly => Sense::WRITE_PROTECTED,
-        VolumeError::Member { error: OpError::NoSpace, .. } => Sense::NO_SPACE,
+        VolumeError::NoSpace | VolumeError::Member { error: OpError::NoSpace, .. } => Sense::NO_SPACE,
         VolumeError::Member { .. } => Sense::UNWRITTEN,
         _ => Sense::FAILED,
     };

@@ -53,6 +53,13 @@ const MAGICS: &[Magic] = &[
     named(Signature::Vfat, 54, b"FAT16", Field::Text(43, 11), Field::Serial(39)),
     named(Signature::Vfat, 54, b"FAT12", Field::Text(43, 11), Field::Serial(39)),
     named(Signature::ExFat, 3, b"EXFAT   ", Field::None, Field::Serial(100)),
+    named(
+        Signature::Pool,
+        crate::pool::LABEL,
+        b"BRNDPOOL",
+        Field::Text(crate::pool::LABEL + 72, 64),
+        Field::Uuid(crate::pool::LABEL + 16),
+    ),
     plain(Signature::BitLocker, 3, b"-FVE-FS-"),
     plain(Signature::Squashfs, 0, b"hsqs"),
     plain(Signature::Squashfs, 0, b"sqsh"),

@@ -36,6 +36,8 @@ pub enum Signature {
     Luks,
     /// Member of a ZFS pool.
     Zfs,
+    /// Member of a pool of Brindle's.
+    Pool,
     /// Intel Matrix Storage RAID.
     Imsm,
     /// SNIA DDF RAID.
@@ -116,6 +118,7 @@ impl Signature {
             Self::LvmPv => "LVM physical volume",
             Self::Luks => "LUKS encrypted volume",
             Self::Zfs => "ZFS pool member",
+            Self::Pool => "Brindle pool member",
             Self::Imsm => "Intel IMSM RAID member",
             Self::Ddf => "DDF RAID member",
             Self::BiosRaid => "BIOS RAID member",

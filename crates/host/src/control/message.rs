@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::limits::RateLimits;
 
 /// The version of the protocol: more with each request or field that an older client or server does not know.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A request to a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +140,31 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<String>,
     },
+    /// Make a volume of a pool, and offer it to clients.
+    VolumeCreate {
+        /// The pool.
+        pool: String,
+        /// The volume's name in it.
+        name: String,
+        /// Bytes.
+        size: u64,
+    },
+    /// Give a volume of a pool another name; its clients are sent away.
+    VolumeRename {
+        /// The pool.
+        pool: String,
+        /// The volume's name in it,
+        name: String,
+        /// and the new one.
+        to: String,
+    },
+    /// Destroy a volume of a pool; its clients are sent away.
+    VolumeDestroy {
+        /// The pool.
+        pool: String,
+        /// The volume's name in it.
+        name: String,
+    },
     /// Drain, flush, mark clean, end.
     Stop {
         /// As above: the others go on.
@@ -151,6 +176,29 @@ pub enum Request {
 }
 
 impl Request {
+    /// The array or pool that it names.
+    pub fn array(&self) -> Option<&str> {
+        match self {
+            Self::Status { array }
+            | Self::Fail { array, .. }
+            | Self::Flag { array, .. }
+            | Self::Action { array, .. }
+            | Self::Add { array, .. }
+            | Self::Replace { array, .. }
+            | Self::Remove { array, .. }
+            | Self::Bitmap { array, .. }
+            | Self::WriteBehind { array, .. }
+            | Self::Export { array, .. }
+            | Self::Unexport { array }
+            | Self::Disconnect { array, .. }
+            | Self::Stop { array } => array.as_deref(),
+            Self::VolumeCreate { pool, .. }
+            | Self::VolumeRename { pool, .. }
+            | Self::VolumeDestroy { pool, .. } => Some(pool),
+            Self::Version => None,
+        }
+    }
+
     /// How long the arrays may think about it. Devices that come are looked at first, and locks of others waited for. Only what is
     /// asked of an array that may hang has its answer soon, since something else can be told then, or goes on.
     pub fn patience(&self) -> Duration {

@@ -152,7 +152,7 @@ impl BadBlocks {
 }
 
 impl IoStatus {
-    fn of(counters: &MemberCounters, corrected: u64, slow: u64) -> Self {
+    pub(crate) fn of(counters: &MemberCounters, corrected: u64, slow: u64) -> Self {
         Self {
             reads: counters.reads,
             writes: counters.writes,

@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use brindle_array::{Event, Operation};
+use brindle_members::events::{self as members, Kind};
 use serde::Serialize;
 
 use super::drive::DriveStatus;
@@ -43,6 +44,31 @@ pub struct EventStatus {
 }
 
 impl EventStatus {
+    /// Of an event of a pool, whose member was named so.
+    pub(crate) fn of_member<K: Kind>(
+        event: &members::Event<K>,
+        kind: &'static str,
+        member: Option<String>,
+    ) -> Self {
+        let cause = event.cause;
+        Self {
+            number: event.number,
+            at: event.at,
+            kind,
+            array: None,
+            role: event.role,
+            member,
+            drive: None,
+            operation: cause.and_then(|cause| cause.operation).map(Operation::name),
+            offset: cause.and_then(|cause| cause.offset),
+            error: cause.and_then(|cause| cause.error).map(|error| error.to_string()),
+            text: event.to_string(),
+            range: None,
+            array_range: None,
+            mismatch_cnt: None,
+        }
+    }
+
     /// Of an event of an array that is called so, if it is a member of the one that is served.
     pub(crate) fn of(event: &Event, label: Option<&String>) -> Self {
         let cause = event.cause;

@@ -7,6 +7,7 @@ mod drive;
 mod events;
 mod facts;
 mod findings;
+mod pools;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub use drive::DriveStatus;
 pub use events::EventStatus;
 pub use facts::{ArrayFacts, ReshapeFacts, consistency, flags, homehost, left_out};
 pub use findings::{Bad, Bounds, Findings, Outcome, Place, mode_of_locating};
+pub use pools::{PoolDevice, PoolFacts, VolumeFacts, WrittenStatus};
 
 /// A running array at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -182,6 +184,95 @@ pub struct ExportStatus {
     /// The name of the server, if that was started with several arrays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+}
+
+/// A served pool, its exports, and what has happened to it.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolStatus {
+    /// Of the pool, and the first part of the names of its exports.
+    pub name: String,
+    /// Of the process.
+    pub pid: u32,
+    /// Of the process: names that do not begin at the root count from here.
+    pub folder: Option<PathBuf>,
+    /// NBD URIs of all of its exports.
+    pub nbd: Vec<String>,
+    /// The pool.
+    pub pool: PoolFacts,
+    /// Its volumes: each is the export POOL/NAME.
+    pub volumes: Vec<VolumeFacts>,
+    /// Devices that were named and are done without.
+    pub left_out: Vec<LeftOut>,
+    /// Clients.
+    pub connections: usize,
+    /// Requests of all clients that there were.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Their bytes.
+    pub bytes_written: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// It is offered to clients.
+    pub exported: bool,
+    /// Limits of its clients, if there are any.
+    pub limits: Option<RateLimits>,
+    /// The last events, oldest first.
+    pub events: Vec<EventStatus>,
+    /// Seconds since all of this was true; none if it is now.
+    pub stale_for: Option<f64>,
+    /// The name of the server.
+    pub server: String,
+}
+
+/// Something that is served.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Report {
+    /// An array.
+    Array(Box<ExportStatus>),
+    /// A pool.
+    Pool(Box<PoolStatus>),
+}
+
+impl Report {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Array(array) => &array.name,
+            Self::Pool(pool) => &pool.name,
+        }
+    }
+
+    /// Its UUID.
+    pub fn uuid(&self) -> &str {
+        match self {
+            Self::Array(array) => &array.array.facts.uuid,
+            Self::Pool(pool) => &pool.pool.uuid,
+        }
+    }
+
+    /// Its devices, as they were named, and what each has not answered yet.
+    pub fn devices(&self) -> Vec<(&str, usize)> {
+        match self {
+            Self::Array(array) => {
+                array.devices().map(|device| (&*device.path, device.io.in_flight)).collect()
+            }
+            Self::Pool(pool) => {
+                let devices = pool.pool.devices.iter();
+                let of = |device: &'_ PoolDevice| device.io.as_ref().map_or(0, |io| io.in_flight);
+                devices.filter_map(|device| Some((device.path.as_deref()?, of(device)))).collect()
+            }
+        }
+    }
+
+    /// It was true so many seconds ago.
+    pub(crate) fn set_stale(&mut self, seconds: f64) {
+        match self {
+            Self::Array(array) => array.stale_for = Some(seconds),
+            Self::Pool(pool) => pool.stale_for = Some(seconds),
+        }
+    }
 }
 
 /// A device that was named and is done without.

@@ -84,6 +84,9 @@ fn every_command_works(profile: &str, why: &'static str) {
         for command in ["detail", "advise", "check", "repair", "cat"] {
             seen.see(command, run(command, three), true);
         }
+        let pond = files::members(set.dir.path(), "p", 2, 8 * MIB);
+        seen.see("pool", run("pool create pond mirror", &pond), true);
+        seen.see("volume", run("volume list --array", &pond), true);
         let bench = "bench --rw=randread --bs=4k --iodepth=4 --number_ios=40 --output-format=json --array";
         seen.see("bench", run(bench, three), true);
 

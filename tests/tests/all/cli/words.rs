@@ -36,7 +36,7 @@ fn reports_have_the_fields_of_the_document() {
 
     let examined = set.run("examine --json").json();
     fields(&examined, "members problem");
-    fields(&examined["members"][0], "path size error blank superblock in_array bitmap signatures");
+    fields(&examined["members"][0], "path size error blank superblock pool in_array bitmap signatures");
     let superblock = "metadata array_uuid device_uuid name homehost level layout chunk raid_devices \
                       array_size component_size data_offset data_size super_offset bitmap_offset bad_block_log \
                       created updated events device_number role state resync_offset recovery_offset reshape features \
@@ -105,7 +105,7 @@ fn every_command_has_a_man_page() {
     program::brindle(["man", name(&folder)]).ok();
     let help = program::brindle(["--help"]).ok().text();
     let commands = "create examine detail advise cat check repair serve status fail add replace remove flag grow action wait watch \
-                    export unexport disconnect stop bench calibrate simulate reliability sweep plan demo completions man";
+                    export unexport disconnect stop bench calibrate simulate reliability sweep plan pool volume demo completions man";
     for command in commands.split(' ') {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is not in\n{help}");
         let page = std::fs::read_to_string(folder.join(format!("brindle-{command}.1"))).unwrap();
@@ -120,7 +120,18 @@ fn every_command_has_a_man_page() {
     for group in ["Arrays:", "Rescue:", "Choose:"] {
         assert!(help.contains(&format!("\n{group}\n  ")) && help.contains("\n  > brindle create "), "{help}");
     }
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), commands.split(' ').count() + 1);
+    let below = [
+        "pool-create",
+        "pool-status",
+        "pool-list",
+        "pool-destroy",
+        "volume-create",
+        "volume-list",
+        "volume-rename",
+        "volume-destroy",
+    ];
+    below.iter().for_each(|page| assert!(folder.join(format!("brindle-{page}.1")).exists(), "{page}"));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), commands.split(' ').count() + 1 + below.len());
 }
 
 #[test]

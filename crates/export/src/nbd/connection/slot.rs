@@ -190,7 +190,7 @@ fn errno(error: VolumeError, beyond: Errno) -> Errno {
         VolumeError::OutOfRange => beyond,
         VolumeError::Unaligned => Errno::Invalid,
         VolumeError::ReadOnly => Errno::Perm,
-        VolumeError::Member { error: OpError::NoSpace, .. } => Errno::NoSpace,
+        VolumeError::NoSpace | VolumeError::Member { error: OpError::NoSpace, .. } => Errno::NoSpace,
         VolumeError::TooManyLost
         | VolumeError::Member { .. }
         | VolumeError::Again

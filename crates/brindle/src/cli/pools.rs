@@ -1,0 +1,170 @@
+//! Flags of the commands for pools and their volumes.
+
+use clap::{Args, Subcommand};
+
+use super::Runtime;
+use super::running::Stopped;
+use crate::units::Bytes;
+
+/// Flags of `brindle pool`.
+#[derive(Debug, Args)]
+pub(crate) struct Pool {
+    /// The word behind `pool`
+    #[command(subcommand)]
+    pub(crate) command: PoolCommand,
+}
+
+/// Words behind `pool`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PoolCommand {
+    /// Make a pool out of vdevs: `raidz|raidz1|raidz2|raidz3|mirror DEVICE...`, several of them striped
+    Create(PoolCreate),
+    /// Tell about pools that are served, or about one that is not
+    Status(PoolTold),
+    /// List pools that are served, or one that is not, with their room, a line each
+    List(PoolTold),
+    /// Destroy a pool with all of its volumes: its members are members no more
+    ///
+    /// One that is served is stopped first. What stands on its members is not overwritten.
+    Destroy(PoolDestroy),
+}
+
+/// Flags of `brindle pool create`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolCreate {
+    /// Tell what would be made, and write nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Overwrite what stands on the devices
+    #[arg(long, short = 'f')]
+    pub(crate) force: bool,
+    /// A property of zpool: ashift and volblocksize are taken, and not needed
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
+    pub(crate) properties: Vec<String>,
+    /// Take devices that stand for themselves as vdevs: each that is lost takes the pool with it
+    #[arg(long)]
+    pub(crate) no_redundancy: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+    /// `raidz`, `raidz1`, `raidz2`, `raidz3` or `mirror`, then its devices; and so on
+    #[arg(required = true, value_name = "VDEV")]
+    pub(crate) vdevs: Vec<String>,
+}
+
+/// Flags of `brindle pool status` and `list`.
+#[derive(Debug, Args)]
+pub(crate) struct PoolTold {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool [default: all that are served]
+    pub(crate) name: Option<String>,
+}
+
+/// Flags of `brindle pool destroy`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle pool destroy [OPTIONS] NAME\n       brindle pool destroy [OPTIONS] --array MEMBER... -- NAME"
+)]
+pub(crate) struct PoolDestroy {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Name of the pool
+    pub(crate) name: String,
+}
+
+/// Flags of `brindle volume`.
+#[derive(Debug, Args)]
+pub(crate) struct Volume {
+    /// The word behind `volume`
+    #[command(subcommand)]
+    pub(crate) command: VolumeCommand,
+}
+
+/// Words behind `volume`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeCommand {
+    /// Make a volume of zeroes; of a pool that is served it is an export at once
+    Create(VolumeCreate),
+    /// List the volumes of a pool, or of all that are served
+    List(PoolTold),
+    /// Give a volume another name; clients that use it are sent away
+    Rename(VolumeRename),
+    /// Destroy a volume with all that it holds; clients that use it are sent away
+    Destroy(VolumeDestroy),
+}
+
+/// Flags of `brindle volume create`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle volume create [OPTIONS] POOL/NAME SIZE\n       brindle volume create [OPTIONS] --array MEMBER... -- POOL/NAME SIZE"
+)]
+pub(crate) struct VolumeCreate {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// A property of zfs: volblocksize is taken, and not needed
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
+    pub(crate) properties: Vec<String>,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The pool, and the volume's name in it
+    #[arg(value_name = "POOL/NAME")]
+    pub(crate) name: String,
+    /// Bytes, a multiple of 512; all of it is kept for the volume
+    #[arg(value_parser = Bytes::parse)]
+    pub(crate) size: Bytes,
+}
+
+/// Flags of `brindle volume rename`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle volume rename [OPTIONS] POOL/NAME POOL/NEW\n       brindle volume rename [OPTIONS] --array MEMBER... -- POOL/NAME POOL/NEW"
+)]
+pub(crate) struct VolumeRename {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The volume
+    #[arg(value_name = "POOL/NAME")]
+    pub(crate) name: String,
+    /// Its new name, in the same pool
+    #[arg(value_name = "POOL/NEW")]
+    pub(crate) to: String,
+}
+
+/// Flags of `brindle volume destroy`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "brindle volume destroy [OPTIONS] POOL/NAME\n       brindle volume destroy [OPTIONS] --array MEMBER... -- POOL/NAME"
+)]
+pub(crate) struct VolumeDestroy {
+    #[command(flatten)]
+    pub(crate) runtime: Runtime,
+    #[command(flatten)]
+    pub(crate) stopped: Stopped,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The volume
+    #[arg(value_name = "POOL/NAME")]
+    pub(crate) name: String,
+}

@@ -1,0 +1,148 @@
+//! `brindle pool`: pools are made, told about and destroyed. `brindle volume`: so are their volumes.
+
+mod create;
+mod volume;
+
+use std::path::{Path, PathBuf};
+
+use brindle_io::device::DeviceAccess;
+use serde_json::{Value, json};
+
+use crate::ask::{Target, ask, status_of_all, stop_here};
+use crate::cli::{Pool, PoolCommand, PoolDestroy, PoolTold, Tuning};
+use crate::control::{Asked, Request};
+use crate::failure::Failure;
+use crate::pools::{Alone, PoolReport};
+use crate::units::Bytes;
+use crate::{report, runtime};
+pub(crate) use volume::volume;
+
+/// `brindle pool`.
+pub(crate) fn pool(args: &Pool) -> Result<(), Failure> {
+    match &args.command {
+        PoolCommand::Create(args) => create::create(args),
+        PoolCommand::Status(args) => {
+            let pools = told(args)?;
+            let text = |pools: &[Value]| pools.iter().map(crate::status::text).collect::<Vec<_>>().join("\n");
+            if args.stopped.members.is_empty() {
+                return show(args.json, &pools, || text(&pools));
+            }
+            let alone = Alone::open(&args.stopped.members, DeviceAccess::Read, Tuning::USUAL)?;
+            let report = PoolReport::of(&alone.opened);
+            if args.json { report::print_json(&report) } else { report::print(&report.text()) }
+        }
+        PoolCommand::List(args) => {
+            let pools = told(args)?;
+            show(args.json, &pools, || pools.iter().map(line).collect())
+        }
+        PoolCommand::Destroy(args) => destroy(args),
+    }
+}
+
+fn show(json: bool, pools: &[Value], text: impl FnOnce() -> String) -> Result<(), Failure> {
+    match (json, pools.is_empty()) {
+        (true, _) => report::print_json(&pools),
+        (false, true) => report::print("no pool is served\n"),
+        (false, false) => report::print(&text()),
+    }
+}
+
+/// A pool in a line, as `zpool list` has it.
+fn line(report: &Value) -> String {
+    let pool = &report["pool"];
+    let bytes = |field: &str| Bytes(pool[field].as_u64().unwrap_or(0)).to_string();
+    let state = pool["state"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    format!(
+        "{}  {} to be sold, {} sold, {} stored  {}\n",
+        report["name"].as_str().unwrap_or("-"),
+        bytes("capacity"),
+        bytes("sold"),
+        bytes("stored"),
+        state.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Reports of the pools that are meant: served ones, or that of the members that were given.
+pub(super) fn told(args: &PoolTold) -> Result<Vec<Value>, Failure> {
+    if !args.stopped.members.is_empty() {
+        let alone = Alone::open(&args.stopped.members, DeviceAccess::Read, Tuning::USUAL)?;
+        refuse_other(alone.opened.pool.label().name.as_str(), args.name.as_deref())?;
+        let name = alone.opened.pool.label().name.clone();
+        let report = serde_json::to_value(PoolReport::of(&alone.opened)).unwrap_or_default();
+        return Ok(vec![json!({"name": name, "volumes": report["volumes"], "pool": report})]);
+    }
+    let folder = runtime::folder(&args.runtime)?;
+    match &args.name {
+        Some(name) => Ok(vec![served(&folder, name)?.1]),
+        None => Ok(all(&folder).into_iter().map(|(_, report)| report).collect()),
+    }
+}
+
+/// All pools that are served here, each with its server.
+fn all(folder: &Path) -> Vec<(String, Value)> {
+    let pools = status_of_all(folder).into_iter().flat_map(|(server, answer)| {
+        let reports = match answer {
+            Ok(Asked::Report(told)) => report::of_arrays(&told).to_vec(),
+            _ => Vec::new(),
+        };
+        reports
+            .into_iter()
+            .filter(|report| report["pool"].is_object())
+            .map(move |report| (server.clone(), report))
+    });
+    pools.collect()
+}
+
+/// The pool of that name, and its server.
+pub(super) fn served(folder: &Path, name: &str) -> Result<(String, Value), Failure> {
+    let found = all(folder).into_iter().find(|(_, report)| report["name"] == *name);
+    found.ok_or_else(|| {
+        Failure::NoServer(format!(
+            "no server in {} has a pool '{name}': serve it, or give its members with --array",
+            folder.display()
+        ))
+    })
+}
+
+/// The pool of the members is the one that was named.
+pub(super) fn refuse_other(is: &str, named: Option<&str>) -> Result<(), Failure> {
+    match named {
+        Some(named) if named != is => {
+            Err(Failure::Usage(format!("the members are of the pool '{is}', not of '{named}'")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn destroy(args: &PoolDestroy) -> Result<(), Failure> {
+    let members = if args.stopped.members.is_empty() {
+        let folder = runtime::folder(&args.runtime)?;
+        let (server, report) = served(&folder, &args.name)?;
+        let here = PathBuf::from(report["folder"].as_str().unwrap_or("."));
+        let paths = report["pool"]["devices"].as_array().into_iter().flatten();
+        let paths = paths.filter_map(|device| device["path"].as_str()).map(|path| here.join(path)).collect();
+        stop_here(&folder, &Target { server, array: Some(args.name.clone()) })?;
+        paths
+    } else {
+        args.stopped.members.clone()
+    };
+    let alone = Alone::open(&members, DeviceAccess::Write, Tuning::USUAL)?;
+    refuse_other(&alone.opened.pool.label().name, Some(&args.name))?;
+    let label = alone.opened.pool.label().clone();
+    let status = alone.opened.pool.status();
+    let there = (0..).zip(&status.members).filter_map(|(number, member)| Some((number, member.device?)));
+    let there: Vec<_> = there.collect();
+    let Alone { opened, world } = alone;
+    let stopped = world.io.block_on(opened.pool.stop());
+    stopped.map_err(|source| Failure::Volume { doing: "stopping the pool", source })?;
+    world.io.block_on(brindle_pool::clear(&world.io, &label, &there))?;
+    if args.json {
+        return report::print_json(&json!({"name": args.name, "destroyed": true}));
+    }
+    report::print(&format!("{} is destroyed: {} devices are members no more\n", args.name, there.len()))
+}
+
+/// Asks the server of a pool, which answers with how the pool is.
+pub(super) fn order(folder: &Path, server: &str, request: &Request) -> Result<Value, Failure> {
+    ask(folder, server, request)
+}

@@ -1,0 +1,106 @@
+//! `brindle volume`: volumes of a pool that is served, or of one that is not.
+
+use brindle_io::device::DeviceAccess;
+use serde_json::{Value, json};
+
+use super::{order, refuse_other, served, told};
+use crate::cli::{
+    PoolTold, Runtime, Tuning, Volume, VolumeCommand, VolumeCreate, VolumeDestroy, VolumeRename,
+};
+use crate::control::Request;
+use crate::failure::Failure;
+use crate::pools::{Alone, split};
+use crate::units::Bytes;
+use crate::{report, runtime};
+
+/// `brindle volume`.
+pub(crate) fn volume(args: &Volume) -> Result<(), Failure> {
+    match &args.command {
+        VolumeCommand::Create(args) => create(args),
+        VolumeCommand::List(args) => list(args),
+        VolumeCommand::Rename(args) => rename(args),
+        VolumeCommand::Destroy(args) => destroy(args),
+    }
+}
+
+fn tell(json: bool, told: &Value, text: &str) -> Result<(), Failure> {
+    if json { report::print_json(told) } else { report::print(text) }
+}
+
+/// Has the server of the pool do it.
+fn ask_server(runtime: &Runtime, pool: &str, request: &Request) -> Result<Value, Failure> {
+    let folder = runtime::folder(runtime)?;
+    let (server, _) = served(&folder, pool)?;
+    order(&folder, &server, request)
+}
+
+fn open(members: &[std::path::PathBuf], pool: &str) -> Result<Alone, Failure> {
+    let alone = Alone::open(members, DeviceAccess::Write, Tuning::USUAL)?;
+    refuse_other(&alone.opened.pool.label().name, Some(pool))?;
+    Ok(alone)
+}
+
+fn create(args: &VolumeCreate) -> Result<(), Failure> {
+    super::create::take_properties(&args.properties, &["volblocksize"])?;
+    let (pool, name) = split(&args.name)?;
+    let size = args.size.0;
+    let told = if args.stopped.members.is_empty() {
+        let request = Request::VolumeCreate { pool: pool.to_owned(), name: name.to_owned(), size };
+        ask_server(&args.runtime, pool, &request)?
+    } else {
+        open(&args.stopped.members, pool)?
+            .finish(async |pool| Ok(pool.create_volume(name, size).await.map(drop)?))?;
+        json!({"name": args.name, "size": size})
+    };
+    tell(args.json, &told, &format!("volume {} of {} created\n", args.name, Bytes(size)))
+}
+
+fn list(args: &PoolTold) -> Result<(), Failure> {
+    let pools = told(args)?;
+    let volumes = pools.iter().flat_map(|report| {
+        let pool = report["name"].as_str().unwrap_or("-").to_owned();
+        let volumes = report["volumes"].as_array().into_iter().flatten();
+        volumes.map(move |volume| {
+            let name = format!("{pool}/{}", volume["name"].as_str().unwrap_or("-"));
+            let mut told = volume.clone();
+            told["name"] = json!(name);
+            told
+        })
+    });
+    let volumes: Vec<Value> = volumes.collect();
+    if args.json {
+        return report::print_json(&volumes);
+    }
+    let line = |volume: &Value| {
+        let size = Bytes(volume["size"].as_u64().unwrap_or(0));
+        format!("{}  {size}\n", volume["name"].as_str().unwrap_or("-"))
+    };
+    report::print(&volumes.iter().map(line).collect::<String>())
+}
+
+fn rename(args: &VolumeRename) -> Result<(), Failure> {
+    let ((pool, name), (other, to)) = (split(&args.name)?, split(&args.to)?);
+    if other != pool {
+        return Err(Failure::Usage(format!("a volume stays in its pool: say {pool}/{to}")));
+    }
+    let told = if args.stopped.members.is_empty() {
+        let (pool, name, to) = (pool.to_owned(), name.to_owned(), to.to_owned());
+        ask_server(&args.runtime, other, &Request::VolumeRename { pool, name, to })?
+    } else {
+        open(&args.stopped.members, pool)?.finish(async |pool| Ok(pool.rename_volume(name, to).await?))?;
+        json!({"name": args.to})
+    };
+    tell(args.json, &told, &format!("volume {} is {} from now on\n", args.name, args.to))
+}
+
+fn destroy(args: &VolumeDestroy) -> Result<(), Failure> {
+    let (pool, name) = split(&args.name)?;
+    let told = if args.stopped.members.is_empty() {
+        let request = Request::VolumeDestroy { pool: pool.to_owned(), name: name.to_owned() };
+        ask_server(&args.runtime, pool, &request)?
+    } else {
+        open(&args.stopped.members, pool)?.finish(async |pool| Ok(pool.destroy_volume(name).await?))?;
+        json!({"name": args.name, "destroyed": true})
+    };
+    tell(args.json, &told, &format!("volume {} is destroyed\n", args.name))
+}

@@ -1,0 +1,191 @@
+//! Pools among what is named on the command line: which devices are members of one, and how it is opened.
+
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use brindle_format::pool::{CONFIG_BYTES, LABEL, Label, second_label};
+use brindle_io::device::{DeviceAccess, OpenDevice};
+use brindle_pool::{
+    Chosen, How, Looked, Pool, PoolConfig, PoolOpenError, Recovered, choose, look, open_chosen,
+};
+
+use crate::chance::random_uuid;
+use crate::cli::Tuning;
+use crate::failure::Failure;
+use crate::within::within;
+use crate::world::{self, Opening, World, file_of};
+pub(crate) use report::PoolReport;
+
+/// Bytes of memory that an entry of a leaf takes, and a change of the map.
+const LEAF: u64 = 6 << 10;
+const CHANGE: u64 = 96;
+
+/// The label of a device that is a member of a pool. No ring is needed for that.
+pub(crate) fn label_of(path: &Path) -> Option<Label> {
+    let path = file_of(path).to_owned();
+    let patience = std::time::Duration::from_millis(Tuning::USUAL.patience.member_timeout().0);
+    let read = move || {
+        let device = OpenDevice::open(&path, DeviceAccess::Examine).ok()?;
+        let size = device.info().size;
+        let at = |offset: u64| {
+            let fits = offset.checked_add(CONFIG_BYTES as u64).is_some_and(|end| end <= size);
+            let bytes = fits.then(|| device.read_at(offset, CONFIG_BYTES).ok()).flatten()?;
+            Label::parse(&bytes).ok()
+        };
+        at(LABEL).or_else(|| at(second_label(size)))
+    };
+    within(patience, read).ok().flatten().flatten()
+}
+
+/// Whether one of these is a member of a pool.
+pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
+    members.iter().any(|path| label_of(path).is_some())
+}
+
+/// The members of pools among these, pool by pool, and the others.
+pub(crate) fn sort(members: &[PathBuf]) -> (Vec<Vec<PathBuf>>, Vec<PathBuf>) {
+    let (mut pools, mut others): (Vec<(_, Vec<PathBuf>)>, _) = (Vec::new(), Vec::new());
+    for path in members {
+        match label_of(path) {
+            None => others.push(path.clone()),
+            Some(label) => match pools.iter_mut().find(|(id, _)| *id == label.pool) {
+                Some((_, members)) => members.push(path.clone()),
+                None => pools.push((label.pool, vec![path.clone()])),
+            },
+        }
+    }
+    (pools.into_iter().map(|(_, members)| members).collect(), others)
+}
+
+/// A pool that was opened, and how its members were named.
+pub(crate) struct Opened {
+    pub(crate) pool: Pool,
+    pub(crate) recovered: Recovered,
+    /// By number: those that it uses.
+    pub(crate) members: Vec<Option<String>>,
+    /// Devices that were named and are done without, and why.
+    pub(crate) left_out: Vec<(String, String)>,
+}
+
+impl Opened {
+    /// Opens the pool of these members in a world.
+    pub(crate) fn open(
+        world: &World,
+        members: &[PathBuf],
+        access: DeviceAccess,
+        tuning: Tuning,
+    ) -> Result<Self, Failure> {
+        let (mut looked, mut left_out) = (Vec::new(), Vec::new());
+        for path in members {
+            let name = path.display().to_string();
+            let id = match world.open_bare(path, access) {
+                Ok(id) => id,
+                Err(failure @ (Failure::Probe { .. } | Failure::Unfit { .. })) => {
+                    left_out.push((name, failure.to_string()));
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            match world.io.block_on(look(&world.io, &name, id)) {
+                Ok(one) => looked.push(one),
+                Err(why @ (PoolOpenError::Unreadable { .. } | PoolOpenError::NoLabel { .. })) => {
+                    left_out.push((name, why.to_string()));
+                }
+                Err(why) => return Err(why.into()),
+            }
+        }
+        if looked.is_empty() {
+            let whys: Vec<String> = left_out.into_iter().map(|(_, why)| why).collect();
+            return Err(Failure::Refused(whys.join("; ")));
+        }
+        let chosen = choose(&looked, None)?;
+        left_out.extend(stale(&looked, &chosen));
+        let names = |id| looked.iter().find(|one| Some(one.id) == id).map(|one| one.name.clone());
+        let members = chosen.members.iter().map(|&id| names(id)).collect();
+        let how = match access {
+            DeviceAccess::Write => How::Writing { opening: random_uuid()?.as_u64_pair().0 | 1 },
+            DeviceAccess::Read | DeviceAccess::Examine => How::ReadOnly,
+        };
+        let opened = world.io.block_on(open_chosen(&world.io, chosen, how, config(tuning)));
+        let (pool, recovered) = opened.map_err(|source| without(source, &left_out))?;
+        Ok(Self { pool, recovered, members, left_out })
+    }
+
+    /// Tells on standard error of what is done without.
+    pub(crate) fn warn(&self) {
+        self.left_out.iter().for_each(|(_, why)| eprintln!("brindle: {why}; going on without it"));
+        if self.recovered.lost > 0 {
+            eprintln!(
+                "brindle: {} batches that were on stable storage are lost, from number {} on: blocks that were written then are as they \
+                 were before",
+                self.recovered.lost, self.recovered.first_lost
+            );
+        }
+    }
+}
+
+fn without(source: PoolOpenError, left_out: &[(String, String)]) -> Failure {
+    let source = Failure::from(source);
+    if left_out.is_empty() {
+        return source;
+    }
+    let left_out = left_out.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
+    Failure::Without { source: Box::new(source), left_out }
+}
+
+/// Members that missed what was written last.
+fn stale(looked: &[Looked], chosen: &Chosen) -> Vec<(String, String)> {
+    let is_stale = |one: &&Looked| chosen.members[usize::from(one.label.member)] != Some(one.id);
+    let why = |one: &Looked| {
+        let why = format!("{}: the pool was written to without it, and it is out of date", one.name);
+        (one.name.clone(), why)
+    };
+    looked.iter().filter(is_stale).map(why).collect()
+}
+
+/// How a pool runs in so much memory: an eighth each for batches, for reads, for leaves of the map and for changes; the rest is the
+/// export's.
+fn config(tuning: Tuning) -> PoolConfig {
+    let share = tuning.memory.0 / 8;
+    PoolConfig {
+        patience: world::patience(tuning.patience),
+        changes: (share / CHANGE) as usize,
+        leaves: (share / LEAF / 2) as usize,
+        memory: (share as usize).max(4 << 20),
+        ..PoolConfig::new(world::seconds_since_1970)
+    }
+}
+
+/// A pool in a world of its own, for a command that ends with it.
+pub(crate) struct Alone {
+    pub(crate) opened: Opened,
+    pub(crate) world: World,
+}
+
+impl Alone {
+    /// Opens it, and tells of what is done without.
+    pub(crate) fn open(members: &[PathBuf], access: DeviceAccess, tuning: Tuning) -> Result<Self, Failure> {
+        world::check_budget(tuning.memory)?;
+        let world = World::new(Opening { access, tuning, ..Opening::LOOK })?;
+        let opened = Opened::open(&world, members, access, tuning)?;
+        opened.warn();
+        Ok(Self { opened, world })
+    }
+
+    /// Does something with it, and ends it in order.
+    pub(crate) fn finish<T>(self, work: impl AsyncFnOnce(&Pool) -> Result<T, Failure>) -> Result<T, Failure> {
+        let pool = self.opened.pool.clone();
+        let done = self.world.io.block_on(work(&pool));
+        let stopped = self.world.io.block_on(pool.stop());
+        stopped.map_err(|source| Failure::Volume { doing: "stopping the pool", source })?;
+        done
+    }
+}
+
+/// The pool and the volume of `POOL/NAME`.
+pub(crate) fn split(name: &str) -> Result<(&str, &str), Failure> {
+    name.split_once('/')
+        .filter(|(pool, volume)| !pool.is_empty() && !volume.is_empty())
+        .ok_or_else(|| Failure::Usage(format!("'{name}' names no volume of a pool: say POOL/NAME")))
+}

@@ -1,0 +1,71 @@
+//! Pools beside arrays: opened, and offered volume by volume.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use brindle_export::Gate;
+use brindle_host::status::LeftOut;
+use brindle_host::{HostedPool, Pooled, Service};
+use brindle_io::device::DeviceAccess;
+
+use super::access::AccessFile;
+use super::places::Address;
+use crate::cli::Serve;
+use crate::failure::Failure;
+use crate::pools::{Opened, label_of};
+use crate::world::World;
+
+/// Names of pools, as their labels say.
+pub(super) fn names(pools: &[Vec<PathBuf>]) -> Vec<String> {
+    pools.iter().filter_map(|members| Some(label_of(members.first()?)?.name)).collect()
+}
+
+/// Opens pools in the world of the arrays.
+pub(super) fn open(args: &Serve, world: &World, pools: &[Vec<PathBuf>]) -> Result<Vec<Opened>, Failure> {
+    let access = if args.read_only { DeviceAccess::Read } else { DeviceAccess::Write };
+    let mut opened: Vec<Opened> = Vec::new();
+    for members in pools {
+        let pool = Opened::open(world, members, access, args.tuning)?;
+        let name = &pool.pool.label().name;
+        if opened.iter().any(|other| other.pool.label().name == *name) {
+            return Err(Failure::Refused(format!("two pools are called '{name}': serve each by itself")));
+        }
+        pool.warn();
+        opened.push(pool);
+    }
+    Ok(opened)
+}
+
+/// Offers the volumes of pools to clients.
+pub(super) fn serve(
+    args: &Serve,
+    service: &Rc<Service>,
+    opened: Vec<Opened>,
+    addresses: &Rc<[Address]>,
+    access: Option<&AccessFile>,
+    listener: &brindle_host::Listener,
+) -> Result<(), Failure> {
+    for Opened { pool, members, left_out, .. } in opened {
+        let name = pool.label().name.clone();
+        let gate = Rc::new(Gate::default().for_those(access.map(|access| access.of(&name))));
+        gate.set_rates(pool.io(), args.limits.rates());
+        let status = pool.status();
+        let addresses = Rc::clone(addresses);
+        let hosted = HostedPool {
+            name,
+            devices: status.members.iter().filter_map(|member| member.device).collect(),
+            members,
+            left_out: left_out.into_iter().map(|(path, why)| LeftOut { path, why }).collect(),
+            addresses: Rc::new(move |export| {
+                addresses.iter().map(|address| address.uri(Some(export))).collect()
+            }),
+            gate,
+            server: service.name().to_owned(),
+            folder: std::env::current_dir().ok(),
+            pool,
+        };
+        let pooled = Pooled::new(&hosted.pool.io().clone(), hosted, listener);
+        service.serve_pool(pooled).map_err(|why| Failure::Refused(why.to_string()))?;
+    }
+    Ok(())
+}

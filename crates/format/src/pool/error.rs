@@ -1,0 +1,74 @@
+//! Why bytes are not what they should be.
+
+use thiserror::Error;
+
+/// Why bytes are no structure of a pool that can be believed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// Fewer bytes than the structure has.
+    #[error("the pool's {what} is cut short: {have} bytes, {need} needed")]
+    Short {
+        /// The structure.
+        what: &'static str,
+        /// Bytes given.
+        have: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// It does not begin as the structure does.
+    #[error("there is no {what} of a pool")]
+    Magic {
+        /// The structure.
+        what: &'static str,
+    },
+    /// The checksum does not match the content: torn or damaged.
+    #[error("the checksum of the pool's {what} is {found:08x}, its content sums to {expected:08x}")]
+    Checksum {
+        /// The structure.
+        what: &'static str,
+        /// Checksum on disk.
+        found: u32,
+        /// Checksum of the bytes on disk.
+        expected: u32,
+    },
+    /// A later version.
+    #[error("the pool's {what} has version {version}, and this release knows version 1: use a later release")]
+    Version {
+        /// The structure.
+        what: &'static str,
+        /// Version on disk.
+        version: u32,
+    },
+    /// It belongs to another pool, or to another place.
+    #[error("the pool's {what} belongs elsewhere: another pool, another place or another time")]
+    Foreign {
+        /// The structure.
+        what: &'static str,
+    },
+    /// A value that can't be.
+    #[error("the pool's {what} has the impossible value {value} in {field}")]
+    Impossible {
+        /// The structure.
+        what: &'static str,
+        /// The field.
+        field: &'static str,
+        /// Raw value.
+        value: u64,
+    },
+    /// More of something than the structure holds.
+    #[error("{count} {what} are too many: {most} fit")]
+    TooMany {
+        /// Of these things.
+        what: &'static str,
+        /// So many.
+        count: u64,
+        /// So many fit.
+        most: u64,
+    },
+}
+
+/// A value that can't be.
+pub(super) fn impossible(what: &'static str, field: &'static str, value: impl Into<u64>) -> PoolError {
+    PoolError::Impossible { what, field, value: value.into() }
+}

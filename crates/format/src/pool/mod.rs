@@ -1,0 +1,92 @@
+//! The format of pools: labels, uberblocks, batches, pages of the map, segments, volumes.
+//!
+//! `docs/formats/pool.md` draws every structure byte by byte; `tests/pool_documents.rs` holds it to this code. All integers are
+//! little-endian, and everything stands in aligned blocks of 4 KiB. Where a block lies is a function of its address and its
+//! segment's record alone: see [`place`].
+
+mod batch;
+mod error;
+mod label;
+mod leaf;
+mod page;
+pub mod place;
+mod segment;
+mod uberblock;
+mod volume;
+
+pub use batch::{Batch, ENTRIES, Entry, EntryKind};
+pub use error::PoolError;
+pub use label::{
+    COMPATIBLE, Features, INCOMPATIBLE, Label, MAX_MEMBERS, MAX_NAME, MAX_VDEVS, MemberRecord, READ_ONLY,
+    Vdev, VdevKind,
+};
+pub use leaf::{LEAF_ENTRIES, LEAF_REFS, Leaf, LeafEntry, LeafKind, LeafRef, Leaves};
+pub use page::{POINTERS, PageKind, Pointer, Pointers, Root};
+pub use segment::{SEGMENTS, SegmentClass, SegmentRecord, SegmentState, Segments};
+pub use uberblock::{LINEAGE, ROOTED, Rooted, Uberblock};
+pub use volume::{NODES, Node, Nodes, VOLUMES, VolumeRecord, Volumes};
+
+/// Bytes of a block: of all that is read and written.
+pub const BLOCK: usize = 4096;
+/// Bytes at the start and at the end of a member that are nobody's: boot sectors, partition tables.
+pub const LEFT_ALONE: u64 = 32 << 10;
+/// First byte of the first label.
+pub const LABEL: u64 = LEFT_ALONE;
+/// Bytes of a label: a config and a ring of uberblocks.
+pub const LABEL_BYTES: u64 = 224 << 10;
+/// Bytes of the config.
+pub const CONFIG_BYTES: usize = 12 << 10;
+/// First byte of the ring within a label.
+pub const RING: u64 = 32 << 10;
+/// Uberblocks of a ring. That with record number `n` stands in slot `n % RING_SLOTS`.
+pub const RING_SLOTS: u64 = 48;
+/// First byte of the units of a member.
+pub const DATA_START: u64 = 1 << 20;
+/// Least bytes that are left behind the units, for the second label and a replacement that is smaller.
+pub const TAIL: u64 = 1 << 20;
+
+/// First byte of the second label of a member of that size.
+pub const fn second_label(size: u64) -> u64 {
+    const BEHIND: u64 = LABEL_BYTES + LEFT_ALONE;
+    (size & !0xfff).saturating_sub(BEHIND)
+}
+
+/// Units of a member of that size: all that fit and leave a thousandth, at least 1 MiB, free.
+pub fn units_of(size: u64, unit: u64) -> u32 {
+    let left = (size / 1000).max(TAIL);
+    let room = size.saturating_sub(DATA_START).saturating_sub(left);
+    u32::try_from(room.checked_div(unit).unwrap_or(0)).unwrap_or(u32::MAX)
+}
+
+/// The checksum of everything: CRC-32C.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
+/// The checksum of a structure whose own checksum is four bytes at `at`: they count as zero.
+fn own_checksum(bytes: &[u8], at: usize) -> u32 {
+    let (before, rest) = bytes.split_at(at.min(bytes.len()));
+    let (_, after) = rest.split_at(4.min(rest.len()));
+    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(before), &[0; 4]), after)
+}
+
+/// The name in a field, if it is text without control characters.
+fn name_of(field: &[u8]) -> Option<String> {
+    let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+    let (name, rest) = field.split_at(end);
+    let name = core::str::from_utf8(name).ok()?;
+    let sound = !name.chars().any(char::is_control) && rest.iter().all(|&byte| byte == 0);
+    sound.then(|| name.to_owned())
+}
+
+/// A name as a field.
+fn name_field<const N: usize>(name: &str) -> Result<[u8; N], PoolError> {
+    let mut field = [0; N];
+    let place = field.get_mut(..name.len()).ok_or(PoolError::TooMany {
+        what: "bytes of a name",
+        count: name.len() as u64,
+        most: N as u64,
+    })?;
+    place.copy_from_slice(name.as_bytes());
+    Ok(field)
+}

@@ -1,0 +1,176 @@
+//! Records of segments: which members each lies on, how, and how much of it is in use.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::PoolError;
+use super::error::impossible;
+use super::page::{BODY, PageKind, fill, parse};
+use super::place::Shape;
+
+/// Records of a page.
+pub const SEGMENTS: usize = 127;
+const RECORD: usize = 32;
+const TAIL: usize = BODY - SEGMENTS * RECORD;
+
+/// The use of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentState {
+    /// Holds nothing.
+    Free,
+    /// Batches may be written to it after this checkpoint: recovery looks here.
+    Log,
+    /// Holds what was written before this checkpoint.
+    Closed,
+}
+
+/// The kind of blocks that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentClass {
+    /// None yet.
+    None,
+    /// Written by users, in whole rows.
+    Rows,
+    /// Written by users, in stripes for few blocks.
+    Short,
+    /// Moved by cleaning.
+    Cold,
+    /// Pages.
+    Pages,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawSegment {
+    state: u8,
+    class: u8,
+    stripe: u8,
+    parity: u8,
+    unit: u8,
+    reserved: [u8; 3],
+    members: U64,
+    live: U32,
+    stripes: U32,
+    sequence: U64,
+}
+
+#[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawSegments {
+    records: [RawSegment; SEGMENTS],
+    tail: [u8; TAIL],
+}
+
+/// A segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRecord {
+    /// Its use.
+    pub state: SegmentState,
+    /// Its blocks.
+    pub class: SegmentClass,
+    /// Places of a stripe.
+    pub stripe: u8,
+    /// Parity blocks of a stripe.
+    pub parity: u8,
+    /// Bytes of a unit, as a power of two.
+    pub unit: u8,
+    /// Members of its vdev that it lies on, a bit each.
+    pub members: u64,
+    /// Blocks in it that the map or a root names.
+    pub live: u32,
+    /// Stripes that have been written.
+    pub stripes: u32,
+    /// Sequence number of the last batch in it.
+    pub sequence: u64,
+}
+
+impl SegmentRecord {
+    /// Where its blocks lie.
+    pub fn shape(&self) -> Shape {
+        self.into()
+    }
+
+    fn raw(&self) -> RawSegment {
+        RawSegment {
+            state: match self.state {
+                SegmentState::Free => 0,
+                SegmentState::Log => 1,
+                SegmentState::Closed => 2,
+            },
+            class: match self.class {
+                SegmentClass::None => 0,
+                SegmentClass::Rows => 1,
+                SegmentClass::Short => 2,
+                SegmentClass::Cold => 3,
+                SegmentClass::Pages => 4,
+            },
+            stripe: self.stripe,
+            parity: self.parity,
+            unit: self.unit,
+            reserved: [0; 3],
+            members: self.members.into(),
+            live: self.live.into(),
+            stripes: self.stripes.into(),
+            sequence: self.sequence.into(),
+        }
+    }
+
+    fn of(raw: &RawSegment) -> Result<Self, PoolError> {
+        let record = Self {
+            state: match raw.state {
+                0 => SegmentState::Free,
+                1 => SegmentState::Log,
+                2 => SegmentState::Closed,
+                other => return Err(impossible("segment", "state", other)),
+            },
+            class: match raw.class {
+                0 => SegmentClass::None,
+                1 => SegmentClass::Rows,
+                2 => SegmentClass::Short,
+                3 => SegmentClass::Cold,
+                4 => SegmentClass::Pages,
+                other => return Err(impossible("segment", "class", other)),
+            },
+            stripe: raw.stripe,
+            parity: raw.parity,
+            unit: raw.unit,
+            members: raw.members.get(),
+            live: raw.live.get(),
+            stripes: raw.stripes.get(),
+            sequence: raw.sequence.get(),
+        };
+        let shape = record.shape().check()?;
+        if record.stripes > shape.stripes() {
+            return Err(impossible("segment", "stripes", record.stripes));
+        }
+        Ok(record)
+    }
+}
+
+/// A page of segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segments(pub Vec<SegmentRecord>);
+
+impl Segments {
+    /// The page's bytes.
+    ///
+    /// # Errors
+    /// [`PoolError::TooMany`].
+    pub fn encode(&self, number: u64) -> Result<Vec<u8>, PoolError> {
+        let mut raw = RawSegments::new_zeroed();
+        for (place, record) in raw.records.iter_mut().zip(&self.0) {
+            *place = record.raw();
+        }
+        fill(PageKind::Segments, number, self.0.len(), SEGMENTS, raw.as_bytes())
+    }
+
+    /// Reads a page.
+    ///
+    /// # Errors
+    /// [`PoolError`] if it is none, not that one, or holds what can't be.
+    pub fn parse(bytes: &[u8], number: u64) -> Result<Self, PoolError> {
+        let (count, body) = parse(bytes, PageKind::Segments, number, SEGMENTS)?;
+        let raw = RawSegments::ref_from_bytes(body).map_err(|_| PoolError::Magic { what: "page" })?;
+        raw.records.iter().take(count).map(SegmentRecord::of).collect::<Result<_, _>>().map(Self)
+    }
+}

@@ -1,0 +1,230 @@
+//! Uberblocks: where everything is, who wrote it, and who is out.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::error::impossible;
+use super::page::{RawRoot, Root};
+use super::{BLOCK, PoolError, own_checksum};
+use uuid::Uuid;
+
+/// Segments of which an uberblock tells the shape.
+pub const ROOTED: usize = 128;
+/// Openings that an uberblock remembers.
+pub const LINEAGE: usize = 64;
+const MAGIC: [u8; 8] = *b"BRNDUBER";
+const CHECKSUM_AT: usize = 8;
+const TAIL: usize = BLOCK - 752 - ROOTED * 16;
+
+#[derive(Clone, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawUberblock {
+    magic: [u8; 8],
+    checksum: U32,
+    version: U32,
+    pool: [u8; 16],
+    record: U64,
+    opening: U64,
+    checkpoint: U64,
+    sequence: U64,
+    time: U64,
+    next_volume: U32,
+    next_node: U32,
+    leaves: RawRoot,
+    segments: RawRoot,
+    volumes: RawRoot,
+    nodes: RawRoot,
+    out: [u8; 32],
+    lineage_count: U16,
+    reserved: [u8; 6],
+    stopped: U64,
+    reserved2: U64,
+    lineage: [U64; LINEAGE],
+    rooted_count: U16,
+    reserved3: [u8; 6],
+    rooted: [RawRooted; ROOTED],
+    tail: [u8; TAIL],
+}
+
+const _: () = assert!(size_of::<RawUberblock>() == BLOCK);
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawRooted {
+    segment: U32,
+    stripe: u8,
+    parity: u8,
+    unit: u8,
+    reserved: u8,
+    members: U64,
+}
+
+/// The shape of a segment that holds pages of the list of segments: nothing else tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rooted {
+    /// The segment.
+    pub segment: u32,
+    /// Places of a stripe.
+    pub stripe: u8,
+    /// Parity blocks of a stripe.
+    pub parity: u8,
+    /// Bytes of a unit, as a power of two.
+    pub unit: u8,
+    /// Members of its vdev that it lies on, a bit each.
+    pub members: u64,
+}
+
+/// An uberblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uberblock {
+    /// The pool.
+    pub pool: Uuid,
+    /// Grows by one with each uberblock of an opening.
+    pub record: u64,
+    /// The opening for writing that wrote it.
+    pub opening: u64,
+    /// Grows by one with each checkpoint.
+    pub checkpoint: u64,
+    /// Batches up to this one are in the map.
+    pub sequence: u64,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// The number of the next volume,
+    pub next_volume: u32,
+    /// and of the next node.
+    pub next_node: u32,
+    /// The list of leaves.
+    pub leaves: Root,
+    /// Segments.
+    pub segments: Root,
+    /// Volumes.
+    pub volumes: Root,
+    /// Nodes.
+    pub nodes: Root,
+    /// Members whose content is not to be believed, a bit each, by their number in the pool.
+    pub out: [u8; 32],
+    /// It was stopped in order: nothing was written after this checkpoint.
+    pub stopped: bool,
+    /// Openings that this one comes from, the youngest first.
+    pub lineage: Vec<u64>,
+    /// Shapes of the segments that hold the list of segments.
+    pub rooted: Vec<Rooted>,
+}
+
+impl Uberblock {
+    /// Whether a member's content is not to be believed.
+    pub fn is_out(&self, member: u16) -> bool {
+        let byte = self.out.get(usize::from(member >> 3)).copied().unwrap_or(0xff);
+        byte & (1 << (member & 7)) != 0
+    }
+
+    /// Whether it comes from that opening, or is it.
+    pub fn comes_from(&self, opening: u64) -> bool {
+        self.opening == opening || self.lineage.contains(&opening)
+    }
+
+    /// The block's bytes.
+    ///
+    /// # Errors
+    /// [`PoolError::TooMany`].
+    pub fn encode(&self) -> Result<Vec<u8>, PoolError> {
+        let mut raw = RawUberblock::new_zeroed();
+        if self.lineage.len() > LINEAGE {
+            let (count, most) = (self.lineage.len() as u64, LINEAGE as u64);
+            return Err(PoolError::TooMany { what: "openings", count, most });
+        }
+        raw.magic = MAGIC;
+        raw.version = 1.into();
+        raw.pool = *self.pool.as_bytes();
+        raw.record = self.record.into();
+        raw.opening = self.opening.into();
+        raw.checkpoint = self.checkpoint.into();
+        raw.sequence = self.sequence.into();
+        raw.time = self.time.into();
+        raw.next_volume = self.next_volume.into();
+        raw.next_node = self.next_node.into();
+        raw.leaves = self.leaves.raw();
+        raw.segments = self.segments.raw();
+        raw.volumes = self.volumes.raw();
+        raw.nodes = self.nodes.raw();
+        raw.out = self.out;
+        raw.stopped = u64::from(self.stopped).into();
+        raw.lineage_count = (self.lineage.len() as u16).into();
+        if self.rooted.len() > ROOTED {
+            let (count, most) = (self.rooted.len() as u64, ROOTED as u64);
+            return Err(PoolError::TooMany { what: "segments of the list of segments", count, most });
+        }
+        raw.rooted_count = (self.rooted.len() as u16).into();
+        for (place, rooted) in raw.rooted.iter_mut().zip(&self.rooted) {
+            *place = RawRooted {
+                segment: rooted.segment.into(),
+                stripe: rooted.stripe,
+                parity: rooted.parity,
+                unit: rooted.unit,
+                reserved: 0,
+                members: rooted.members.into(),
+            };
+        }
+        for (place, &opening) in raw.lineage.iter_mut().zip(&self.lineage) {
+            *place = opening.into();
+        }
+        raw.checksum = own_checksum(raw.as_bytes(), CHECKSUM_AT).into();
+        Ok(raw.as_bytes().to_vec())
+    }
+
+    /// Reads one of that pool.
+    ///
+    /// # Errors
+    /// [`PoolError`] if there is none, it is of another pool, torn, or holds what can't be.
+    pub fn parse(bytes: &[u8], pool: Uuid) -> Result<Self, PoolError> {
+        let what = "uberblock";
+        let short = PoolError::Short { what, have: bytes.len(), need: BLOCK };
+        let (raw, _) = RawUberblock::ref_from_prefix(bytes).map_err(|_| short)?;
+        if raw.magic != MAGIC {
+            return Err(PoolError::Magic { what });
+        }
+        let (found, expected) = (raw.checksum.get(), own_checksum(raw.as_bytes(), CHECKSUM_AT));
+        if found != expected {
+            return Err(PoolError::Checksum { what, found, expected });
+        }
+        if raw.version.get() != 1 {
+            return Err(PoolError::Version { what, version: raw.version.get() });
+        }
+        if raw.pool != *pool.as_bytes() {
+            return Err(PoolError::Foreign { what });
+        }
+        let count = raw.lineage_count.get();
+        let lineage =
+            raw.lineage.get(..usize::from(count)).ok_or(impossible(what, "lineage_count", count))?;
+        let count = raw.rooted_count.get();
+        let rooted = raw.rooted.get(..usize::from(count)).ok_or(impossible(what, "rooted_count", count))?;
+        let rooted_of = |raw: &RawRooted| Rooted {
+            segment: raw.segment.get(),
+            stripe: raw.stripe,
+            parity: raw.parity,
+            unit: raw.unit,
+            members: raw.members.get(),
+        };
+        if raw.stopped.get() > 1 {
+            return Err(impossible(what, "stopped", raw.stopped.get()));
+        }
+        Ok(Self {
+            pool,
+            record: raw.record.get(),
+            opening: raw.opening.get(),
+            checkpoint: raw.checkpoint.get(),
+            sequence: raw.sequence.get(),
+            time: raw.time.get(),
+            next_volume: raw.next_volume.get(),
+            next_node: raw.next_node.get(),
+            leaves: Root::of(&raw.leaves)?,
+            segments: Root::of(&raw.segments)?,
+            volumes: Root::of(&raw.volumes)?,
+            nodes: Root::of(&raw.nodes)?,
+            out: raw.out,
+            stopped: raw.stopped.get() == 1,
+            lineage: lineage.iter().map(|opening| opening.get()).collect(),
+            rooted: rooted.iter().map(rooted_of).collect(),
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! A pool that is served: its volumes, each an export of its own, and the orders that it takes.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use brindle_export::{Gate, Rates};
+use brindle_io::sync::{Either, Event, race};
+use brindle_io::{Duration, Io, MemberId};
+use brindle_members::events::Event as Happening;
+use brindle_pool::{Happened, Pool, PoolVolume};
+
+use crate::doors::DoorStats;
+use crate::error::HostError;
+use crate::events::{Listener, News};
+use crate::limits::RateLimits;
+use crate::names::Names;
+use crate::status::{EventStatus, LeftOut, PoolFacts, PoolStatus, VolumeFacts};
+
+/// How long it may take to record a failure before it is reported without that.
+const RECORD_PATIENCE: Duration = Duration::from_millis(500);
+/// Events that the status shows.
+const SHOWN: usize = 100;
+
+/// The addresses of an export, by its name.
+pub type Addresses = Rc<dyn Fn(&str) -> Vec<String>>;
+
+/// A pool that runs, and where it stands in its host.
+pub struct HostedPool {
+    /// Of the pool in all messages, and the first part of the names of its exports.
+    pub name: String,
+    /// The pool.
+    pub pool: Pool,
+    /// Names of its members, by number: those that it uses.
+    pub members: Vec<Option<String>>,
+    /// Devices that were named and are done without.
+    pub left_out: Vec<LeftOut>,
+    /// All devices that were opened for it.
+    pub devices: Vec<MemberId>,
+    /// NBD URIs of exports.
+    pub addresses: Addresses,
+    /// The way in for clients of all its volumes.
+    pub gate: Rc<Gate>,
+    /// The name of its server.
+    pub server: String,
+    /// The folder of the process.
+    pub folder: Option<PathBuf>,
+}
+
+/// A pool that is served.
+pub struct Pooled {
+    pub(crate) hosted: HostedPool,
+    io: Io,
+    listener: Listener,
+    /// The number of the last event that was told.
+    told: Cell<u64>,
+    stopping: Cell<bool>,
+    stopped: RefCell<Option<Result<(), HostError>>>,
+    changed: Event,
+}
+
+impl Pooled {
+    /// Begins to watch the pool.
+    pub fn new(io: &Io, hosted: HostedPool, listener: &Listener) -> Rc<Self> {
+        let pooled = Rc::new(Self {
+            hosted,
+            io: io.clone(),
+            listener: Rc::clone(listener),
+            told: Cell::new(0),
+            stopping: Cell::new(false),
+            stopped: RefCell::default(),
+            changed: Event::new(io),
+        });
+        let this = Rc::clone(&pooled);
+        io.spawn(async move {
+            let over = || this.stopped.borrow().is_some().then_some(());
+            let pool = this.hosted.pool.clone();
+            while let Either::First(event) =
+                race(pool.next_event(this.told.get()), this.changed.until(over)).await
+            {
+                this.tell(&event);
+            }
+        });
+        pooled
+    }
+
+    /// Of the pool.
+    pub fn name(&self) -> &str {
+        &self.hosted.name
+    }
+
+    /// The pool that is served.
+    pub fn pool(&self) -> &Pool {
+        &self.hosted.pool
+    }
+
+    /// Names of its exports, each with its volume.
+    pub fn exports(&self) -> Vec<(String, PoolVolume)> {
+        let volumes = self.hosted.pool.volumes().into_iter();
+        let of = |name: String| Some((self.export_of(&name), self.hosted.pool.volume(&name)?));
+        volumes.filter_map(|volume| of(volume.name)).collect()
+    }
+
+    /// NBD URIs of an export.
+    pub fn addresses(&self, export: &str) -> Vec<String> {
+        (self.hosted.addresses)(export)
+    }
+
+    pub(crate) fn export_of(&self, volume: &str) -> String {
+        format!("{}/{volume}", self.name())
+    }
+
+    /// Names by which it can be meant.
+    pub(crate) fn names(&self) -> Names {
+        Names {
+            own: self.name().to_owned(),
+            uuid: self.hosted.pool.label().pool.to_string(),
+            devices: self.hosted.members.iter().flatten().cloned().collect(),
+        }
+    }
+
+    /// The number of the member that was named so, or is called `VDEV.ROLE`.
+    pub(crate) fn member(&self, name: &str) -> Option<u16> {
+        let members = &self.hosted.members;
+        let named = |at: &usize| members[*at].as_deref() == Some(name);
+        let status = self.hosted.pool.status();
+        let called = || status.members.iter().position(|m| format!("{}.{}", m.vdev, m.role) == name);
+        let file = || {
+            let same = |member: &Option<String>| {
+                let member = member.as_ref()?;
+                let path = self.hosted.folder.as_ref().map(|folder| folder.join(member))?;
+                Some(path == std::path::Path::new(name))
+            };
+            members.iter().position(|member| same(member) == Some(true))
+        };
+        (0..members.len()).find(named).or_else(called).or_else(file).map(|at| at as u16)
+    }
+
+    /// Takes a member out of service.
+    pub(crate) async fn fail(&self, member: &str) -> Result<(), HostError> {
+        let Some(number) = self.member(member) else {
+            let known = self.hosted.members.iter().flatten().cloned().collect();
+            return Err(HostError::NoMember {
+                member: member.to_owned(),
+                array: self.name().to_owned(),
+                known,
+            });
+        };
+        let pool = self.hosted.pool.clone();
+        let recorded = self.io.spawn(async move { pool.fail(number).await });
+        match race(recorded, self.io.sleep(RECORD_PATIENCE)).await {
+            Either::First(Ok(())) => Ok(()),
+            Either::First(Err(source)) => Err(HostError::Stays { member: member.to_owned(), source }),
+            Either::Second(()) => {
+                let is_failed = self.hosted.pool.status().members[usize::from(number)].is_failed();
+                if is_failed { Ok(()) } else { Err(HostError::StillInService(member.to_owned())) }
+            }
+        }
+    }
+
+    /// Stops the pool, once its clients are gone: `clients` waits for that. Told once more, it waits for the same end.
+    pub(crate) async fn stop(
+        self: &Rc<Self>,
+        clients: impl Future<Output = ()> + 'static,
+    ) -> Result<(), HostError> {
+        if !self.stopping.replace(true) {
+            let this = Rc::clone(self);
+            self.io.spawn(async move {
+                clients.await;
+                let stopped = this.hosted.pool.stop().await;
+                this.tell_the_last_events();
+                *this.stopped.borrow_mut() = Some(stopped.map_err(HostError::Stop));
+                this.changed.notify();
+            });
+        }
+        self.changed.until(|| self.stopped.borrow().clone()).await
+    }
+
+    /// How it has stopped: `None` if it has not, or not yet.
+    pub(crate) fn has_stopped_well(&self) -> Option<bool> {
+        self.stopped.borrow().as_ref().map(Result::is_ok)
+    }
+
+    /// The pool's end, for people.
+    pub(crate) fn last_words(&self) -> &'static str {
+        if self.hosted.pool.is_read_only() { "stopped, nothing was written" } else { "stopped" }
+    }
+
+    pub(crate) fn tell_the_last_events(&self) {
+        self.hosted.pool.events(self.told.get()).iter().for_each(|event| self.tell(event));
+    }
+
+    fn tell(&self, event: &Happening<Happened>) {
+        self.told.set(event.number);
+        match event.kind {
+            Happened::MemberFailed | Happened::Broken | Happened::Lost => {
+                tracing::error!("{}: {event}", self.name());
+            }
+            _ => tracing::warn!("{}: {event}", self.name()),
+        }
+        let event = Box::new(self.event_status(event));
+        (self.listener)(News::Event { name: Some(self.name().to_owned()), event });
+    }
+
+    fn event_status(&self, event: &Happening<Happened>) -> EventStatus {
+        let member =
+            event.role.and_then(|role| self.hosted.members.get(usize::from(role)).cloned().flatten());
+        EventStatus::of_member(event, event.kind.name(), member)
+    }
+
+    /// How all of it is now.
+    pub(crate) fn report(&self, stats: &DoorStats) -> PoolStatus {
+        let pool = &self.hosted.pool;
+        let path = |member: u16| self.hosted.members.get(usize::from(member)).cloned().flatten();
+        let volumes = VolumeFacts::all(pool);
+        let exports: Vec<String> = volumes.iter().map(|volume| self.export_of(&volume.name)).collect();
+        let used: Vec<_> = stats.nbd.iter().filter(|stats| exports.contains(&stats.name)).collect();
+        let events = pool.events(0);
+        let from = events.len().saturating_sub(SHOWN);
+        PoolStatus {
+            name: self.name().to_owned(),
+            pid: std::process::id(),
+            folder: self.hosted.folder.clone(),
+            nbd: exports.iter().flat_map(|export| self.addresses(export)).collect(),
+            pool: PoolFacts::of(pool, path),
+            volumes,
+            left_out: self.hosted.left_out.clone(),
+            connections: used.iter().map(|stats| stats.connections).sum(),
+            requests: used.iter().map(|stats| stats.total.requests).sum(),
+            bytes_read: used.iter().map(|stats| stats.total.read_bytes).sum(),
+            bytes_written: used.iter().map(|stats| stats.total.written_bytes).sum(),
+            errors: used.iter().map(|stats| stats.total.errors).sum(),
+            exported: !self.hosted.gate.is_withdrawn(),
+            limits: Some(self.hosted.gate.rates()).filter(Rates::limit).map(RateLimits::from),
+            events: events[from..].iter().map(|event| self.event_status(event)).collect(),
+            stale_for: None,
+            server: self.hosted.server.clone(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Requests that are for pools.
+
+use std::rc::Rc;
+
+use brindle_io::sync::{Either, race};
+use brindle_io::{Duration, MemberId};
+
+use crate::answers::Told;
+use crate::any::Any;
+use crate::control::Request;
+use crate::error::HostError;
+use crate::names;
+use crate::pooled::Pooled;
+use crate::service::Service;
+
+/// How long a change of a pool's volumes may take before it is told that it goes on.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+impl Service {
+    /// Serves one more pool from now on: each of its volumes is an export.
+    ///
+    /// # Errors
+    /// A name is no name for an export, or another has it.
+    pub fn serve_pool(&self, pooled: Rc<Pooled>) -> Result<(), HostError> {
+        for (name, _) in pooled.exports() {
+            self.offer(&pooled, &name)?;
+        }
+        self.has_pool(pooled);
+        Ok(())
+    }
+
+    /// Offers a volume of a pool to clients.
+    fn offer(&self, pooled: &Pooled, export: &str) -> Result<(), HostError> {
+        let Some((name, volume)) = pooled.exports().into_iter().find(|(name, _)| name == export) else {
+            return Ok(());
+        };
+        let description = format!("volume of pool {}", pooled.name());
+        let gate = Rc::clone(&pooled.hosted.gate);
+        Ok(self.doors.nbd.add_guarded(&name, &description, Rc::new(Any::Pool(volume)), gate)?)
+    }
+
+    /// The pool of that name, UUID or member.
+    fn pool_called(&self, name: &str) -> Option<Rc<Pooled>> {
+        let pools = self.pools();
+        let names: Vec<_> = pools.iter().map(|pool| pool.names()).collect();
+        names::find(&names, name).map(|at| Rc::clone(&pools[at]))
+    }
+
+    /// Does what is asked of a pool; `None` if it is asked of none.
+    pub(crate) async fn ask_pool(self: &Rc<Self>, request: &Request) -> Option<Result<Told, HostError>> {
+        if let Request::VolumeCreate { pool, .. }
+        | Request::VolumeRename { pool, .. }
+        | Request::VolumeDestroy { pool, .. } = request
+        {
+            let Some(pooled) = self.pool_called(pool) else {
+                let known = self.pools().iter().map(|pool| pool.name().to_owned()).collect();
+                let (server, array) = (self.name().to_owned(), pool.clone());
+                return Some(Err(HostError::NoSuchArray { server, array, known }));
+            };
+            return Some(self.change(&pooled, request.clone()).await);
+        }
+        let pooled = match (request.array(), request) {
+            (Some(name), _) if self.array(name).is_none() => self.pool_called(name)?,
+            (None, Request::Fail { member, .. }) => {
+                let has = |pool: &Rc<Pooled>| pool.member(member).is_some();
+                let array_has = self.arrays().iter().any(|array| array.has(member));
+                self.pools().into_iter().find(has).filter(|_| !array_has)?
+            }
+            _ => return None,
+        };
+        Some(match request {
+            Request::Status { .. } => Ok(()),
+            Request::Fail { member, .. } => {
+                let failed = pooled.fail(member).await;
+                self.publish();
+                failed
+            }
+            Request::Export { limits, .. } => {
+                if let Some(limits) = limits {
+                    pooled.hosted.gate.set_rates(&self.io, (*limits).into());
+                }
+                pooled.hosted.gate.withdraw(false);
+                Ok(())
+            }
+            Request::Unexport { .. } => {
+                pooled.hosted.gate.withdraw(true);
+                for (export, _) in pooled.exports() {
+                    self.doors.dismiss(&export, None).await;
+                }
+                Ok(())
+            }
+            _ => Err(HostError::Refused {
+                name: pooled.name().to_owned(),
+                why: "it is a pool, and that is for arrays".to_owned(),
+            }),
+        })
+        .map(|told| told.map(|()| Told::Pool(Box::new(self.status_of_pool(&pooled)))))
+    }
+
+    /// Changes the volumes of a pool, in a task that comes to its end whoever waits.
+    async fn change(self: &Rc<Self>, pooled: &Rc<Pooled>, request: Request) -> Result<Told, HostError> {
+        let (this, of) = (Rc::clone(self), Rc::clone(pooled));
+        let changed = self.io.spawn(async move { this.change_volumes(&of, request).await });
+        let changed = match race(changed, self.io.sleep(PATIENCE)).await {
+            Either::First(changed) => changed,
+            Either::Second(()) => Err(HostError::Busy(pooled.name().to_owned())),
+        };
+        self.publish();
+        changed?;
+        Ok(Told::Pool(Box::new(self.status_of_pool(pooled))))
+    }
+
+    async fn change_volumes(&self, pooled: &Rc<Pooled>, request: Request) -> Result<(), HostError> {
+        let pool = pooled.pool().clone();
+        match request {
+            Request::VolumeCreate { name, size, .. } => {
+                let _volume = pool.create_volume(&name, size).await?;
+                self.offer(pooled, &pooled.export_of(&name))
+            }
+            Request::VolumeRename { name, to, .. } => {
+                let old = pooled.export_of(&name);
+                self.doors.remove(&old, None).await;
+                let renamed = pool.rename_volume(&name, &to).await;
+                let now = if renamed.is_ok() { pooled.export_of(&to) } else { old };
+                self.offer(pooled, &now)?;
+                Ok(renamed?)
+            }
+            Request::VolumeDestroy { name, .. } => {
+                let export = pooled.export_of(&name);
+                if pool.is_read_only() || pool.volume(&name).is_none() {
+                    return Ok(pool.destroy_volume(&name).await?);
+                }
+                self.doors.remove(&export, None).await;
+                let destroyed = pool.destroy_volume(&name).await;
+                if destroyed.is_err() {
+                    self.offer(pooled, &export)?;
+                }
+                Ok(destroyed?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops a pool, and closes its devices.
+    ///
+    /// # Errors
+    /// Not all is stable, or it has not stopped in time.
+    pub async fn stop_pool(&self, pooled: &Rc<Pooled>, patience: Duration) -> Result<(), HostError> {
+        let leaving = self.leave();
+        let stopped = match race(pooled.stop(self.clients_of_pool(pooled)), self.io.sleep(patience)).await {
+            Either::First(stopped) => stopped,
+            Either::Second(()) => Err(HostError::NotStopped(pooled.name().to_owned())),
+        };
+        self.let_pool_go(pooled, stopped.as_ref().err());
+        let devices: Vec<MemberId> = pooled.hosted.devices.clone();
+        self.devices.close(&devices).await;
+        drop(leaving);
+        stopped
+    }
+}

@@ -1,0 +1,147 @@
+//! Pools and their volumes.
+
+use brindle_format::pool::VdevKind;
+use brindle_pool::{Pool, PoolMember};
+use serde::Serialize;
+
+use super::devices::IoStatus;
+
+/// A pool at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolFacts {
+    /// Its identity.
+    pub uuid: String,
+    /// As its labels say.
+    pub name: String,
+    /// Seconds since 1970 when it was made.
+    pub created: u64,
+    /// In words: `online`, `degraded` and so on.
+    pub state: Vec<&'static str>,
+    /// Bytes that volumes may have in all.
+    pub capacity: u64,
+    /// Bytes that they have.
+    pub sold: u64,
+    /// Bytes that are stored.
+    pub stored: u64,
+    /// Bytes that have less redundancy than their vdev is to give.
+    pub thin: u64,
+    /// Segments that are free, of the log, and in use.
+    pub segments: [usize; 3],
+    /// The number of the last checkpoint.
+    pub checkpoint: u64,
+    /// Blocks that were found wrong since it was opened,
+    pub blocks_wrong: u64,
+    /// of these those that were rebuilt and written in place,
+    pub blocks_mended: u64,
+    /// and those that nobody has any more.
+    pub blocks_lost: u64,
+    /// Bytes written to members since it was opened, by what for.
+    pub written: WrittenStatus,
+    /// Its members, vdev by vdev.
+    pub devices: Vec<PoolDevice>,
+}
+
+/// Bytes written to members, by what for.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "as in brindle_pool::Written")]
+pub struct WrittenStatus {
+    pub client: u64,
+    pub moved: u64,
+    pub summaries: u64,
+    pub pages: u64,
+    pub parity: u64,
+}
+
+/// A member of a pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolDevice {
+    /// `VDEV.ROLE`.
+    pub member: String,
+    /// `plain`, `mirror`, `raidz2` and so on, of its vdev.
+    pub kind: String,
+    /// As it was named.
+    pub path: Option<String>,
+    /// `online`, `failed` or `missing`.
+    pub state: &'static str,
+    /// Places of it that were found wrong since the pool was opened.
+    pub wrong: usize,
+    /// Operations and how they were answered.
+    pub io: Option<IoStatus>,
+}
+
+/// A volume of a pool.
+#[derive(Clone, Debug, Serialize)]
+pub struct VolumeFacts {
+    /// Its name in the pool.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Seconds since 1970 when it was made.
+    pub created: u64,
+}
+
+impl PoolFacts {
+    /// Of a pool whose members were named so, by number.
+    pub fn of(pool: &Pool, path: impl Fn(u16) -> Option<String>) -> Self {
+        let (label, status) = (pool.label(), pool.status());
+        let kind = |vdev: usize| match label.vdevs.get(vdev).map(|vdev| (vdev.kind, vdev.parity)) {
+            Some((VdevKind::Raidz, parity)) => format!("raidz{parity}"),
+            Some((VdevKind::Mirror, _)) => "mirror".to_owned(),
+            Some((VdevKind::Plain, _)) | None => "plain".to_owned(),
+        };
+        let device = |(number, member): (u16, &PoolMember)| PoolDevice {
+            member: format!("{}.{}", member.vdev, member.role),
+            kind: kind(member.vdev),
+            path: path(number),
+            state: member_word(member),
+            wrong: member.wrong,
+            io: member.device.map(|id| IoStatus::of(&pool.io().counters(id), 0, 0)),
+        };
+        let devices: Vec<PoolDevice> = (0..).zip(&status.members).map(device).collect();
+        let degraded = devices.iter().any(|device| device.state != "online");
+        let first = if status.broken { "broken" } else { "online" };
+        let also = [(degraded, "degraded"), (status.thin > 0, "thin"), (pool.is_read_only(), "read-only")];
+        let also = also.into_iter().filter_map(|(on, word)| on.then_some(word));
+        Self {
+            uuid: label.pool.to_string(),
+            name: label.name.clone(),
+            created: label.created,
+            state: std::iter::once(first).chain(also).collect(),
+            capacity: status.capacity,
+            sold: status.sold,
+            stored: status.stored,
+            thin: status.thin,
+            segments: status.segments,
+            checkpoint: status.checkpoint,
+            blocks_wrong: status.damage.found,
+            blocks_mended: status.damage.mended,
+            blocks_lost: status.damage.lost,
+            written: WrittenStatus {
+                client: status.written.client,
+                moved: status.written.moved,
+                summaries: status.written.summaries,
+                pages: status.written.pages,
+                parity: status.written.parity,
+            },
+            devices,
+        }
+    }
+}
+
+impl VolumeFacts {
+    /// Of all volumes of a pool.
+    pub fn all(pool: &Pool) -> Vec<Self> {
+        let volumes = pool.volumes().into_iter();
+        volumes.map(|volume| Self { name: volume.name, size: volume.size, created: volume.created }).collect()
+    }
+}
+
+fn member_word(member: &PoolMember) -> &'static str {
+    if member.is_failed() {
+        "failed"
+    } else if member.device.is_some() {
+        "online"
+    } else {
+        "missing"
+    }
+}

@@ -1,0 +1,142 @@
+//! Compares all that a pool holds with its checksums, and parity with data.
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{BLOCK, checksum};
+use brindle_io::sync::join_all;
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::map::Located;
+use crate::read::{Absent, is_whole};
+
+/// Blocks that are read at a time.
+const SIDE_BY_SIDE: u64 = 32;
+/// Places that are told of.
+const PLACES: usize = 16;
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Blocks that were held against their checksums, pages among them.
+    pub blocks: u64,
+    /// Of these, those that are not what they should be.
+    pub wrong: u64,
+    /// Blocks that their member can't read.
+    pub unreadable: u64,
+    /// Blocks that nobody has any more.
+    pub lost: u64,
+    /// Blocks on members that are missing, or did not answer.
+    pub missing: u64,
+    /// Stripes whose parity was compared.
+    pub stripes: u64,
+    /// Of these, those whose parity is not that of their data.
+    pub mismatches: u64,
+    /// Stripes that could not be compared.
+    pub uncompared: u64,
+    /// Where blocks are wrong: member of the pool, and byte of its data area; the first few.
+    pub places: Vec<(u16, u64)>,
+}
+
+/// Stripes of each segment that hold something that counts, a bit each.
+#[derive(Default)]
+struct Marks(Vec<Vec<u64>>);
+
+impl Marks {
+    fn mark(&mut self, segment: u32, stripe: u32) {
+        let at = segment as usize;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, Vec::new);
+        }
+        let (word, bits) = (stripe as usize / 64, &mut self.0[at]);
+        if bits.len() <= word {
+            bits.resize(word + 1, 0);
+        }
+        bits[word] |= 1 << (stripe % 64);
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, u32)> {
+        let of = |(segment, bits): (usize, &Vec<u64>)| {
+            let set = |n: &u32| bits[*n as usize / 64] >> (n % 64) & 1 == 1;
+            let stripes: Vec<u32> = (0..bits.len() as u32 * 64).filter(set).collect();
+            stripes.into_iter().map(move |stripe| (segment as u32, stripe))
+        };
+        self.0.iter().enumerate().flat_map(of)
+    }
+}
+
+impl Core {
+    /// Reads all that counts, and tells what of it is wrong; nothing is written. `told` is called with the bytes gone over.
+    pub(crate) async fn check(&self, mut told: impl FnMut(u64)) -> Result<Checked, VolumeError> {
+        let (mut checked, mut marks) = (Checked::default(), Marks::default());
+        let pages: Vec<(Address, u32)> = {
+            let map = self.map.borrow();
+            let leaves = map.leaves.values().filter_map(|slot| slot.pointer);
+            leaves.map(|pointer| (pointer.address, pointer.checksum)).collect()
+        };
+        for some in pages.chunks(SIDE_BY_SIDE as usize) {
+            self.check_blocks(some, &mut checked, &mut marks).await;
+        }
+        let volumes = self.volumes.borrow().clone();
+        let mut gone = 0;
+        for volume in volumes.iter().filter(|volume| !volume.destroyed) {
+            let end = volume.size.div_ceil(BLOCK as u64);
+            for first in (0..end).step_by(SIDE_BY_SIDE as usize) {
+                let mut blocks = Vec::new();
+                for block in first..end.min(first + SIDE_BY_SIDE) {
+                    match self.locate((volume.id, block)).await?.0 {
+                        Located::At(address, sum) => blocks.push((address, sum)),
+                        Located::Lost => checked.lost += 1,
+                        Located::Zeroes => {}
+                    }
+                }
+                self.check_blocks(&blocks, &mut checked, &mut marks).await;
+                gone += SIDE_BY_SIDE * BLOCK as u64;
+                told(gone);
+            }
+        }
+        for (segment, stripe) in marks.all() {
+            self.check_stripe(segment, stripe, &mut checked).await;
+        }
+        Ok(checked)
+    }
+
+    async fn check_blocks(&self, blocks: &[(Address, u32)], checked: &mut Checked, marks: &mut Marks) {
+        let found = join_all(blocks.iter().map(|&(address, _)| self.raw(address, true))).await;
+        for (&(address, sum), found) in blocks.iter().zip(found) {
+            let (spot, slot) = {
+                let space = self.space.borrow();
+                let slot = space.get(address.segment()).and_then(|s| s.record.shape().slot(address.place()));
+                (space.spot(address), slot)
+            };
+            if let Some((stripe, _)) = slot {
+                marks.mark(address.segment(), stripe);
+            }
+            let is_missing = spot.is_none_or(|(role, _)| self.set.members.readable(role, u64::MAX).is_none());
+            match found {
+                Ok(block) if checksum(&block) == sum => checked.blocks += 1,
+                Ok(_) => {
+                    checked.blocks += 1;
+                    checked.wrong += 1;
+                    checked.places.extend(spot.filter(|_| checked.places.len() < PLACES));
+                }
+                Err(Absent::Gone) if !is_missing => checked.unreadable += 1,
+                Err(_) => checked.missing += 1,
+            }
+        }
+    }
+
+    async fn check_stripe(&self, segment: u32, stripe: u32, checked: &mut Checked) {
+        let shape = self.space.borrow().get(segment).map(|segment| segment.record.shape());
+        let Some(shape) = shape.filter(|shape| shape.parity > 0) else { return };
+        let address = |slot| Address::new(segment, shape.place(stripe, slot));
+        let blocks = join_all((0..shape.stripe).map(|slot| self.raw(address(slot), true))).await;
+        let blocks: Vec<Option<Vec<u8>>> =
+            blocks.into_iter().map(|block| block.ok().map(|block| block.to_vec())).collect();
+        if blocks.iter().any(Option::is_none) {
+            checked.uncompared += 1;
+            return;
+        }
+        checked.stripes += 1;
+        checked.mismatches += u64::from(!is_whole(&blocks, usize::from(shape.data())));
+    }
+}

@@ -1,0 +1,446 @@
+//! Checkpoints: what is in memory of the map becomes leaves on the members, and a new uberblock names them.
+//!
+//! A checkpoint takes the changes that are in the map, puts them into leaves, and writes those, the list of leaves, the table of
+//! segments, volumes and nodes to segments that are neither of the log nor named by the last checkpoint. All of it is flushed before
+//! the uberblock that names it is written, and what only the last checkpoint named is free once that stands everywhere.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{
+    BLOCK, Batch, Entry, EntryKind, LEAF_ENTRIES, LEAF_REFS, LINEAGE, Leaf, LeafRef, Leaves, NODES, Nodes,
+    POINTERS, Pointer, Pointers, PoolError, Root, Rooted, SEGMENTS, SegmentRecord, Segments, VOLUMES,
+    Volumes, checksum,
+};
+use brindle_io::OpError;
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::log::add_parity;
+use crate::map::Key;
+use crate::space::Grant;
+
+/// Attempts to write one where members refuse blocks.
+const ATTEMPTS: usize = 4;
+/// Segments of few pages that one checkpoint empties.
+const SPARSE: usize = 4;
+
+/// The reason of a checkpoint, which it may record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Nothing.
+    Due,
+    /// A new opening, by this number.
+    Opening(u64),
+    /// The end of this run.
+    Stop,
+}
+
+/// Pages on their way to the places that were taken for them.
+struct Pages<'a> {
+    core: &'a Core,
+    grants: VecDeque<Grant>,
+    /// Pages of the batch that is being filled.
+    filling: Vec<(Entry, Vec<u8>)>,
+    /// Where the pages went.
+    placed: Vec<Address>,
+    /// An uberblock that names them may stand somewhere.
+    is_named: bool,
+}
+
+impl Pages<'_> {
+    async fn put(&mut self, kind: u32, number: u64, bytes: Vec<u8>) -> Result<Pointer, VolumeError> {
+        let grant = *self.grants.front().ok_or(VolumeError::NoSpace)?;
+        let sum = checksum(&bytes);
+        let address = grant.address(self.filling.len() as u32 + 1);
+        let (volume, block, kind) = (kind, number, EntryKind::Page);
+        self.filling.push((Entry { kind, volume, node: 0, block, count: 1, checksum: sum }, bytes));
+        self.placed.push(address);
+        if self.filling.len() as u32 + 1 == grant.blocks() {
+            self.finish().await?;
+        }
+        Ok(Pointer { address, checksum: sum })
+    }
+
+    /// Writes the batch that is being filled.
+    async fn finish(&mut self) -> Result<(), VolumeError> {
+        let Some(grant) = self.grants.pop_front() else { return Ok(()) };
+        let filling = core::mem::take(&mut self.filling);
+        self.core.write_pages(grant, &filling).await
+    }
+
+    /// A list of pages, and pointers to them, up to one.
+    async fn list(&mut self, kind: u32, pages: Vec<Vec<u8>>) -> Result<Root, VolumeError> {
+        let count = pages.len() as u32;
+        let mut level = Vec::new();
+        for (number, bytes) in (0..).zip(pages) {
+            level.push(self.put(kind, number, bytes).await?);
+        }
+        while level.len() > 1 {
+            let mut above = Vec::new();
+            for (number, pointers) in (0..).zip(level.chunks(POINTERS)) {
+                let bytes = Pointers(pointers.to_vec()).encode(number).map_err(of)?;
+                above.push(self.put(kind, number, bytes).await?);
+            }
+            level = above;
+        }
+        Ok(Root { top: level.first().copied(), pages: count, levels: Root::levels_of(count) })
+    }
+}
+
+/// Pages of a list of so many records, pointers to them included.
+fn pages_of(records: usize, fit: usize) -> u32 {
+    let (mut all, mut level) = (0, records.div_ceil(fit));
+    while level > 0 {
+        all += level;
+        level = if level > 1 { level.div_ceil(POINTERS) } else { 0 };
+    }
+    all as u32
+}
+
+fn of(_: PoolError) -> VolumeError {
+    VolumeError::NoSpace
+}
+
+impl Core {
+    /// Brings the members up to date with what is in memory. Whoever asks while one is under way waits for the next.
+    pub(crate) async fn checkpoint(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
+        let _turn = self.checkpoints.turn().await;
+        self.checkpoint_in_turn(why).await
+    }
+
+    /// The same, but one that began after this was asked will do.
+    pub(crate) async fn some_checkpoint(self: &Rc<Self>) -> Result<(), VolumeError> {
+        let begun = self.begun.get();
+        let _turn = self.checkpoints.turn().await;
+        if self.begun.get() > begun && self.last_result.get().is_ok() {
+            return Ok(());
+        }
+        self.checkpoint_in_turn(Why::Due).await
+    }
+
+    async fn checkpoint_in_turn(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
+        if self.read_only {
+            return Err(VolumeError::ReadOnly);
+        }
+        self.begun.set(self.begun.get() + 1);
+        let mut result = Err(VolumeError::NoSpace);
+        for _ in 0..ATTEMPTS {
+            result = self.attempt(why).await;
+            if !matches!(
+                result,
+                Err(VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. })
+            ) {
+                break;
+            }
+        }
+        self.last_result.set(result);
+        self.ended.set(self.ended.get() + 1);
+        self.room.notify();
+        result
+    }
+
+    async fn attempt(self: &Rc<Self>, why: Why) -> Result<(), VolumeError> {
+        // Changes that an earlier attempt has left over go first.
+        self.drain().await?;
+        let sequence = self.log.settled();
+        let batches = self.log.since.get();
+        let reshaped = self.reshaped.replace(false);
+        let again = self.space.borrow_mut().withdraw_log();
+        self.map.borrow_mut().freeze();
+        self.drain().await?;
+        self.gather_pages().await?;
+        let dirty: Vec<Key> = {
+            let map = self.map.borrow();
+            map.leaves.iter().filter(|(_, slot)| slot.dirty).map(|(&at, _)| at).collect()
+        };
+        let written = self.write_all(why, sequence, &dirty).await;
+        if written.is_err() && reshaped {
+            self.reshaped.set(true);
+        }
+        written?;
+        if again {
+            self.reshaped.set(true);
+        }
+        self.log.passed(sequence);
+        self.log.since.set(self.log.since.get() - batches);
+        self.space.borrow_mut().published();
+        self.map.borrow_mut().shrink(self.config.leaves);
+        Ok(())
+    }
+
+    /// Puts frozen changes into leaves.
+    async fn drain(&self) -> Result<(), VolumeError> {
+        loop {
+            let zeroes = self.map.borrow().frozen_zeroes();
+            let Some((key, end)) = zeroes else { break };
+            let leaves = self.map.borrow().leaves_of(key.0, key.1, end);
+            for at in leaves {
+                self.in_memory(at).await?;
+                let gone = self.map.borrow_mut().cut(at, key.1, end);
+                self.uncount(gone);
+            }
+            self.map.borrow_mut().thaw_zeroes(key);
+        }
+        loop {
+            let next = self.map.borrow().frozen_block();
+            let Some(key) = next else { return Ok(()) };
+            let (at, _) = self.map.borrow_mut().leaf_for(key);
+            self.in_memory(at).await?;
+            let node = self.node_of(key.0);
+            let gone = self.map.borrow_mut().merge(at, node, LEAF_ENTRIES);
+            self.uncount(gone);
+        }
+    }
+
+    fn uncount(&self, gone: Vec<crate::map::Located>) {
+        let mut space = self.space.borrow_mut();
+        for located in gone {
+            if let crate::map::Located::At(address, _) = located {
+                space.count(address, false);
+            }
+        }
+    }
+
+    fn node_of(&self, volume: u32) -> u32 {
+        self.volumes.borrow().iter().find(|record| record.id == volume).map_or(0, |record| record.node)
+    }
+
+    /// Has a leaf in memory.
+    async fn in_memory(&self, at: Key) -> Result<(), VolumeError> {
+        loop {
+            let pointer = match self.map.borrow().leaves.get(&at) {
+                Some(slot) if slot.content.is_none() => slot.pointer,
+                _ => None,
+            };
+            let Some(pointer) = pointer else { return Ok(()) };
+            self.load(at, pointer).await?;
+        }
+    }
+
+    /// Leaves of segments that hold few pages are written elsewhere, so that those become free.
+    async fn gather_pages(&self) -> Result<(), VolumeError> {
+        let sparse = self.space.borrow().sparse_pages(SPARSE);
+        if sparse.is_empty() {
+            return Ok(());
+        }
+        let leaves: Vec<Key> = {
+            let map = self.map.borrow();
+            let is_sparse = |p: Pointer| sparse.contains(&p.address.segment());
+            let of = map.leaves.iter().filter(|(_, slot)| slot.pointer.is_some_and(is_sparse));
+            of.map(|(&at, _)| at).collect()
+        };
+        for at in leaves {
+            self.in_memory(at).await?;
+            self.map.borrow_mut().touch(at);
+        }
+        Ok(())
+    }
+
+    /// Writes pages and the uberblock that names them.
+    async fn write_all(self: &Rc<Self>, why: Why, sequence: u64, dirty: &[Key]) -> Result<(), VolumeError> {
+        let volumes = self.volumes.borrow().clone();
+        let nodes = self.nodes.borrow().clone();
+        let gone = self.drop_empty(dirty);
+        let (leaves, segments) = (self.map.borrow().leaves.len(), self.space.borrow().segments.len());
+        let full = dirty.iter().filter(|at| self.map.borrow().leaves.contains_key(at)).count();
+        let lists = [(leaves, LEAF_REFS), (volumes.len(), VOLUMES), (nodes.len(), NODES)];
+        let others: u32 = lists.into_iter().map(|(records, fit)| pages_of(records, fit)).sum();
+        let table = pages_of(segments, SEGMENTS);
+        let grants = {
+            let mut space = self.space.borrow_mut();
+            space.take_pages(full as u32 + others + table).ok_or(VolumeError::NoSpace)?
+        };
+        // Counted before the table of segments is written, which is among them.
+        let places: Vec<Address> = grants
+            .iter()
+            .flat_map(|grant| (1..grant.blocks()).map(|n| grant.address(n)))
+            .take(full + others as usize + table as usize)
+            .collect();
+        let old = self.old_pages(dirty, gone);
+        {
+            let mut space = self.space.borrow_mut();
+            places.iter().for_each(|&address| space.count(address, true));
+            old.iter().for_each(|&address| space.count(address, false));
+        }
+        let records = self.space.borrow_mut().states(sequence).records;
+        let mut pages = Pages {
+            core: self,
+            grants: grants.clone().into(),
+            filling: Vec::new(),
+            placed: Vec::new(),
+            is_named: false,
+        };
+        let done = pages.write(why, sequence, dirty, records, &volumes, &nodes).await;
+        let (pointers, lists) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                let mut space = self.space.borrow_mut();
+                places.iter().for_each(|&address| space.count(address, false));
+                old.iter().for_each(|&address| space.count(address, true));
+                // Else a member that is silent for long would cost all room for pages.
+                if !pages.is_named && !matches!(error, VolumeError::Member { error: OpError::Medium(_), .. })
+                {
+                    space.give_back(&grants);
+                }
+                return Err(error);
+            }
+        };
+        let mut map = self.map.borrow_mut();
+        for (at, pointer) in pointers {
+            if let Some(slot) = map.leaves.get_mut(&at) {
+                slot.count = slot.content.as_ref().map_or(0, Vec::len) as u16;
+                (slot.pointer, slot.dirty) = (Some(pointer), false);
+                map.cached += 1;
+            }
+        }
+        self.dropped.borrow_mut().clear();
+        self.lists.replace(lists);
+        Ok(())
+    }
+
+    /// Leaves that hold nothing any more; where they stood is remembered until a checkpoint without them stands.
+    fn drop_empty(&self, dirty: &[Key]) -> Vec<Address> {
+        let mut map = self.map.borrow_mut();
+        for at in dirty {
+            let is_empty = |slot: &crate::map::Slot| slot.content.as_ref().is_some_and(Vec::is_empty);
+            if map.leaves.get(at).is_some_and(is_empty) {
+                let slot = map.leaves.remove(at);
+                let stood = slot.and_then(|slot| slot.pointer).map(|pointer| pointer.address);
+                self.dropped.borrow_mut().extend(stood);
+            }
+        }
+        self.dropped.borrow().clone()
+    }
+
+    /// Pages that nothing names once the checkpoint stands.
+    fn old_pages(&self, dirty: &[Key], gone: Vec<Address>) -> Vec<Address> {
+        let map = self.map.borrow();
+        let leaves = dirty.iter().filter_map(|at| Some(map.leaves.get(at)?.pointer?.address));
+        leaves.chain(gone).chain(self.lists.borrow().iter().copied()).collect()
+    }
+
+    /// Writes a batch of pages.
+    async fn write_pages(&self, grant: Grant, pages: &[(Entry, Vec<u8>)]) -> Result<(), VolumeError> {
+        let shape = grant.shape;
+        let buf = self.set.scratch.alloc((grant.stripes * u32::from(shape.stripe)) as usize * BLOCK).await;
+        {
+            let mut bytes = buf.bytes_mut();
+            bytes.fill(0);
+            let first = grant.stripe * u32::from(shape.stripe);
+            let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
+            let batch = Batch {
+                pool: self.label.pool,
+                opening: self.record.borrow().opening,
+                // Recovery does not look at pages.
+                sequence: 0,
+                durable: 0,
+                address: grant.address(0),
+                stripes: grant.stripes as u16,
+                entries: pages.iter().map(|(entry, _)| *entry).collect(),
+            };
+            bytes[place(0)..][..BLOCK].copy_from_slice(&batch.encode().map_err(of)?);
+            for (n, (_, page)) in (1..).zip(pages) {
+                bytes[place(n)..][..BLOCK].copy_from_slice(page);
+            }
+            add_parity(&mut bytes, grant);
+        }
+        self.tally(|written| {
+            written.pages += u64::from(grant.blocks()) * BLOCK as u64;
+            written.parity += u64::from(grant.stripes) * u64::from(shape.parity) * BLOCK as u64;
+        });
+        let mut writing = self.set.door(None).ask();
+        {
+            let space = self.space.borrow();
+            self.put_group(&space, grant, &buf, |device, offset, slice| {
+                writing.write(device, offset, slice, false);
+            });
+        }
+        let done = writing.submit().await;
+        self.landed(&done).await
+    }
+}
+
+impl Pages<'_> {
+    /// Writes all of a checkpoint; gives where leaves are now, and which pages are no leaves.
+    async fn write(
+        &mut self,
+        why: Why,
+        sequence: u64,
+        dirty: &[Key],
+        records: Vec<SegmentRecord>,
+        volumes: &[brindle_format::pool::VolumeRecord],
+        nodes: &[brindle_format::pool::Node],
+    ) -> Result<(Vec<(Key, Pointer)>, Vec<Address>), VolumeError> {
+        let core = self.core;
+        let mut pointers = Vec::new();
+        for &at in dirty {
+            let content = core.map.borrow().leaves.get(&at).and_then(|slot| slot.content.clone());
+            let Some(content) = content else { continue };
+            let bytes = Leaf(content).encode(at.0).map_err(of)?;
+            pointers.push((at, self.put(at.0, at.1, bytes).await?));
+        }
+        let leaves_end = self.placed.len();
+        let leaves = self.list(0, core.leaf_pages(&pointers)?).await?;
+        let encode = |n: usize, records: &[SegmentRecord]| Segments(records.to_vec()).encode(n as u64);
+        let table = records.chunks(SEGMENTS).enumerate().map(|(n, records)| encode(n, records));
+        let table = table.collect::<Result<Vec<_>, _>>().map_err(of)?;
+        let table_begin = self.placed.len();
+        let segments = self.list(0, table).await?;
+        let rooted = rooted(&records, &self.placed[table_begin..]);
+        let pages = volumes.chunks(VOLUMES).enumerate();
+        let pages = pages.map(|(n, v)| Volumes(v.to_vec()).encode(n as u64)).collect::<Result<Vec<_>, _>>();
+        let volumes = self.list(0, pages.map_err(of)?).await?;
+        let pages = nodes.chunks(NODES).enumerate();
+        let pages = pages.map(|(n, v)| Nodes(v.to_vec()).encode(n as u64)).collect::<Result<Vec<_>, _>>();
+        let nodes = self.list(0, pages.map_err(of)?).await?;
+        self.finish().await?;
+        core.set.flush_members().await?;
+        let lists = self.placed.split_off(leaves_end);
+        self.is_named = true;
+        core.record(move |record| {
+            if let Why::Opening(opening) = why {
+                record.lineage.insert(0, record.opening);
+                record.lineage.truncate(LINEAGE);
+                record.opening = opening;
+            }
+            record.stopped = why == Why::Stop;
+            record.checkpoint += 1;
+            (record.sequence, record.rooted) = (sequence, rooted);
+            (record.leaves, record.segments, record.volumes, record.nodes) =
+                (leaves, segments, volumes, nodes);
+        })
+        .await?;
+        Ok((pointers, lists))
+    }
+}
+
+/// Shapes of the segments that hold pages of their own table.
+fn rooted(records: &[SegmentRecord], places: &[Address]) -> Vec<Rooted> {
+    let mut segments: Vec<u32> = places.iter().map(|address| address.segment()).collect();
+    segments.sort_unstable();
+    segments.dedup();
+    let of = |segment: u32| {
+        let record = records.get(segment as usize)?;
+        let SegmentRecord { stripe, parity, unit, members, .. } = *record;
+        Some(Rooted { segment, stripe, parity, unit, members })
+    };
+    segments.into_iter().filter_map(of).collect()
+}
+
+impl Core {
+    /// The list of leaves, with those at their new places.
+    fn leaf_pages(&self, moved: &[(Key, Pointer)]) -> Result<Vec<Vec<u8>>, VolumeError> {
+        let map = self.map.borrow();
+        let moved: std::collections::BTreeMap<Key, Pointer> = moved.iter().copied().collect();
+        let of_leaf = |(&at, slot): (&Key, &crate::map::Slot)| {
+            let pointer = moved.get(&at).copied().or(slot.pointer)?;
+            let count = slot.content.as_ref().map_or(slot.count, |content| content.len() as u16);
+            Some(LeafRef { volume: at.0, first: at.1, count, pointer })
+        };
+        let refs: Vec<LeafRef> = map.leaves.iter().filter_map(of_leaf).collect();
+        let pages = refs.chunks(LEAF_REFS).enumerate();
+        pages.map(|(n, refs)| Leaves(refs.to_vec()).encode(n as u64)).collect::<Result<_, _>>().map_err(of)
+    }
+}

@@ -1,0 +1,171 @@
+//! State that all parts of a running pool share.
+
+use core::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{Label, Node, Uberblock, VolumeRecord};
+use brindle_io::Duration;
+use brindle_io::sync::Event;
+use brindle_members::events::{Cause, Events, Note};
+use brindle_members::lock::RangeLock;
+use brindle_members::patience::Patience;
+use brindle_members::scratch::Scratch;
+use brindle_members::set::MemberSet;
+use brindle_members::turn::Turns;
+use brindle_volume::VolumeError;
+
+use crate::happened::Happened;
+use crate::map::Map;
+use crate::queue::Log;
+use crate::space::Space;
+
+/// How a pool runs.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolConfig {
+    /// How long members may take.
+    pub patience: Patience,
+    /// Changes of the map in memory after which a checkpoint is due.
+    pub changes: usize,
+    /// Batches after which one is due.
+    pub batches: u64,
+    /// Leaves of the map that are kept in memory beside those that have changed.
+    pub leaves: usize,
+    /// Bytes of memory for requests.
+    pub memory: usize,
+    /// The time, in seconds since 1970.
+    pub clock: fn() -> u64,
+}
+
+impl PoolConfig {
+    /// The usual values.
+    pub fn new(clock: fn() -> u64) -> Self {
+        Self {
+            patience: Patience { answer: Duration::from_secs(20), ..Patience::default() },
+            changes: 1 << 20,
+            batches: 512 << 10,
+            leaves: 1 << 15,
+            memory: 32 << 20,
+            clock,
+        }
+    }
+}
+
+/// Damage to blocks of members since the pool was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Blocks that were not what the map says, or could not be read.
+    pub found: u64,
+    /// Of these, those that were rebuilt and written in place.
+    pub mended: u64,
+    /// Of these, those that nobody has any more.
+    pub lost: u64,
+}
+
+/// Bytes written to members, by what for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Blocks that clients wrote.
+    pub client: u64,
+    /// Blocks that cleaning moved.
+    pub moved: u64,
+    /// Summaries, and what fills stripes up.
+    pub summaries: u64,
+    /// Pages.
+    pub pages: u64,
+    /// Parity of all of these.
+    pub parity: u64,
+}
+
+pub(crate) struct Core {
+    pub(crate) set: MemberSet,
+    pub(crate) label: Label,
+    pub(crate) config: PoolConfig,
+    pub(crate) read_only: bool,
+    /// Blocks by `volume << 48 | block`.
+    pub(crate) locks: RangeLock,
+    pub(crate) space: RefCell<Space>,
+    pub(crate) map: RefCell<Map>,
+    pub(crate) log: Log,
+    /// Memory of batches, of reads, and of rebuilding; whoever holds some of the first may wait for the next, not the other way.
+    pub(crate) batches: Scratch,
+    pub(crate) reads: Scratch,
+    /// The uberblock that was written last.
+    pub(crate) record: RefCell<Uberblock>,
+    pub(crate) records: Turns,
+    pub(crate) checkpoints: Turns,
+    /// Somebody is out of use of whom the record does not say so.
+    pub(crate) owed: Cell<bool>,
+    /// More is lost than the pool can do without.
+    pub(crate) broken: Cell<bool>,
+    /// A member was lost since the last checkpoint.
+    pub(crate) reshaped: Cell<bool>,
+    pub(crate) stopping: Cell<bool>,
+    pub(crate) volumes: RefCell<Vec<VolumeRecord>>,
+    pub(crate) nodes: RefCell<Vec<Node>>,
+    /// Pages of the last checkpoint that are no leaves.
+    pub(crate) lists: RefCell<Vec<Address>>,
+    /// Where leaves stood that hold nothing any more, and that the last checkpoint names.
+    pub(crate) dropped: RefCell<Vec<Address>>,
+    /// Checkpoints that have begun, and what became of the last.
+    pub(crate) begun: Cell<u64>,
+    pub(crate) last_result: Cell<Result<(), VolumeError>>,
+    /// Room has become free, or a checkpoint has ended.
+    pub(crate) room: Event,
+    /// Checkpoints that have ended.
+    pub(crate) ended: Cell<u64>,
+    /// One is under way, or about to be; somebody cleans.
+    pub(crate) checkpointing: Cell<bool>,
+    pub(crate) cleaning: Cell<bool>,
+    /// How often cleaning has ended without room enough.
+    pub(crate) in_vain: Cell<u64>,
+    pub(crate) damage: Cell<Damage>,
+    /// Places that were found wrong, by member: the first few.
+    pub(crate) places: RefCell<Vec<(u16, u64)>>,
+    pub(crate) written: Cell<Written>,
+    pub(crate) events: Events<Happened>,
+    pub(crate) me: Weak<Core>,
+}
+
+impl Core {
+    /// This, to be kept by a task.
+    pub(crate) fn kept(&self) -> Option<Rc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// The member's number in its vdev's part of names: `VDEV.ROLE`.
+    pub(crate) fn name_of(&self, member: u16) -> (usize, u16) {
+        let vdev = self.label.vdevs.partition_point(|vdev| vdev.first_member <= member).saturating_sub(1);
+        (vdev, member - self.label.vdevs.get(vdev).map_or(0, |vdev| vdev.first_member))
+    }
+
+    /// Which members of each vdev are in use, a bit each.
+    pub(crate) fn present(&self) -> Vec<u64> {
+        let is_in = |member: u16| self.set.members.writable(member).is_some();
+        let of = |vdev: &brindle_format::pool::Vdev| {
+            (0..vdev.members).filter(|n| is_in(vdev.first_member + n)).fold(0, |mask, n| mask | 1 << n)
+        };
+        self.label.vdevs.iter().map(of).collect()
+    }
+
+    pub(crate) fn happened(&self, kind: Happened, role: Option<u16>, cause: Option<Cause>) {
+        let label = role.map(|member| {
+            let (vdev, role) = self.name_of(member);
+            format!("{} {vdev}.{role}", self.label.name)
+        });
+        let note = Note { role, label, cause, ..Note::of(kind) };
+        let _event = self.events.note((self.config.clock)(), note);
+    }
+
+    pub(crate) fn tally(&self, count: impl FnOnce(&mut Written)) {
+        let mut written = self.written.get();
+        count(&mut written);
+        self.written.set(written);
+    }
+
+    pub(crate) fn harm(&self, count: impl FnOnce(&mut Damage)) {
+        let mut damage = self.damage.get();
+        count(&mut damage);
+        self.damage.set(damage);
+    }
+}

@@ -1,0 +1,266 @@
+//! New pools.
+
+use brindle_format::pool::{
+    BLOCK, CONFIG_BYTES, Features, LABEL, Label, MAX_NAME, MemberRecord, RING, RING_SLOTS, Root, Uberblock,
+    Vdev, VdevKind, second_label, units_of,
+};
+use brindle_io::{Io, MemberId, OpClass, OpError};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::space::{FEWEST_UNITS, sold};
+
+/// A vdev as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VdevSpec {
+    /// Its kind.
+    pub kind: VdevKind,
+    /// Members that may be lost.
+    pub parity: u8,
+    /// Bytes of each device.
+    pub sizes: Vec<u64>,
+}
+
+/// A pool as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub id: Uuid,
+    /// Identities of its members, vdev by vdev.
+    pub members: Vec<Uuid>,
+    /// The number of its first opening: of chance.
+    pub opening: u64,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// Its vdevs.
+    pub vdevs: Vec<VdevSpec>,
+    /// Bytes of a unit, a power of two; `None` for what suits the devices.
+    pub unit: Option<u64>,
+}
+
+/// Why there is no such pool.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PoolCreateError {
+    /// A name that no pool, and no volume, can have.
+    #[error(
+        "{0:?} is no name: give one of 1 to {MAX_NAME} bytes without '/', '@', spaces and control characters, that does not begin with '-'"
+    )]
+    Name(String),
+    /// No vdev, or one without devices.
+    #[error("a pool needs devices")]
+    NoDevices,
+    /// Too few for the parity.
+    #[error("vdev {vdev} has {have} devices, and needs {need} for its redundancy")]
+    TooFew {
+        /// Which.
+        vdev: usize,
+        /// Devices.
+        have: usize,
+        /// Devices needed.
+        need: usize,
+    },
+    /// More than there can be.
+    #[error("{count} {what} are too many: a pool has at most {most}")]
+    TooMany {
+        /// Of these.
+        what: &'static str,
+        /// So many.
+        count: usize,
+        /// At most.
+        most: usize,
+    },
+    /// A device is too small.
+    #[error("a device of vdev {vdev} has {have} bytes, and {need} are needed")]
+    TooSmall {
+        /// Which.
+        vdev: usize,
+        /// Bytes.
+        have: u64,
+        /// Bytes needed.
+        need: u64,
+    },
+    /// A size of units that can't be.
+    #[error("units of {0} bytes can't be: give a power of two from 64 KiB to 64 MiB")]
+    Unit(u64),
+    /// A device did not take it.
+    #[error("device {device} did not take it: {error}")]
+    Write {
+        /// Its place.
+        device: usize,
+        /// Why.
+        error: OpError,
+    },
+}
+
+/// A name that a pool or a volume can have.
+///
+/// # Errors
+/// [`PoolCreateError::Name`].
+pub fn check_name(name: &str) -> Result<(), PoolCreateError> {
+    let wrong = |c: char| c.is_control() || c.is_whitespace() || c == '/' || c == '@';
+    let sound = !name.is_empty() && name.len() <= MAX_NAME && !name.starts_with('-') && !name.contains(wrong);
+    if sound { Ok(()) } else { Err(PoolCreateError::Name(name.to_owned())) }
+}
+
+/// Units for devices of that size: about four thousand of each.
+fn unit_for(size: u64) -> u8 {
+    let near = (size / 4096).max(1).ilog2() as u8;
+    near.clamp(16, 24)
+}
+
+/// The label of such a pool.
+///
+/// # Errors
+/// If there can be no such pool; nothing was written.
+pub fn plan(spec: &PoolSpec) -> Result<Label, PoolCreateError> {
+    check_name(&spec.name)?;
+    let too_many = |what, count, most| PoolCreateError::TooMany { what, count, most };
+    let all: usize = spec.vdevs.iter().map(|vdev| vdev.sizes.len()).sum();
+    if all == 0 {
+        return Err(PoolCreateError::NoDevices);
+    }
+    if spec.vdevs.len() > brindle_format::pool::MAX_VDEVS {
+        return Err(too_many("vdevs", spec.vdevs.len(), brindle_format::pool::MAX_VDEVS));
+    }
+    if all > brindle_format::pool::MAX_MEMBERS {
+        return Err(too_many("devices", all, brindle_format::pool::MAX_MEMBERS));
+    }
+    let (mut vdevs, mut members) = (Vec::new(), Vec::new());
+    let (mut first_member, mut first_segment) = (0u16, 0u32);
+    for (n, vdev) in spec.vdevs.iter().enumerate() {
+        let planned = plan_vdev(n, vdev, spec.unit, first_member, first_segment)?;
+        first_member += planned.members;
+        first_segment = first_segment.saturating_add(planned.units);
+        vdevs.push(planned);
+        members.extend(vdev.sizes.iter().copied());
+    }
+    let members = spec.members.iter().zip(members).map(|(&id, size)| MemberRecord { id, size }).collect();
+    Ok(Label {
+        pool: spec.id,
+        name: spec.name.clone(),
+        created: spec.created,
+        features: Features::default(),
+        member: 0,
+        vdevs,
+        members,
+    })
+}
+
+fn plan_vdev(
+    n: usize,
+    vdev: &VdevSpec,
+    unit: Option<u64>,
+    first_member: u16,
+    first_segment: u32,
+) -> Result<Vdev, PoolCreateError> {
+    let have = vdev.sizes.len();
+    let need = usize::from(vdev.parity) + 1;
+    if have < need || have == 0 {
+        return Err(PoolCreateError::TooFew { vdev: n, have, need });
+    }
+    let most = usize::from(brindle_format::pool::place::MAX_WIDTH);
+    if have > most {
+        return Err(PoolCreateError::TooMany { what: "devices of a vdev", count: have, most });
+    }
+    let smallest = vdev.sizes.iter().copied().min().unwrap_or(0);
+    let unit = match unit {
+        None => unit_for(smallest),
+        Some(unit) if unit.is_power_of_two() && (1 << 16..=1 << 26).contains(&unit) => unit.ilog2() as u8,
+        Some(unit) => return Err(PoolCreateError::Unit(unit)),
+    };
+    // All places of a segment have an address.
+    let fits = |unit: &u8| (have as u64) << unit >> 12 <= 1 << 20;
+    let unit = (16..=unit).rev().find(fits).unwrap_or(16);
+    let units = units_of(smallest, 1 << unit).min(1 << 27);
+    if units < FEWEST_UNITS {
+        let need = (u64::from(FEWEST_UNITS) << unit) + (2 << 20);
+        return Err(PoolCreateError::TooSmall { vdev: n, have: smallest, need });
+    }
+    Ok(Vdev {
+        kind: vdev.kind,
+        parity: vdev.parity,
+        unit,
+        first_member,
+        members: have as u16,
+        first_segment,
+        units,
+    })
+}
+
+/// Bytes that volumes of such a pool may have in all.
+pub fn capacity(label: &Label) -> u64 {
+    label.vdevs.iter().map(sold).sum()
+}
+
+/// Makes a pool of these devices, vdev by vdev. One that was cut on its way is no pool, or this one.
+///
+/// # Errors
+/// If a device does not take it.
+pub async fn create(io: &Io, label: &Label, opening: u64, ids: &[MemberId]) -> Result<(), PoolCreateError> {
+    let pool = io.pool(1 << 20);
+    // A pool that stood there is none any more, and this one is not there yet.
+    let zeroes = vec![0; CONFIG_BYTES];
+    put(io, &pool, label, ids, 0, |_| zeroes.clone()).await?;
+    put(io, &pool, label, ids, 0, |member| {
+        Label { member, ..label.clone() }.encode().unwrap_or_else(|_| zeroes.clone())
+    })
+    .await?;
+    let none = Root::default();
+    let uberblock = Uberblock {
+        pool: label.pool,
+        record: 1,
+        opening,
+        checkpoint: 0,
+        sequence: 0,
+        time: label.created,
+        next_volume: 1,
+        next_node: 1,
+        leaves: none,
+        segments: none,
+        volumes: none,
+        nodes: none,
+        out: [0; 32],
+        stopped: true,
+        lineage: Vec::new(),
+        rooted: Vec::new(),
+    };
+    let bytes = uberblock.encode().unwrap_or_else(|_| vec![0; BLOCK]);
+    let slot = RING + uberblock.record % RING_SLOTS * BLOCK as u64;
+    put(io, &pool, label, ids, slot, |_| bytes.clone()).await
+}
+
+/// Makes members no members any more.
+///
+/// # Errors
+/// If a device does not take it.
+pub async fn clear(io: &Io, label: &Label, ids: &[(u16, MemberId)]) -> Result<(), PoolCreateError> {
+    let pool = io.pool(1 << 20);
+    for &(member, id) in ids {
+        let one = Label { members: vec![label.members[usize::from(member)]], ..label.clone() };
+        put(io, &pool, &one, &[id], 0, |_| vec![0; CONFIG_BYTES]).await?;
+    }
+    Ok(())
+}
+
+/// Writes to both labels of all members, and waits until that is stable.
+async fn put(
+    io: &Io,
+    pool: &brindle_io::Pool,
+    label: &Label,
+    ids: &[MemberId],
+    at: u64,
+    bytes: impl Fn(u16) -> Vec<u8>,
+) -> Result<(), PoolCreateError> {
+    for (device, (&id, member)) in ids.iter().zip(&label.members).enumerate() {
+        let bytes = bytes(device as u16);
+        let buf = pool.alloc(bytes.len()).await;
+        buf.bytes_mut().copy_from_slice(&bytes);
+        let mut group = io.group_of(OpClass::Metadata);
+        group.write(id, LABEL + at, &buf.all(), true);
+        group.write(id, second_label(member.size) + at, &buf.all(), true);
+        group.submit().await.ok().map_err(|error| PoolCreateError::Write { device, error })?;
+    }
+    Ok(())
+}

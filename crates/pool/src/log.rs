@@ -1,0 +1,341 @@
+//! The log: what is to be written is gathered into batches, which are written, and then stand in the map.
+//!
+//! A batch is one or more whole stripes with a summary in its first data block. Batches are written side by side; each has a number
+//! of its own, and recovery applies those that are whole in the order of their numbers, whichever others are missing. So nobody waits
+//! for the batches of others. Changes of one block never are under way together: whoever asks for one holds its lock.
+
+use std::rc::Rc;
+
+use brindle_format::pool::{BLOCK, Batch, ENTRIES, Entry, EntryKind, checksum};
+use brindle_io::{Buf, OpError, Slice};
+use brindle_members::door::Done;
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::map::Located;
+use crate::queue::{Item, Source};
+use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Stream};
+use crate::stripe::parity_of;
+
+/// How often a batch is written elsewhere before there is no room for it.
+const ELSEWHERE: usize = 8;
+/// Checkpoints that are waited for while nobody cleans.
+const TRIES: u32 = 64;
+/// Times that cleaning may end in vain before there is no room.
+const ENOUGH: u64 = 3;
+
+/// A batch to be written.
+struct Load {
+    sequence: u64,
+    items: Vec<Item>,
+    grant: Grant,
+    stream: Stream,
+    fua: bool,
+}
+
+impl Core {
+    /// Has items written. Their tickets tell when they stand in the map.
+    pub(crate) fn append(&self, cold: bool, items: Vec<Item>) {
+        self.log.queues.borrow_mut().entry(cold).or_default().extend(items);
+        if let Some(core) = self.kept().filter(|core| !core.log.pumping[usize::from(cold)].replace(true)) {
+            drop(self.set.io.spawn(async move { core.pump(cold).await }));
+        }
+    }
+
+    async fn pump(self: Rc<Self>, cold: bool) {
+        loop {
+            // Those that are about to come go into the same batch.
+            self.set.io.yield_now().await;
+            let free = || (self.log.flying.get() < IN_FLIGHT).then_some(());
+            self.log.landed.until(free).await;
+            let taken = self.take_items(cold);
+            if taken.is_empty() {
+                break;
+            }
+            if let Err((items, error)) = self.launch(cold, taken).await {
+                items.into_iter().for_each(|item| item.ticket.end(Err(error)));
+            }
+        }
+        self.log.pumping[usize::from(cold)].set(false);
+    }
+
+    fn take_items(&self, cold: bool) -> Vec<Item> {
+        let mut queues = self.log.queues.borrow_mut();
+        let queue = queues.entry(cold).or_default();
+        let count = queue.len().min(ENTRIES).min(BATCH_BLOCKS as usize - 1);
+        queue.drain(..count).collect()
+    }
+
+    /// Finds stripes for a batch of items, and begins to write it; what does not fit goes back.
+    async fn launch(
+        self: &Rc<Self>,
+        cold: bool,
+        mut items: Vec<Item>,
+    ) -> Result<(), (Vec<Item>, VolumeError)> {
+        let grant = match self.room_for(cold, &items).await {
+            Ok(grant) => grant,
+            Err(error) => return Err((items, error)),
+        };
+        let (grant, stream) = grant;
+        let mut left = grant.blocks() - 1;
+        let fits = |item: &Item| {
+            let takes = u32::from(item.kind.has_block());
+            let fits = takes <= left;
+            left -= takes.min(left);
+            fits
+        };
+        let count = items.iter().map(fits).take_while(|fits| *fits).count();
+        let rest = items.split_off(count);
+        let mut queues = self.log.queues.borrow_mut();
+        let queue = queues.entry(cold).or_default();
+        rest.into_iter().rev().for_each(|item| queue.push_front(item));
+        drop(queues);
+        let sequence = self.log.last.get() + 1;
+        self.log.last.set(sequence);
+        self.log.under_way.borrow_mut().insert(sequence);
+        self.log.since.set(self.log.since.get() + 1);
+        self.log.flying.set(self.log.flying.get() + 1);
+        self.space.borrow_mut().written(grant.segment, sequence);
+        let fua = items.iter().any(|item| item.fua);
+        let load = Load { sequence, items, grant, stream, fua };
+        let core = Rc::clone(self);
+        drop(self.set.io.spawn(async move {
+            core.carry_out(load).await;
+            core.log.flying.set(core.log.flying.get() - 1);
+            core.log.landed.notify();
+            core.look_after();
+        }));
+        Ok(())
+    }
+
+    /// Stripes for these items; waits until there are some.
+    async fn room_for(self: &Rc<Self>, cold: bool, items: &[Item]) -> Result<(Grant, Stream), VolumeError> {
+        let blocks = 1 + items.iter().filter(|item| item.kind.has_block()).count() as u32;
+        let row = self.space.borrow().row();
+        let stream = match cold {
+            true => Stream::Cold,
+            false if blocks * 4 >= row * 3 => Stream::Rows,
+            false => Stream::Short,
+        };
+        let (in_vain, mut tries) = (self.in_vain.get(), 0);
+        // Cleaning that goes on ends; where it has nothing to do, checkpoints free what is waited for.
+        while tries < TRIES && self.in_vain.get() < in_vain + ENOUGH {
+            tries += u32::from(cold || !self.cleaning.get());
+            if self.broken.get() {
+                return Err(VolumeError::TooManyLost);
+            }
+            if let Some(grant) = self.space.borrow_mut().take(stream, blocks.max(2)) {
+                return Ok((grant, stream));
+            }
+            // A checkpoint gives the log more segments, once cleaning has emptied some.
+            self.make_room(cold).await?;
+        }
+        // Where checkpoints fail it is not room that is missing.
+        Err(self.last_result.get().err().unwrap_or(VolumeError::NoSpace))
+    }
+
+    async fn carry_out(self: &Rc<Self>, mut load: Load) {
+        let mut result = Err(VolumeError::NoSpace);
+        for _ in 0..ELSEWHERE {
+            match self.write_batch(&load).await {
+                Ok(()) => {
+                    result = Ok(());
+                    break;
+                }
+                Err(VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. }) => {
+                    // The members stay; the batch goes elsewhere under the same number.
+                    let cold = load.stream == Stream::Cold;
+                    let need = 1 + load.items.iter().filter(|item| item.kind.has_block()).count() as u32;
+                    match self.room_for(cold, &load.items).await {
+                        Ok((grant, _)) if grant.blocks() >= need => load.grant = grant,
+                        Ok(_) => {}
+                        Err(error) => {
+                            result = Err(error);
+                            break;
+                        }
+                    }
+                    self.space.borrow_mut().written(load.grant.segment, load.sequence);
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        if result.is_err() {
+            self.log.given_up.borrow_mut().insert(load.sequence);
+        }
+        self.log.under_way.borrow_mut().remove(&load.sequence);
+        load.items.into_iter().for_each(|item| item.ticket.end(result));
+    }
+
+    /// Writes a batch, and puts it into the map.
+    async fn write_batch(&self, load: &Load) -> Result<(), VolumeError> {
+        let (grant, shape) = (load.grant, load.grant.shape);
+        let buf = self.batches.alloc((grant.stripes * u32::from(shape.stripe)) as usize * BLOCK).await;
+        let entries = self.fill(load, &buf)?;
+        let mut writing = self.set.door(None).ask();
+        {
+            let space = self.space.borrow();
+            self.put_group(&space, grant, &buf, |device, offset, slice| {
+                writing.write(device, offset, slice, load.fua);
+            });
+        }
+        let done = writing.submit().await;
+        self.landed(&done).await?;
+        self.apply(load, &entries);
+        Ok(())
+    }
+
+    /// Sends the blocks of stripes to their members, those of each member in a row.
+    pub(crate) fn put_group(
+        &self,
+        space: &crate::space::Space,
+        grant: Grant,
+        buf: &Buf,
+        mut put: impl FnMut(brindle_members::members::Device, u64, &Slice),
+    ) {
+        let (shape, segment) = (grant.shape, grant.segment);
+        let first = grant.stripe * u32::from(shape.stripe);
+        let count = grant.stripes * u32::from(shape.stripe);
+        let width = u32::from(shape.width());
+        for column in 0..width {
+            for n in (0..count).filter(|n| (first + n) % width == column) {
+                let address = brindle_format::pool::place::Address::new(segment, first + n);
+                let Some((role, offset)) = space.spot(address) else { continue };
+                if let Some(device) = self.set.members.writable(role) {
+                    let at = n as usize * BLOCK;
+                    put(device, offset, &buf.slice(at..at + BLOCK));
+                }
+            }
+        }
+    }
+
+    /// Members that failed a batch are out of use, on record, before it is acknowledged.
+    pub(crate) async fn landed(&self, done: &Done) -> Result<(), VolumeError> {
+        let stays = |error: OpError| matches!(error, OpError::Medium(_) | OpError::NoSpace);
+        if let Some(refused) = done.refused().iter().find(|refused| stays(refused.error)) {
+            return Err(VolumeError::of_member(refused.role, refused.error));
+        }
+        self.set.settle_writes(done, false).await
+    }
+
+    /// Puts blocks, their summary and parity into memory as they are to stand, in the order of places.
+    fn fill(&self, load: &Load, buf: &Buf) -> Result<Vec<Entry>, VolumeError> {
+        let (grant, shape) = (load.grant, load.grant.shape);
+        let mut bytes = buf.bytes_mut();
+        bytes.fill(0);
+        let first = grant.stripe * u32::from(shape.stripe);
+        let place = |n: u32| (shape.data_place(grant.stripe, n) - first) as usize * BLOCK;
+        let mut entries = Vec::with_capacity(load.items.len());
+        let mut next = 1;
+        for item in &load.items {
+            let mut sum = 0;
+            if item.kind.has_block() {
+                let block = &mut bytes[place(next)..][..BLOCK];
+                next += 1;
+                match &item.source {
+                    Source::Slices(slices) => {
+                        let mut at = 0;
+                        for slice in slices {
+                            slice.copy_to(&mut block[at..at + slice.len()]);
+                            at += slice.len();
+                        }
+                    }
+                    Source::Bytes(from) => block.copy_from_slice(from),
+                    Source::None => {}
+                }
+                sum = checksum(block);
+            }
+            let Item { kind, volume, node, block, count, .. } = *item;
+            entries.push(Entry { kind, volume, node, block, count, checksum: sum });
+        }
+        let batch = Batch {
+            pool: self.label.pool,
+            opening: self.record.borrow().opening,
+            sequence: load.sequence,
+            durable: self.log.durable.get(),
+            address: grant.address(0),
+            stripes: grant.stripes as u16,
+            entries,
+        };
+        let summary = batch.encode().map_err(|_| VolumeError::NoSpace)?;
+        bytes[place(0)..][..BLOCK].copy_from_slice(&summary);
+        add_parity(&mut bytes, grant);
+        self.tally(|written| {
+            let data = u64::from(next - 1);
+            let blocks = u64::from(grant.blocks());
+            *(match load.stream {
+                Stream::Cold => &mut written.moved,
+                Stream::Rows | Stream::Short => &mut written.client,
+            }) += data * BLOCK as u64;
+            written.summaries += (blocks - data) * BLOCK as u64;
+            written.parity += u64::from(grant.stripes) * u64::from(shape.parity) * BLOCK as u64;
+        });
+        Ok(batch.entries)
+    }
+
+    /// The map says from now on what a batch wrote.
+    fn apply(&self, load: &Load, entries: &[Entry]) {
+        let (mut map, mut space) = (self.map.borrow_mut(), self.space.borrow_mut());
+        apply(&mut map, &mut space, load.grant, entries);
+    }
+
+    /// Makes all stable that was acknowledged.
+    pub(crate) async fn flush(&self) -> Result<(), VolumeError> {
+        let settled = self.log.standing();
+        self.set.flush_members().await?;
+        self.log.durable.set(self.log.durable.get().max(settled));
+        Ok(())
+    }
+}
+
+/// Parity of stripes that are in memory in the order of places.
+pub(crate) fn add_parity(bytes: &mut [u8], grant: Grant) {
+    let shape = grant.shape;
+    let wide = usize::from(shape.stripe);
+    for stripe in 0..grant.stripes {
+        let s = grant.stripe + stripe;
+        let base = stripe as usize * wide;
+        let place = |slot: u8| (base + (shape.place(s, slot) as usize) % wide) * BLOCK;
+        let mut parity = vec![vec![0; BLOCK]; usize::from(shape.parity)];
+        let data: Vec<&[u8]> = (0..shape.data()).map(|slot| &bytes[place(slot)..][..BLOCK]).collect();
+        parity_of(&data, &mut parity);
+        for (slot, block) in (shape.data()..).zip(&parity) {
+            bytes[place(slot)..][..BLOCK].copy_from_slice(block);
+        }
+    }
+}
+
+/// Puts the entries of a batch into the map; counts what is named, and what is not any more.
+pub(crate) fn apply(
+    map: &mut crate::map::Map,
+    space: &mut crate::space::Space,
+    grant: Grant,
+    entries: &[Entry],
+) {
+    let uncount = |space: &mut crate::space::Space, old: Option<Located>| {
+        if let Some(Located::At(address, _)) = old {
+            space.count(address, false);
+        }
+    };
+    let mut next = 1;
+    for entry in entries {
+        let key = (entry.volume, entry.block);
+        match entry.kind {
+            EntryKind::Data => {
+                let address = grant.address(next);
+                space.count(address, true);
+                uncount(space, map.set(key, Located::At(address, entry.checksum)));
+            }
+            EntryKind::Zeroes => {
+                for old in map.clear(key.0, key.1, key.1 + u64::from(entry.count)) {
+                    uncount(space, Some(old));
+                }
+            }
+            EntryKind::Lost => uncount(space, map.set(key, Located::Lost)),
+            EntryKind::Page => {}
+        }
+        next += u32::from(entry.kind.has_block());
+    }
+}

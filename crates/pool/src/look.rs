@@ -1,0 +1,295 @@
+//! Looks at devices: which pool each is of, and which of several states of it is to be believed.
+
+use brindle_format::pool::{
+    BLOCK, CONFIG_BYTES, Features, LABEL, LABEL_BYTES, Label, PoolError, RING, RING_SLOTS, Uberblock,
+    second_label,
+};
+use brindle_io::{Duration, Io, MemberId, OpClass, OpError};
+use thiserror::Error;
+
+/// Why a pool does not open.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PoolOpenError {
+    /// A device can't be read.
+    #[error("{device}: can't be read: {error}")]
+    Unreadable {
+        /// As it was named.
+        device: String,
+        /// Why.
+        error: OpError,
+    },
+    /// A device has no label.
+    #[error("{device}: it is no member of a pool: {error}")]
+    NoLabel {
+        /// As it was named.
+        device: String,
+        /// The fault of what was found instead.
+        error: PoolError,
+    },
+    /// Devices are of two pools.
+    #[error("{device}: it is of the pool {name}, others are of another: give the members of one")]
+    OtherPool {
+        /// As it was named.
+        device: String,
+        /// The pool that it is of.
+        name: String,
+    },
+    /// Two devices are the same member.
+    #[error(
+        "{one} and {other} both are member {vdev}.{role}: one is a copy of the other, or both are one device; give one"
+    )]
+    Twice {
+        /// One of them,
+        one: String,
+        /// and the other, as they were named.
+        other: String,
+        /// Their vdev,
+        vdev: usize,
+        /// and role they have.
+        role: u16,
+    },
+    /// Labels of one pool contradict each other.
+    #[error("{device}: its label says something else of the pool than those of the others: leave it out")]
+    Contradicts {
+        /// As it was named.
+        device: String,
+    },
+    /// A device is smaller than when it became a member.
+    #[error("{device}: it has {have} bytes, and had {need} when it became a member")]
+    TooSmall {
+        /// As it was named.
+        device: String,
+        /// Bytes now.
+        have: u64,
+        /// Bytes then.
+        need: u64,
+    },
+    /// The pool uses what this release does not know.
+    #[error("the pool uses features that this release does not know (incompatible {:#x}, read-only compatible {:#x}): use a later release", .0.incompatible, .0.read_only)]
+    Features(Features),
+    /// There is no uberblock.
+    #[error("no member has an uberblock: the pool was never created to its end, create it again")]
+    NoUberblock,
+    /// Members were written apart from each other.
+    #[error(
+        "members were written apart from each other: {one} (last written {one_time}) and {other} (last written {other_time}); say which to take by --take"
+    )]
+    Diverged {
+        /// A member of one half, as `VDEV.ROLE`,
+        one: String,
+        /// and when that was written last, in seconds since 1970.
+        one_time: u64,
+        /// One of the other half,
+        other: String,
+        /// and when that was.
+        other_time: u64,
+    },
+    /// Too many members are missing.
+    #[error("too many members are missing: {missing}")]
+    TooManyMissing {
+        /// Those that are, as `VDEV.ROLE`.
+        missing: String,
+    },
+    /// Batches that were on stable storage are gone.
+    #[error(
+        "{count} batches that were on stable storage are lost, from number {first} on: open it read-only to save what is left"
+    )]
+    Lost {
+        /// The first.
+        first: u64,
+        /// So many.
+        count: u64,
+    },
+    /// A page that the uberblock names is damaged beyond repair.
+    #[error("a page of the pool is damaged beyond repair")]
+    Damaged,
+    /// A page holds what can't be.
+    #[error(transparent)]
+    Format(#[from] PoolError),
+    /// Members failed.
+    #[error(transparent)]
+    Volume(#[from] brindle_volume::VolumeError),
+}
+
+/// A device with a label.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    /// As it was named.
+    pub name: String,
+    /// The device.
+    pub id: MemberId,
+    /// Its bytes now.
+    pub size: u64,
+    /// Its label.
+    pub label: Label,
+    /// Its youngest uberblock.
+    pub head: Option<Uberblock>,
+}
+
+/// Reads the labels of a device.
+///
+/// # Errors
+/// If it can't be read, or has none.
+pub async fn look(io: &Io, name: &str, id: MemberId) -> Result<Looked, PoolOpenError> {
+    let device = || name.to_owned();
+    let size = io.member_info(id).map_or(0, |info| info.size);
+    let pool = io.pool(1 << 20);
+    let (mut label, mut rings) = (None, Vec::new());
+    let mut first = None;
+    for at in [LABEL, second_label(size)] {
+        let known: Option<Label> = label.clone();
+        let at = match (&known, at) {
+            // A member that has grown has its second label where it was.
+            (Some(label), at) if at != LABEL => {
+                let then = label.members.get(usize::from(label.member)).map_or(size, |member| member.size);
+                second_label(then.min(size))
+            }
+            _ => at,
+        };
+        if size < at + LABEL_BYTES {
+            continue;
+        }
+        let buf = pool.alloc(LABEL_BYTES as usize).await;
+        let mut group = io.group_of(OpClass::Metadata);
+        group.read(id, at, &buf.all());
+        let read = group.submit_by(io.now().after(Duration::from_secs(20))).await.ok();
+        if let Err(error) = read {
+            first.get_or_insert(PoolOpenError::Unreadable { device: device(), error });
+            continue;
+        }
+        let bytes = buf.bytes().to_vec();
+        match Label::parse(&bytes[..CONFIG_BYTES]) {
+            Ok(found) => label = label.or(Some(found)),
+            Err(error) => {
+                first.get_or_insert(PoolOpenError::NoLabel { device: device(), error });
+            }
+        }
+        rings.push(bytes);
+    }
+    let none = PoolOpenError::NoLabel { device: device(), error: PoolError::Magic { what: "label" } };
+    let label = label.ok_or(first.unwrap_or(none))?;
+    let slots = rings.iter().flat_map(|ring| {
+        let slot = |n: u64| &ring[(RING + n * BLOCK as u64) as usize..][..BLOCK];
+        (0..RING_SLOTS).map(slot)
+    });
+    let all = slots.filter_map(|slot| Uberblock::parse(slot, label.pool).ok());
+    let head = all.reduce(|best, next| if is_after(&next, &best) { next } else { best });
+    Ok(Looked { name: device(), id, size, label, head })
+}
+
+/// Whether one state of the pool comes from the other, by lineage.
+fn is_after(a: &Uberblock, b: &Uberblock) -> bool {
+    if a.opening == b.opening { a.record > b.record } else { a.lineage.contains(&b.opening) }
+}
+
+/// Which state of the pool is believed, and which members have it.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The label, but for the member's number.
+    pub label: Label,
+    /// The uberblock.
+    pub head: Uberblock,
+    /// Devices by member: those that are there and to be believed.
+    pub members: Vec<Option<MemberId>>,
+}
+
+/// Chooses. `take` is the member whose half is taken where members were written apart.
+///
+/// # Errors
+/// If devices are of several pools, contradict each other, or were written apart and nothing decides.
+pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, PoolOpenError> {
+    let first = looked.first().ok_or(PoolOpenError::NoUberblock)?;
+    let label = first.label.clone();
+    for (at, one) in looked.iter().enumerate() {
+        let device = one.name.clone();
+        if one.label.pool != label.pool {
+            return Err(PoolOpenError::OtherPool { device, name: one.label.name.clone() });
+        }
+        if (Label { member: label.member, ..one.label.clone() }) != label {
+            return Err(PoolOpenError::Contradicts { device });
+        }
+        let need = one.label.members.get(usize::from(one.label.member)).map_or(0, |member| member.size);
+        if one.size < need {
+            return Err(PoolOpenError::TooSmall { device, have: one.size, need });
+        }
+        let same = looked[..at].iter().find(|other| other.label.member == one.label.member);
+        if let Some(other) = same {
+            let (vdev, role) = name_of(&label, one.label.member);
+            return Err(PoolOpenError::Twice { one: other.name.clone(), other: device, vdev, role });
+        }
+    }
+    let unknown = label.features.unknown();
+    if unknown.incompatible != 0 {
+        return Err(PoolOpenError::Features(unknown));
+    }
+    let head = believed(looked, &label, take)?;
+    let mut members = vec![None; label.members.len()];
+    for one in looked {
+        // One without an uberblock was cut off while the pool was made.
+        let follows = one.head.as_ref().is_none_or(|own| head.comes_from(own.opening));
+        if follows && !head.is_out(one.label.member) {
+            members[usize::from(one.label.member)] = Some(one.id);
+        }
+    }
+    Ok(Chosen { label, head, members })
+}
+
+fn believed(
+    looked: &[Looked],
+    label: &Label,
+    take: Option<(usize, u16)>,
+) -> Result<Uberblock, PoolOpenError> {
+    let all: Vec<(u16, &Uberblock)> =
+        looked.iter().filter_map(|one| Some((one.label.member, one.head.as_ref()?))).collect();
+    let mut heads: Vec<&Uberblock> = Vec::new();
+    for &(_, head) in &all {
+        if !all.iter().any(|(_, other)| is_after(other, head))
+            && !heads.iter().any(|h| h.opening == head.opening)
+        {
+            heads.push(head);
+        }
+    }
+    if let Some((vdev, role)) = take {
+        let taken = all.iter().find(|(member, _)| name_of(label, *member) == (vdev, role));
+        let taken = taken.map(|&(_, head)| head);
+        let head = heads.iter().find(|head| taken.is_some_and(|taken| head.comes_from(taken.opening)));
+        return head.map(|&head| head.clone()).ok_or(PoolOpenError::NoUberblock);
+    }
+    // The one that recorded all others as missing, and none of them it.
+    let carriers = |head: &Uberblock| {
+        let opening = head.opening;
+        all.iter()
+            .filter(move |(_, own)| own.opening == opening)
+            .map(|&(member, _)| member)
+            .collect::<Vec<_>>()
+    };
+    let excludes = |a: &Uberblock, b: &Uberblock| carriers(b).into_iter().all(|member| a.is_out(member));
+    let wins = |head: &&&Uberblock| {
+        heads
+            .iter()
+            .all(|other| other.opening == head.opening || excludes(head, other) && !excludes(other, head))
+    };
+    match (&heads[..], heads.iter().find(wins)) {
+        ([], _) => Err(PoolOpenError::NoUberblock),
+        (_, Some(&head)) => Ok(head.clone()),
+        ([one, other, ..], None) => {
+            let name = |head: &Uberblock| {
+                let (vdev, role) = name_of(label, carriers(head).first().copied().unwrap_or(0));
+                format!("{vdev}.{role}")
+            };
+            Err(PoolOpenError::Diverged {
+                one: name(one),
+                one_time: one.time,
+                other: name(other),
+                other_time: other.time,
+            })
+        }
+        ([one], None) => Ok((*one).clone()),
+    }
+}
+
+/// A member's vdev and role.
+pub fn name_of(label: &Label, member: u16) -> (usize, u16) {
+    let vdev = label.vdevs.partition_point(|vdev| vdev.first_member <= member).saturating_sub(1);
+    (vdev, member - label.vdevs.get(vdev).map_or(0, |vdev| vdev.first_member))
+}

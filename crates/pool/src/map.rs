@@ -1,0 +1,342 @@
+//! Where each block of each volume lies: changes in memory, over leaves that stand on the members.
+//!
+//! A look-up asks the changes first, then those that the checkpoint under way has not put into leaves yet, then the leaf. Each layer
+//! has ranges of zeroes beneath its blocks.
+
+use std::collections::BTreeMap;
+
+use brindle_format::pool::place::Address;
+use brindle_format::pool::{LeafEntry, LeafKind, Pointer};
+
+/// A block of a volume: the volume's number, and which block.
+pub(crate) type Key = (u32, u64);
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Located {
+    /// It was never written, or is zeroes.
+    Zeroes,
+    /// There, and it sums to that.
+    At(Address, u32),
+    /// Nobody has it any more.
+    Lost,
+}
+
+impl Located {
+    /// Its segment, if it has one.
+    pub(crate) fn segment(self) -> Option<u32> {
+        match self {
+            Self::At(address, _) => Some(address.segment()),
+            Self::Zeroes | Self::Lost => None,
+        }
+    }
+}
+
+/// The answer of what is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The block is there.
+    Here(Located),
+    /// A leaf knows that has to be read first: the one that begins with this key.
+    InLeaf(Key, Pointer),
+}
+
+#[derive(Default)]
+struct Layer {
+    blocks: BTreeMap<Key, Located>,
+    /// Where each begins, and its end.
+    zeroes: BTreeMap<Key, u64>,
+}
+
+impl Layer {
+    fn find(&self, key: Key) -> Option<Located> {
+        if let Some(&found) = self.blocks.get(&key) {
+            return Some(found);
+        }
+        let (&(volume, _), &end) = self.zeroes.range(..=key).next_back()?;
+        (volume == key.0 && key.1 < end).then_some(Located::Zeroes)
+    }
+
+    /// All of a range is zeroes; gives what was there.
+    fn clear(&mut self, volume: u32, from: u64, to: u64) -> Vec<Located> {
+        let mut behind = self.blocks.split_off(&(volume, from));
+        let mut rest = behind.split_off(&(volume, to));
+        self.blocks.append(&mut rest);
+        let (mut from, mut to) = (from, to);
+        // Ranges that overlap or touch become one.
+        while let Some((&(of, begin), &end)) = self.zeroes.range(..=(volume, to)).next_back() {
+            if of != volume || end < from {
+                break;
+            }
+            (from, to) = (from.min(begin), to.max(end));
+            self.zeroes.remove(&(of, begin));
+        }
+        self.zeroes.insert((volume, from), to);
+        behind.into_values().collect()
+    }
+}
+
+/// A leaf.
+pub(crate) struct Slot {
+    /// Where it stands; none of one that was never written.
+    pub(crate) pointer: Option<Pointer>,
+    pub(crate) count: u16,
+    /// Its entries, if they are in memory.
+    pub(crate) content: Option<Vec<LeafEntry>>,
+    /// It is to be written.
+    pub(crate) dirty: bool,
+    /// It was asked for since somebody last looked for memory.
+    pub(crate) used: bool,
+}
+
+/// The map.
+#[derive(Default)]
+pub(crate) struct Map {
+    now: Layer,
+    frozen: Layer,
+    pub(crate) leaves: BTreeMap<Key, Slot>,
+    /// Leaves in memory that may go.
+    pub(crate) cached: usize,
+}
+
+impl Map {
+    /// Changes that are in memory only.
+    pub(crate) fn changes(&self) -> usize {
+        self.now.blocks.len() + self.now.zeroes.len()
+    }
+
+    pub(crate) fn find(&mut self, key: Key) -> Found {
+        let layers = self.now.find(key).or_else(|| self.frozen.find(key));
+        if let Some(found) = layers {
+            return Found::Here(found);
+        }
+        let Some((&at, slot)) = self.leaf_mut(key) else { return Found::Here(Located::Zeroes) };
+        match (&slot.content, slot.pointer) {
+            (Some(entries), _) => {
+                slot.used = true;
+                Found::Here(located(entries, key.1))
+            }
+            (None, Some(pointer)) => Found::InLeaf(at, pointer),
+            (None, None) => Found::Here(Located::Zeroes),
+        }
+    }
+
+    /// The leaf that would hold a block.
+    fn leaf_mut(&mut self, key: Key) -> Option<(&Key, &mut Slot)> {
+        self.leaves.range_mut(..=key).next_back().filter(|(at, _)| at.0 == key.0)
+    }
+
+    /// A block is elsewhere from now on; gives where it was among the changes.
+    pub(crate) fn set(&mut self, key: Key, to: Located) -> Option<Located> {
+        self.now.blocks.insert(key, to)
+    }
+
+    /// Blocks are zeroes from now on; gives where they were among the changes.
+    pub(crate) fn clear(&mut self, volume: u32, from: u64, to: u64) -> Vec<Located> {
+        self.now.clear(volume, from, to)
+    }
+
+    /// All changes go into leaves from now on; those that come are kept apart. What was frozen before is in leaves already.
+    pub(crate) fn freeze(&mut self) {
+        debug_assert!(self.frozen.blocks.is_empty() && self.frozen.zeroes.is_empty());
+        self.frozen = core::mem::take(&mut self.now);
+    }
+
+    /// A range of zeroes that leaves do not know yet.
+    pub(crate) fn frozen_zeroes(&self) -> Option<(Key, u64)> {
+        self.frozen.zeroes.first_key_value().map(|(&key, &end)| (key, end))
+    }
+
+    /// Leaves know it.
+    pub(crate) fn thaw_zeroes(&mut self, key: Key) {
+        self.frozen.zeroes.remove(&key);
+    }
+
+    /// The first block that leaves do not know yet.
+    pub(crate) fn frozen_block(&self) -> Option<Key> {
+        self.frozen.blocks.keys().next().copied()
+    }
+
+    /// Leaves that hold blocks of a range.
+    pub(crate) fn leaves_of(&self, volume: u32, from: u64, to: u64) -> Vec<Key> {
+        let first = self.leaves.range(..=(volume, from)).next_back().filter(|(at, _)| at.0 == volume);
+        let start = first.map_or((volume, from), |(&at, _)| at);
+        self.leaves.range(start..(volume, to)).map(|(&at, _)| at).collect()
+    }
+
+    /// Takes a range out of a leaf whose content is in memory; gives where its blocks were.
+    pub(crate) fn cut(&mut self, at: Key, from: u64, to: u64) -> Vec<Located> {
+        let Some(slot) = self.leaves.get_mut(&at) else { return Vec::new() };
+        let Some(entries) = slot.content.as_mut() else { return Vec::new() };
+        let begin = entries.partition_point(|entry| entry.block < from);
+        let end = entries.partition_point(|entry| entry.block < to);
+        let gone: Vec<Located> = entries.drain(begin..end).map(|entry| of(&entry)).collect();
+        if !gone.is_empty() {
+            mark(slot, &mut self.cached);
+        }
+        gone
+    }
+
+    /// The key at which the leaf begins that is to hold a block; a new one if its volume has none before.
+    pub(crate) fn leaf_for(&mut self, key: Key) -> (Key, Option<Pointer>) {
+        if let Some((&at, slot)) = self.leaf_mut(key) {
+            return (at, slot.pointer.filter(|_| slot.content.is_none()));
+        }
+        let fresh = Slot { pointer: None, count: 0, content: Some(Vec::new()), dirty: true, used: true };
+        self.leaves.insert((key.0, 0), fresh);
+        ((key.0, 0), None)
+    }
+
+    /// Puts the frozen blocks that belong to a leaf into it, which is in memory; gives where they were, according to it. A leaf
+    /// that becomes too large becomes several.
+    pub(crate) fn merge(&mut self, at: Key, node: u32, most: usize) -> Vec<Located> {
+        let next = self.leaves.range((at.0, at.1 + 1)..).next().map(|(&next, _)| next);
+        let end = next.filter(|next| next.0 == at.0).unwrap_or((at.0, u64::MAX));
+        let mut mine = self.frozen.blocks.split_off(&at);
+        let mut rest = mine.split_off(&end);
+        self.frozen.blocks.append(&mut rest);
+        let Some(slot) = self.leaves.get_mut(&at) else { return Vec::new() };
+        let Some(entries) = slot.content.as_mut() else { return Vec::new() };
+        let mut before = Vec::new();
+        let mut merged: BTreeMap<u64, LeafEntry> = entries.drain(..).map(|e| (e.block, e)).collect();
+        for ((_, block), to) in mine {
+            let old = match to {
+                Located::Zeroes => merged.remove(&block),
+                Located::At(address, checksum) => {
+                    merged.insert(block, LeafEntry { block, node, kind: LeafKind::Plain, address, checksum })
+                }
+                Located::Lost => {
+                    let (kind, address) = (LeafKind::Lost, Address::NONE);
+                    merged.insert(block, LeafEntry { block, node, kind, address, checksum: 0 })
+                }
+            };
+            before.extend(old.as_ref().map(of));
+        }
+        *entries = merged.into_values().collect();
+        mark(slot, &mut self.cached);
+        self.split(at, most);
+        before
+    }
+
+    /// Makes of a leaf that is too large several that are three quarters full; of one written in order, all but the last are full.
+    fn split(&mut self, at: Key, most: usize) {
+        let Some(slot) = self.leaves.get_mut(&at) else { return };
+        let Some(entries) = slot.content.as_mut().filter(|entries| entries.len() > most) else { return };
+        let dense = entries.windows(2).all(|pair| pair[1].block == pair[0].block + 1);
+        let piece = if dense { most } else { most * 3 / 4 };
+        let all = core::mem::take(entries);
+        let mut pieces = all.chunks(piece).map(<[LeafEntry]>::to_vec);
+        *entries = pieces.next().unwrap_or_default();
+        for content in pieces {
+            let key = (at.0, content[0].block);
+            let fresh = Slot { pointer: None, count: 0, content: Some(content), dirty: true, used: true };
+            self.leaves.insert(key, fresh);
+        }
+    }
+
+    /// The leaf has been read.
+    pub(crate) fn loaded(&mut self, at: Key, pointer: Pointer, entries: Vec<LeafEntry>) {
+        if let Some(slot) = self.leaves.get_mut(&at)
+            && slot.content.is_none()
+            && slot.pointer == Some(pointer)
+        {
+            slot.content = Some(entries);
+            slot.used = true;
+            self.cached += 1;
+        }
+    }
+
+    /// A leaf is to be written anew.
+    pub(crate) fn touch(&mut self, at: Key) {
+        if let Some(slot) = self.leaves.get_mut(&at).filter(|slot| slot.content.is_some()) {
+            mark(slot, &mut self.cached);
+        }
+    }
+
+    /// Forgets leaves that stand on the members, until no more than `most` are in memory.
+    pub(crate) fn shrink(&mut self, most: usize) {
+        for _round in 0..2 {
+            for slot in self.leaves.values_mut() {
+                if self.cached <= most {
+                    return;
+                }
+                if slot.content.is_some() && !slot.dirty && !core::mem::take(&mut slot.used) {
+                    slot.content = None;
+                    self.cached -= 1;
+                }
+            }
+        }
+    }
+}
+
+fn mark(slot: &mut Slot, cached: &mut usize) {
+    slot.used = true;
+    if !core::mem::replace(&mut slot.dirty, true) {
+        *cached = cached.saturating_sub(1);
+    }
+}
+
+fn of(entry: &LeafEntry) -> Located {
+    match entry.kind {
+        LeafKind::Plain => Located::At(entry.address, entry.checksum),
+        LeafKind::Lost => Located::Lost,
+    }
+}
+
+fn located(entries: &[LeafEntry], block: u64) -> Located {
+    entries.binary_search_by_key(&block, |entry| entry.block).map_or(Located::Zeroes, |at| of(&entries[at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(n: u64) -> Located {
+        Located::At(Address(n), n as u32)
+    }
+
+    fn merge_all(map: &mut Map) {
+        map.freeze();
+        while let Some((key, end)) = map.frozen_zeroes() {
+            for leaf in map.leaves_of(key.0, key.1, end) {
+                let _ = map.cut(leaf, key.1, end);
+            }
+            map.thaw_zeroes(key);
+        }
+        while let Some(key) = map.frozen_block() {
+            let (leaf, _) = map.leaf_for(key);
+            let _ = map.merge(leaf, 1, 169);
+        }
+    }
+
+    #[test]
+    fn what_was_set_last_is_found_whichever_layer_it_is_in() {
+        let mut map = Map::default();
+        let mut model: BTreeMap<Key, Located> = BTreeMap::new();
+        let mut state = 7u64;
+        let mut next = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        for step in 0..20_000u64 {
+            let key = (1 + next(2) as u32, next(1500));
+            match next(40) {
+                0 => {
+                    let end = key.1 + 1 + next(300);
+                    let _ = map.clear(key.0, key.1, end);
+                    model.retain(|at, _| at.0 != key.0 || !(key.1..end).contains(&at.1));
+                }
+                1 if step % 3 == 0 => merge_all(&mut map),
+                _ => {
+                    let _ = map.set(key, at(step));
+                    model.insert(key, at(step));
+                }
+            }
+            let look = (1 + next(2) as u32, next(1500));
+            let expected = model.get(&look).copied().unwrap_or(Located::Zeroes);
+            assert_eq!(map.find(look), Found::Here(expected), "{look:?} at {step}");
+        }
+        assert!(map.leaves.len() > 10);
+        assert!(map.leaves.values().all(|slot| slot.content.as_ref().is_some_and(|c| c.len() <= 169)));
+    }
+}

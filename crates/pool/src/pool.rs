@@ -1,0 +1,304 @@
+//! A running pool.
+
+use std::rc::Rc;
+
+use brindle_format::pool::{Label, Node, Root, VolumeRecord};
+use brindle_io::{Io, MemberId};
+use brindle_members::events::Event;
+use brindle_members::members::RoleState;
+use brindle_volume::VolumeError;
+use thiserror::Error;
+
+use crate::check::Checked;
+use crate::core::{Core, Damage, Written};
+use crate::create::{capacity, check_name};
+use crate::happened::Happened;
+use crate::volume::PoolVolume;
+
+/// Why a volume was not made, renamed or destroyed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PoolChangeError {
+    /// A name that no volume can have.
+    #[error(transparent)]
+    Name(#[from] crate::create::PoolCreateError),
+    /// There is one of this name.
+    #[error("there is a volume {0} already")]
+    Exists(String),
+    /// There is none of this name.
+    #[error("there is no volume {0}")]
+    NoVolume(String),
+    /// A size that can't be.
+    #[error("a volume of {0} bytes can't be: give a multiple of 512, and not 0")]
+    Size(u64),
+    /// More than is left.
+    #[error("a volume of {size} bytes does not fit: the pool has {left} bytes to give")]
+    TooLarge {
+        /// Asked for.
+        size: u64,
+        /// Left.
+        left: u64,
+    },
+    /// It could not be recorded.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}
+
+/// A member, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolMember {
+    /// Its vdev,
+    pub vdev: usize,
+    /// and role there.
+    pub role: u16,
+    /// Its device, if there is one.
+    pub device: Option<MemberId>,
+    /// How it does.
+    pub state: RoleState,
+    /// Blocks of it that were found wrong since the pool was opened.
+    pub wrong: usize,
+}
+
+impl PoolMember {
+    /// It is out of use, since it failed in this run.
+    pub fn is_failed(&self) -> bool {
+        self.state == RoleState::Failed
+    }
+}
+
+/// A pool, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// Bytes that volumes may have in all.
+    pub capacity: u64,
+    /// Bytes that they have.
+    pub sold: u64,
+    /// Bytes that are stored.
+    pub stored: u64,
+    /// Bytes that have less redundancy than their vdev.
+    pub thin: u64,
+    /// Segments that are free, of the log, and in use.
+    pub segments: [usize; 3],
+    /// More is lost than it can do without.
+    pub broken: bool,
+    /// Blocks that were not what they should be.
+    pub damage: Damage,
+    /// Bytes written since it was opened.
+    pub written: Written,
+    /// The number of the last checkpoint.
+    pub checkpoint: u64,
+    /// Members, vdev by vdev.
+    pub members: Vec<PoolMember>,
+}
+
+/// A running pool. A handle: cloning gives the same one.
+#[derive(Clone)]
+pub struct Pool(pub(crate) Rc<Core>);
+
+impl Pool {
+    pub(crate) fn new(core: Rc<Core>) -> Self {
+        Self(core)
+    }
+
+    /// Its label.
+    pub fn label(&self) -> &Label {
+        &self.0.label
+    }
+
+    /// Its executor.
+    pub fn io(&self) -> &Io {
+        &self.0.set.io
+    }
+
+    /// Nothing of it is written.
+    pub fn is_read_only(&self) -> bool {
+        self.0.read_only
+    }
+
+    /// Its volumes.
+    pub fn volumes(&self) -> Vec<VolumeRecord> {
+        self.0.volumes.borrow().iter().filter(|record| !record.destroyed).cloned().collect()
+    }
+
+    /// The volume of a name.
+    pub fn volume(&self, name: &str) -> Option<PoolVolume> {
+        let volumes = self.0.volumes.borrow();
+        let record = volumes.iter().find(|record| record.name == name && !record.destroyed)?;
+        Some(PoolVolume { core: Rc::clone(&self.0), id: record.id, size: record.size })
+    }
+
+    /// How it does.
+    pub fn status(&self) -> PoolStatus {
+        let core = &self.0;
+        let members = &core.set.members;
+        let member = |member: u16| {
+            let (vdev, role) = core.name_of(member);
+            PoolMember {
+                vdev,
+                role,
+                device: members.device(member).map(|device| device.id),
+                state: members.state(member),
+                wrong: core.places.borrow().iter().filter(|(of, _)| *of == member).count(),
+            }
+        };
+        let space = core.space.borrow();
+        PoolStatus {
+            capacity: capacity(&core.label),
+            sold: core.volumes.borrow().iter().map(|record| record.size.next_multiple_of(4096)).sum(),
+            stored: space.live_blocks() << 12,
+            thin: space.thin_blocks() << 12,
+            segments: space.usage(),
+            broken: core.broken.get(),
+            damage: core.damage.get(),
+            written: core.written.get(),
+            checkpoint: core.record.borrow().checkpoint,
+            members: (0..members.len()).map(member).collect(),
+        }
+    }
+
+    /// Events since event `number`.
+    pub fn events(&self, number: u64) -> Vec<Event<Happened>> {
+        self.0.events.since(number)
+    }
+
+    /// Waits for the next event behind that number.
+    pub async fn next_event(&self, number: u64) -> Event<Happened> {
+        self.0.events.next(number).await
+    }
+
+    /// Makes a volume, of zeroes.
+    ///
+    /// # Errors
+    /// [`PoolChangeError`]; there is none then.
+    pub async fn create_volume(&self, name: &str, size: u64) -> Result<PoolVolume, PoolChangeError> {
+        let core = &self.0;
+        check_name(name)?;
+        if core.read_only {
+            return Err(VolumeError::ReadOnly.into());
+        }
+        if size == 0 || !size.is_multiple_of(512) || size >= 1 << 56 {
+            return Err(PoolChangeError::Size(size));
+        }
+        if self.volume(name).is_some() {
+            return Err(PoolChangeError::Exists(name.to_owned()));
+        }
+        let status = self.status();
+        let left = status.capacity.saturating_sub(status.sold);
+        if size.next_multiple_of(4096) > left {
+            return Err(PoolChangeError::TooLarge { size, left });
+        }
+        let (id, node) = {
+            let mut record = core.record.borrow_mut();
+            let (id, node) = (record.next_volume, record.next_node);
+            (record.next_volume, record.next_node) = (id + 1, node + 1);
+            (id, node)
+        };
+        let created = (core.config.clock)();
+        let destroyed = false;
+        core.volumes.borrow_mut().push(VolumeRecord {
+            id,
+            node,
+            size,
+            created,
+            destroyed,
+            name: name.to_owned(),
+        });
+        let (dead, dead_blocks, frozen) = (Root::default(), 0, false);
+        core.nodes.borrow_mut().push(Node { id: node, parent: 0, volume: id, frozen, dead, dead_blocks });
+        if let Err(error) = core.checkpoint(crate::checkpoint::Why::Due).await {
+            core.volumes.borrow_mut().retain(|record| record.id != id);
+            core.nodes.borrow_mut().retain(|record| record.id != node);
+            return Err(error.into());
+        }
+        Ok(PoolVolume { core: Rc::clone(core), id, size })
+    }
+
+    /// Gives a volume another name.
+    ///
+    /// # Errors
+    /// [`PoolChangeError`]; it has its old name then.
+    pub async fn rename_volume(&self, from: &str, to: &str) -> Result<(), PoolChangeError> {
+        check_name(to)?;
+        if self.volume(to).is_some() {
+            return Err(PoolChangeError::Exists(to.to_owned()));
+        }
+        let id = self.volume(from).ok_or_else(|| PoolChangeError::NoVolume(from.to_owned()))?.id;
+        self.set_name(id, to);
+        let renamed = self.0.checkpoint(crate::checkpoint::Why::Due).await;
+        if renamed.is_err() {
+            self.set_name(id, from);
+        }
+        Ok(renamed?)
+    }
+
+    fn set_name(&self, id: u32, name: &str) {
+        if let Some(record) = self.0.volumes.borrow_mut().iter_mut().find(|record| record.id == id) {
+            name.clone_into(&mut record.name);
+        }
+    }
+
+    /// Destroys a volume: nobody can use it any more, and what it held is given back.
+    ///
+    /// # Errors
+    /// [`PoolChangeError`].
+    pub async fn destroy_volume(&self, name: &str) -> Result<(), PoolChangeError> {
+        let core = &self.0;
+        if core.read_only {
+            return Err(VolumeError::ReadOnly.into());
+        }
+        let volume = self.volume(name).ok_or_else(|| PoolChangeError::NoVolume(name.to_owned()))?;
+        // Requests that are under way come to their end first.
+        let lock = crate::clean::lock_of((volume.id, 0));
+        let held = core.locks.acquire(lock..lock + (1 << 44), brindle_members::lock::Hold::Exclusive).await;
+        core.volumes.borrow_mut().retain(|record| record.id != volume.id);
+        core.nodes.borrow_mut().retain(|node| node.volume != volume.id);
+        let gone = core.map.borrow_mut().clear(volume.id, 0, 1 << 48);
+        for located in gone {
+            if let crate::map::Located::At(address, _) = located {
+                core.space.borrow_mut().count(address, false);
+            }
+        }
+        drop(held);
+        Ok(core.checkpoint(crate::checkpoint::Why::Due).await?)
+    }
+
+    /// Fails a member by command, as if it had failed itself.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`] if the pool can't do without it.
+    pub async fn fail(&self, member: u16) -> Result<(), VolumeError> {
+        self.0.fail(member)?.await
+    }
+
+    /// Reads all that counts, and tells what of it is wrong; nothing is written. `told` is called with the bytes of volumes that were
+    /// gone over.
+    ///
+    /// # Errors
+    /// If the map can't be read.
+    pub async fn check(&self, told: impl FnMut(u64)) -> Result<Checked, VolumeError> {
+        self.0.check(told).await
+    }
+
+    /// Makes all stable that was acknowledged.
+    ///
+    /// # Errors
+    /// As of [`brindle_volume::Volume::flush`].
+    pub async fn flush(&self) -> Result<(), VolumeError> {
+        self.0.flush().await
+    }
+
+    /// Brings the members up to date with what is in memory.
+    ///
+    /// # Errors
+    /// If members failed.
+    pub async fn checkpoint(&self) -> Result<(), VolumeError> {
+        self.0.checkpoint(crate::checkpoint::Why::Due).await
+    }
+
+    /// Ends the run; nobody must ask for anything any more.
+    ///
+    /// # Errors
+    /// If not all is stable.
+    pub async fn stop(&self) -> Result<(), VolumeError> {
+        self.0.stop().await
+    }
+}

@@ -1,0 +1,399 @@
+//! Reads: a block is believed only if it sums to what the map says, and rebuilt from its stripe where it does not.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use brindle_format::pool::place::{Address, Shape};
+use brindle_format::pool::{BLOCK, Leaf, Pointer, checksum};
+use brindle_io::{OpError, Slice};
+use brindle_members::door::Done;
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::happened::Happened;
+use crate::map::{Found, Key, Located};
+use crate::space::Space;
+use crate::stripe::{new_parity, solve, suspects};
+
+/// Blocks that are read at a time.
+const WINDOW: usize = 64;
+/// Places that were found wrong which are remembered.
+const PLACES: usize = 1024;
+
+/// Why a member does not give a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Absent {
+    /// It says that it can't be read, or is out of use for good.
+    Gone,
+    /// It has not answered, and may have it.
+    Silent(VolumeError),
+}
+
+/// Why there is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// All members of its stripe have answered, and nothing gives it that can be believed.
+    Lost,
+    /// One of them has not answered.
+    Silent(VolumeError),
+}
+
+impl From<Unreadable> for VolumeError {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Lost => Self::TooManyLost,
+            Unreadable::Silent(error) => error,
+        }
+    }
+}
+
+/// A stripe as its members gave it.
+struct Stripe {
+    /// By slots.
+    blocks: Vec<Option<Vec<u8>>>,
+    silent: Option<VolumeError>,
+}
+
+/// A segment that somebody reads: it is not written anew meanwhile.
+pub(crate) struct Pin<'a>(&'a RefCell<Space>, u32);
+
+impl<'a> Pin<'a> {
+    pub(crate) fn new(space: &'a RefCell<Space>, segment: u32) -> Self {
+        space.borrow_mut().pin(segment);
+        Self(space, segment)
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.borrow_mut().unpin(self.1);
+    }
+}
+
+impl Core {
+    /// Where a block is, by the map; and its segment stays what it is while the pin lives.
+    pub(crate) async fn locate(&self, key: Key) -> Result<(Located, Option<Pin<'_>>), VolumeError> {
+        loop {
+            let found = self.map.borrow_mut().find(key);
+            match found {
+                Found::Here(located) => {
+                    let pin = located.segment().map(|segment| Pin::new(&self.space, segment));
+                    return Ok((located, pin));
+                }
+                Found::InLeaf(at, pointer) => self.load(at, pointer).await?,
+            }
+        }
+    }
+
+    /// Reads a leaf into memory.
+    pub(crate) async fn load(&self, at: Key, pointer: Pointer) -> Result<(), VolumeError> {
+        let _pin = Pin::new(&self.space, pointer.address.segment());
+        let bytes = self.block(pointer.address, pointer.checksum, None).await?;
+        let leaf = Leaf::parse(&bytes, at.0).map_err(|_| VolumeError::TooManyLost)?;
+        let mut map = self.map.borrow_mut();
+        // Else a volume that is only read would have all of its map in memory.
+        if map.cached >= 2 * self.config.leaves {
+            map.shrink(self.config.leaves);
+        }
+        map.loaded(at, pointer, leaf.0);
+        Ok(())
+    }
+
+    /// Fills a list of slices from a byte of a volume on.
+    pub(crate) async fn read(&self, volume: u32, offset: u64, into: &[Slice]) -> Result<(), VolumeError> {
+        let end = offset + brindle_volume::bytes(into);
+        let (mut slice, mut within) = (0, 0);
+        let mut at = offset;
+        while at < end {
+            let first = at / BLOCK as u64;
+            let stop = end.min((first + WINDOW as u64) * BLOCK as u64);
+            let blocks = (stop.div_ceil(BLOCK as u64) - first) as usize;
+            let bytes = self.window(volume, first, blocks).await?;
+            // Out of private memory, where it was verified.
+            let mut from = &bytes[(at - first * BLOCK as u64) as usize..][..(stop - at) as usize];
+            while !from.is_empty() {
+                let room = into[slice].len() - within;
+                let count = room.min(from.len());
+                if into[slice].is_lent() {
+                    return Err(VolumeError::Again);
+                }
+                into[slice].put(within, &from[..count]);
+                from = &from[count..];
+                within += count;
+                if within == into[slice].len() {
+                    (slice, within) = (slice + 1, 0);
+                }
+            }
+            at = stop;
+        }
+        Ok(())
+    }
+
+    /// Some blocks of a volume, one after the other.
+    pub(crate) async fn window(
+        &self,
+        volume: u32,
+        first: u64,
+        blocks: usize,
+    ) -> Result<Vec<u8>, VolumeError> {
+        let mut places = Vec::with_capacity(blocks);
+        for n in 0..blocks as u64 {
+            places.push(self.locate((volume, first + n)).await?);
+        }
+        let buf = self.reads.alloc(blocks * BLOCK).await;
+        let mut asked = vec![false; blocks];
+        let mut reading = self.set.door(None).ask();
+        for (n, (located, _)) in places.iter().enumerate() {
+            let Located::At(address, _) = *located else { continue };
+            let spot = self.space.borrow().spot(address);
+            let Some((role, offset)) = spot else { continue };
+            if self.set.members.is_slow(role) {
+                continue;
+            }
+            if let Some(device) = self.set.members.readable(role, u64::MAX) {
+                reading.read(device, offset, &buf.slice(n * BLOCK..(n + 1) * BLOCK));
+                asked[n] = true;
+            }
+        }
+        let done = if reading.is_empty() { Done::default() } else { reading.submit().await };
+        let mut out = vec![0; blocks * BLOCK];
+        let well = done.is_ok();
+        if well {
+            let bytes = buf.bytes();
+            for (n, _) in asked.iter().enumerate().filter(|(_, asked)| **asked) {
+                out[n * BLOCK..][..BLOCK].copy_from_slice(&bytes[n * BLOCK..][..BLOCK]);
+            }
+        } else {
+            self.judge_reads(&done).await;
+        }
+        drop(buf);
+        for (n, (located, _)) in places.iter().enumerate() {
+            let block = &mut out[n * BLOCK..][..BLOCK];
+            match *located {
+                Located::Zeroes => block.fill(0),
+                Located::Lost => return Err(VolumeError::TooManyLost),
+                Located::At(_, sum) if well && asked[n] && checksum(block) == sum => {}
+                Located::At(address, sum) => {
+                    let key = (volume, first + n as u64);
+                    block.copy_from_slice(&self.block(address, sum, Some(key)).await?);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Members that did not give what they were asked for are judged; a bad place is no reason to do without one.
+    async fn judge_reads(&self, done: &Done) {
+        for refused in done.refused().iter().filter(|refused| refused.is_of(&self.set.members)) {
+            if !matches!(refused.error, OpError::Medium(_)) {
+                let _judged = self.set.fail_member(refused.role, refused, false).await;
+            }
+        }
+    }
+
+    /// One block that sums to this; of a volume, for whoever repairs it. Its segment has to be pinned.
+    pub(crate) async fn block(
+        &self,
+        address: Address,
+        sum: u32,
+        key: Option<Key>,
+    ) -> Result<Rc<[u8]>, Unreadable> {
+        let spot = self.space.borrow().spot(address);
+        let Some((role, offset)) = spot else { return Err(Unreadable::Lost) };
+        let raw = self.raw(address, false).await;
+        if let Ok(block) = &raw
+            && checksum(block) == sum
+        {
+            return Ok(Rc::clone(block));
+        }
+        // A member that is silent may have what it should have.
+        let is_wrong = !matches!(raw, Err(Absent::Silent(_))) && self.set.members.writable(role).is_some();
+        match self.rebuilt(address, |block| checksum(block) == sum).await {
+            Ok(block) => {
+                if is_wrong {
+                    self.found_wrong(role, offset);
+                    self.mend(address, &block, key).await;
+                }
+                Ok(block)
+            }
+            Err(Unreadable::Lost) => {
+                self.found_wrong(role, offset);
+                self.harm(|damage| damage.lost += 1);
+                self.happened(Happened::Lost, Some(role), None);
+                Err(Unreadable::Lost)
+            }
+            Err(silent) => Err(silent),
+        }
+    }
+
+    /// The block that stands at an address, if its member gives it. One that is slow is asked only if `patiently`.
+    pub(crate) async fn raw(&self, address: Address, patiently: bool) -> Result<Rc<[u8]>, Absent> {
+        let spot = self.space.borrow().spot(address);
+        let Some((role, offset)) = spot else { return Err(Absent::Gone) };
+        let Some(device) = self.set.members.readable(role, u64::MAX) else { return Err(Absent::Gone) };
+        if self.set.members.is_slow(role) && !patiently {
+            return Err(Absent::Silent(VolumeError::of_member(role, OpError::TimedOut)));
+        }
+        let buf = self.reads.alloc(BLOCK).await;
+        let mut reading = self.set.door(None).ask();
+        reading.read(device, offset, &buf.all());
+        let done = reading.submit().await;
+        if done.is_ok() {
+            let bytes: Rc<[u8]> = Rc::from(&*buf.bytes());
+            return Ok(bytes);
+        }
+        self.judge_reads(&done).await;
+        let silent = done.refused().iter().find(|refused| !matches!(refused.error, OpError::Medium(_)));
+        match silent {
+            // It is out of use, and that is on record.
+            Some(_) if self.set.members.readable(role, u64::MAX).is_none() => Err(Absent::Gone),
+            Some(refused) => Err(Absent::Silent(VolumeError::of_member(role, refused.error))),
+            None => Err(Absent::Gone),
+        }
+    }
+
+    /// All blocks of a stripe, by slots, and what a member said that did not answer.
+    async fn stripe(&self, address: Address, shape: Shape, stripe: u32, patiently: bool) -> Stripe {
+        let (mut blocks, mut silent) = (Vec::new(), None);
+        for slot in 0..shape.stripe {
+            let address = Address::new(address.segment(), shape.place(stripe, slot));
+            let raw = self.raw(address, patiently).await;
+            if let Err(Absent::Silent(error)) = raw {
+                silent = Some(error);
+            }
+            blocks.push(raw.ok().map(|block| block.to_vec()));
+        }
+        Stripe { blocks, silent }
+    }
+
+    /// A block that is right, out of the others of its stripe; of these, no more are taken for wrong than there have to be.
+    pub(crate) async fn rebuilt(
+        &self,
+        address: Address,
+        right: impl Fn(&[u8]) -> bool,
+    ) -> Result<Rc<[u8]>, Unreadable> {
+        let shape = self.space.borrow().get(address.segment()).map(|segment| segment.record.shape());
+        let shape = shape.ok_or(Unreadable::Lost)?;
+        let (stripe, slot) = shape.slot(address.place()).ok_or(Unreadable::Lost)?;
+        let mut refused = None;
+        // Members that are slow are asked where the others don't suffice.
+        for patiently in [false, true] {
+            let Stripe { mut blocks, silent } = self.stripe(address, shape, stripe, patiently).await;
+            if blocks[usize::from(slot)].as_ref().is_some_and(|block| right(block)) {
+                return blocks[usize::from(slot)].take().map(Rc::from).ok_or(Unreadable::Lost);
+            }
+            if let Some(block) = choose(&blocks, shape, usize::from(slot), &right) {
+                return Ok(Rc::from(block));
+            }
+            refused = silent;
+            if refused.is_none() {
+                break;
+            }
+        }
+        Err(refused.map_or(Unreadable::Lost, Unreadable::Silent))
+    }
+
+    /// Writes a block anew where it was found wrong, if the map still says that it is there.
+    async fn mend(&self, address: Address, block: &Rc<[u8]>, key: Option<Key>) {
+        if self.read_only {
+            return;
+        }
+        if let Some(key) = key {
+            let found = self.map.borrow_mut().find(key);
+            if !matches!(found, Found::Here(Located::At(at, _)) if at == address) {
+                return;
+            }
+        }
+        let spot = self.space.borrow().spot(address);
+        let Some((role, offset)) = spot else { return };
+        let Some(device) = self.set.members.writable(role) else { return };
+        let buf = self.reads.alloc(BLOCK).await;
+        buf.bytes_mut().copy_from_slice(block);
+        let mut writing = self.set.door(None).ask();
+        writing.write(device, offset, &buf.all(), false);
+        if self.landed(&writing.submit().await).await.is_ok() {
+            self.harm(|damage| damage.mended += 1);
+            self.happened(Happened::Mended, Some(role), None);
+        }
+    }
+
+    fn found_wrong(&self, role: u16, offset: u64) {
+        self.harm(|damage| damage.found += 1);
+        let mut places = self.places.borrow_mut();
+        if places.len() < PLACES && !places.contains(&(role, offset)) {
+            places.push((role, offset));
+        }
+    }
+}
+
+/// The block of a slot that is right, taken for missing with as few others as possible. Of several, the one with which the whole
+/// stripe agrees; none if two of these differ, since nobody can tell which it is.
+pub(crate) fn choose(
+    blocks: &[Option<Vec<u8>>],
+    shape: Shape,
+    slot: usize,
+    right: impl Fn(&[u8]) -> bool,
+) -> Option<Vec<u8>> {
+    let data = usize::from(shape.data());
+    let missing = (0..blocks.len()).filter(|&n| n != slot && blocks[n].is_none()).count();
+    let spare = usize::from(shape.parity).checked_sub(missing + 1)?;
+    let there: Vec<usize> = (0..blocks.len()).filter(|&n| n != slot && blocks[n].is_some()).collect();
+    let mut choices: [Option<Vec<u8>>; 2] = [None, None];
+    for set in suspects(&there, Some(slot), spare + 1) {
+        let mut given = blocks.to_vec();
+        set.iter().for_each(|&n| given[n] = None);
+        if !solve(&mut given, data) || !given[slot].as_ref().is_some_and(|block| right(block)) {
+            continue;
+        }
+        let agrees = is_whole(&given, data);
+        let found = given[slot].take()?;
+        match &mut choices[usize::from(!agrees)] {
+            Some(other) if *other != found => return None,
+            Some(_) => {}
+            choice => *choice = Some(found),
+        }
+    }
+    let [whole, other] = choices;
+    whole.or(other)
+}
+
+/// Whether the parity of a stripe is that of its data.
+pub(crate) fn is_whole(blocks: &[Option<Vec<u8>>], data: usize) -> bool {
+    let slots: Vec<&[u8]> = blocks[..data].iter().flatten().map(Vec::as_slice).collect();
+    let parity = new_parity(&slots, blocks.len() - data);
+    blocks[data..].iter().flatten().eq(&parity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { members: 0b1_1111, rows: 16, stripe: 5, parity: 2 };
+
+    fn stripe() -> Vec<Option<Vec<u8>>> {
+        let data: Vec<Vec<u8>> = (1..4u8).map(|n| vec![n; BLOCK]).collect();
+        let slots: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        let parity = new_parity(&slots, 2);
+        data.into_iter().chain(parity).map(Some).collect()
+    }
+
+    #[test]
+    fn the_choice_with_which_the_whole_stripe_agrees_is_taken() {
+        let mut blocks = stripe();
+        blocks[1] = Some(vec![9; BLOCK]);
+        assert_eq!(choose(&blocks, SHAPE, 1, |block| block[0] == 2), Some(vec![2; BLOCK]));
+        // One more that is wrong: no choice of one agrees with all.
+        blocks[3] = Some(vec![7; BLOCK]);
+        assert_eq!(choose(&blocks, SHAPE, 1, |block| block[0] == 2), Some(vec![2; BLOCK]));
+    }
+
+    #[test]
+    fn choices_that_differ_and_fit_alike_are_no_answer() {
+        let mut blocks = stripe();
+        blocks[0] = Some(vec![9; BLOCK]);
+        blocks[3] = Some(vec![7; BLOCK]);
+        // Whatever is rebuilt passes for right: sets of two suspects agree all, each with another block.
+        assert_eq!(choose(&blocks, SHAPE, 0, |_| true), None);
+        assert_eq!(choose(&blocks, SHAPE, 0, |block| block[0] == 1), Some(vec![1; BLOCK]));
+    }
+}

@@ -1,0 +1,170 @@
+//! The record: uberblocks, and who is out of use.
+//!
+//! Rules, for a crash at any moment. A member that fails is out of use at once, and nobody who relies on its absence is told of
+//! success before uberblocks on all others say so. An uberblock is written to both labels of every member in use, and counts once it
+//! stands on all of them. One that names another checkpoint is written after that, and all it relies on, stands on all members.
+
+use std::rc::Rc;
+
+use brindle_format::pool::{BLOCK, LABEL, RING, RING_SLOTS, Uberblock, second_label};
+use brindle_io::{Duration, OpClass};
+use brindle_members::events::Cause;
+use brindle_members::members::RoleState;
+use brindle_members::set::{MemberSet, Noticed, Owner, Recording};
+use brindle_members::turn::in_turn;
+use brindle_volume::VolumeError;
+
+use crate::core::Core;
+use crate::happened::Happened;
+
+impl Core {
+    fn is_in(&self, member: u16) -> bool {
+        self.set.members.state(member) == RoleState::InSync
+    }
+
+    /// Writes an uberblock that differs from the last by `change`, in its turn.
+    pub(crate) fn record(&self, change: impl FnOnce(&mut Uberblock) + 'static) -> Recording {
+        match self.me.upgrade() {
+            Some(me) => Box::pin(in_turn(
+                &self.set.io,
+                me,
+                |me| &me.records,
+                async move |core: &Self| core.commit(change).await,
+            )),
+            None => Box::pin(core::future::ready(Err(VolumeError::Stopping))),
+        }
+    }
+
+    /// The caller has the turn.
+    async fn commit(&self, change: impl FnOnce(&mut Uberblock)) -> Result<(), VolumeError> {
+        let mut next = self.record.borrow().clone();
+        change(&mut next);
+        loop {
+            if self.broken.get() {
+                return Err(VolumeError::TooManyLost);
+            }
+            next.record += 1;
+            next.time = (self.config.clock)();
+            for member in (0..self.set.members.len()).filter(|&member| !self.is_in(member)) {
+                next.out[usize::from(member >> 3)] |= 1 << (member & 7);
+            }
+            self.record.replace(next.clone());
+            let bytes = next.encode().map_err(|_| VolumeError::NoSpace)?;
+            if self.write_uberblock(&next, &bytes).await? {
+                self.owed.set(false);
+                return Ok(());
+            }
+        }
+    }
+
+    /// True if it stands on all members that it says are in use.
+    async fn write_uberblock(&self, uberblock: &Uberblock, bytes: &[u8]) -> Result<bool, VolumeError> {
+        let members = &self.set.members;
+        let buf = self.set.scratch.alloc(BLOCK).await;
+        buf.bytes_mut().copy_from_slice(bytes);
+        let mut group = self.set.io.group_of(OpClass::Metadata);
+        let slot = RING + uberblock.record % RING_SLOTS * BLOCK as u64;
+        for member in (0..members.len()).filter(|&member| self.is_in(member)) {
+            let Some(device) = members.device(member) else { continue };
+            let size = self.label.members.get(usize::from(member)).map_or(0, |record| record.size);
+            group.write(device.id, LABEL + slot, &buf.all(), true);
+            group.write(device.id, second_label(size) + slot, &buf.all(), true);
+        }
+        let outcome = group.submit().await;
+        for failure in outcome.failures() {
+            let role = failure.kind.member().and_then(|id| members.role_of(id));
+            if let Some(role) = role.filter(|&role| self.is_in(role)) {
+                self.lose(role, Cause::from(failure))?;
+            }
+        }
+        Ok(outcome.is_ok() && (0..members.len()).all(|member| self.is_in(member) != uberblock.is_out(member)))
+    }
+
+    /// A member is out of use from now on.
+    fn lose(&self, role: u16, why: Cause) -> Result<(), VolumeError> {
+        if !self.can_lose(&[role]) {
+            self.broken.set(true);
+            self.happened(Happened::Broken, Some(role), Some(why));
+            return Err(VolumeError::TooManyLost);
+        }
+        self.set.members.fail(role);
+        self.owed.set(true);
+        self.reshaped.set(true);
+        self.happened(Happened::MemberFailed, Some(role), Some(why));
+        for (vdev, present) in self.present().into_iter().enumerate() {
+            self.space.borrow_mut().set_present(vdev, present, true);
+        }
+        if let Some(core) = self.kept() {
+            core.look_after();
+        }
+        Ok(())
+    }
+
+    /// Fails a member by command: on record when the future ends.
+    ///
+    /// # Errors
+    /// [`VolumeError::TooManyLost`].
+    pub(crate) fn fail(&self, role: u16) -> Result<Recording, VolumeError> {
+        self.begin_failing(role, Cause::COMMAND)
+    }
+}
+
+impl Owner for Core {
+    fn set(&self) -> &MemberSet {
+        &self.set
+    }
+
+    fn can_lose(&self, roles: &[u16]) -> bool {
+        let is_lost = |member: u16| roles.contains(&member) || !self.is_in(member);
+        !self.broken.get() && self.space.borrow().can_lose(is_lost)
+    }
+
+    fn begin_failing(&self, role: u16, why: Cause) -> Result<Recording, VolumeError> {
+        if self.is_in(role) {
+            self.lose(role, why)?;
+        }
+        Ok(self.unrecorded().unwrap_or_else(|| Box::pin(core::future::ready(Ok(())))))
+    }
+
+    fn unrecorded(&self) -> Option<Recording> {
+        if self.broken.get() {
+            return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
+        }
+        if !self.owed.get() {
+            return None;
+        }
+        if self.read_only {
+            self.owed.set(false);
+            return None;
+        }
+        let me: Rc<Self> = self.me.upgrade()?;
+        Some(Box::pin(in_turn(
+            &self.set.io,
+            me,
+            |me| &me.records,
+            async |core: &Self| {
+                if core.owed.get() { core.commit(|_| {}).await } else { Ok(()) }
+            },
+        )))
+    }
+
+    fn notice(&self, role: u16, what: Noticed, why: Option<Cause>) {
+        self.happened(Happened::Noticed(what), Some(role), why);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.stopping.get()
+    }
+
+    fn answers_for_members(&self) -> bool {
+        self.label.vdevs.iter().any(|vdev| vdev.parity > 0)
+    }
+
+    fn gave_up_reads(&self, _role: u16, _age: Duration) {}
+
+    fn looked(&self) {
+        self.batches.renew_if_held();
+        self.reads.renew_if_held();
+        self.set.scratch.renew_if_held();
+    }
+}

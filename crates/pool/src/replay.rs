@@ -1,0 +1,298 @@
+//! Recovery: batches of the log that no checkpoint has are put into the map again.
+//!
+//! Segments of the log are read from their first stripe on, as far as batches can be. A batch counts if it is of the opening that
+//! wrote the last uberblock, is younger than its checkpoint, and each of its blocks sums to what its summary says, if need be after
+//! up to as many as there is parity were rebuilt; the summary itself may be among these. Those that count are applied in the order of
+//! their numbers. One that is not whole was never acknowledged, unless a later record says that it was on stable storage.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use brindle_format::pool::place::{Address, Shape};
+use brindle_format::pool::{BLOCK, Batch, SegmentState, checksum};
+use brindle_io::sync::join_all;
+
+use crate::core::Core;
+use crate::log::apply;
+use crate::look::PoolOpenError;
+use crate::read::choose;
+use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT};
+use crate::stripe::{new_parity, solve, suspects};
+
+/// Segments that are read at a time.
+const SIDE_BY_SIDE: usize = 8;
+/// Bytes of each member that are read at a time.
+const STEP: usize = 256 << 10;
+
+/// A batch that counts.
+struct Whole {
+    batch: Batch,
+    grant: Grant,
+    /// Blocks that are wrong on their members, and what they should be.
+    wrong: Vec<(Address, Vec<u8>)>,
+}
+
+/// The content of a segment of the log.
+#[derive(Default)]
+struct Scanned {
+    whole: Vec<Whole>,
+    /// The greatest number, and what was stable, of all summaries of this opening.
+    last: u64,
+    durable: u64,
+}
+
+/// The findings of recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Batches that were applied.
+    pub batches: u64,
+    /// Blocks of these that were rebuilt.
+    pub rebuilt: u64,
+    /// Batches that were on stable storage and are gone.
+    pub lost: u64,
+    /// The first of these.
+    pub first_lost: u64,
+}
+
+/// Blocks of a segment, in the order of places, as far as they have been read and are needed.
+struct Places<'a> {
+    core: &'a Core,
+    segment: u32,
+    shape: Shape,
+    first: u32,
+    blocks: VecDeque<Option<Vec<u8>>>,
+}
+
+impl Places<'_> {
+    /// The blocks of a stripe, by slots.
+    async fn stripe(&mut self, stripe: u32) -> Vec<Option<Vec<u8>>> {
+        let wide = u32::from(self.shape.stripe);
+        let end = (stripe + 1) * wide;
+        while self.first + (self.blocks.len() as u32) < end {
+            self.more().await;
+        }
+        let shape = self.shape;
+        let at = |slot: u8| self.blocks[(shape.place(stripe, slot) - self.first) as usize].clone();
+        (0..shape.stripe).map(at).collect()
+    }
+
+    /// Nothing before this stripe is wanted any more.
+    fn forget(&mut self, stripe: u32) {
+        let to = stripe * u32::from(self.shape.stripe);
+        while self.first < to && self.blocks.pop_front().is_some() {
+            self.first += 1;
+        }
+    }
+
+    /// Reads some more rows, each member's in one piece.
+    async fn more(&mut self) {
+        let width = usize::from(self.shape.width());
+        let next = self.first + self.blocks.len() as u32;
+        let row = next / width as u32;
+        let rows = (self.shape.rows - row).min((STEP / BLOCK) as u32) as usize;
+        let core = self.core;
+        let column = |n: usize| core.column(Address::new(self.segment, row * width as u32 + n as u32), rows);
+        let columns = join_all((0..width).map(column)).await;
+        for r in 0..rows {
+            for column in &columns {
+                self.blocks.push_back(column[r].clone());
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Blocks of one member from an address on, row by row.
+    async fn column(&self, address: Address, rows: usize) -> Vec<Option<Vec<u8>>> {
+        let spot = self.space.borrow().spot_of_place(address);
+        let Some((role, offset)) = spot else { return vec![None; rows] };
+        let Some(device) = self.set.members.readable(role, u64::MAX) else { return vec![None; rows] };
+        let buf = self.reads.alloc(rows * BLOCK).await;
+        let mut reading = self.set.door(None).ask();
+        reading.read(device, offset, &buf.all());
+        if reading.submit().await.is_ok() {
+            let bytes = buf.bytes();
+            return bytes.chunks(BLOCK).map(|block| Some(block.to_vec())).collect();
+        }
+        drop(buf);
+        // Some of it may be read.
+        let mut blocks = Vec::new();
+        for row in 0..rows as u64 {
+            let buf = self.reads.alloc(BLOCK).await;
+            let mut reading = self.set.door(None).ask();
+            reading.read(device, offset + row * BLOCK as u64, &buf.all());
+            let well = reading.submit().await.is_ok();
+            blocks.push(well.then(|| buf.bytes().to_vec()));
+        }
+        blocks
+    }
+
+    /// Puts batches of the log into the map.
+    pub(crate) async fn replay(&self) -> Result<Recovered, PoolOpenError> {
+        // Nothing was written after its end.
+        if self.record.borrow().stopped {
+            return Ok(Recovered::default());
+        }
+        let logs: Vec<u32> = {
+            let space = self.space.borrow();
+            let is_log = |segment: &crate::space::Segment| segment.record.state == SegmentState::Log;
+            (0..).zip(&space.segments).filter(|(_, segment)| is_log(segment)).map(|(n, _)| n).collect()
+        };
+        let checkpoint = self.record.borrow().sequence;
+        let mut whole: BTreeMap<u64, Whole> = BTreeMap::new();
+        let (mut last, mut durable) = (checkpoint, checkpoint);
+        for some in logs.chunks(SIDE_BY_SIDE) {
+            for scanned in join_all(some.iter().map(|&n| self.scan(n))).await {
+                last = last.max(scanned.last);
+                durable = durable.max(scanned.durable);
+                for one in scanned.whole {
+                    whole.entry(one.batch.sequence).or_insert(one);
+                }
+            }
+        }
+        let mut recovered = Recovered { batches: whole.len() as u64, ..Recovered::default() };
+        for sequence in checkpoint + 1..=durable.min(last) {
+            if !whole.contains_key(&sequence) {
+                if recovered.lost == 0 {
+                    recovered.first_lost = sequence;
+                }
+                recovered.lost += 1;
+            }
+        }
+        recovered.lost += durable.saturating_sub(last);
+        for one in whole.values() {
+            let (mut map, mut space) = (self.map.borrow_mut(), self.space.borrow_mut());
+            apply(&mut map, &mut space, one.grant, &one.batch.entries);
+            space.found(one.grant, one.batch.sequence);
+        }
+        self.log.last.set(last);
+        self.log.durable.set(last);
+        for one in whole.into_values() {
+            recovered.rebuilt += one.wrong.len() as u64;
+            self.set_right(one.wrong).await?;
+        }
+        Ok(recovered)
+    }
+
+    /// Writes blocks of the log anew that are wrong on their members.
+    async fn set_right(&self, wrong: Vec<(Address, Vec<u8>)>) -> Result<(), PoolOpenError> {
+        if self.read_only {
+            return Ok(());
+        }
+        for (address, block) in wrong {
+            let spot = self.space.borrow().spot(address);
+            let Some((role, offset)) = spot else { continue };
+            let Some(device) = self.set.members.writable(role) else { continue };
+            let buf = self.reads.alloc(BLOCK).await;
+            buf.bytes_mut().copy_from_slice(&block);
+            let mut writing = self.set.door(None).ask();
+            writing.write(device, offset, &buf.all(), false);
+            // A bad place stays what it is: others of the stripe make up for it.
+            let done = writing.submit().await;
+            let _stays = self.landed(&done).await;
+        }
+        Ok(())
+    }
+
+    async fn scan(&self, segment: u32) -> Scanned {
+        let shape = self.space.borrow().get(segment).map(|segment| segment.record.shape());
+        let Some(shape) = shape else { return Scanned::default() };
+        let (opening, checkpoint) = {
+            let record = self.record.borrow();
+            (record.opening, record.sequence)
+        };
+        let mut places = Places { core: self, segment, shape, first: 0, blocks: VecDeque::new() };
+        let mut scanned = Scanned::default();
+        // Batches are written side by side: behind one that is missing there may be others.
+        let apart = IN_FLIGHT as u32 * BATCH_BLOCKS.div_ceil(u32::from(shape.data())) + 1;
+        let (mut stripe, mut gap) = (0, 0);
+        while stripe < shape.stripes() && gap <= apart {
+            places.forget(stripe);
+            let blocks = places.stripe(stripe).await;
+            let address = Address::new(segment, shape.place(stripe, 0));
+            let batch = self.summary_in(&blocks, shape, address).filter(|batch| batch.opening == opening);
+            if let Some(batch) = batch {
+                scanned.last = scanned.last.max(batch.sequence);
+                scanned.durable = scanned.durable.max(batch.durable);
+                let stripes = u32::from(batch.stripes);
+                let grant = Grant { segment, shape, stripe, stripes };
+                let fits = stripe + stripes <= shape.stripes() && batch.blocks() <= grant.blocks();
+                if fits && let Some(wrong) = verify(&mut places, &batch, grant).await {
+                    if batch.sequence > checkpoint {
+                        scanned.whole.push(Whole { batch, grant, wrong });
+                    }
+                    (stripe, gap) = (stripe + stripes, 0);
+                    continue;
+                }
+            }
+            (stripe, gap) = (stripe + 1, gap + 1);
+        }
+        scanned
+    }
+
+    /// The summary in the first slot of a stripe, rebuilt from the others if need be.
+    fn summary_in(&self, blocks: &[Option<Vec<u8>>], shape: Shape, address: Address) -> Option<Batch> {
+        let pool = self.label.pool;
+        let parse = |block: &[u8]| Batch::parse(block, pool, address).ok();
+        if let Some(batch) = blocks[0].as_deref().and_then(parse) {
+            return Some(batch);
+        }
+        let block = choose(blocks, shape, 0, |block| parse(block).is_some())?;
+        parse(&block)
+    }
+}
+
+/// Holds all blocks of a batch against its summary; gives those that are wrong on their members, or nothing if it is not whole.
+async fn verify(places: &mut Places<'_>, batch: &Batch, grant: Grant) -> Option<Vec<(Address, Vec<u8>)>> {
+    let shape = grant.shape;
+    let mut sums = batch.entries.iter().filter(|entry| entry.kind.has_block()).map(|entry| entry.checksum);
+    let mut wrong = Vec::new();
+    let summary = batch.encode().ok()?;
+    let zero = checksum(&[0; BLOCK]);
+    for stripe in grant.stripe..grant.stripe + grant.stripes {
+        let expected: Vec<u32> = (0..shape.data())
+            .map(|slot| match (stripe == grant.stripe, slot) {
+                (true, 0) => checksum(&summary),
+                _ => sums.next().unwrap_or(zero),
+            })
+            .collect();
+        let blocks = places.stripe(stripe).await;
+        let right = settle(&blocks, shape, &expected)?;
+        for (slot, block) in (0..).zip(right) {
+            if blocks[usize::from(slot)].as_ref() != Some(&block) {
+                wrong.push((Address::new(grant.segment, shape.place(stripe, slot)), block));
+            }
+        }
+    }
+    Some(wrong)
+}
+
+/// A stripe whose data blocks sum to this, with the parity of these; nothing if the blocks that are there don't give it.
+pub(crate) fn settle(blocks: &[Option<Vec<u8>>], shape: Shape, expected: &[u32]) -> Option<Vec<Vec<u8>>> {
+    let data = usize::from(shape.data());
+    let sound =
+        |n: usize, block: &Option<Vec<u8>>| block.as_ref().is_some_and(|b| checksum(b) == expected[n]);
+    let mut given = blocks.to_vec();
+    for (n, block) in given[..data].iter_mut().enumerate() {
+        if !sound(n, block) {
+            *block = None;
+        }
+    }
+    let bad = given[..data].iter().filter(|block| block.is_none()).count();
+    if bad > 0 {
+        let there: Vec<usize> = (data..given.len()).filter(|&n| given[n].is_some()).collect();
+        let spare = there.len().checked_sub(bad)?;
+        given = suspects(&there, None, spare).into_iter().find_map(|set| {
+            let mut tried = given.clone();
+            set.iter().for_each(|&n| tried[n] = None);
+            let solved = solve(&mut tried, data) && (0..data).all(|n| sound(n, &tried[n]));
+            solved.then_some(tried)
+        })?;
+    }
+    let mut all: Vec<Vec<u8>> = given.into_iter().take(data).flatten().collect();
+    let parity = {
+        let slots: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+        new_parity(&slots, usize::from(shape.parity))
+    };
+    all.extend(parity);
+    (all.len() == blocks.len()).then_some(all)
+}

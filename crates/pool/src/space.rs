@@ -1,0 +1,528 @@
+//! Segments: which are free, which may be written, which are open, and what of each is in use.
+//!
+//! A segment that is free becomes one of the log by a checkpoint, which recovery reads, and is closed when it is full. It is free
+//! again by the checkpoint after which nothing names it, once that stands on all members and nobody reads it any more.
+
+mod counts;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use brindle_format::pool::place::{Address, Shape};
+use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vdev, VdevKind};
+
+/// The most stripes that batches under way at a time can lie apart: recovery looks no further behind the last batch.
+pub(crate) const IN_FLIGHT: usize = 8;
+/// The most data blocks of a batch, its summary among them.
+pub(crate) const BATCH_BLOCKS: u32 = 169;
+/// Segments of the log of a vdev that only cleaning may take.
+const FOR_CLEANING: usize = 2;
+/// Unused segments of the log that a vdev has at least while their shape changes.
+const FEW_LOG: usize = FOR_CLEANING + 6;
+/// The most unused segments of the log of a vdev.
+const MOST_LOG: usize = 256;
+/// The fewest units of a vdev.
+pub(crate) const FEWEST_UNITS: u32 = 64;
+/// The part that a pool keeps for itself: so many in a hundred units, and so many at least.
+const KEPT_PERCENT: u64 = 15;
+const KEPT_UNITS: u64 = 24;
+
+/// For whom a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stream {
+    /// Blocks of users in whole rows.
+    Rows,
+    /// A few blocks of users, in narrow stripes.
+    Short,
+    /// Blocks that cleaning moves.
+    Cold,
+}
+
+impl Stream {
+    const ALL: [Self; 3] = [Self::Rows, Self::Short, Self::Cold];
+
+    fn class(self) -> SegmentClass {
+        match self {
+            Self::Rows => SegmentClass::Rows,
+            Self::Short => SegmentClass::Short,
+            Self::Cold => SegmentClass::Cold,
+        }
+    }
+}
+
+/// Stripes to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) segment: u32,
+    pub(crate) shape: Shape,
+    pub(crate) stripe: u32,
+    pub(crate) stripes: u32,
+}
+
+impl Grant {
+    /// Data blocks of the stripes.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.stripes * u32::from(self.shape.data())
+    }
+
+    /// Where the `n`th data block is; the summary is the first.
+    pub(crate) fn address(&self, n: u32) -> Address {
+        Address::new(self.segment, self.shape.data_place(self.stripe, n))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Free,
+    /// Of the log, unused.
+    Log,
+    Open,
+    Closed,
+    /// It is free when the checkpoint that says so stands everywhere.
+    Freeing,
+}
+
+pub(crate) struct Segment {
+    pub(crate) record: SegmentRecord,
+    usage: Use,
+    /// Readers that found it by the map.
+    pins: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    segment: u32,
+    next: u32,
+}
+
+/// The segments of one vdev.
+struct Unit {
+    vdev: Vdev,
+    free: BTreeSet<u32>,
+    rows: VecDeque<u32>,
+    short: VecDeque<u32>,
+    open: [Option<Open>; 3],
+    pages: Option<Open>,
+    /// Members that are in use, a bit each.
+    present: u64,
+    freeing: Vec<u32>,
+    adding: Vec<u32>,
+}
+
+impl Unit {
+    fn shape(&self, narrow: bool, parity: u8) -> Shape {
+        let (width, rows) = (self.present.count_ones() as u8, 1 << (self.vdev.unit - 12));
+        let stripe = if narrow { width.min(parity + 2) } else { width };
+        Shape { members: self.present, rows, stripe, parity }
+    }
+
+    fn log(&self) -> usize {
+        self.rows.len() + self.short.len()
+    }
+
+    fn range(&self) -> core::ops::Range<u32> {
+        self.vdev.first_segment..self.vdev.first_segment + self.vdev.units
+    }
+
+    fn whole(&self) -> bool {
+        self.present.count_ones() == u32::from(self.vdev.members)
+    }
+
+    /// Units that pages may need beside those of the log.
+    fn for_pages(&self) -> usize {
+        (self.vdev.units as usize / 40).clamp(4, 512)
+    }
+}
+
+/// All segments of a pool.
+pub(crate) struct Space {
+    pub(crate) segments: Vec<Segment>,
+    units: Vec<Unit>,
+    turn: usize,
+}
+
+/// The table of segments of a checkpoint.
+pub(crate) struct States {
+    pub(crate) records: Vec<SegmentRecord>,
+}
+
+impl Space {
+    /// All of these vdevs, `records` of them or none, and which members of each are in use.
+    pub(crate) fn new(vdevs: &[Vdev], records: Option<Vec<SegmentRecord>>, present: &[u64]) -> Self {
+        let units = vdevs.iter().zip(present).map(|(&vdev, &present)| Unit {
+            vdev,
+            free: BTreeSet::new(),
+            rows: VecDeque::new(),
+            short: VecDeque::new(),
+            open: [None; 3],
+            pages: None,
+            present,
+            freeing: Vec::new(),
+            adding: Vec::new(),
+        });
+        let units: Vec<Unit> = units.collect();
+        let blank = |unit: &Unit| {
+            let members = (1u64 << (unit.vdev.members - 1) << 1).wrapping_sub(1);
+            SegmentRecord {
+                state: SegmentState::Free,
+                class: SegmentClass::None,
+                stripe: unit.vdev.members as u8,
+                parity: unit.vdev.parity,
+                unit: unit.vdev.unit,
+                members,
+                live: 0,
+                stripes: 0,
+                sequence: 0,
+            }
+        };
+        let records = records.unwrap_or_else(|| {
+            units
+                .iter()
+                .flat_map(|unit| core::iter::repeat_n(blank(unit), unit.vdev.units as usize))
+                .collect()
+        });
+        let segment = |record: SegmentRecord| {
+            let usage = if record.state == SegmentState::Free { Use::Free } else { Use::Closed };
+            Segment { record, usage, pins: 0 }
+        };
+        let mut space = Self { segments: records.into_iter().map(segment).collect(), units, turn: 0 };
+        for at in 0..space.units.len() {
+            let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
+            space.units[at].free = space.units[at].range().filter(free).collect();
+        }
+        space
+    }
+
+    /// The vdev of a segment, by its number.
+    pub(crate) fn vdev_of(&self, segment: u32) -> Option<usize> {
+        let at = self.units.partition_point(|unit| unit.vdev.first_segment <= segment).checked_sub(1)?;
+        self.units[at].range().contains(&segment).then_some(at)
+    }
+
+    pub(crate) fn get(&self, segment: u32) -> Option<&Segment> {
+        self.segments.get(segment as usize)
+    }
+
+    /// Where a block stands: the member's number in the pool, and the byte of its data area.
+    pub(crate) fn spot(&self, address: Address) -> Option<(u16, u64)> {
+        self.get(address.segment())?.record.shape().slot(address.place())?;
+        self.spot_of_place(address)
+    }
+
+    /// The same also of places behind the last stripe.
+    pub(crate) fn spot_of_place(&self, address: Address) -> Option<(u16, u64)> {
+        let (segment, unit) = (self.get(address.segment())?, &self.units[self.vdev_of(address.segment())?]);
+        let shape = segment.record.shape();
+        let spot = shape.spot(address.place());
+        let start = u64::from(address.segment() - unit.vdev.first_segment) << unit.vdev.unit;
+        let offset = start + u64::from(spot.row) * BLOCK as u64;
+        Some((unit.vdev.first_member + u16::from(spot.member), offset))
+    }
+
+    /// Blocks are named, or are not any more.
+    pub(crate) fn count(&mut self, address: Address, more: bool) {
+        if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
+            let live = &mut segment.record.live;
+            *live = if more { live.saturating_add(1) } else { live.saturating_sub(1) };
+        }
+    }
+
+    /// Somebody reads a segment.
+    pub(crate) fn pin(&mut self, segment: u32) {
+        if let Some(segment) = self.segments.get_mut(segment as usize) {
+            segment.pins += 1;
+        }
+    }
+
+    pub(crate) fn unpin(&mut self, segment: u32) {
+        if let Some(segment) = self.segments.get_mut(segment as usize) {
+            segment.pins = segment.pins.saturating_sub(1);
+        }
+    }
+
+    /// A batch was written: recovery has to know its number before the segment is anybody else's.
+    pub(crate) fn written(&mut self, segment: u32, sequence: u64) {
+        let record = &mut self.segments[segment as usize].record;
+        record.sequence = record.sequence.max(sequence);
+    }
+
+    /// Recovery has found a batch.
+    pub(crate) fn found(&mut self, grant: Grant, sequence: u64) {
+        if let Some(segment) = self.segments.get_mut(grant.segment as usize) {
+            let record = &mut segment.record;
+            record.sequence = record.sequence.max(sequence);
+            record.stripes = record.stripes.max(grant.stripe + grant.stripes);
+        }
+    }
+
+    /// Stripes for that many data blocks of a stream, or some of them; none where the log has no more room for it.
+    pub(crate) fn take(&mut self, stream: Stream, blocks: u32) -> Option<Grant> {
+        let count = self.units.len();
+        let mut order: Vec<usize> = (0..count).map(|n| (self.turn + n) % count).collect();
+        self.turn = (self.turn + 1) % count;
+        // Whole vdevs come first.
+        order.sort_by_key(|&at| !self.units[at].whole());
+        order.into_iter().find_map(|at| self.take_of(at, stream, blocks))
+    }
+
+    fn take_of(&mut self, at: usize, stream: Stream, blocks: u32) -> Option<Grant> {
+        let place = Stream::ALL.iter().position(|&s| s == stream)?;
+        if let Some(open) = self.units[at].open[place] {
+            if let Some(grant) = self.grant(open, blocks) {
+                self.units[at].open[place] = Some(Open { next: grant.stripe + grant.stripes, ..open });
+                return Some(grant);
+            }
+            self.units[at].open[place] = None;
+            self.segments[open.segment as usize].usage = Use::Closed;
+        }
+        let unit = &mut self.units[at];
+        if stream != Stream::Cold && unit.log() <= FOR_CLEANING {
+            return None;
+        }
+        let segment = match stream {
+            Stream::Short => unit.short.pop_front().or_else(|| unit.rows.pop_front()),
+            Stream::Rows | Stream::Cold => unit.rows.pop_front().or_else(|| unit.short.pop_front()),
+        }?;
+        let state = &mut self.segments[segment as usize];
+        state.usage = Use::Open;
+        state.record.class = stream.class();
+        let open = Open { segment, next: 0 };
+        let grant = self.grant(open, blocks)?;
+        self.units[at].open[place] = Some(Open { next: grant.stripes, ..open });
+        Some(grant)
+    }
+
+    /// The rest of an open segment, up to what is wanted; none where that is too little for a summary and a block.
+    fn grant(&mut self, open: Open, blocks: u32) -> Option<Grant> {
+        let record = &mut self.segments[open.segment as usize].record;
+        let shape = record.shape();
+        let data = u32::from(shape.data());
+        let left = shape.stripes().saturating_sub(open.next);
+        let most = BATCH_BLOCKS.div_ceil(data).max(1);
+        let stripes = blocks.div_ceil(data).min(left).min(most);
+        if stripes * data < 2 {
+            return None;
+        }
+        record.stripes = open.next + stripes;
+        Some(Grant { segment: open.segment, shape, stripe: open.next, stripes })
+    }
+
+    /// Data blocks of a whole row of the vdev that is next.
+    pub(crate) fn row(&self) -> u32 {
+        let unit = &self.units[self.turn];
+        u32::from(unit.shape(false, self.parity_now(self.turn)).data())
+    }
+
+    /// Stripes for that many pages; none where there is no room. Nothing of it is counted yet.
+    pub(crate) fn take_pages(&mut self, mut pages: u32) -> Option<Vec<Grant>> {
+        let mut grants = Vec::new();
+        while pages > 0 {
+            let at = (0..self.units.len()).max_by_key(|&at| {
+                let unit = &self.units[at];
+                (unit.whole(), unit.pages.is_some(), unit.free.len())
+            })?;
+            if self.units[at].pages.is_none() {
+                let segment = self.units[at].free.pop_first()?;
+                let parity = self.parity_now(at);
+                let shape = self.units[at].shape(false, parity);
+                let state = &mut self.segments[segment as usize];
+                (state.usage, state.record.class) = (Use::Open, SegmentClass::Pages);
+                state.record.live = 0;
+                reshape(&mut state.record, shape);
+                self.units[at].pages = Some(Open { segment, next: 0 });
+            }
+            let Some(open) = self.units[at].pages else { continue };
+            match self.grant(open, (pages + 1).min(BATCH_BLOCKS)) {
+                Some(grant) => {
+                    self.units[at].pages = Some(Open { next: grant.stripe + grant.stripes, ..open });
+                    pages -= pages.min(grant.blocks() - 1);
+                    grants.push(grant);
+                }
+                None => {
+                    self.segments[open.segment as usize].usage = Use::Closed;
+                    self.units[at].pages = None;
+                }
+            }
+        }
+        Some(grants)
+    }
+
+    /// Nothing names what was to stand in these stripes, nor will: the next pages go there. The last grants of all.
+    pub(crate) fn give_back(&mut self, grants: &[Grant]) {
+        for grant in grants.iter().rev() {
+            let Some(at) = self.vdev_of(grant.segment) else { continue };
+            let (unit, segment) = (&mut self.units[at], &mut self.segments[grant.segment as usize]);
+            if !matches!(segment.usage, Use::Open | Use::Closed) {
+                continue;
+            }
+            segment.record.stripes = grant.stripe;
+            let is_open = unit.pages.is_some_and(|open| open.segment == grant.segment);
+            if grant.stripe == 0 && segment.record.live == 0 {
+                segment.usage = Use::Free;
+                unit.free.insert(grant.segment);
+                unit.pages = unit.pages.filter(|_| !is_open);
+            } else if is_open {
+                unit.pages = Some(Open { segment: grant.segment, next: grant.stripe });
+            }
+        }
+    }
+
+    /// Other members are in use than before. Segments that are open are written to no more where `close`.
+    pub(crate) fn set_present(&mut self, vdev: usize, present: u64, close: bool) {
+        let unit = &mut self.units[vdev];
+        unit.present = present;
+        if close {
+            let opened = unit.open.iter_mut().chain([&mut unit.pages]).filter_map(Option::take);
+            for open in opened.collect::<Vec<_>>() {
+                self.segments[open.segment as usize].usage = Use::Closed;
+            }
+        }
+    }
+
+    /// The parity of what is written from now on: all of it, where what was sold still fits beside it.
+    fn parity_now(&self, at: usize) -> u8 {
+        let unit = &self.units[at];
+        let (width, parity) = (unit.present.count_ones() as u8, unit.vdev.parity);
+        let lost = unit.vdev.members as u8 - width;
+        if unit.vdev.kind == VdevKind::Mirror {
+            return width.saturating_sub(1).min(parity);
+        }
+        let least = parity.saturating_sub(lost);
+        let fits = |parity: u8| {
+            let data = u64::from(width.saturating_sub(parity));
+            let whole = u64::from(unit.vdev.members as u8 - unit.vdev.parity);
+            // The part that is sold is less than a segment of each kept unit.
+            data * u64::from(unit.vdev.units) >= whole * (u64::from(unit.vdev.units) - kept(&unit.vdev) / 2)
+        };
+        (least..=parity.min(width.saturating_sub(1))).rev().find(|&p| p == least || fits(p)).unwrap_or(0)
+    }
+
+    /// The record of each segment for a checkpoint: batches up to `sequence` are in its map. The log gets new ones.
+    pub(crate) fn states(&mut self, sequence: u64) -> States {
+        for at in 0..self.units.len() {
+            let range = self.units[at].range();
+            for n in range {
+                let segment = &mut self.segments[n as usize];
+                let record = &segment.record;
+                if segment.usage == Use::Closed && record.live == 0 && record.sequence <= sequence {
+                    segment.usage = Use::Freeing;
+                    self.units[at].freeing.push(n);
+                }
+            }
+            self.add_log(at);
+        }
+        let record = |segment: &Segment| {
+            let state = match segment.usage {
+                Use::Free | Use::Freeing => SegmentState::Free,
+                Use::Open if segment.record.class == SegmentClass::Pages => SegmentState::Closed,
+                Use::Log | Use::Open => SegmentState::Log,
+                // Batches in it may be younger than the checkpoint.
+                Use::Closed if segment.record.sequence > sequence => SegmentState::Log,
+                Use::Closed => SegmentState::Closed,
+            };
+            let mut record = SegmentRecord { state, ..segment.record };
+            if state == SegmentState::Free {
+                (record.live, record.stripes, record.sequence) = (0, 0, 0);
+                record.class = SegmentClass::None;
+            }
+            record
+        };
+        States { records: self.segments.iter().map(record).collect() }
+    }
+
+    /// Free segments that pages do not need become the log's, with the shape that their members give them.
+    fn add_log(&mut self, at: usize) {
+        let parity = self.parity_now(at);
+        let unit = &mut self.units[at];
+        // Those of a checkpoint that did not succeed are the next one's.
+        let has = unit.log() + unit.adding.len();
+        let want = MOST_LOG.saturating_sub(has);
+        // Cleaning has its part even of what is kept for pages: without it nothing becomes free.
+        let cleaning = FOR_CLEANING.saturating_sub(has);
+        let cleaning = cleaning.min(unit.free.len().saturating_sub(unit.for_pages() / 2));
+        let count = unit.free.len().saturating_sub(unit.for_pages()).max(cleaning).min(want);
+        let (mut rows, mut short) = (unit.rows.len(), unit.short.len());
+        for _ in 0..count {
+            let Some(n) = unit.free.pop_first() else { break };
+            let narrow = short * 3 < rows;
+            *(if narrow { &mut short } else { &mut rows }) += 1;
+            let shape = unit.shape(narrow, parity);
+            let segment = &mut self.segments[n as usize];
+            segment.usage = Use::Log;
+            segment.record.class = if narrow { SegmentClass::Short } else { SegmentClass::Rows };
+            segment.record.live = 0;
+            reshape(&mut segment.record, shape);
+            unit.adding.push(n);
+        }
+    }
+
+    /// The checkpoint stands on all members.
+    pub(crate) fn published(&mut self) {
+        for unit in &mut self.units {
+            for n in core::mem::take(&mut unit.adding) {
+                let narrow = self.segments[n as usize].record.class == SegmentClass::Short;
+                if narrow { unit.short.push_back(n) } else { unit.rows.push_back(n) }
+            }
+            // Those that lie on all members that are there come first.
+            let segments = &self.segments;
+            for queue in [&mut unit.rows, &mut unit.short] {
+                queue.make_contiguous().sort_by_key(|&n| segments[n as usize].record.members != unit.present);
+            }
+            for n in core::mem::take(&mut unit.freeing) {
+                let segment = &mut self.segments[n as usize];
+                if segment.pins > 0 {
+                    unit.freeing.push(n);
+                    continue;
+                }
+                segment.usage = Use::Free;
+                segment.record.live = 0;
+                unit.free.insert(n);
+            }
+        }
+    }
+
+    /// Unused segments of the log that lie on members which are out get another shape: they are free until the next checkpoint stands,
+    /// which gives them one. A few stay as they are until there are others, so that nobody waits for those. True if some were
+    /// withdrawn, and others stay: one more checkpoint is due.
+    pub(crate) fn withdraw_log(&mut self) -> bool {
+        let mut again = false;
+        for unit in &mut self.units {
+            let segments = &self.segments;
+            let is_stale = |n: &u32| segments[*n as usize].record.members != unit.present;
+            let stale = unit.rows.iter().chain(&unit.short).filter(|n| is_stale(n)).count();
+            let mut stays = stale.min(FEW_LOG.saturating_sub(unit.log() - stale));
+            let mut withdrawn = Vec::new();
+            for queue in [&mut unit.rows, &mut unit.short] {
+                queue.retain(|n| {
+                    let goes = is_stale(n) && stays == 0;
+                    stays -= usize::from(is_stale(n) && stays > 0);
+                    if goes {
+                        withdrawn.push(*n);
+                    }
+                    !goes
+                });
+            }
+            again |= !withdrawn.is_empty() && withdrawn.len() < stale;
+            for n in withdrawn {
+                self.segments[n as usize].usage = Use::Freeing;
+                unit.freeing.push(n);
+            }
+        }
+        again
+    }
+}
+
+fn reshape(record: &mut SegmentRecord, shape: Shape) {
+    (record.members, record.stripe, record.parity) = (shape.members, shape.stripe, shape.parity);
+    (record.stripes, record.sequence) = (0, 0);
+}
+
+/// Units of a vdev that are not sold.
+fn kept(vdev: &Vdev) -> u64 {
+    (u64::from(vdev.units) * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS)
+}
+
+/// Bytes that a vdev sells.
+pub(crate) fn sold(vdev: &Vdev) -> u64 {
+    let units = u64::from(vdev.units).saturating_sub(kept(vdev));
+    (units << vdev.unit) * u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)))
+}

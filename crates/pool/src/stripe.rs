@@ -1,0 +1,122 @@
+//! The arithmetic of one stripe: parity of its data blocks, and the blocks that are missing from those that are there.
+
+use brindle_format::pool::BLOCK;
+use brindle_parity::kernel;
+
+/// Sets the parity blocks of a stripe, one to three, from its data blocks; an empty one stands for zeroes. One data block gives
+/// copies of itself.
+pub(crate) fn parity_of(data: &[&[u8]], parity: &mut [Vec<u8>]) {
+    match parity {
+        [] => {}
+        [p] => kernel().xor(data, p),
+        [p, q] => kernel().pq(data, p, q),
+        [p, q, r, ..] => kernel().pqr(data, p, q, r),
+    }
+}
+
+/// New parity blocks for these data blocks.
+pub(crate) fn new_parity(data: &[&[u8]], count: usize) -> Vec<Vec<u8>> {
+    let mut parity = vec![vec![0; BLOCK]; count];
+    parity_of(data, &mut parity);
+    parity
+}
+
+/// Fills in the blocks of a stripe that are missing; `data` of them hold data, the rest P, Q and R. False if too many are.
+pub(crate) fn solve(blocks: &mut [Option<Vec<u8>>], data: usize) -> bool {
+    let lost: Vec<usize> = (0..data).filter(|&slot| blocks[slot].is_none()).collect();
+    let there = blocks[data..].iter().flatten().count();
+    if lost.len() > there {
+        return false;
+    }
+    if !lost.is_empty() {
+        let found = recovered(blocks, data, &lost);
+        for (&slot, block) in lost.iter().zip(found) {
+            blocks[slot] = Some(block);
+        }
+    }
+    let count = blocks.len() - data;
+    if there < count {
+        let parity = {
+            let slots: Vec<&[u8]> = blocks[..data].iter().flatten().map(Vec::as_slice).collect();
+            new_parity(&slots, count)
+        };
+        for (place, block) in blocks[data..].iter_mut().zip(parity) {
+            place.get_or_insert(block);
+        }
+    }
+    true
+}
+
+fn recovered(blocks: &[Option<Vec<u8>>], data: usize, lost: &[usize]) -> Vec<Vec<u8>> {
+    let slots: Vec<&[u8]> = blocks[..data].iter().map(|block| block.as_deref().unwrap_or(&[])).collect();
+    let parity = [0, 1, 2].map(|n| blocks.get(data + n).and_then(Option::as_deref));
+    let (mut a, mut b, mut c) = (vec![0; BLOCK], vec![0; BLOCK], vec![0; BLOCK]);
+    match *lost {
+        [x] => {
+            kernel().recover(&slots, [x], parity, [&mut a]);
+            vec![a]
+        }
+        [x, y] => {
+            kernel().recover(&slots, [x, y], parity, [&mut a, &mut b]);
+            vec![a, b]
+        }
+        [x, y, z] => {
+            kernel().recover(&slots, [x, y, z], parity, [&mut a, &mut b, &mut c]);
+            vec![a, b, c]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// All sets of at most `most` of the slots that `may` be wrong, small ones first; each contains `always`.
+pub(crate) fn suspects(may: &[usize], always: Option<usize>, most: usize) -> Vec<Vec<usize>> {
+    let mut sets = vec![always.into_iter().collect::<Vec<_>>()];
+    let mut last = sets.clone();
+    while last.first().is_some_and(|set| set.len() < most) {
+        let mut next = Vec::new();
+        for set in &last {
+            let beyond = set.iter().filter(|&&slot| Some(slot) != always).max().copied();
+            let more = may.iter().filter(|&&slot| Some(slot) != always && beyond.is_none_or(|b| slot > b));
+            next.extend(more.map(|&slot| [set.as_slice(), &[slot]].concat()));
+        }
+        if next.is_empty() {
+            break;
+        }
+        sets.extend(next.iter().cloned());
+        last = next;
+    }
+    sets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_blocks_up_to_the_parity_are_found_again() {
+        for (data, parity) in [(1, 1), (1, 3), (2, 1), (2, 2), (4, 3), (10, 2)] {
+            let blocks: Vec<Vec<u8>> =
+                (0..data).map(|n| (0..BLOCK).map(|at| ((at * (n + 3)) >> 2) as u8).collect()).collect();
+            let slots: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
+            let all = [blocks.clone(), new_parity(&slots, parity)].concat();
+            let places: Vec<usize> = (0..data + parity).collect();
+            for set in suspects(&places, None, parity) {
+                let mut given: Vec<Option<Vec<u8>>> = all.iter().cloned().map(Some).collect();
+                set.iter().for_each(|&slot| given[slot] = None);
+                assert!(solve(&mut given, data));
+                assert!(given.iter().flatten().eq(&all), "{data}+{parity} without {set:?}");
+            }
+            let mut given: Vec<Option<Vec<u8>>> = all.iter().cloned().map(Some).collect();
+            given[..=parity.min(data - 1)].fill(None);
+            given[data..].fill(None);
+            assert!(!solve(&mut given, data));
+        }
+    }
+
+    #[test]
+    fn suspects_are_all_sets_once() {
+        assert_eq!(suspects(&[1, 2, 3], Some(0), 2), [vec![0], vec![0, 1], vec![0, 2], vec![0, 3]].to_vec());
+        assert_eq!(suspects(&[0, 1, 2, 3], None, 2).len(), 1 + 4 + 6);
+        assert_eq!(suspects(&[0, 1, 2], None, 0), [Vec::<usize>::new()].to_vec());
+    }
+}

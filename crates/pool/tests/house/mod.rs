@@ -1,0 +1,98 @@
+//! Members that carry a small pool.
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use brindle_format::pool::VdevKind;
+use brindle_io::{Io, MemberId};
+use brindle_pool::{How, Pool, PoolConfig, PoolOpenError, PoolSpec, Recovered, VdevSpec, create, open, plan};
+use uuid::Uuid;
+
+/// Bytes of a member: the fewest units that a pool can have, and some more.
+pub(crate) const MEMBER: u64 = (2 << 20) + (80 << 16);
+
+/// Shapes of pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// So many parity blocks, so many members.
+    Raidz(u8, usize),
+    Mirror(usize),
+    /// Vdevs of one device.
+    Plain(usize),
+    /// Two vdevs of raidz1 with three members.
+    Two,
+}
+
+impl Kind {
+    fn vdevs(self, size: u64) -> Vec<VdevSpec> {
+        let vdev = |kind, parity, count| VdevSpec { kind, parity, sizes: vec![size; count] };
+        match self {
+            Self::Raidz(parity, count) => vec![vdev(VdevKind::Raidz, parity, count)],
+            Self::Mirror(count) => vec![vdev(VdevKind::Mirror, count as u8 - 1, count)],
+            Self::Plain(count) => vec![vdev(VdevKind::Plain, 0, 1); count],
+            Self::Two => vec![vdev(VdevKind::Raidz, 1, 3); 2],
+        }
+    }
+}
+
+pub(crate) struct House {
+    pub(crate) kind: Kind,
+    pub(crate) ids: Vec<MemberId>,
+    pub(crate) size: u64,
+    pub(crate) changes: usize,
+}
+
+impl House {
+    pub(crate) fn new(kind: Kind, add: impl FnMut(u64) -> MemberId) -> Self {
+        Self::of(kind, MEMBER, add)
+    }
+
+    pub(crate) fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
+        let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
+        Self { kind, ids: (0..count).map(|_| add(size)).collect(), size, changes: 200 }
+    }
+
+    pub(crate) fn spec(&self) -> PoolSpec {
+        PoolSpec {
+            name: "tank".into(),
+            id: Uuid::from_u128(0x7461_6e6b),
+            members: (0..self.ids.len()).map(|n| Uuid::from_u128(n as u128 + 1)).collect(),
+            opening: 0x1000,
+            created: 1_800_000_000,
+            vdevs: self.kind.vdevs(self.size),
+            unit: Some(64 << 10),
+        }
+    }
+
+    pub(crate) async fn create(&self, io: &Io) {
+        let spec = self.spec();
+        let label = plan(&spec).expect("a pool that can be");
+        create(io, &label, spec.opening, &self.ids).await.expect("members that are well");
+    }
+
+    pub(crate) fn config(&self) -> PoolConfig {
+        PoolConfig {
+            changes: self.changes,
+            batches: 300,
+            leaves: 8,
+            memory: 8 << 20,
+            patience: brindle_members::patience::Patience {
+                answer: brindle_io::Duration::from_secs(2),
+                flush: brindle_io::Duration::from_secs(4),
+                ..Default::default()
+            },
+            ..PoolConfig::new(|| 1_800_000_001)
+        }
+    }
+
+    pub(crate) async fn open(&self, io: &Io, opening: u64) -> Pool {
+        self.open_without(io, 0, How::Writing { opening }).await.expect("a pool that is well").0
+    }
+
+    pub(crate) async fn open_without(
+        &self,
+        io: &Io,
+        lost: usize,
+        how: How,
+    ) -> Result<(Pool, Recovered), PoolOpenError> {
+        open(io, &self.ids[lost..], how, None, self.config()).await
+    }
+}

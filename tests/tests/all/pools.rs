@@ -1,0 +1,225 @@
+//! Pools as their users walk through them: made, served, killed, degraded, read from what is left.
+
+use std::path::{Path, PathBuf};
+
+use brindle_tests::files::{self, KIB, MIB};
+use brindle_tests::nbd::{Change, Client, Work};
+use brindle_tests::program::{self, Ran, Server};
+use brindle_tests::tools::{self, or_skip};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+struct Tank {
+    dir: TempDir,
+    members: Vec<PathBuf>,
+}
+
+impl Tank {
+    fn new(vdev: &str, count: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let members = files::members(dir.path(), "m", count, 16 * MIB);
+        let tank = Self { dir, members };
+        tank.run(&format!("pool create tank {vdev}"), &tank.members).ok();
+        tank
+    }
+
+    fn run(&self, words: &str, members: &[PathBuf]) -> Ran {
+        let words = words.split_whitespace().map(PathBuf::from);
+        program::brindle(words.chain(members.iter().cloned()))
+    }
+
+    /// On the pool that nobody serves.
+    fn stopped(&self, command: &str, names: &str) -> Ran {
+        let words = format!("{command} --array").split_whitespace().map(PathBuf::from).collect::<Vec<_>>();
+        let names = std::iter::once("--").chain(names.split_whitespace()).map(PathBuf::from);
+        program::brindle(words.into_iter().chain(self.members.iter().cloned()).chain(names))
+    }
+
+    fn runtime(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
+    fn serve(&self) -> Server {
+        let memory = ["--memory", "32M"].map(PathBuf::from);
+        Server::start(&self.runtime(), memory.into_iter().chain(self.members.iter().cloned()))
+    }
+
+    /// A command that asks the server.
+    fn ask(&self, words: &str) -> Ran {
+        let (command, rest) = words.split_at(words.rfind("--").unwrap_or(words.len()));
+        let runtime = self.runtime().display().to_string();
+        let words = command.split_whitespace().chain(["--runtime-dir", &runtime]);
+        program::brindle(words.chain(rest.split_whitespace()))
+    }
+
+    fn client(&self, volume: &str) -> Client {
+        let socket = self.runtime().join("tank.nbd");
+        Client::connect(&format!("nbd+unix:///tank/{volume}?socket={}", socket.display()))
+    }
+
+    fn cat(&self, members: &[PathBuf]) -> Vec<u8> {
+        self.run("cat tank/one", members).ended(0).out
+    }
+}
+
+fn write(client: &mut Client, at: u64, data: &[u8]) {
+    let work = Work::Write { data: data.to_vec(), fua: true };
+    client.all_at_once(&[Change { offset: at, len: data.len() as u64, work }]);
+}
+
+fn bytes(seed: u64, len: u64) -> Vec<u8> {
+    // No two blocks are the same.
+    (0..len).map(|at| (((at / 4096 + 1) * 0x9e37_79b9 * seed) >> (at % 24)) as u8).collect()
+}
+
+#[test]
+fn a_raidz2_is_made_served_killed_served_and_read_without_two_members() {
+    let tank = Tank::new("raidz2", 5);
+    tank.stopped("volume create", "tank/one 4M").ok();
+    let mut content = bytes(7, 4 * MIB);
+    let server = tank.serve();
+    let mut client = tank.client("one");
+    assert_eq!((client.size(), client.block()), (4 * MIB, 512));
+    for at in (0..4 * MIB).step_by(256 << 10) {
+        write(&mut client, at, &content[at as usize..][..256 << 10]);
+    }
+    // A part of a block is changed, too.
+    content[5120..5632].fill(9);
+    write(&mut client, 5120, &[9; 512]);
+    let mut server = server;
+    server.send(Signal::KILL);
+    let _killed = server.end();
+
+    let server = tank.serve();
+    let mut client = tank.client("one");
+    assert!(client.read(0, 4 * MIB) == content, "what was acknowledged is there");
+    content[..4096].fill(3);
+    write(&mut client, 0, &[3; 4096]);
+    client.close();
+    copied_by_others(&tank, &content);
+    changes_while_it_runs(&tank);
+    tank.ask("fail tank 0.1").ok();
+    tank.ask("status -t tank").ended(1);
+    let status = tank.ask("status tank --json").json();
+    assert_eq!(status["pool"]["state"], serde_json::json!(["online", "degraded", "thin"]), "{status}");
+    assert_eq!(status["pool"]["devices"][1]["state"], "failed");
+    assert_eq!(status["volumes"][0]["name"], "one");
+    tank.ask("wait tank").ok();
+    tank.ask("stop tank").ok();
+    let (code, err) = server.signal_or_ended();
+    assert_eq!((code, err.lines().count()), (0, 1), "{err}");
+
+    // Two of five are not there: one that has failed, and one more.
+    let left: Vec<PathBuf> = [0, 3, 4].map(|n| tank.members[n].clone()).to_vec();
+    assert!(tank.cat(&left) == content, "two members are missing");
+    let ran = tank.run("cat tank/one", &tank.members[3..]).ended(1);
+    assert!(ran.err.contains("too many members are missing"), "{}", ran.err);
+    tank.run("check", &left).ended(5);
+    let detail = tank.run("detail --json", &left).json();
+    assert_eq!(detail["name"], "tank");
+    assert_eq!(detail["devices"][1]["state"], "missing");
+}
+
+/// Other people's program reads the same.
+fn copied_by_others(tank: &Tank, content: &[u8]) {
+    let Some(nbdcopy) = or_skip(tools::find("nbdcopy")) else { return };
+    let (socket, copy) = (tank.runtime().join("tank.nbd"), tank.dir.path().join("copy"));
+    let uri = format!("nbd+unix:///tank%2Fone?socket={}", socket.display());
+    tools::run(&nbdcopy, [uri.as_ref(), copy.as_os_str()]);
+    assert!(std::fs::read(&copy).unwrap() == content, "nbdcopy reads something else");
+}
+
+/// A new volume is an export at once, and one that has gone is none any more.
+fn changes_while_it_runs(tank: &Tank) {
+    tank.ask("volume create tank/two 1M").ok();
+    let mut client = tank.client("two");
+    write(&mut client, 64 * KIB, &[5; 8192]);
+    client.close();
+    tank.ask("volume rename tank/two tank/three").ok();
+    assert_eq!(tank.client("three").read(64 * KIB, 8192), [5; 8192]);
+    let listed = tank.ask("volume list --json").json();
+    assert_eq!(listed[1]["name"], "tank/three");
+    tank.ask("volume create tank/three 1M").refused(1, &["there is a volume three"]);
+    tank.ask("volume create tank/four 1T").refused(1, &["does not fit"]);
+    tank.ask("volume destroy tank/three").ok();
+    tank.ask("volume destroy tank/three").refused(1, &["no volume three"]);
+    tank.ask("volume create pond/one 1M").refused(1, &["no server", "pond"]);
+}
+
+#[test]
+fn a_flipped_bit_is_found_by_check_and_healed_by_a_read() {
+    let tank = Tank::new("mirror", 2);
+    tank.stopped("volume create", "tank/one 1M").ok();
+    let content = bytes(3, MIB);
+    let server = tank.serve();
+    write(&mut tank.client("one"), 0, &content);
+    server.stop();
+    tank.run("check", &tank.members).ok();
+    // One of the two is the block, the other its parity, by the same bytes.
+    let wrong = tank.members.iter().filter(|member| {
+        let at = place(member, &content[256 << 10..][..4096]);
+        flip(member, at);
+        let checked = tank.run("check --json", &tank.members).ended(3).report();
+        assert_eq!(checked["mismatches"], 1, "{checked}");
+        let is_block = checked["wrong"] == 1;
+        flip(member, at);
+        is_block
+    });
+    let wrong: Vec<&PathBuf> = wrong.collect();
+    assert_eq!(wrong.len(), 1);
+    flip(wrong[0], place(wrong[0], &content[256 << 10..][..4096]));
+    let server = tank.serve();
+    let mut client = tank.client("one");
+    assert!(client.read(0, MIB) == content, "the other copy has it");
+    let status = tank.ask("status tank --json").json();
+    assert_eq!((&status["pool"]["blocks_wrong"], &status["pool"]["blocks_lost"]), (&1.into(), &0.into()));
+    client.close();
+    tank.ask("stop tank").ok();
+    let _told = server.signal_or_ended();
+    tank.run("check", &tank.members).ok();
+}
+
+/// Where a file holds a block.
+fn place(path: &Path, block: &[u8]) -> usize {
+    let bytes = std::fs::read(path).unwrap();
+    bytes.chunks(4096).position(|have| have == block).expect("the member has it") * 4096
+}
+
+/// Changes a bit of a block.
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at + 100] ^= 4;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn what_can_not_be_is_refused_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let members = files::members(dir.path(), "m", 3, 16 * MIB);
+    let names: Vec<&str> = members.iter().map(|path| path.to_str().unwrap()).collect();
+    let create = |words: &[&str]| program::brindle(["pool", "create"].iter().chain(words));
+    create(&["tank", names[0]]).refused(2, &["stands for itself", "--no-redundancy"]);
+    create(&["tank", "raidz2", names[0], names[1]]).refused(2, &["has 2 devices", "needs 3"]);
+    create(&["tank", "mirror", names[0], names[0]]).refused(2, &["same device"]);
+    create(&["a/b", "mirror", names[0], names[1]]).refused(2, &["is no name"]);
+    create(&["-o", "compression=on", "tank", "mirror", names[0], names[1]]).refused(2, &["no such property"]);
+    create(&["tank", "mirror", names[0], "log", names[1]]).refused(2, &["'log'"]);
+    create(&["-n", "tank", "raidz", names[0], names[1], names[2]]).ok();
+    assert!(members.iter().all(|path| std::fs::read(path).unwrap().iter().all(|byte| *byte == 0)));
+
+    let taken = create(&["-o", "ashift=12", "tank", "raidz", names[0], names[1], names[2]]).ended(0);
+    assert!(taken.err.contains("not needed"), "{}", taken.err);
+    create(&["pond", "mirror", names[0], names[1]]).refused(1, &["Brindle pool member", "--force"]);
+    program::brindle(["create", "-l", "1", names[0], names[1]]).refused(1, &["Brindle pool member"]);
+    program::brindle(["cat", names[0], names[1]]).refused(2, &["POOL/VOLUME"]);
+    // A copy beside its original is named, and neither is taken.
+    let copy = dir.path().join("copy");
+    std::fs::copy(&members[0], &copy).unwrap();
+    let twice = ["detail", names[0], names[1], copy.to_str().unwrap()];
+    program::brindle(twice).refused(1, &["both are member 0.0"]);
+    create(&["--force", "pond", "mirror", names[0], names[1]]).ended(0);
+    let destroy = ["pool", "destroy", "--array", names[0], names[1], "--"];
+    program::brindle(destroy.iter().chain(&["tank"])).refused(2, &["'pond'", "'tank'"]);
+    program::brindle(destroy.iter().chain(&["pond"])).ok();
+    program::brindle(["detail", names[0]]).ended(1);
+}
