@@ -14,7 +14,7 @@ python() {
     fi
 }
 
-# What static binaries are linked with.
+# The library that static binaries are linked with.
 musl() {
     local target
     target=$(uname -m)-unknown-linux-musl
