@@ -42,7 +42,7 @@ SCRIPT
     chmod +x "$folder/iscsi-test-cu"
 }
 
-# What static binaries are linked with.
+# The library that static binaries are linked with.
 musl() {
     local target
     target=$(uname -m)-unknown-linux-musl

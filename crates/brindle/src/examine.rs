@@ -154,7 +154,7 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What is named, and its partitions, if it is no member as a whole.
+/// The name itself, and its partitions, if it is no member as a whole.
 fn with_partitions(name: &Path) -> Vec<PathBuf> {
     let mut all = vec![name.to_owned()];
     if let Ok((_, candidate)) = look(name)
@@ -182,7 +182,7 @@ fn look(path: &Path) -> Result<(MemberReport, Option<Candidate>), Failure> {
     Ok((MemberReport::of(&candidate, look, patient.failure.as_ref()), Some(candidate)))
 }
 
-/// What is wrong with each array for itself.
+/// Problems of each array for itself.
 fn problem_of_each(candidates: &[Candidate]) -> Option<String> {
     let uuid = |candidate: &Candidate| candidate.superblock().ok().map(|(superblock, _)| superblock.set_uuid);
     let mut uuids: Vec<_> = candidates.iter().filter_map(uuid).collect();

@@ -25,7 +25,7 @@ fn found(name: &Path, path: &std::ffi::OsStr) -> Option<PathBuf> {
     places.find(|place| place.is_file()).and_then(|place| place.canonicalize().ok())
 }
 
-/// What takes what nobody reads, and gives nothing: /dev/null, or a pipe where there is none.
+/// A place for what nobody reads, which gives nothing: /dev/null, or a pipe where there is none.
 pub(crate) fn nothing() -> Stdio {
     File::options().read(true).write(true).open("/dev/null").map_or_else(|_| Stdio::piped(), Stdio::from)
 }

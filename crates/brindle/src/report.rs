@@ -126,7 +126,7 @@ pub(crate) struct ArrayReport {
     /// Devices that were named and belong to another array or none; only where members are looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<Vec<LeftOutReport>>,
-    /// What stands on it; only where that is looked at.
+    /// Things that stand on it; only where that is looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<Vec<HeldReport>>,
 }
@@ -139,7 +139,7 @@ pub(crate) struct HeldReport {
     pub(crate) offset: u64,
     pub(crate) label: Option<String>,
     pub(crate) uuid: Option<String>,
-    /// What to type to get at it.
+    /// The command that gets at it.
     pub(crate) next: Option<String>,
 }
 

@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
     assert!(listed.windows(2).all(|two| two[0].number < two[1].number), "{listed:?}");
 }
 
-/// What is told once all pages are known that are asked for.
+/// The answer once all pages are known that are asked for.
 fn known<T>(
     size: u64,
     patches: &[(u64, &[u8])],

@@ -13,7 +13,7 @@ use brindle_tests::tools::{Missing, cache_dir, find, or_skip};
 use brindle_tests::vm::{Kernel, Vm};
 use tempfile::TempDir;
 
-/// What the demo says when every byte is there.
+/// Words of the demo when every byte is there.
 const IS_WHOLE: &str = "Every byte is back";
 
 fn checkout() -> PathBuf {

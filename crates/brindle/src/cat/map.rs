@@ -1,11 +1,11 @@
-//! What has been read of an array and what has not: a map in the form of GNU ddrescue's, whose tools read it, too (its manual, "Mapfile
+//! A map of an array: the places that have been read and those that have not, in the form of GNU ddrescue's, whose tools read it, too (its manual, "Mapfile
 //! structure"). Comments say of which array it is.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// What is known of a place.
+/// State of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Nobody has tried.

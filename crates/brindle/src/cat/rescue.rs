@@ -32,7 +32,7 @@ const HOPELESS: u64 = 256 << 20;
 /// Places that are told of one by one.
 const MOST_TOLD: usize = 20;
 
-/// What is to be done.
+/// A copy that is asked for.
 pub(super) struct Wanted<'a> {
     pub(super) array: &'a Array,
     pub(super) assembly: &'a Assembly,
@@ -72,7 +72,7 @@ pub(super) fn copy(io: &Io, pool: &Pool, wanted: &Wanted<'_>) -> Result<(String,
     let map = before.unwrap_or_else(|| Map::new(size));
     let bar = progress::bar("reading", size);
     bar.set_position(map.bytes(Place::Done));
-    // What was read before says nothing of how fast it goes now.
+    // A part that was read before says nothing of how fast it goes now.
     bar.reset_eta();
     let mut copying =
         Copying { io, pool, array: wanted.array, of, map, at, output, kept: Instant::now(), bar };
@@ -92,7 +92,7 @@ fn beside(to: &Path) -> PathBuf {
     name.into()
 }
 
-/// What a map of this array is of.
+/// Array and members that a map is of.
 fn of(assembly: &Assembly, range: Range<u64>) -> Of {
     let member = |superblock: &brindle_format::md::Superblock| match superblock.version.is_v1() {
         true => display_uuid(superblock.device_uuid).to_string(),

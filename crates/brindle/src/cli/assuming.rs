@@ -16,7 +16,7 @@ pub(crate) struct Assuming {
     pub(crate) assume: Option<Assume>,
 }
 
-/// What an array is taken to be.
+/// An array as it is taken to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assume {
     /// As it was given.
@@ -29,7 +29,7 @@ pub(crate) struct Assume {
     pub(crate) offset: u64,
     /// Bytes used of each member.
     pub(crate) size: Option<u64>,
-    /// Who fills each role.
+    /// By role, the member that fills it.
     pub(crate) order: Vec<Option<PathBuf>>,
 }
 
@@ -38,7 +38,7 @@ const MOST: usize = 384;
 
 impl Assume {
     /// # Errors
-    /// What is wrong with it, and what is to be written.
+    /// A sentence on what is wrong with it, and what is to be written.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (head, order) = match text.split_once("order=") {
             Some((head, order)) if head.is_empty() || head.ends_with(',') => (head, order),

@@ -1,4 +1,4 @@
-//! What help and man pages say beside the flags: which command is for what, examples, exit statuses, files.
+//! Words of help and man pages beside the flags: which command is for what, examples, exit statuses, files.
 
 use clap::{Command, CommandFactory};
 
@@ -128,14 +128,14 @@ const EXAMPLES: [(&str, &[&str]); 31] = [
     ("man", &["brindle man man"]),
 ];
 
-/// What every command's exit status may be.
+/// Exit statuses that every command may have.
 const STATUSES: [(u8, &str); 3] = [
     (0, "done"),
     (1, "it failed; standard error says what, why and the way out"),
     (2, "the words of the command line are wrong"),
 ];
 
-/// What it may be beside that.
+/// Those that single commands have beside them.
 const MORE_STATUSES: [(&[&str], u8, &str); 6] = [
     (&["check", "wait"], 3, "redundancy does not agree everywhere"),
     (&["repair"], 3, "redundancy was left untrue somewhere (--locate)"),
@@ -145,7 +145,7 @@ const MORE_STATUSES: [(&[&str], u8, &str); 6] = [
     (&["sweep"], 6, "none of the points could be measured or simulated"),
 ];
 
-/// What `--test` has it be.
+/// The status with `--test`.
 const TESTED: &str =
     "With --test it is that of mdadm --detail --test: 0 whole, 1 degraded, 2 unusable, 4 nothing is known.";
 

@@ -22,7 +22,7 @@ pub(super) struct Content {
 pub(super) fn make(folder: &Path, size: u64, program: &Path) -> Result<Content, Trouble> {
     let tree = TREES.iter().map(Path::new).find(|tree| tree.is_dir());
     let packed = tree.map(|tree| packed(tree, folder, size)).transpose()?.flatten();
-    // What the demo compares under load are blocks of the content: a tree of hardly any files gives too few.
+    // The demo compares blocks of the content under load of the content: a tree of hardly any files gives too few.
     match packed.filter(|content| content.bytes.len() as u64 >= size / 4) {
         Some(content) => Ok(content),
         None => copies(program, size),

@@ -1,4 +1,4 @@
-//! What stands on an array, and the command that goes on with it.
+//! Content of an array: what stands on it, and the command that goes on with it.
 
 use brindle_array::Array;
 use brindle_array::assembly::Assembly;
@@ -57,7 +57,7 @@ fn read(world: &World, array: &Array, offset: u64, len: usize) -> Result<Vec<u8>
     Ok(bytes[skip..skip + len].to_vec())
 }
 
-/// What to type next, to read what is there and to change nothing.
+/// The command to type next, to read what is there and to change nothing.
 fn next(world: &World, array: &Array, found: Signature, members: &str) -> Option<String> {
     let device = format!(
         "brindle serve --read-only {members} --nbd unix:rescue.sock --background; nbd-client -readonly -unix rescue.sock /dev/nbd0"

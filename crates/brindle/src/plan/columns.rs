@@ -25,7 +25,7 @@ pub(super) const HEADS: [(&str, &str); 21] = [
     ("bytes lost", "a year"),
 ];
 
-/// What stands in the columns after the first three, in the order of [`HEADS`].
+/// Meanings of the columns after the first three, in the order of [`HEADS`].
 const COLUMNS: [&str; HEADS.len() - 3] = [
     "room for data",
     "of that, what ZFS gives to blocks of the usual size: the rest is padding",
@@ -47,7 +47,7 @@ const COLUMNS: [&str; HEADS.len() - 3] = [
     "bytes that such an array loses in a year on average",
 ];
 
-/// What the columns in which anything stands mean.
+/// Meanings of the columns in which anything stands.
 pub(super) fn columns(wanted: &[bool]) -> Vec<String> {
     let heads = HEADS.iter().zip(wanted).skip(3).zip(COLUMNS);
     let wanted = heads.filter(|((_, wanted), _)| **wanted);

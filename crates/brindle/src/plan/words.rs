@@ -76,7 +76,7 @@ pub(super) fn more(answer: &Answer<'_>) -> Option<String> {
     })
 }
 
-/// What speaks against the one with more room than the one that is taken.
+/// Reasons against the one with more room than the one that is taken.
 pub(super) fn roomier(answer: &Answer<'_>, taken: &Taken) -> Option<String> {
     let of = &answer.rows[taken.place].figures;
     let others = answer.rows.iter().map(|row| &row.figures);

@@ -23,7 +23,7 @@ pub(crate) fn assume(given: Option<&Assume>) {
     }
 }
 
-/// What was given by hand.
+/// The geometry that was given by hand.
 pub(super) fn given() -> Option<&'static Assume> {
     CHOICE.get()
 }

@@ -117,7 +117,7 @@ pub(crate) fn inside(name: &Path) -> Result<Vec<PathBuf>, Failure> {
     let device = open(name, DeviceAccess::Examine)?;
     let info = device.info();
     let looked = look::look(info.size, look::reader(&device))?;
-    // What a file system keeps in the first sector may look like entries of a table.
+    // Bytes of a file system in the first sector may look like entries of a table.
     let is_table = |found: &Found| matches!(found.signature, Signature::Mbr | Signature::Gpt);
     if !looked.found.iter().any(is_table) {
         return Ok(Vec::new());

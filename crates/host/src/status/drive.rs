@@ -5,7 +5,7 @@ use std::path::Path;
 use brindle_io::device::Drive;
 use serde::Serialize;
 
-/// What is printed on a drive, as far as it is known.
+/// Words that are printed on a drive, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriveStatus {
     /// Its maker's name for it.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// What tells a drive from others of its kind. All that the kernel and udev know; texts are the drive's own, and may hold anything.
+/// Names that tell a drive from others of its kind. All that the kernel and udev know; texts are the drive's own, and may hold anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drive {
     /// Its maker's name for it.

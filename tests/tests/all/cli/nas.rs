@@ -12,7 +12,7 @@ use super::*;
 /// The partitions of each disk: number, start, length in MiB.
 const GPT: [(u32, u64, u64); 3] = [(1, 1, 8), (2, 9, 7), (5, 17, 16)];
 const DISK: u64 = 34 * MIB;
-/// What each array is created with.
+/// Flags that each array is created with.
 const ARRAYS: [&str; 3] = ["-l 1 -e 0.90", "-l 1 -e 1.0 -N swap", "-l 5 -c 64K -N data"];
 
 /// Disks with the members of all arrays inside, and what each array has.

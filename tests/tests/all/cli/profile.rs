@@ -10,7 +10,7 @@ pub(super) const DOCKER: &str = include_str!("../../../profiles/moby");
 /// podman's profile.
 pub(super) const PODMAN: &str = include_str!("../../../profiles/containers");
 
-/// What becomes of a call: an error number, or nothing if it is allowed.
+/// Fate of a call: an error number, or nothing if it is allowed.
 type Fate = Option<u64>;
 
 /// A line of a profile that counts here.
@@ -49,7 +49,7 @@ pub(super) fn compile(profile: &str) -> Vec<BpfProgram> {
     std::iter::once(first).chain(others).collect()
 }
 
-/// What a line says; `None` if its conditions don't hold on this machine for a container without capabilities.
+/// Meaning of a line; `None` if its conditions don't hold on this machine for a container without capabilities.
 fn line(text: &str) -> Option<Line<'_>> {
     let mut line = Line { fate: None, args: Vec::new(), calls: Vec::new() };
     let mut words = text.split(' ').skip_while(|word| *word == "default");

@@ -161,7 +161,7 @@ fn serves(set: &Set, seen: &mut Seen, fourth: &str, fifth: &str) {
 
 #[test]
 fn a_kernel_whose_io_uring_is_too_old_is_told_from_others() {
-    // What kernels before 5.19 say to flags of a ring that they don't know.
+    // The answer of kernels before 5.19 to flags of a ring that they don't know.
     without_ring(libc::EINVAL, || {
         let set = Set::sparse(2, 4 * MIB);
         let made = set.create("-l 1").ended(0);
