@@ -15,13 +15,18 @@ use brindle_testkit::oracle::Oracle;
 use brindle_testkit::random::Random;
 use house::{House, Kind};
 
-/// Bytes of the volume, and of the part where half of the requests meet.
-const SIZE: u64 = 1 << 20;
+/// Bytes of the volume, all that the smallest of these pools sells, and of the part where half of the requests of some seeds meet.
+const SIZE: u64 = 3584 << 10;
 const CROWD: u64 = 64 << 10;
 /// Time after which nothing will come to an end any more.
 const ENDLESS: Duration = Duration::from_secs(600);
 const KINDS: [Kind; 6] =
     [Kind::Raidz(1, 3), Kind::Raidz(2, 5), Kind::Mirror(2), Kind::Two, Kind::Raidz(3, 5), Kind::Plain(1)];
+
+/// Requests of half of the seeds are spread over all of the volume, and so many that the pool is cleaned all the time.
+fn full(seed: u64) -> bool {
+    seed / KINDS.len() as u64 % 2 == 1
+}
 
 /// Members that a pool of this kind can lose, as few as there are in any vdev.
 fn may_lose(kind: Kind) -> usize {
@@ -41,6 +46,7 @@ struct Life<'a> {
     number: u64,
     seed: u64,
     requests: u64,
+    full: bool,
     cut: Option<u64>,
     /// The step before which a member dies, and which.
     death: Option<(u64, usize)>,
@@ -101,7 +107,8 @@ impl Life<'_> {
         let client = Client::new(volume, io.pool(4 << 20), Rc::clone(self.oracle));
         let served = |trouble: Trouble| trouble.to_string();
         client.read_all().await.map_err(served)?;
-        let mix = Mix { flushes: 3, discards: 1, most: 32 << 10, crowd: CROWD, ..Mix::default() };
+        let crowd = if self.full { SIZE } else { CROWD };
+        let mix = Mix { flushes: 3, discards: 1, most: 32 << 10, crowd, ..Mix::default() };
         let troubles = client.side_by_side(io, 3, self.requests, mix, self.seed).await;
         troubles.into_iter().next().map_or(Ok(()), |trouble| Err(served(trouble)))?;
         client.read_all().await.map_err(served)?;
@@ -151,7 +158,11 @@ fn storm(seed: u64, cut: Option<u64>) -> Result<Came, String> {
         let dies = number < 4 && cut.is_some() && left > 0 && random.one_in(3);
         let death = dies.then(|| (random.below(cut.unwrap_or(300) + 1), *random.pick(&alive)));
         left -= usize::from(dies);
-        let requests = if number == 0 { 160 } else { 30 };
+        let requests = if number == 0 {
+            std::env::var("REQ").ok().and_then(|t| t.parse().ok()).unwrap_or(160)
+        } else {
+            30
+        };
         let life = Life {
             sim: &sim,
             house: &house,
@@ -159,6 +170,7 @@ fn storm(seed: u64, cut: Option<u64>) -> Result<Came, String> {
             number,
             seed: seed * 11 + number,
             requests,
+            full: full(seed),
             cut,
             death,
         };
@@ -196,7 +208,7 @@ fn pools_keep_what_they_were_given_while_members_die_and_the_power_goes() {
     // More of them: SEED=100 SEEDS=50 CUTS=20.
     let of = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first = of("SEED").unwrap_or(0);
-    let (seeds, each) = (of("SEEDS").unwrap_or(12), of("CUTS").unwrap_or(4));
+    let (seeds, each) = (of("SEEDS").unwrap_or(12), of("CUTS").unwrap_or(3));
     let cuts = storms(first..first + seeds, each);
     assert!(cuts >= seeds * each, "{cuts}");
     println!("{cuts} cuts");
