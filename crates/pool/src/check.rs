@@ -1,5 +1,7 @@
 //! Compares all that a pool holds with its checksums, and parity with data.
 
+use std::collections::BTreeMap;
+
 use brindle_format::pool::place::Address;
 use brindle_format::pool::{BLOCK, checksum};
 use brindle_io::sync::join_all;
@@ -7,7 +9,7 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::map::Located;
-use crate::read::{Absent, is_whole};
+use crate::read::{Absent, Pin, is_whole};
 
 /// Blocks that are read at a time.
 const SIDE_BY_SIDE: u64 = 32;
@@ -73,6 +75,12 @@ impl Core {
             let leaves = map.leaves.values().filter_map(|slot| slot.pointer);
             leaves.map(|pointer| (pointer.address, pointer.checksum)).collect()
         };
+        // A segment that was gone over is not written anew before its parity has been compared, too.
+        let mut pins: BTreeMap<u32, Pin<'_>> = BTreeMap::new();
+        for (address, _) in &pages {
+            let segment = address.segment();
+            pins.entry(segment).or_insert_with(|| Pin::new(&self.space, segment));
+        }
         for some in pages.chunks(SIDE_BY_SIDE as usize) {
             self.check_blocks(some, &mut checked, &mut marks).await;
         }
@@ -83,8 +91,14 @@ impl Core {
             for first in (0..end).step_by(SIDE_BY_SIDE as usize) {
                 let mut blocks = Vec::new();
                 for block in first..end.min(first + SIDE_BY_SIDE) {
-                    match self.locate((volume.id, block)).await?.0 {
-                        Located::At(address, sum) => blocks.push((address, sum)),
+                    let (located, pin) = self.locate((volume.id, block)).await?;
+                    match located {
+                        Located::At(address, sum) => {
+                            if let Some(pin) = pin {
+                                pins.entry(address.segment()).or_insert(pin);
+                            }
+                            blocks.push((address, sum));
+                        }
                         Located::Lost => checked.lost += 1,
                         Located::Zeroes => {}
                     }
@@ -97,6 +111,7 @@ impl Core {
         for (segment, stripe) in marks.all() {
             self.check_stripe(segment, stripe, &mut checked).await;
         }
+        drop(pins);
         Ok(checked)
     }
 

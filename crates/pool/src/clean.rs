@@ -22,7 +22,7 @@ const FRUITLESS: usize = 3;
 impl Core {
     /// Begins what is due: a checkpoint, cleaning.
     pub(crate) fn look_after(&self) {
-        if self.read_only || self.stopping.get() || self.broken.get() {
+        if self.read_only || self.opening.get() || self.stopping.get() || self.broken.get() {
             return;
         }
         let changes = self.map.borrow().changes();

@@ -101,6 +101,8 @@ pub(crate) struct Core {
     /// A member was lost since the last checkpoint.
     pub(crate) reshaped: Cell<bool>,
     pub(crate) stopping: Cell<bool>,
+    /// It is not open yet: tables are not complete, and nothing may be made of them but by the opening itself.
+    pub(crate) opening: Cell<bool>,
     pub(crate) volumes: RefCell<Vec<VolumeRecord>>,
     pub(crate) nodes: RefCell<Vec<Node>>,
     /// Pages of the last checkpoint that are no leaves.

@@ -90,6 +90,8 @@ pub async fn open_chosen(
         // Segments that this one has freed the next gives to the log.
         core.checkpoint(Why::Due).await?;
     }
+    core.opening.set(false);
+    core.look_after();
     Ok((Pool::new(core), recovered))
 }
 
@@ -125,6 +127,7 @@ fn core_of(io: &Io, chosen: Chosen, how: How, config: PoolConfig) -> Rc<Core> {
         broken: Cell::new(false),
         reshaped: Cell::new(false),
         stopping: Cell::new(false),
+        opening: Cell::new(true),
         volumes: RefCell::default(),
         nodes: RefCell::default(),
         lists: RefCell::default(),

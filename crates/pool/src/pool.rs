@@ -269,7 +269,7 @@ impl Pool {
         self.0.fail(member)?.await
     }
 
-    /// Reads all that counts, and tells what of it is wrong; nothing is written. `told` is called with the bytes of volumes that were
+    /// Reads all that counts, and tells what of it is wrong; nothing is written, and no segment is used anew meanwhile. `told` is called with the bytes of volumes that were
     /// gone over.
     ///
     /// # Errors

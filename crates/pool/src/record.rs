@@ -130,7 +130,8 @@ impl Owner for Core {
         if self.broken.get() {
             return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
         }
-        if !self.owed.get() {
+        // Members that fail while it opens are on record by the opening's own.
+        if !self.owed.get() || self.opening.get() {
             return None;
         }
         if self.read_only {

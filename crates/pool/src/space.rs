@@ -129,7 +129,7 @@ impl Unit {
 
     /// Units that pages may need beside those of the log.
     fn for_pages(&self) -> usize {
-        (self.vdev.units as usize / 40).clamp(4, 512)
+        (self.vdev.units as usize / 40).clamp(6, 512)
     }
 }
 
