@@ -126,7 +126,7 @@ fn number(block: &[u8]) -> u32 {
     u32::from_le_bytes([block[0], block[1], block[2], block[3]])
 }
 
-/// What came of the additions of all.
+/// How many additions of all initiators were done, and how many may have been.
 #[derive(Default)]
 struct Sum {
     done: Cell<u32>,
@@ -189,7 +189,7 @@ async fn reserves(doors: &Doors, name: u8, times: u32, held: &Cell<u32>, seed: u
             doors.rest(7).await;
             continue;
         }
-        // What had begun before may still end.
+        // Requests that had begun before may still end.
         doors.rest(50).await;
         let before = client.read(0, 32 * BLOCK).await;
         doors.rest(20).await;
@@ -222,7 +222,7 @@ async fn writes(doors: &Doors, lane: u64, times: u32, refused: &Cell<u32>, seed:
     let buf = doors.pool.alloc(2 * BLOCK).await;
     let (from, into) = (buf.slice(0..BLOCK), buf.slice(BLOCK..2 * BLOCK));
     let mut remote = doors.remote().await;
-    // What may be there.
+    // The sums that may be there.
     let mut may_be = vec![0];
     for stamp in 1..=times as u8 {
         from.put(0, &[stamp; BLOCK]);

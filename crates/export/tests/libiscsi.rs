@@ -227,7 +227,7 @@ fn nothing_fails() {
     }
 }
 
-/// What the suite of this machine finds with tgt, for comparison: told, not judged.
+/// Findings of this machine's suite with tgt, for comparison: told, not judged.
 fn beside() {
     let programs = (skip::find("iscsi-test-cu"), skip::find("tgtd"), skip::find("tgtadm"));
     let (Ok(program), Ok(tgtd), Ok(tgtadm)) = programs else { return println!("tgt is not there") };

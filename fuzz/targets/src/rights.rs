@@ -36,7 +36,7 @@ fn rule(text: &str) {
     }
 }
 
-/// What is taken is kept as it was taken.
+/// Reservations that are taken are kept as they were taken.
 fn reservations(text: &str) {
     let Ok(taken) = Reservations::from_kept(text) else { return };
     let kept = taken.to_kept().expect("it was kept before");

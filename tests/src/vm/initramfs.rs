@@ -83,7 +83,7 @@ pub(super) fn file_system(modules: &Path) -> Result<Vec<u8>, Missing> {
     Ok(archive.finish())
 }
 
-/// What an initiator has beside; `unpacked` is where open-iscsi was unpacked.
+/// Files that an initiator has beside; `unpacked` is where open-iscsi was unpacked.
 ///
 /// # Errors
 /// A program that goes into it is not there.

@@ -125,7 +125,7 @@ fn the_file_is_read_anew_at_sighup_and_those_whose_right_is_another_are_ended() 
         server.send(Signal::HUP);
         server.next_event()
     };
-    // What is no list changes nothing, nor does another that gives the same right.
+    // A file that is no list changes nothing, nor does another list that gives the same right.
     let event = read_anew("a everybody write\n");
     assert!(event["event"] == "access-kept" && event["why"].to_string().contains("line 1"), "{event}");
     assert_eq!(read_anew("a anyone write\n")["event"], "access-replaced");

@@ -28,7 +28,7 @@ struct Scene {
     /// Of the portals, and the target behind them.
     ports: Vec<String>,
     target: String,
-    /// What other machines are told leads to the second portal.
+    /// The address that other machines are told leads to the second portal.
     way: Option<Way>,
 }
 

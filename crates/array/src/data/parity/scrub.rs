@@ -284,7 +284,7 @@ impl Parity {
         Ok(())
     }
 
-    /// What a window holds of some roles, and whether parity that this did not need was loaded too, to be compared.
+    /// The bytes of a window of some roles, and whether parity that this did not need was loaded too, to be compared.
     async fn load_recovered(&self, window: &RowWindow, roles: &[u16]) -> Result<(Planes, bool), LoadError> {
         let first = window.rows.start;
         let there = |role: u16| self.readable_in(first, role).is_some();
@@ -380,7 +380,7 @@ impl Parity {
         let loaded = match self.load_recovered(part, &[role]).await {
             Ok(loaded) => loaded,
             Err(error) => {
-                // Whoever did not give its bytes is not asked again: if it gave them now, parity would stay as it is that need not agree.
+                // A member that did not give its bytes is not asked again: if it gave them now, parity would stay as it is that need not agree.
                 let mut bad = Bad::default();
                 if let LoadError::Members(outcome) = error {
                     bad.add_all(&outcome);
