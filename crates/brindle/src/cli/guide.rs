@@ -11,7 +11,7 @@ struct Group {
     commands: &'static [&'static str],
 }
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     Group {
         title: "Arrays",
         example: "brindle create --level 6 --name data /dev/sd[b-g]",
@@ -39,6 +39,11 @@ const GROUPS: [Group; 6] = [
         ],
     },
     Group {
+        title: "Pools (experimental)",
+        example: "brindle pool create tank raidz2 /dev/sd[a-f]",
+        commands: &["pool", "volume"],
+    },
+    Group {
         title: "Rescue",
         example: "brindle cat -o content.img disk[1-4].img",
         commands: &["examine", "cat"],
@@ -61,7 +66,7 @@ const GROUPS: [Group; 6] = [
 ];
 
 /// Examples of single commands.
-const EXAMPLES: [(&str, &[&str]); 31] = [
+const EXAMPLES: [(&str, &[&str]); 33] = [
     (
         "create",
         &[
@@ -87,6 +92,18 @@ const EXAMPLES: [(&str, &[&str]); 31] = [
         &[
             "brindle serve m0 m1 m2 --nbd unix:data.sock --background",
             "brindle serve --read-only disk[1-4].img --nbd unix:rescue.sock",
+        ],
+    ),
+    (
+        "pool",
+        &["brindle pool create tank raidz2 /dev/sd[a-f]", "brindle pool status tank", "brindle pool list"],
+    ),
+    (
+        "volume",
+        &[
+            "brindle volume create tank/vm1 100G",
+            "brindle volume create --array /dev/sd[a-f] -- tank/vm1 100G",
+            "brindle volume list tank",
         ],
     ),
     ("status", &["brindle status", "brindle status --test data"]),
