@@ -62,6 +62,7 @@ pub(crate) struct Cli {
     #[arg(
         long,
         global = true,
+        display_order = 2000,
         help_heading = "Of all commands",
         env = "BRINDLE_REACTOR",
         value_name = "REACTOR",
@@ -74,6 +75,7 @@ pub(crate) struct Cli {
     #[arg(
         long,
         global = true,
+        display_order = 2001,
         help_heading = "Of all commands",
         env = "BRINDLE_LOG",
         value_name = "FILTER",

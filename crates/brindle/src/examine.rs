@@ -43,6 +43,7 @@ struct MemberReport {
     blank: Option<bool>,
     superblock: Option<SuperblockReport>,
     /// Its label, if it is a member of a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<PoolLabel>,
     /// Its state in the array that those named form; null if they form none, or it is no device of it.
     in_array: Option<&'static str>,

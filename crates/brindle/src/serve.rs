@@ -71,7 +71,8 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
     let mut look = World::new(opening)?;
-    let (pools, members) = pools::sort(&args.members);
+    let pools::Sorted { pools, others: members, silent } = pools::sort(&args.members, &args.tuning);
+    look.silent.replace(silent);
     let found = if members.is_empty() && !pools.is_empty() {
         Vec::new()
     } else {

@@ -91,6 +91,8 @@ pub(crate) struct World {
     pub(crate) metadata: Pool,
     opening: Opening,
     devices: RefCell<Vec<Opened>>,
+    /// Devices that have not answered already, by their names: they are not asked once more.
+    pub(crate) silent: RefCell<Vec<String>>,
     /// Of all devices.
     pub(crate) locks: Arc<Locks>,
     /// Arrays in all, which share the memory for parity and reconstruction.
@@ -111,6 +113,7 @@ impl World {
             io,
             opening,
             devices: RefCell::default(),
+            silent: RefCell::default(),
             locks: Arc::default(),
             arrays: 1,
             ended: Cell::new(false),

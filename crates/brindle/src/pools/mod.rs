@@ -23,8 +23,13 @@ const CHANGE: u64 = 96;
 
 /// The label of a device that is a member of a pool. No ring is needed for that.
 pub(crate) fn label_of(path: &Path) -> Option<Label> {
+    asked(path, &Tuning::USUAL)?
+}
+
+/// The same; `None` if the device does not answer in time.
+fn asked(path: &Path, tuning: &Tuning) -> Option<Option<Label>> {
     let path = file_of(path).to_owned();
-    let patience = std::time::Duration::from_millis(Tuning::USUAL.patience.member_timeout().0);
+    let patience = std::time::Duration::from_millis(tuning.patience.member_timeout().0);
     let read = move || {
         let device = OpenDevice::open(&path, DeviceAccess::Examine).ok()?;
         let size = device.info().size;
@@ -35,7 +40,7 @@ pub(crate) fn label_of(path: &Path) -> Option<Label> {
         };
         at(LABEL).or_else(|| at(second_label(size)))
     };
-    within(patience, read).ok().flatten().flatten()
+    within(patience, read).ok()?
 }
 
 /// Whether one of these is a member of a pool.
@@ -43,19 +48,36 @@ pub(crate) fn are_of_pool(members: &[PathBuf]) -> bool {
     members.iter().any(|path| label_of(path).is_some())
 }
 
-/// The members of pools among these, pool by pool, and the others.
-pub(crate) fn sort(members: &[PathBuf]) -> (Vec<Vec<PathBuf>>, Vec<PathBuf>) {
-    let (mut pools, mut others): (Vec<(_, Vec<PathBuf>)>, _) = (Vec::new(), Vec::new());
+/// Devices that were named, by what they are.
+#[derive(Default)]
+pub(crate) struct Sorted {
+    /// The members of pools, pool by pool.
+    pub(crate) pools: Vec<Vec<PathBuf>>,
+    /// All others.
+    pub(crate) others: Vec<PathBuf>,
+    /// Those of the others that did not answer, by their names: each further try would leave one more question with them.
+    pub(crate) silent: Vec<String>,
+}
+
+/// Tells members of pools from others.
+pub(crate) fn sort(members: &[PathBuf], tuning: &Tuning) -> Sorted {
+    let mut pools: Vec<(_, Vec<PathBuf>)> = Vec::new();
+    let mut sorted = Sorted::default();
     for path in members {
-        match label_of(path) {
-            None => others.push(path.clone()),
+        let label = asked(path, tuning);
+        if label.is_none() {
+            sorted.silent.push(path.display().to_string());
+        }
+        match label.flatten() {
+            None => sorted.others.push(path.clone()),
             Some(label) => match pools.iter_mut().find(|(id, _)| *id == label.pool) {
                 Some((_, members)) => members.push(path.clone()),
                 None => pools.push((label.pool, vec![path.clone()])),
             },
         }
     }
-    (pools.into_iter().map(|(_, members)| members).collect(), others)
+    sorted.pools = pools.into_iter().map(|(_, members)| members).collect();
+    sorted
 }
 
 /// A pool that was opened, and how its members were named.

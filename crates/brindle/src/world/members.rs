@@ -417,7 +417,12 @@ impl World {
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let patience = Duration::from_millis(self.opening.tuning.patience.member_timeout().0);
-        let answer = within(patience, work).map_err(|source| Failure::system(label, source))?;
+        let is_silent = self.silent.borrow().iter().any(|silent| silent == label);
+        let answer = if is_silent {
+            None
+        } else {
+            within(patience, work).map_err(|source| Failure::system(label, source))?
+        };
         answer.unwrap_or_else(|| {
             let why = io::Error::new(io::ErrorKind::TimedOut, "it does not answer (--member-timeout)");
             Err(Failure::probe(label, why))
