@@ -36,7 +36,7 @@ fn reports_have_the_fields_of_the_document() {
 
     let examined = set.run("examine --json").json();
     fields(&examined, "members problem");
-    fields(&examined["members"][0], "path size error blank superblock pool in_array bitmap signatures");
+    fields(&examined["members"][0], "path size error blank superblock in_array bitmap signatures");
     let superblock = "metadata array_uuid device_uuid name homehost level layout chunk raid_devices \
                       array_size component_size data_offset data_size super_offset bitmap_offset bad_block_log \
                       created updated events device_number role state resync_offset recovery_offset reshape features \
