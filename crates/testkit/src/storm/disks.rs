@@ -11,6 +11,13 @@ use super::judge::Failure;
 use super::marks::Marks;
 use crate::shape::Shape;
 
+/// The table of devices in a superblock of 0.90.
+const TABLE: core::ops::Range<usize> = 512..3968;
+/// Bytes of an entry.
+const ENTRY: usize = 128;
+/// Bytes of an entry before its state: number, major, minor and role. Flags in the state are known of a superblock's own device only.
+const NAMED: usize = 16;
+
 /// The superblocks on all drives, of those too that do not answer.
 pub(super) struct Disks(Vec<Disk>);
 
@@ -98,6 +105,7 @@ impl Disks {
 
     /// Members that were recorded as failed are two events behind each that is in use.
     pub(super) fn judge_behind(&self, known: &Known) -> Result<(), Failure> {
+        self.judge_tables(known)?;
         let counts = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let Some(least) = counts.map(|disk| disk.superblock.events).min() else { return Ok(()) };
         let near = |disk: &&Disk| {
@@ -145,11 +153,33 @@ impl Disks {
     pub(super) fn judge_whole(&self, known: &Known) -> Result<(), Failure> {
         let in_use = || self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let newest = in_use().map(|disk| disk.superblock.events).max();
+        self.judge_tables(known)?;
         let left: Vec<u16> = in_use()
             .filter(|disk| disk.torn || Some(disk.superblock.events) < newest)
             .map(|disk| disk.drive)
             .collect();
         if left.is_empty() { self.judge_numbers(known) } else { Err(Failure::LeftBehind(left)) }
+    }
+
+    /// With 0.90 members in use with one count describe all devices alike, and no record of a failure changes numbers: a torn superblock is
+    /// read with the table of another.
+    fn judge_tables(&self, known: &Known) -> Result<(), Failure> {
+        let whole: Vec<&Disk> =
+            self.0.iter().filter(|disk| !disk.torn && !disk.superblock.version.is_v1()).collect();
+        for (n, disk) in whole.iter().enumerate() {
+            for other in &whole[n + 1..] {
+                let (old, new) = (&disk.superblock, &other.superblock);
+                let in_use = [disk, other].iter().all(|disk| known.in_sync.contains(&disk.drive));
+                if in_use && old.events == new.events && !describe_alike(old, new) {
+                    return Err(Failure::TablesDiffer(disk.drive, other.drive));
+                }
+                let (old, new) = if old.events < new.events { (old, new) } else { (new, old) };
+                if old.events + 1 == new.events && changes_twice(old, new) {
+                    return Err(Failure::ChangedTwice(disk.drive, other.drive));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// With 0.90 mdadm takes the entry of a number for that of the role.
@@ -161,6 +191,23 @@ impl Disks {
         };
         self.0.iter().find(other).map_or(Ok(()), |disk| Err(Failure::OtherNumber(disk.drive)))
     }
+}
+
+/// Whether two superblocks say the same of all devices.
+fn describe_alike(one: &Superblock, other: &Superblock) -> bool {
+    let entries = |superblock: &Superblock| -> Vec<Vec<u8>> {
+        superblock.bytes()[TABLE].chunks(ENTRY).map(|entry| entry[..NAMED].to_vec()).collect()
+    };
+    one.roles == other.roles && entries(one) == entries(other)
+}
+
+/// Whether one record took a device out of a role and gave another a new number.
+fn changes_twice(old: &Superblock, new: &Superblock) -> bool {
+    let roles = || (0..).take(old.roles.len());
+    let had = |role: u16| old.device_in_role(role).map(|number| (number, new.device_in_role(role)));
+    let fails = roles().filter_map(had).any(|(_, now)| now.is_none());
+    let moves = roles().filter_map(had).any(|(number, now)| now.is_some_and(|now| now != number));
+    fails && moves
 }
 
 impl Disk {

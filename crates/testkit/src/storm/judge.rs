@@ -46,6 +46,10 @@ pub enum Failure {
     OtherFlags(u16),
     /// A member of an array with 0.90 has another number than that of its role.
     OtherNumber(u16),
+    /// Superblocks of 0.90 of one count, by their drives, describe devices otherwise.
+    TablesDiffer(u16, u16),
+    /// With 0.90 one record, between the superblocks of these drives, says that a member failed, and changes a number, too.
+    ChangedTwice(u16, u16),
     /// The bitmap of a member, by its role, is none, or older than its superblock.
     BitmapBehind(u16),
     /// Redundancy differs, and the bitmap of a member does not mark it.
@@ -109,6 +113,18 @@ impl fmt::Display for Failure {
                 write!(f, "drive {drive} has failed, but bits of the bitmap count as cleared since")
             }
             Self::OtherNumber(drive) => write!(f, "drive {drive} has not the number of its role"),
+            Self::TablesDiffer(one, other) => {
+                write!(
+                    f,
+                    "the superblocks of drives {one} and {other} have one count, and describe devices otherwise"
+                )
+            }
+            Self::ChangedTwice(one, other) => {
+                write!(
+                    f,
+                    "between the superblocks of drives {one} and {other} a member failed and a number changed"
+                )
+            }
             Self::OtherFlags(drive) => write!(f, "drive {drive} has other flags than were acknowledged"),
             Self::BitmapBehind(role) => {
                 write!(f, "the bitmap of role {role} is older than the superblock, or none")

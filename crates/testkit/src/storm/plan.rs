@@ -212,6 +212,11 @@ impl Plan {
         self.work.map_or(chance, |only| only == work)
     }
 
+    /// Whether a device that takes a place gets the place's number, as in 0.90.
+    pub(super) fn changes_numbers(&self) -> bool {
+        self.shape.spares > 0 && !self.shape.version.is_v1()
+    }
+
     /// A container has none yet, and what fills a second seat is not what replaces a member.
     pub fn may_have_spares(&self) -> bool {
         self.shape.level.is_redundant() && !self.container && !self.seats

@@ -120,13 +120,18 @@ impl Calm {
         let mut course = Course::new(seed, cut.map(|cut| cut.chosen), kinds);
         course.calm = Some(self.steps);
         course.cuts[0] = cut.map(|cut| cut.step);
+        if let Some(cut) = cut.filter(|cut| cut.chosen != cut.step) {
+            course.strike_shortly_before(cut);
+        }
         course.run()
     }
 
-    /// A power cut, now and then one while what faults led to is put on record.
+    /// A power cut, now and then one while what faults led to is put on record: more often where devices get other numbers then.
     pub fn cut_of(&self, seed: u64, kinds: &[Fault], random: &mut Random) -> Cut {
         let chosen = self.cut(random);
-        let aimed = random.one_in(4).then(|| Course::new(seed, Some(chosen), kinds).aimed(random));
+        let course = Course::new(seed, Some(chosen), kinds);
+        let one_in = if course.plan.changes_numbers() { 2 } else { 4 };
+        let aimed = random.one_in(one_in).then(|| course.aimed(random));
         Cut { chosen, step: aimed.flatten().unwrap_or(chosen) }
     }
 
@@ -229,6 +234,15 @@ impl Course {
         let mut changing = uncut.run_watched(MOST_WATCHED).changing;
         changing.retain(|&step| step > after);
         (!changing.is_empty()).then(|| *random.pick(&changing))
+    }
+
+    /// Every second time the last fault comes shortly before an aimed cut: while what those before it led to is put on record.
+    fn strike_shortly_before(&mut self, cut: Cut) {
+        let mut random = Random::stream(self.plan.seed, cut.chosen << 32 | cut.step);
+        let last = self.faults.first_mut().and_then(|faults| faults.last_mut());
+        if let Some(last) = last.filter(|_| random.one_in(2)) {
+            last.step = cut.step.saturating_sub(random.below(SHORTLY));
+        }
     }
 
     /// Runs it. A panic of the engine is a failure like others.
