@@ -46,7 +46,7 @@ MINUTES ?= 1
 fuzz: ## Fuzz every parser, assembly and the NBD server, each for MINUTES (default 1)
 	scripts/fuzz $(MINUTES)
 
-storm: ## Search for crashes that lose data, for MINUTES (default 1) from SEED; SEED and CUT replay one
+storm: ## Search for crashes that lose data, for MINUTES (default 1) from SEED; SEED and CUT replay one; ONLY=doors: iSCSI beside NBD
 	scripts/storm "$(MINUTES)" "$(SEED)" "$(CUT)" "$(FAULTS)" "$(ONLY)"
 
 soak: ## A server under fio --verify while everything happens to its members, for MINUTES (default 1)

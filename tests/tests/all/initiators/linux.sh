@@ -1,5 +1,6 @@
 # An initiator of Linux: open-iscsi logs in to two portals, and what it is given is used while the server is killed and a portal closed.
-# HOST has the portals FIRST and SECOND, CONTROL is where the test is asked for something, CLOSINGS says how often a portal is closed.
+# HOST has the portals FIRST and SECOND, CONTROL is where the test is asked for something, CLOSINGS says how often a portal is closed, LEAST
+# for how many seconds it is written and verified at least.
 
 # ask WORD: has the test do something.
 ask() {
@@ -74,6 +75,7 @@ put targets "$(iscsiadm -m node | wc -l)"
 
 step mkfs mkfs.ext4 -q /dev/sda
 step mount mount -t ext4 /dev/sda /mnt
+begun=$(date +%s)
 use /mnt/file
 step kill ask kill
 some_more
@@ -104,6 +106,8 @@ for closing in $(seq "$CLOSINGS"); do
     dmsetup message both 0 reinstate_path 8:16
 done
 some_more
+while [ $(($(date +%s) - begun)) -lt "$LEAST" ]; do some_more; done
+put seconds $(($(date +%s) - begun))
 step verify used
 put rounds "$(rounds)"
 put closings "$closing"
