@@ -34,7 +34,7 @@ async fn rounds(array: Weak<Running>, bitmap: Weak<Bitmap>, io: Io, pause: Durat
         if !is_it {
             return;
         }
-        // Whoever stops the array waits for the end of this round. A broken one keeps its bits.
+        // Stopping the array waits for the end of this round. A broken array keeps its bits.
         let Ok(_tending) = array.core.keeper.sync_begins() else { return };
         round(&array.core, &bitmap).await;
     }
@@ -52,7 +52,7 @@ async fn round(core: &Core, bitmap: &Rc<Bitmap>) {
     if !landed(core, bitmap).await || core.flush_members().await.is_err() || !core.may_clear() {
         return;
     }
-    // What was written meanwhile may not be stable.
+    // A chunk written to since then may hold data that is not stable yet.
     idle.retain(may);
     idle.into_iter().for_each(|chunk| bitmap.clear(chunk));
     landed(core, bitmap).await;

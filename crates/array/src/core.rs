@@ -1,4 +1,5 @@
-//! What every array has, whatever its level: members, the keeper of its state, memory, and the limits of requests.
+//! The parts that every array has, whatever its level: members, the keeper of its state, memory, and the limits of
+//! requests.
 //!
 //! The families of levels (`data`) stand on it; it knows none of them, nor where a byte lives.
 

@@ -272,7 +272,7 @@ impl Array {
     }
 }
 
-/// What a device was in the array of this identity.
+/// The role or use that a device had in the array of this identity.
 async fn former(candidate: &Candidate, array: Uuid, io: &Io, id: MemberId) -> Result<Former, OpError> {
     let Ok((superblock, found)) = candidate.counting() else { return Ok(Former::Stranger) };
     if superblock.set_uuid != array {

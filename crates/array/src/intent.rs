@@ -1,4 +1,4 @@
-//! What is put on record before bytes of an array change, so that a crash in the middle of it is known of.
+//! Records made before bytes of an array change, so that the next run knows what a crash interrupted.
 //!
 //! There are two moments for that, and every change comes by: it begins with its range before the first member is touched
 //! ([`Writing::begin`], and [`Upkeep::begin`] where no byte of the array changes), and what it makes of rows with parity is
@@ -15,8 +15,9 @@ use crate::bitmap::Bitmap;
 use crate::hooks::{Change, Computed, Hooks, OnRecord};
 use crate::keeper::{Keeper, Tending};
 
-/// What is put on record, and so what is in doubt after a crash: that the array changes, not where, so that all of its
-/// redundancy is in doubt; with a bitmap also where, so that only chunks whose bits are set are; and what hooks put on record.
+/// The records of changes in progress, which tell what is in doubt after a crash. The dirty mark says that the array
+/// changes, not where: all of its redundancy is in doubt. A bitmap says where: only chunks with set bits are in
+/// doubt. Hooks may put more on record.
 pub(crate) struct Intent {
     bitmap: RefCell<Option<Rc<Bitmap>>>,
     hooks: Option<Rc<dyn Hooks>>,
@@ -95,7 +96,8 @@ impl Intent {
         }
     }
 
-    /// What rows shall hold from now on has been computed: returns once members may be written.
+    /// The new content of rows has been computed: returns once the hooks have it on record and members may be
+    /// written.
     #[inline]
     pub(crate) async fn computed(&self, rows: impl FnOnce() -> Computed) -> Result<(), VolumeError> {
         match self.hooks.as_deref() {
@@ -196,9 +198,9 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Members get what they should hold already: a change in progress that needs neither dirty mark nor bits, since no byte of the array
-/// changes, and redundancy that a crash leaves half mended was not true before.
-/// Whoever stops the array waits for its end.
+/// A write that gives members what they should hold already. It needs neither dirty mark nor bits: no byte of the
+/// array changes, and redundancy that a crash leaves half mended was not true before. Stopping the array waits for
+/// its end.
 pub(crate) struct Upkeep<'a> {
     hooked: Option<(&'a dyn Hooks, Change)>,
     _tending: Tending<'a>,

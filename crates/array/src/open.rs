@@ -138,7 +138,7 @@ impl Array {
     }
 }
 
-/// What the members hold of the array's bitmap, if it has one.
+/// The members' copies of the array's bitmap, if it has one.
 async fn bits(io: &Io, assembly: &Assembly, devices: &[MemberId]) -> Result<Option<Bits>, OpenError> {
     if let Some(file) = &assembly.bitmap_file {
         let unusable = |why| OpenError::Bitmap { label: file.label.clone(), why };

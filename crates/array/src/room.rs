@@ -1,4 +1,4 @@
-//! What found no room where a member lives is made true once there is room.
+//! Ranges whose writes failed for lack of space are made true again once there is space.
 
 use std::rc::{Rc, Weak};
 

@@ -247,7 +247,7 @@ fn members_that_die_in_a_resync_take_nothing_with_them_that_was_written() {
     for (level, members, dead) in storms {
         for seed in 0..10 {
             let (answered, all) = storm_in_doubt(&Shape::new(level, members), dead, seed);
-            // What the members hold that are left can always be read.
+            // The data on the remaining members can always be read.
             assert!(
                 answered * members >= all * (members - dead.len()),
                 "{level}, seed {seed}: {answered} of {all}"

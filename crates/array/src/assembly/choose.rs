@@ -17,7 +17,7 @@ pub(super) struct Picked<'a> {
     pub(super) torn: bool,
 }
 
-/// What the deciding superblock makes of the devices.
+/// The deciding superblock, and the use of each device by its table.
 pub(super) struct Chosen<'a> {
     pub(super) freshest: &'a Picked<'a>,
     /// By role, the index of the device that fills it.
@@ -133,7 +133,7 @@ fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyErro
     Ok(whole.filter(in_time).unwrap_or(newest))
 }
 
-/// What a device is by the table of the deciding superblock.
+/// The use of a device by the table of the deciding superblock.
 fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     let (own, newest) = (device.superblock, freshest.superblock);
     let claim = claimed(own);
@@ -220,7 +220,7 @@ pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), A
     }
 }
 
-/// What two superblocks say otherwise of an array's shape: what it is, and what either says.
+/// The first fact of an array's shape in which two superblocks differ: its name, and the value in each.
 pub(crate) fn differing(one: &Superblock, other: &Superblock) -> Option<(&'static str, String, String)> {
     let facts = |sb: &Superblock| {
         [
@@ -264,7 +264,7 @@ pub(super) fn events(picked: &[Picked<'_>], chosen: &Chosen<'_>) -> u64 {
 /// Two members at the same count, of which one says that the other has failed, went separate ways.
 fn not_apart(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
     let (own, newest) = (device.superblock, freshest.superblock);
-    // What a torn superblock says of others may be what was never recorded.
+    // A torn superblock may name others faulty although no update ever recorded that.
     let disowned = !device.torn && own.role_of(newest.device_number) == DeviceRole::Faulty;
     if claimed(own).is_some() && own.events == newest.events && disowned {
         return Err(AssemblyError::SplitBrain { labels: pair(device, freshest) });

@@ -1,4 +1,4 @@
-//! What the members of an array hold of its bitmap, when it is opened.
+//! Reading the write-intent bitmap from the members of an array that is opened.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -168,7 +168,8 @@ impl Bits {
             }
             match head(io, &pool, device, target, covered).await {
                 Ok(superblock) => copies.push(Copy { target, superblock }),
-                // Whoever is to share such a bitmap must know of it.
+                // A bitmap of an unknown version, such as a cluster's, must not be used by a program that does not
+                // share it properly.
                 Err(why @ BitmapFault::Version { .. }) => return Err(limit(&device.label, why)),
                 Err(why) => refused = refused.or(Some(limit(&device.label, why))),
             }
@@ -248,7 +249,7 @@ impl Bits {
     }
 }
 
-/// What a bitmap says when a run of its array begins.
+/// The bitmap's content at the start of a run.
 trait Renewed {
     fn renew(&mut self, assembly: &Assembly, fresh: bool);
 }

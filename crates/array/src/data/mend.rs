@@ -21,13 +21,13 @@ use crate::data::report::{BadPlace, SyncReport};
 #[derive(Debug, Default)]
 pub(crate) struct Ailing(SmallVec<[Ailment; 2]>);
 
-/// What ails a member.
+/// A read error of a member, and its outcome.
 #[derive(Clone, Debug)]
 struct Ailment {
     role: u16,
-    /// Who had the role then.
+    /// The device that had the role then.
     member: Option<MemberId>,
-    /// What it could not do that is worst.
+    /// The failed operation: the worst, if several failed.
     operation: Operation,
     error: OpError,
     fate: Fate,
@@ -35,7 +35,7 @@ struct Ailment {
     place: Range<u64>,
 }
 
-/// What became of a place. What comes later is worse.
+/// The outcome for a place that could not be read. Later variants are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     /// It was written anew, and could be read then.
@@ -56,7 +56,7 @@ impl Ailing {
         }
     }
 
-    /// What has been lost will be tried again in smaller pieces.
+    /// Forgets places that were lost: they are tried again in smaller pieces.
     pub(crate) fn forget_lost(&mut self) {
         self.0.retain(|ailment| ailment.fate != Fate::Lost);
     }
@@ -176,7 +176,7 @@ impl Core {
             let offset = door.device_offset(role, place.start);
             let cause = Cause { operation: Some(operation), offset, error: Some(error) };
             if error == OpError::Truncated {
-                // What it gives from now on is not what it was given, whether or not the array can do without it.
+                // A truncated member has lost what it held. It fails even if the array can't do without it.
                 let _recorded = core.fail_member(role, cause, true).await;
                 continue;
             }

@@ -1,6 +1,6 @@
-//! What comes of comparing redundancy, and making it true, window by window.
+//! The results of comparing redundancy, and of making it true, window by window.
 
-/// What is done about redundancy that disagrees with the data.
+/// The treatment of redundancy that disagrees with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
     /// It is counted.
@@ -12,7 +12,7 @@ pub enum SyncMode {
     Locate,
 }
 
-/// What disagrees.
+/// The kind of block that disagrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MismatchKind {
     /// P is not the XOR of the data.
@@ -34,7 +34,7 @@ pub struct Mismatch {
     pub offset: u64,
     /// Bytes: whole sectors of 512.
     pub len: u64,
-    /// What it is.
+    /// The kind of block.
     pub kind: MismatchKind,
     /// It is known that this member is wrong, and no other: redundancy was known true, and P and Q of RAID 6 tell of one
     /// block that explains all bytes of each sector, or more than half of three or more copies agree.
@@ -54,7 +54,7 @@ pub struct BadPlace {
     pub mended: bool,
 }
 
-/// What became of a window.
+/// The result of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncReport {
     /// Sectors as md counts them (`mismatch_cnt`): 8 for each 4 KiB of a row of which P or Q disagree; for mirrors,

@@ -48,7 +48,8 @@ impl Keeper {
         if bad.is_empty() {
             return Ok(bad);
         }
-        // What is bad no more has been written, and must be stable before that is said.
+        // Blocks that are no longer bad have been written anew. That must be stable before the record stops calling
+        // them bad.
         self.flush().await?;
         let (said, unsaid) = bad.drain(..).partition(|(_, id, bad)| self.ledger.set_bad(*id, bad.places()));
         bad = said;
@@ -135,7 +136,7 @@ impl Keeper {
         members.retain(|(_, why)| why.error != Some(OpError::TimedOut));
         let lost = if members.is_empty() { Ok(()) } else { self.lose(&members) };
         if lost.is_err() {
-            // What such a member gives from now on is not what it was given.
+            // A truncated member has lost what it held. It fails even though the array can't do without it.
             let shorter = members.iter().filter(|(_, why)| why.error == Some(OpError::Truncated));
             shorter.for_each(|&(role, _)| self.members.fail(role));
         }
@@ -174,7 +175,7 @@ impl Keeper {
         if self.writes.get() != 0 || nothing_new || self.closed.get() == Closed::Broken {
             return Ok(false);
         }
-        // Whoever wants to write from here on waits for the turn.
+        // New writes wait for the turn from here on.
         self.ready.set(false);
         self.settle(self.resync_offset()).await?;
         Ok(true)
@@ -198,7 +199,7 @@ impl Keeper {
         } else {
             self.bring_up().await?;
         }
-        // Who has failed meanwhile is recorded as at any other time, before anybody hears that the array has stopped.
+        // Failures that happened meanwhile are recorded before the array is reported as stopped.
         if self.unrecorded.get() {
             self.commit().await?;
         }
@@ -213,8 +214,8 @@ impl Keeper {
         let reached = self.reached();
         self.flush().await?;
         if !self.ledger.is_settled() {
-            // Who failed the flush is recorded in a step of its own: an update may tell of one failure of several, or be
-            // torn, and must not call an array clean then of which such a member is a part.
+            // A member that failed the flush is recorded in a step of its own. One update may tell of one of several
+            // failures, or be torn; then it must not call an array clean that still counts such a member.
             self.commit().await?;
         }
         debug_assert!(quiet(), "somebody wrote after the flush");
@@ -239,7 +240,7 @@ impl Keeper {
         let mut lost = Ok(());
         for n in 0.. {
             let Some(failure) = pending.nth_failure(n).await else { break };
-            // Who knows no flush has nothing to make stable.
+            // A device that supports no flush has no volatile cache.
             if let Some(id) = failure.kind.member().filter(|_| failure.error != OpError::Unsupported) {
                 lost = lost.and(self.lose_devices(&[(id, failure.error)], Operation::Flush));
             }

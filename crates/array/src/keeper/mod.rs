@@ -46,7 +46,7 @@ enum Closed {
     Stopping,
 }
 
-/// What the data path tells the keeper, and must wait for.
+/// The state of an array that the data path reports to, and waits for before it acknowledges.
 pub(crate) struct Keeper {
     /// For tasks that must not keep the array alive.
     me: Weak<Self>,
@@ -61,9 +61,9 @@ pub(crate) struct Keeper {
     ties: Ties,
     /// It was told that a crash makes it need force.
     told_exposed: Cell<bool>,
-    /// What is to be on record of the array. `dirty` is this run's: an earlier one's is part of the position.
+    /// The state to be put on record. `dirty` is this run's; an earlier run's is part of the position.
     state: Cell<State>,
-    /// What is on record of it, as of the last change that came to its end.
+    /// The state on record, as of the last change that came to its end.
     on_record: Cell<State>,
     turns: Turns,
     /// Marked dirty, and open: writes may begin without waiting.
@@ -258,7 +258,7 @@ impl Keeper {
         }
     }
 
-    /// Whoever calls has the turn.
+    /// Marks the array dirty on record. The caller has the turn.
     async fn mark_dirty(&self) -> Result<(), VolumeError> {
         if self.ready.get() {
             return Ok(());

@@ -1,5 +1,4 @@
-//! What could not be written to members that stay in use: for want of room where they live, or since they did not
-//! answer.
+//! Writes that failed on members which stay in use, for lack of space or because they did not answer.
 //!
 //! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write that
 //! found no room is refused with that error. It may have reached some members and not others, or in part, so that
@@ -20,7 +19,7 @@ use super::Keeper;
 /// Ranges that are told apart at most; more are joined with what lies between.
 const MOST: usize = 1024;
 
-/// What is to be written once there is room.
+/// The ranges to be made true again once there is space.
 #[derive(Default)]
 pub(super) struct Cramped {
     /// Sorted; none touches another.
@@ -54,7 +53,7 @@ impl Keeper {
         self.truth.doubt_range(range.clone());
         self.cramped.add(range);
         for &(role, why) in members {
-            // Who did not answer is told of when it is given up.
+            // A member that did not answer gets its event when it is given up.
             if why.error != Some(OpError::TimedOut) {
                 self.tell_full(role, why);
             }
@@ -69,7 +68,7 @@ impl Keeper {
         }
     }
 
-    /// What is left to be made true once there is room.
+    /// The ranges that still have to be made true once there is space.
     pub(crate) fn cramped(&self) -> Vec<Range<u64>> {
         let mut ranges = self.cramped.ranges.borrow_mut();
         ranges.retain(|range| !self.truth.holds(range));

@@ -11,9 +11,9 @@ use crate::bitmap::sync_len;
 /// True ranges that are remembered at most: some 16 MiB of memory.
 const MOST: usize = 1 << 19;
 
-/// What redundancy is known to agree with its data: all below a position, and ranges beyond it that a resync or a
-/// write has made true. In bytes of the members' data areas (of the array for mirrors). Lives in memory; what is
-/// recorded of it in the superblocks is the position.
+/// The ranges whose redundancy is known to agree with the data: all below a position, and ranges beyond it that a
+/// resync or a write has made true. Counted in bytes of the members' data areas; for mirrors, in bytes of the array.
+/// Kept in memory; the superblocks record the position only.
 pub(crate) struct Truth {
     /// `u64::MAX` when all is true.
     upto: Cell<u64>,

@@ -1,7 +1,7 @@
-//! What a power cut leaves of superblocks, as a table that is gone through whole: after every step of every change, each
-//! member's superblock old, new or, where it has several sectors, torn in every way. If the array starts before and
-//! after the step, it starts from each of these, without force and without leaving out a member that neither leaves
-//! out. And once more for every cut while that cut is recovered from.
+//! Superblocks after a power cut, as a table that is gone through whole. After every step of every change each
+//! member's superblock is old, new or, where it has several sectors, torn in every way. If the array starts before
+//! and after the step, it starts from each of these states, without force and without leaving out a member that
+//! neither leaves out. Each cut is repeated while that state is being recovered from.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What is done with an array.
+/// The change made to an array.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     /// Nothing: it is opened and stopped.

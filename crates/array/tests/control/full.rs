@@ -14,7 +14,7 @@ use crate::common::*;
 const REDUNDANT: [(Level, usize); 5] =
     [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid4, 3), (Level::Raid5, 3), (Level::Raid6, 5)];
 
-/// What a write is told that the member of this role has no room for.
+/// The error of a write for which the member of this role has no space.
 pub(crate) fn full(role: usize) -> Result<(), VolumeError> {
     Err(VolumeError::of_member(role as u16, OpError::NoSpace))
 }
@@ -49,7 +49,7 @@ pub(crate) fn room(world: &World<Sim>, members: &[usize], is_there: bool) {
     }
 }
 
-/// What sectors must hold: those that no refused write has touched since they were written.
+/// The required content of sectors that no refused write has touched since they were written.
 type Model = BTreeMap<u64, Vec<u8>>;
 
 /// Writes pieces of all sizes; gives how many were refused.

@@ -26,7 +26,7 @@ use brindle_volume::VolumeError;
 
 use super::Mirror;
 
-/// What lags in an array.
+/// Counts of the writes that lag behind on write-mostly members.
 pub(super) struct Behind {
     /// Writes that may; 0 if none.
     most: Cell<u32>,
@@ -36,12 +36,12 @@ pub(super) struct Behind {
     lagging: Cell<u32>,
     /// The most that ever did at once.
     most_lagging: Cell<u32>,
-    /// Who waits until nothing does.
+    /// Tasks that wait until no write lags.
     waiting: Cell<u32>,
     changed: Event,
 }
 
-/// What whoever asked for a write is told: once, when it is known.
+/// The result for the client that asked for a write: set once, as soon as it is known.
 pub(crate) struct Told {
     told: Cell<Option<Result<(), VolumeError>>>,
     changed: Event,
@@ -207,7 +207,8 @@ impl Mirror {
             match self.core.begin_failing(refused.role, refused.into(), false) {
                 // A failure to record closes the array, and is told to whoever writes or flushes next.
                 Ok(recording) => drop(recording.await),
-                // What it has there is older than what was acknowledged. All else of it can be served.
+                // The member's copy of the range is older than the acknowledged data; its other bytes can still be
+                // served.
                 Err(_) => members.add_bad(refused.role, range.clone()),
             }
         }

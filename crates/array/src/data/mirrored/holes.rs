@@ -36,7 +36,7 @@ impl Holes {
     }
 }
 
-/// What is found out about a window.
+/// The state of the search for unreadable places of a window.
 struct Search<'a> {
     window: &'a CopyWindow,
     ailing: Ailing,

@@ -234,7 +234,7 @@ impl Mirror {
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
         for &(_, len, start) in &extents {
-            // What another copy gave need not be what the member holds.
+            // The window holds bytes of another copy, which need not be those of this member.
             if read {
                 group.write_rebuilt(role, device, pos + start, &memory(start, len));
             } else {

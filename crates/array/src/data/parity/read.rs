@@ -57,7 +57,7 @@ impl Parity {
         self.reads_straight() && self.door().reads_alone(into)
     }
 
-    /// What lies at a byte of the array; [`Parity::read_on`] goes on if the member does not give it.
+    /// The member and offset that hold a byte of the array; [`Parity::read_on`] goes on if the member can't give it.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
         let position = self.map.position(at);
@@ -202,7 +202,7 @@ impl Parity {
         }
         let planes = match self.load(window, 0, role_wanted, &slow).await {
             Ok(planes) => planes,
-            // What can't be rebuilt need not be what is wanted: the window is as wide as both ends ask for.
+            // The failure may lie outside the requested bytes: the window spans the columns of both ends.
             Err(LoadError::Volume(_) | LoadError::Members(_)) => return Ok(false),
         };
         for row in window.rows.clone() {
@@ -281,7 +281,7 @@ impl Parity {
             }
             self.spend_for(&bad.only_silent());
             match (self.rebuild_into(row, role, start, into, bad).await, slow) {
-                // Who is only slower has it, perhaps.
+                // The slow member that was passed over may still have it.
                 (Err(_), Some(_)) if core::mem::take(&mut shuns) => {}
                 (Err(_), Some(slow)) => self.core.answered(slow).await?,
                 (rebuilt, _) => return rebuilt,

@@ -34,10 +34,10 @@ pub(super) struct RowWrite<'a> {
     pub(super) unreadable: &'a Bad,
 }
 
-/// What became of an attempt to write.
+/// The outcome of an attempt to write.
 pub(super) enum Tried {
     Done,
-    /// What is left of the row has changed so that another plan is needed.
+    /// The row has lost another member or block: another plan is needed.
     Replan,
     /// Reads failed, and nothing has been changed.
     Unread(Done),
@@ -154,7 +154,8 @@ impl Parity {
                 Tried::Replan => {}
                 Tried::Unread(failed) => {
                     last = failed.named().err().unwrap_or(last);
-                    // What is unreadable again has been mended in vain, of a member that the array can't do without.
+                    // A place that fails again after it was mended belongs to a failing member that the array can't
+                    // do without.
                     if failed.refused().iter().any(|refused| mended.has(refused.role)) {
                         return Box::pin(self.write_beside(job, cols, &failed)).await;
                     }

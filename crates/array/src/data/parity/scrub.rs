@@ -411,7 +411,7 @@ impl Parity {
         }
         let outcome = self.commit(window, group).await?;
         self.core.settle_writes(&outcome, true).await?;
-        // Whoever refused it is out of use: the others go on without it.
+        // A member that refused the write is out of use by now; the rest of the members were written.
         let gone = |role: &u16| members.writable(*role).is_none();
         let some_left = roles.len() > 1 && !roles.iter().all(gone);
         if some_left && outcome.refused().iter().all(|refused| gone(&refused.role)) {

@@ -17,8 +17,8 @@
 //! - A block that can't be read counts as lost, in its columns.
 //! - A write that covers one of two lost blocks is refused: no parity could tell the written from the unknown.
 //!
-//! What has been made true is kept in memory, within bounds. It need not survive the run: a dirty array that lacks a
-//! member is assembled by force only, and then its parity is taken as true.
+//! The columns that have been made true are kept in memory, within bounds. They need not survive the run: a dirty
+//! array that lacks a member is assembled by force only, and then its parity is taken as true.
 
 use core::ops::Range;
 

@@ -20,7 +20,7 @@ use super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
 use super::window::{Planes, RowWindow};
 use super::{Parity, parity_roles};
 
-/// What a member held before a write, at `offset` of its data area.
+/// The bytes that a member held before a write, at `offset` of its data area.
 struct Before {
     role: u16,
     offset: u64,
@@ -175,7 +175,7 @@ impl Parity {
     }
 }
 
-/// What tells bytes from others, but for chance.
+/// A 64-bit hash of the bytes: different bytes have the same one only by chance.
 fn digest(memory: &Slice) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&memory.bytes());

@@ -1,4 +1,4 @@
-//! What superblocks say of the array's write-intent bitmap when it comes, and when it goes.
+//! The fields of superblocks that name the array's write-intent bitmap, when it is added and when it is removed.
 
 use std::rc::Rc;
 
@@ -140,7 +140,7 @@ impl Superblocks {
         let id = file.id.ok_or_else(|| unusable(OpError::Gone))?;
         let bytes = self.io.member_info(id).ok_or_else(|| unusable(OpError::Gone))?.size;
         if self.io.orphans_of_all(id) > 0 {
-            // What it was given for another bitmap may land on this one.
+            // A write to this device's other bitmap was given up, and may still land on this one.
             return Err(unusable(OpError::TimedOut));
         }
         let plan =
@@ -207,7 +207,7 @@ impl Superblocks {
         }
     }
 
-    /// What was named last is what the array has; the other has gone.
+    /// Makes the bitmap that was named last the array's own; the other is dropped.
     pub(super) fn turn_to_named(&self) {
         let (kept, next) = (self.bitmap.take(), self.next.take());
         let (kept, gone) = match self.named.replace(Named::Present) {
@@ -216,7 +216,7 @@ impl Superblocks {
         };
         self.aside.set(None);
         self.bitmap.replace(kept);
-        // What may yet land in a file meets no superblock there.
+        // Late writes to a file that was given up find no superblock there.
         self.gone.replace(gone.filter(|gone| gone.file().is_none()));
     }
 }

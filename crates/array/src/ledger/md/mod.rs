@@ -1,7 +1,7 @@
 //! md's superblocks as a ledger: in memory, and written to the members of a running array.
 //!
-//! What must hold beside what holds of every [`Ledger`], for a crash at any moment and another while that one is being
-//! recovered from ([`Superblocks::sound`] asserts at each change what of it can be seen here):
+//! Invariants, beside those of every [`Ledger`], at any moment of a crash, and of a second crash while the first is
+//! recovered from. [`Superblocks::sound`] asserts at each change those that can be checked here:
 //!
 //! 1. The event count grows by one with each update, and an update begins only when every living member has a whole
 //!    superblock of the present count. Whoever lags after a crash is brought up first, in a step of its own. So the
@@ -80,7 +80,7 @@ struct Kept {
     guided: bool,
     /// It was a member before, and what stands on it is from then: the next update makes it one again.
     returns: bool,
-    /// What stands on the device, as far as is known.
+    /// The superblock on the device, as far as is known.
     image: Box<[u8; SUPERBLOCK_BYTES]>,
     /// The event count that stands there, if the superblock there is whole.
     count: Option<u64>,
@@ -134,7 +134,7 @@ impl Kept {
     }
 }
 
-/// What the array is, as far as it never changes while it runs.
+/// The facts of the array that never change while it runs.
 struct Identity {
     uuid: Uuid,
     name: String,
@@ -167,7 +167,7 @@ pub(crate) struct Superblocks {
     /// The same of one that is not here, as long as nothing has been recorded in this run.
     absent_file: Cell<Option<u64>>,
     events: Cell<u64>,
-    /// What superblocks of the present count say.
+    /// The facts in superblocks of the present event count.
     recorded: RefCell<Recorded>,
     /// Role of every device by number.
     roles: RefCell<Vec<DeviceRole>>,
@@ -251,7 +251,7 @@ impl Superblocks {
             if !self.identity.version.is_v1() && all.len() <= number as usize {
                 all.resize(number as usize + 1, self.unused());
             }
-            // Whoever claims the number of a member says nothing about that.
+            // A device that claims the number of a member proves nothing about that member.
             if let Some(entry) = all.get_mut(number as usize).filter(|_| !is_member(number)) {
                 *entry = DeviceRole::Spare;
             }
@@ -342,7 +342,7 @@ impl Ledger for Superblocks {
             *entry = DeviceRole::Faulty;
         }
         let role = device.role().filter(|_| !device.replaces());
-        // Who was to replace it is all that its role has now.
+        // A replacement whose original has failed becomes the role's only device.
         devices.iter_mut().filter(|device| device.alive && device.replaces()).for_each(|device| {
             if let Some(role) = device.role().filter(|&other| role == Some(other)) {
                 device.usage = DeviceUse::Recovering { role, upto: 0 };

@@ -92,7 +92,7 @@ impl Superblocks {
         Ok(())
     }
 
-    /// What the superblock of a new device of so many bytes is like; none if the device is too small.
+    /// The superblock for a new device of `bytes`; none if the device is too small.
     pub(super) fn superblock_of_new(&self, id: MemberId, bytes: u64) -> Option<Superblock> {
         let devices = self.devices.borrow();
         let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;

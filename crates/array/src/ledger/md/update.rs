@@ -208,8 +208,9 @@ impl Superblocks {
         }
         let updates = self.encode(|device| which(device) && !out.contains(&device.id), &mut failed);
         let (enter, updates): (Vec<Update>, Vec<Update>) = updates.into_iter().partition(|u| u.enters);
-        // Who gets a role says itself first that it holds nothing of it. Whoever found the role in the others' superblocks
-        // alone could take it for a member in sync (`super_1_validate` from Linux 6.8 on).
+        // A device that gets a role first writes its own superblock, which says that it holds nothing of the role
+        // yet. From the others' superblocks alone a reader could take it for a member in sync (`super_1_validate`
+        // from Linux 6.8 on).
         failed.extend(self.put_batch(&enter).await);
         for batch in batches(updates, bears) {
             failed.extend(self.put_batch(&batch).await);
@@ -301,7 +302,7 @@ impl Superblocks {
         failed
     }
 
-    /// What can be seen here of the rules at the head of the module.
+    /// The rules at the head of the module, as far as they can be checked here.
     fn sound(&self) -> bool {
         let events = self.events.get();
         let roles = &self.recorded.borrow().roles;
@@ -317,7 +318,7 @@ impl Superblocks {
     }
 }
 
-/// Who did not take what was sent, and why.
+/// The devices that refused a write, each with its error.
 fn refusals(outcome: &Outcome) -> Refusals {
     outcome.failures().iter().filter_map(|failure| Some((failure.kind.member()?, failure.error))).collect()
 }
