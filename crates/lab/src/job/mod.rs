@@ -1,7 +1,7 @@
 //! fio's job files and its options: text in, typed jobs out. Pure: who calls it brings files and environment along.
 //!
-//! What each option means stands in fio's HOWTO; which are understood, which are taken without an effect, and what becomes
-//! of those, stands in `docs/fio.md`.
+//! fio's HOWTO explains each option. `docs/fio.md` lists the options that are understood, and those that are accepted
+//! without effect.
 
 mod error;
 mod expression;

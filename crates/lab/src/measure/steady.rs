@@ -2,7 +2,7 @@
 //! value is further from another than a fifth of their mean, and the line through them (least squares) rises or falls by no
 //! more than a tenth of it.
 
-/// What one round measured.
+/// The value measured in one round.
 pub type Round = f64;
 
 /// Rounds that are looked at.

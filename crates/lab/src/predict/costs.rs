@@ -23,7 +23,7 @@ pub(super) struct Cost {
     pub(super) beside: u64,
 }
 
-/// What requests to an array cost.
+/// The processor time of requests to an array.
 pub(super) struct Costs {
     policies: Policies,
     chunk: u64,

@@ -34,7 +34,7 @@ const fn one() -> f64 {
 /// Reads a set of traces.
 ///
 /// # Errors
-/// What is no TOML, names no trace, or has a weight that is none.
+/// If the text is not TOML, names no trace, or has an invalid weight.
 pub fn set(file: &str, text: &str) -> Result<Set, TraceError> {
     let wrong = |at: usize, why: String| {
         let place = text.bytes().take(at).filter(|byte| *byte == b'\n').count() as u64 + 1;
