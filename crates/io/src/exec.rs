@@ -138,7 +138,7 @@ impl Io {
         self.0.core.patience.moment()
     }
 
-    /// What is known of a member.
+    /// The size and block sizes of a member.
     pub fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
         if let MemberKind::Served(served) = member.kind() {
             return self.0.core.served.borrow().info(served);
@@ -416,8 +416,8 @@ impl Io {
         self.0.core.table.borrow().orphans(member, Owner::NOBODY)
     }
 
-    /// What a member was asked so far, and how it answered. Counting takes no system call for an operation: latencies are
-    /// from one turn of the reactor to another.
+    /// Counts and latencies of a member's operations so far. Counting takes no system call per operation: latencies
+    /// are measured from one turn of the reactor to another.
     pub fn counters(&self, member: MemberId) -> MemberCounters {
         self.0.core.table.borrow().counters(member, self.0.core.ran())
     }

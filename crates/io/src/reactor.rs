@@ -55,7 +55,7 @@ pub unsafe trait Reactor {
     /// The moment. Cheap; may be cached between parks in virtual time only.
     fn now(&self) -> Instant;
 
-    /// What is known of a member; `None` if there is none of that number.
+    /// The size and block sizes of a member; `None` if there is none of that number.
     fn member_info(&self, member: MemberId) -> Option<MemberInfo>;
 
     /// Closes a socket for both directions; operations on it complete, with an error or as the end of the stream.
