@@ -480,7 +480,7 @@ impl Members {
         self.roles[role as usize].bad.borrow().overlap(range)
     }
 
-    /// What the record says of the role's member.
+    /// Replaces the bad blocks of the role's member by those on record.
     pub fn set_bad(&self, role: u16, bad: BadBlocks) {
         self.roles[role as usize].bad.replace(bad);
         self.recount();

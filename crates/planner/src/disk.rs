@@ -19,9 +19,9 @@ pub struct Disk {
     /// Bytes a second at which all of it is read, or written, from end to end, if that is known: of a disk less than at its
     /// beginning, where the tracks are long.
     pub whole_rate: Option<f64>,
-    /// What it does of the load with so much in flight, where a model says.
+    /// Its speed at the load by the number of requests in flight, where a model gives it.
     pub queued: Option<Queued>,
-    /// What one costs, in whatever money.
+    /// The price of one, in any currency.
     pub price: Option<f64>,
 }
 
@@ -72,7 +72,7 @@ impl Disk {
         self.price.map_or(Ok(()), |price| range("price", price, (0.0, 1e9), ("0", "a billion")))
     }
 
-    /// What an array can count on that treats both alike: the smaller and slower of each.
+    /// The capacity and speed that an array gets which treats both alike: the smaller and slower of each.
     pub(crate) fn least(self, other: Self) -> Self {
         let both = |a: Option<f64>, b: Option<f64>| Some(a?.min(b?));
         Self {

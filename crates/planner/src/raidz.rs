@@ -1,11 +1,11 @@
-//! What OpenZFS makes of the space of a pool.
+//! The usable space of a RAID-Z pool as OpenZFS computes it.
 //!
 //! After OpenZFS 2.3: `vdev_raidz_asize` (`module/zfs/vdev_raidz.c`), `vdev_metaslab_set_size`, `vdev_metaslab_init` and
 //! `vdev_set_deflate_ratio` (`module/zfs/vdev.c`), `spa_get_slop_space` (`module/zfs/spa_misc.c`).
 
 use crate::configuration::{Configuration, Part, Scheme};
 
-/// What each drive's labels and boot block take: `VDEV_LABEL_START_SIZE` and `VDEV_LABEL_END_SIZE`.
+/// The space of each drive's labels and boot block: `VDEV_LABEL_START_SIZE` and `VDEV_LABEL_END_SIZE`.
 const LABELS: u64 = (4 << 20) + (512 << 10);
 /// Drives are used in multiples of a label.
 const LABEL: u64 = 256 << 10;

@@ -1,4 +1,4 @@
-//! What arrays do at most, counted from what their drives do: no queueing, no processor, no cache.
+//! The greatest speed of arrays, counted from the speed of their drives: no queueing, no processor, no cache.
 
 use crate::configuration::{Configuration, Part, Scheme};
 use crate::disk::Disk;
@@ -22,7 +22,7 @@ pub struct Load {
     pub depth: u32,
 }
 
-/// What an array does at most.
+/// The greatest speed of an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// Small random reads a second.
@@ -191,7 +191,8 @@ fn in_flight(part: &Part, load: &Load) -> f64 {
     f64::from(load.depth.max(1)) * each
 }
 
-/// What a write to a part of a row reads: old data and old parity, or the rest of the row, whichever is less.
+/// The blocks that a write to a part of a row reads: old data and old parity, or the rest of the row, whichever is
+/// less.
 fn old_blocks(width: f64, parity: f64) -> f64 {
     (1.0 + parity).min(width - 1.0 - parity)
 }

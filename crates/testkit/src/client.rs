@@ -59,7 +59,7 @@ impl<V: Volume> Client<V> {
     /// Asks, and judges the answer.
     ///
     /// # Errors
-    /// What was wrong with it.
+    /// The fault of the answer.
     pub async fn ask(&self, request: Request) -> Result<(), Trouble> {
         let answer = match request {
             Request::Read { offset, len } => return self.read(request, offset, len).await,
@@ -116,7 +116,7 @@ impl<V: Volume> Client<V> {
     /// Reads all of the volume.
     ///
     /// # Errors
-    /// What was wrong with it.
+    /// The fault of an answer.
     pub async fn read_all(&self) -> Result<(), Trouble> {
         for (offset, len) in steps(self.volume.limits().size) {
             self.ask(Request::Read { offset, len }).await?;
@@ -127,7 +127,7 @@ impl<V: Volume> Client<V> {
     /// Writes all of the volume, and flushes it.
     ///
     /// # Errors
-    /// What was wrong with it.
+    /// The fault of an answer.
     pub async fn write_all(&self) -> Result<(), Trouble> {
         for (offset, len) in steps(self.volume.limits().size) {
             self.ask(Request::Write { offset, len, fua: false }).await?;

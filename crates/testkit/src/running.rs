@@ -47,7 +47,7 @@ impl Running<Memory> {
         Self::start(World::of(shape), config)
     }
 
-    /// What the next start finds without some members, once this one has been stopped.
+    /// The array at its next start without some members, once this run has been stopped.
     ///
     /// # Panics
     /// If it can't be stopped or started.
@@ -57,7 +57,7 @@ impl Running<Memory> {
         self.reboot_with(&self.ids).assembled(lost, self.config.clone())
     }
 
-    /// What the next start finds, with a member of which nothing is rebuilt yet.
+    /// The array at its next start, with a member of which nothing is rebuilt yet.
     ///
     /// # Panics
     /// If it can't be stopped or started.

@@ -37,7 +37,7 @@ pub struct Effort {
     pub until_relative_error: Option<f64>,
     /// How sure intervals are, as 0.95.
     pub confidence: f64,
-    /// What all chance comes from.
+    /// The seed of all random draws.
     pub seed: u64,
     /// Threads; 0 for all cores. The answer does not depend on it.
     pub threads: usize,

@@ -1,4 +1,5 @@
-//! What holds of every volume: the contract at [`brindle_volume::Volume`], as one suite. Only who makes the volume differs.
+//! The contract of every volume, at [`brindle_volume::Volume`], as one suite. Implementations differ only in how a
+//! volume is made.
 
 mod changes;
 mod compared;

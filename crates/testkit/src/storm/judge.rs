@@ -1,4 +1,4 @@
-//! What breaks a promise.
+//! Failures of a storm: broken promises.
 
 use core::fmt;
 
@@ -27,7 +27,7 @@ pub enum Failure {
     ThrownOut(Vec<u16>),
     /// The engine failed at something that it must do.
     Engine {
-        /// What: resync, scrub, check or stop.
+        /// The call: resync, scrub, check or stop.
         what: &'static str,
         /// How.
         error: ProcessError,

@@ -48,12 +48,12 @@ use crate::world::NOW;
 /// Bytes of memory for clients, which is more than they ask for at once.
 const POOL: usize = 1 << 20;
 
-/// What a strike needs to know of the array when it comes.
+/// The state of the array that a strike needs to know.
 #[derive(Default)]
 struct Board {
     array: RefCell<Option<Array>>,
     resyncing: Cell<bool>,
-    /// What the life is at, for those that come to no end.
+    /// The present activity of the life, for lives that come to no end.
     doing: Cell<&'static str>,
     after_cut: bool,
     /// Redundancy was in doubt when this life began.
@@ -65,7 +65,7 @@ struct Board {
     stopping: Cell<bool>,
     /// A bitmap has come: it tells nothing of what was written before.
     grown: Cell<bool>,
-    /// What members were given as their flags, as was acknowledged; `None` while that is not known.
+    /// The flags that members were given, once acknowledged; `None` while the outcome is unknown.
     flags: RefCell<BTreeMap<MemberId, Option<DeviceFlags>>>,
     /// Steps before which superblocks were being written, if that is asked for.
     changing: RefCell<Vec<u64>>,
@@ -73,7 +73,7 @@ struct Board {
 }
 
 impl Board {
-    /// What the array knew of its drives when the power went. While it stops it may be recording without a word.
+    /// The array's view of its drives when the power went. None while it stops, since it may be recording then.
     fn known(&self, drives: &[MemberId]) -> Known {
         let array = self.array.borrow();
         let array = array.as_ref().filter(|_| !self.stopping.get());
@@ -119,7 +119,7 @@ impl Board {
     }
 }
 
-/// What is to become of one life.
+/// The plan of one life.
 #[derive(Clone, Debug)]
 pub(super) struct Fate {
     /// 1 for the first.
@@ -158,7 +158,7 @@ pub(super) enum End {
     Forced,
 }
 
-/// What came of a life.
+/// The outcome of a life.
 pub(super) struct Lived {
     pub(super) end: Result<End, Failure>,
     pub(super) tally: Tally,
@@ -229,7 +229,7 @@ impl Stage<'_> {
         };
         let recovered = board.count(EventKind::RecoveryEnded) + board.count(EventKind::CopyEnded);
         let returned = board.count(EventKind::Readded);
-        // What the world still had planned holds the board: the array must not live on with it.
+        // Events still planned in the world hold the board: the array must not live on with them.
         board.array.borrow_mut().take();
         drop(run);
         io.shutdown();
@@ -238,7 +238,7 @@ impl Stage<'_> {
         Lived { end: result, tally, recovered, returned, doubt: board.doubt.get(), changing }
     }
 
-    /// What stands on the drives.
+    /// The content of the drives.
     pub(super) fn seen(&self) -> Seen {
         Seen::look(&self.sim, self.drives, self.plan)
     }
@@ -322,7 +322,7 @@ impl Run<'_> {
             self.stage.disks().judge_torn(&assembly.geometry, &self.fate.struck)?;
         }
         if self.stage.plan.shape.bitmap.is_some() {
-            // What was discarded is never the same twice.
+            // Discarded blocks read differently each time, so that they can't be compared.
             marks::judge(&self.stage.sim, &assembly, &ids, self.stage.plan.mix.discards == 0)?;
         }
         if self.fate.stopped && !assembly.is_clean() {

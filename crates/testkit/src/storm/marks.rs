@@ -1,5 +1,5 @@
-//! What the write-intent bitmaps on the drives say, beside the engine's back: md reads that of one member, whichever it
-//! likes, so each of them must mark whatever a cut has left apart.
+//! The write-intent bitmaps on the drives, read beside the engine. md reads the bitmap of one member, whichever it
+//! likes, so each of them must mark all places at which a cut has left members different.
 
 use brindle_array::assembly::{Assembly, DeviceUse};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
@@ -18,7 +18,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// What stands where a superblock says that the bitmap is, if it is one.
+    /// The bitmap at the place that a superblock names, if it is one.
     pub(super) fn look(sim: &Sim, drive: MemberId, superblock: &Superblock) -> Option<Self> {
         Self::look_at(sim, drive, superblock.super_offset.checked_add_signed(superblock.bitmap_offset?)?)
     }
@@ -66,7 +66,8 @@ pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bo
     Ok(())
 }
 
-/// What stands in a file marks all in which redundancy differs, if it counts: it is as new as the superblocks, and says so.
+/// Checks the bitmap in a file: if it counts (it is as new as the superblocks), it must mark all places where
+/// redundancy differs.
 pub(super) fn judge_file(
     sim: &Sim,
     assembly: &Assembly,

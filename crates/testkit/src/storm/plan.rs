@@ -1,4 +1,4 @@
-//! What a seed stands for: an array, its drives, and the load on it.
+//! The meaning of a seed: an array, its drives, and the load on it.
 
 use brindle_format::md::{Endian, Version};
 use brindle_io::Duration;
@@ -10,7 +10,7 @@ use crate::load::Mix;
 use crate::random::Random;
 use crate::shape::Shape;
 
-/// What of a storm depends on its seed alone, whenever the power goes.
+/// The part of a storm that depends on its seed alone, whenever the power goes.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Whence all chance comes.
@@ -23,7 +23,7 @@ pub struct Plan {
     pub lanes: u64,
     /// Requests of each.
     pub requests: u64,
-    /// What they ask.
+    /// The clients' requests.
     pub mix: Mix,
     /// Time without writes after which the array is marked clean.
     pub idle: Duration,

@@ -29,7 +29,7 @@ use crate::world::drives;
 pub struct Planned {
     /// See [`brindle_io::sim::When::Step`].
     pub step: u64,
-    /// What happens.
+    /// The fault itself.
     pub fault: Fault,
     /// To whose member.
     pub role: u16,
@@ -63,7 +63,7 @@ pub struct Course {
     pub calm: Option<u64>,
 }
 
-/// What came of a storm.
+/// The outcome of a storm.
 #[derive(Debug)]
 pub struct Storm {
     /// The promise that was broken, if one was.
@@ -78,7 +78,7 @@ pub struct Storm {
     pub recovered: u64,
     /// Members that were away and were taken again.
     pub returned: u64,
-    /// What met what.
+    /// Counts of faults by the condition of the array.
     pub tally: Tally,
     /// Steps of the first life.
     pub steps: u64,
@@ -100,7 +100,7 @@ impl Calm {
     /// That of a seed.
     ///
     /// # Errors
-    /// What broke even so.
+    /// The promise that the storm broke without a cut.
     pub fn of(seed: u64) -> Result<Self, Failure> {
         Self::of_plan(Plan::new(seed))
     }
@@ -108,7 +108,7 @@ impl Calm {
     /// That of a plan.
     ///
     /// # Errors
-    /// What broke even so.
+    /// The promise that the storm broke without a cut.
     pub fn of_plan(plan: Plan) -> Result<Self, Failure> {
         let storm = Course::calm(plan).run_watched(MOST_WATCHED);
         let Storm { steps, changing, .. } = storm;
@@ -170,7 +170,7 @@ impl FromStr for Cut {
 /// Steps of the life of a plan in which nothing goes wrong.
 ///
 /// # Errors
-/// What broke even so.
+/// The promise that the storm broke without a fault.
 pub fn calm_steps(plan: Plan) -> Result<u64, Failure> {
     let storm = Course::calm(plan).run();
     storm.failure.map_or(Ok(storm.steps), Err)
@@ -370,7 +370,7 @@ impl Course {
     }
 }
 
-/// What the lives so far have left, beside what is on the drives.
+/// The state that the lives so far have left, beside the content of the drives.
 #[derive(Default)]
 struct Past {
     /// Roles to which something has happened.

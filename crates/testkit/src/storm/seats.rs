@@ -25,7 +25,7 @@ impl Seats {
             let (array, size) = (array.clone(), array.geometry().member_size());
             Some(io.spawn(async move {
                 for pos in (0..size).step_by(STEP as usize) {
-                    // Whoever fails it is out of its seat: the array judges.
+                    // A device that fails the copy loses its place: the array judges.
                     if array.fill_second(role, pos, STEP.min(size - pos)).await.is_err() {
                         return;
                     }
