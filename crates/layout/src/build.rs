@@ -12,7 +12,7 @@ const SECTOR: u64 = 512;
 /// The most bytes of an array or member: what a block device can have.
 pub(crate) const MAX_SIZE: u64 = i64::MAX as u64;
 
-/// What a geometry consists of besides what was asked for.
+/// The parts of a geometry that are computed from the specification.
 pub(crate) struct Placement {
     pub(crate) map: Map,
     pub(crate) members: u16,

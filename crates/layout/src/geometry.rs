@@ -14,7 +14,7 @@ pub struct Extent {
     pub len: u64,
 }
 
-/// What a byte of a member is for.
+/// The use of a byte of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A byte of the array.
@@ -177,7 +177,7 @@ impl Geometry {
         }
     }
 
-    /// What byte `offset` of `member`'s data area is for. Any values may be asked for.
+    /// The use of byte `offset` of `member`'s data area. Any values may be asked for.
     #[must_use]
     pub fn place(&self, member: u16, offset: u64) -> Place {
         if member >= self.members || offset > MAX_SIZE {

@@ -59,7 +59,7 @@ pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Operands<'_>) {
     }
 }
 
-/// What is not whole vectors: words, then bytes. Compiled once for all instruction sets.
+/// The rest that does not fill a vector: words, then bytes. Compiled once for all instruction sets.
 ///
 /// # Safety
 /// As [`Pass::span`].

@@ -39,11 +39,11 @@ pub struct Allocation {
 ///
 /// # Order
 ///
-/// Requests may run at the same time, and have no order among each other: who wants one waits for the first to return.
-/// What a write, write-zeroes or discard did is seen by every read that begins after it has returned. Where changes overlap
-/// that run at the same time, each block is in the end what one of them made it, and not the same one's everywhere; a read
-/// beside a change finds each block as it was before or after it. No request is atomic beyond a block, but
-/// [`Volume::compare_and_write`] among changes.
+/// Requests may run at the same time, and have no order among each other: a caller that needs an order waits for the
+/// first to return. A write, write-zeroes or discard that has returned is seen by every read that begins afterwards.
+/// Where changes overlap that run at the same time, each block ends up as one of them made it, and not everywhere the
+/// same one. A read beside a change finds each block as it was before or after it. No request is atomic beyond a
+/// block, but [`Volume::compare_and_write`] among changes.
 ///
 /// A flush makes stable what every change did that returned without error before the flush was called; of changes that
 /// are under way meanwhile it promises nothing. With `fua` a change is stable itself when it returns, and says nothing of

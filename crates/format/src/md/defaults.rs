@@ -34,7 +34,7 @@ const BITMAP_ROOM_0_90: u64 = 60 * KIB;
 /// Largest member of a 0.90 array of level 1 or more: its size is 32 bits of KiB.
 pub const MAX_COMPONENT_0_90: u64 = u32::MAX as u64 * KIB;
 
-/// What keeps track of writes under way.
+/// The means by which an array keeps track of writes under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Consistency {
     /// Nothing: a crash leads to a full resync. Space for a later bitmap is reserved.

@@ -50,8 +50,8 @@ impl Superblock {
         !self.version.is_v1() && !v0::copy_agrees(self)
     }
 
-    /// What a superblock whose checksum is wrong says of the array and the event count that it belongs to. Nothing proves
-    /// it: a reason to be careful, never one to use the device.
+    /// The array and the event count that a superblock with a wrong checksum names. Nothing proves them: a reason to
+    /// be careful, never one to use the device.
     ///
     /// `None` if there are too few bytes.
     pub fn claimed(version: Version, bytes: &[u8]) -> Option<(Uuid, u64)> {
@@ -75,9 +75,9 @@ impl Superblock {
         Some((Uuid::from_bytes(uuid), events))
     }
 
-    /// What the roles of the other devices, from the entry `beyond` of the table on, may have been or be about to be:
-    /// faulty, spare, or one that nobody fills, likely ones first. None becomes spare from faulty or the other way: the
-    /// checksum would not tell that from rot.
+    /// The roles that other devices, from entry `beyond` of the table on, may have had before or after the torn
+    /// write: faulty, spare, or unused, likely ones first. A change between spare and faulty is not tried: the
+    /// checksum could not tell it from decay.
     fn other_roles(&self, beyond: usize) -> impl Iterator<Item = (usize, DeviceRole)> {
         let others = || {
             let all = self.roles.iter().enumerate().skip(beyond);

@@ -1,4 +1,4 @@
-//! What stands on a device already, told from its first and last bytes.
+//! The content of a device, recognised by its first and last bytes.
 //!
 //! Before a device becomes a member it must be known to be free: this module names file systems, partition tables,
 //! volume managers and other RAID. It only recognises; it trusts nothing that it reads beyond labels for messages.
@@ -107,7 +107,7 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// What to call it in a message: `ext2/3/4 file system`.
+    /// The name for messages: `ext2/3/4 file system`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ext => "ext2/3/4 file system",
@@ -165,7 +165,7 @@ impl fmt::Display for Signature {
 /// A signature and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What it is.
+    /// The kind of signature.
     pub signature: Signature,
     /// Byte of the device at which its magic number stands.
     pub offset: u64,

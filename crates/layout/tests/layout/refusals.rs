@@ -1,4 +1,4 @@
-//! What no array can have, and that each refusal says so.
+//! Geometries that no array can have, and the message of each refusal.
 
 use brindle_layout::{
     Family, Geometry, GeometryError, Layout, Level, MAX_RAID6_MEMBERS, ParityLayout, Raid10Layout,
