@@ -163,7 +163,7 @@ fn build(root: &Path, copy: &Path) -> Result<PathBuf, Failure> {
     if status.success() { Ok(target.join("release/storm")) } else { Err("it does not build".into()) }
 }
 
-/// What a seed took that found a mutant.
+/// A seed that found a mutant, and the time it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Caught {
     /// Power cuts; `None`: it never came back.

@@ -185,7 +185,7 @@ fn is_in(module: &str, other: &str) -> bool {
     module.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// What a file names of other modules of its crate, but for the heads of those that it is in.
+/// The other modules of its crate that a file names, but for the heads of those that it is in.
 fn arrows<'a>(file: &'a File, from: &str, modules: &BTreeSet<&str>) -> Result<Vec<Arrow<'a>>, Failure> {
     let named = tokens::names(tokens::parse(file)?);
     let arrow = |name: tokens::Name| {
@@ -284,7 +284,7 @@ mod tests {
         found.into_iter().map(|offence| (offence.rule, offence.what)).collect()
     }
 
-    /// What is wrong with this text of module `hall`, or its file `door`, where others are empty.
+    /// The findings for this text as module `hall`, or as its file `door`, where the other modules are empty.
     fn found(path: &str, text: &str) -> Vec<(&'static str, String)> {
         let full = format!("crates/array/src/{path}");
         let others = ["ground.rs", "cellar.rs", "roof.rs", "hall/mod.rs", "hall/door.rs", "hall/stair.rs"];
