@@ -20,7 +20,7 @@ use brindle_volume::{Volume, VolumeError};
 /// Writes to each array.
 const WRITES: usize = 60;
 
-/// What the superblocks show as the time of their last change.
+/// The time of the last change in the superblocks.
 const NOW: u64 = 1_900_000_000;
 
 /// An array that md made and the engine wrote to.

@@ -97,7 +97,7 @@ impl Filed {
         }
     }
 
-    /// What was marked has been resynced, and nothing else.
+    /// The marked chunks have been resynced, and no others.
     fn judge_spoiled(&self, by: &str) {
         let checked = self.brindle("check --json").report();
         let places = checked["places"].as_array().unwrap_or_else(|| panic!("{}: {checked}", self.what));
