@@ -1,4 +1,4 @@
-//! What whoever starts a server decides.
+//! Settings that the starter of a server chooses.
 
 use brindle_io::{Duration, MAX_BUF, PAGE};
 

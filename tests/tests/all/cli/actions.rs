@@ -110,7 +110,7 @@ fn what_never_tells_who_is_wrong_is_left_as_it_is() {
 #[test]
 fn one_odd_member_of_an_array_that_was_never_in_sync_is_left_as_it_is() {
     for flags in ["-l 6 -c 64K", "-l 1"] {
-        // The members agree on other zeroes, computed from the rest.
+        // All members but one hold zeroes, which agree with each other.
         let set = Set::sparse(4, 8 * MIB);
         files::write_pattern(&set.members[3], 8 * MIB, 5);
         set.create(&format!("{flags} --assume-clean")).ok();
