@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: engines that are broken on purpose, each of which a storm must find.
 //!
-//! A mutant is a file in `scripts/mutants`: a line that says what is broken, maybe one that says which storms come by it
-//! (`only: text in their plan`), and edits, each a file and the text in it that is replaced by another. They are made in a
-//! copy of the sources under the target folder, so that nothing in the product knows of them.
+//! A mutant is a file in `scripts/mutants`. It has a line that says what is broken, maybe one that names its storms
+//! (`only: text in their plan`), and edits: each a file and the text in it that is replaced by another. They are made
+//! in a copy of the sources under the target folder, so that nothing in the product knows of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -74,9 +74,10 @@ pub struct OpenConfig {
     pub on_full: OnFull,
     /// When members that are lost are rebuilt.
     pub recovery: Recovery,
-    /// Read errors of a member that redundancy makes up for and that are borne; the count becomes half each hour. One more, and
-    /// the member is failed, if the array can do without it. md's `max_read_errors`, which has 20; md's RAID 4, 5 and 6 bear as
-    /// many as there are stripes in their cache (256 as a rule), and never forget one.
+    /// Read errors of a member that redundancy makes up for and that are borne; the count becomes half each hour. One
+    /// more error, and the member is failed if the array can do without it. This is md's `max_read_errors`, which is
+    /// 20. md's RAID 4, 5 and 6 bear as many errors as there are stripes in their cache (256 as a rule), and never
+    /// forget one.
     pub read_errors: u32,
     /// How fast what goes over the whole array goes, as long as nobody [says otherwise](crate::Array::set_speeds).
     pub speeds: Speeds,

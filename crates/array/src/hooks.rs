@@ -17,9 +17,9 @@ pub type OnRecord<'a> = Pin<Box<dyn Future<Output = Result<(), VolumeError>> + '
 /// Records made before bytes of an array change, beside the dirty mark. A write-intent bitmap, a partial parity log
 /// and a journal are implementations. An array without hooks keeps the dirty mark only.
 ///
-/// Every change of members' data comes by three times: it [begins](Hooks::begins) with its range, after the array was
-/// marked dirty and before a member is touched; in levels with parity, what members shall hold has been
-/// [computed](Hooks::computed), and none has been given it; and it [ends](Hooks::ends).
+/// Every change of members' data comes by three times. It [begins](Hooks::begins) with its range, after the array was
+/// marked dirty and before a member is touched. In levels with parity, the new blocks have been
+/// [computed](Hooks::computed), and no member has been given them. Last, the change [ends](Hooks::ends).
 pub trait Hooks {
     /// A change begins. Members are touched once that has been put on record, and not at all if it fails. What is to be
     /// noted at once is noted by the call: the future may be dropped.

@@ -1,8 +1,8 @@
 //! Records made before bytes of an array change, so that the next run knows what a crash interrupted.
 //!
-//! There are two moments for that, and every change comes by: it begins with its range before the first member is touched
-//! ([`Writing::begin`], and [`Upkeep::begin`] where no byte of the array changes), and what it makes of rows with parity is
-//! announced between parity computed and members written ([`Intent::computed`]).
+//! There are two moments for that, and every change passes them. It begins with its range before the first member is
+//! touched ([`Writing::begin`], and [`Upkeep::begin`] where no byte of the array changes). In rows with parity, the
+//! new blocks are announced after they are computed and before members are written ([`Intent::computed`]).
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;

@@ -57,9 +57,9 @@ impl Array {
     /// is true after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
-    /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`], if a member is gone or silent that the array can't do without,
-    /// or if it could not be recorded that one has failed; [`VolumeError::Stopping`] if the array was stopped before that
-    /// was, or has been and something would have to be written; [`VolumeError::Reshaping`].
+    /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`] if the array can't do without a member that is gone or
+    /// silent, or if a failure could not be recorded. [`VolumeError::Stopping`] if the array was stopped before that
+    /// record, or has been stopped and something would have to be written. [`VolumeError::Reshaping`].
     pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         self.0.placement.sync_window(pos, len, mode).await
     }
@@ -83,9 +83,9 @@ impl Array {
     ///
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
-    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; [`VolumeError::TooManyLost`]
-    /// or [`VolumeError::Member`], if a member is gone that the array can't do without, or how far the resync came could not
-    /// be recorded; [`VolumeError::Reshaping`].
+    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile.
+    /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`] if a member is gone that the array can't do without,
+    /// or if the position could not be recorded. [`VolumeError::Reshaping`].
     pub fn resync<F: FnMut(Progress)>(
         &self,
         progress: F,

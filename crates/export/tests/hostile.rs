@@ -1,6 +1,6 @@
-//! An array served over connections that are slow, carry pieces and break, in virtual time, from many seeds: no client
-//! ever reads what no client wrote, clients that read nothing or lie stop nobody, nothing of a connection stays, and a
-//! server that is told to stop stops.
+//! An array served over connections that are slow, carry pieces and break, in virtual time, from many seeds. No
+//! client ever reads bytes that no client wrote, and clients that read nothing or lie stop no other. No resource of a
+//! closed connection remains, and a server that is told to stop stops.
 
 mod support;
 

@@ -492,10 +492,9 @@ impl Io {
         self.0.core.reactor.borrow_mut().close_socket(socket);
     }
 
-    /// How much of what was sent on a connection its other end has not taken, as far as is known; of a send under way it may
-    /// count the part that the kernel has. A measure to be held against an earlier one: of a Unix socket it is the kernel's
-    /// memory for it, which goes in steps of at most 36 KiB; TCP counts what the other machine has not acknowledged, so
-    /// that what waits there for its program is taken. `None` if nothing tells. Does not wait.
+    /// Bytes sent on a connection that its other end has not taken, to compare with an earlier value; `None` if unknown. A
+    /// send under way may count with the part that the kernel has. For a Unix socket it is the kernel's memory for it, in
+    /// steps of at most 36 KiB. For TCP it is unacknowledged data: data waiting there for its program counts as taken.
     pub fn untaken(&self, socket: SocketId) -> Option<u64> {
         self.0.core.reactor.borrow().untaken(socket)
     }

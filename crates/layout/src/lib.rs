@@ -1,9 +1,9 @@
 //! Pure arithmetic: where each byte of an array lives. No I/O, no clock, no allocation per call.
 //!
-//! A [`Geometry`] is made once from a level, a layout, a chunk size and the sizes of the members; from then
-//! on it answers, in a few nanoseconds and without allocating, where a byte of the array is
-//! ([`Geometry::family`]) and what a byte of a member is for ([`Geometry::place`]). Every formula places
-//! bytes exactly where Linux md places them.
+//! A [`Geometry`] is made once from a level, a layout, a chunk size and the sizes of the members. From then on it
+//! maps bytes in a few nanoseconds and without allocating: bytes of the array to their places ([`Geometry::family`]),
+//! and bytes of a member to their use ([`Geometry::place`]). Every formula places bytes exactly where Linux md places
+//! them.
 //!
 //! ```
 //! use brindle_layout::{Extent, Family, Geometry, Layout, Level, Place};

@@ -35,8 +35,8 @@ struct Peer {
 }
 
 impl Peers {
-    /// Looks at what the members have answered so far (`None`: nobody is asked in that role); gives the roles of which something
-    /// else is to be told now: how many times as long they take as their peers, 0 if they are about as fast.
+    /// Compares the answers of the members so far (`None`: no member in that role is asked). Gives the roles whose
+    /// reported factor changes now: how many times as long they take as their peers, 0 if they are about as fast.
     pub fn look(&mut self, members: &[Option<(MemberId, Answers)>]) -> Vec<(u16, u64)> {
         self.0.resize_with(members.len(), Peer::default);
         for (peer, member) in self.0.iter_mut().zip(members) {

@@ -52,8 +52,9 @@ pub struct DiskError {
 pub(crate) const MOST_DRIVES: u32 = 384;
 
 impl Disk {
-    /// Whether all figures are such as a drive can have: at least a MB and at most 10 PB, so that the bytes of all drives can be
-    /// counted; from 0.1 to a billion requests a second; from a KB to a TB a second; a price from nothing to a billion.
+    /// Whether all figures are possible for a drive. Size: at least a MB and at most 10 PB, so that the bytes of all
+    /// drives can be counted. Speed: from 0.1 to a billion requests a second, and from a KB to a TB a second. Price:
+    /// from nothing to a billion.
     ///
     /// # Errors
     /// The first that is not.

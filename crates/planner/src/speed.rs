@@ -174,8 +174,9 @@ fn alongside(part: &Part, load: &Load) -> (f64, f64) {
     (of(load.read_size, &|disk| disk.read_iops), of(load.write_size, &|disk| disk.write_iops))
 }
 
-/// Operations in flight on drives, on average, for the requests that are: a write is on all drives that have its copies; where
-/// there is parity on those that give old blocks, and then on those that take new ones, and so takes twice as long as a read.
+/// The average number of operations in flight on drives, for the requests in flight. A write is on all drives that
+/// have its copies. With parity it is first on the drives that give old blocks, then on those that take new ones: so
+/// it takes twice as long as a read.
 fn in_flight(part: &Part, load: &Load) -> f64 {
     let (reads, writes) = (load.reads, 1.0 - load.reads);
     let each = match part.scheme {

@@ -1,5 +1,6 @@
-//! Hooks that put nothing on record, and refuse what others could not have put on record: a change of a member's data
-//! that did not begin with its range, and rows with parity that were not announced as they are written.
+//! Hooks that put nothing on record, and refuse changes that real hooks could not have put on record. Those are a
+//! change of a member's data that did not begin with its range, and rows with parity that were not announced as they
+//! are written.
 //!
 //! The guard refuses by a panic, which fails the test or storm that it runs in.
 

@@ -163,9 +163,10 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     }
 }
 
-/// The power went while a device of an array with 0.90 was told that it has the number of its role from now on, before the
-/// others were: it is ahead of them, or it is who they say has that role, by another number (which a torn superblock is not always
-/// sure of). Nobody has been told anything since, and it holds all of its role.
+/// In an array with 0.90, the power went after one device had been told its new number, which is that of its role,
+/// and before the others were. Either that device is ahead of the others, or it is the one that they name for the
+/// role under another number. A torn superblock may not know that number. Nobody has been told anything since, and it
+/// holds all of its role.
 fn took_a_place(device: &Picked<'_>, newest: &Superblock) -> bool {
     let own = device.superblock;
     let is_known = |role: u16| {
@@ -183,10 +184,11 @@ pub(super) fn number(device: &Picked<'_>, freshest: &Picked<'_>) -> u32 {
     known.and_then(|role| newest.device_in_role(role)).unwrap_or(own.device_number)
 }
 
-/// A device that calls itself a spare is one, but where another has been given its number since, or where it failed in a role that it
-/// was given. md from Linux 6.8 on does not take that one either (metadata 1.x, `super_1_validate`); and a table of several sectors in
-/// which a faulty device becomes a spare can't be told from a rotten one when it is torn ([`Superblock::parse_torn`]). One that was given
-/// a role in an update which has not reached it holds nothing of that.
+/// A device that calls itself a spare is one, except where another device has been given its number since, or where
+/// it failed in a role that it was given. md from Linux 6.8 on does not take a spare that failed in its role either
+/// (metadata 1.x, `super_1_validate`). A torn table of several sectors in which a faulty device becomes a spare can't
+/// be told from a rotten one ([`Superblock::parse_torn`]). One that was given a role in an update which has not
+/// reached it holds nothing of that.
 fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
     let newest = freshest.superblock;
     let left_out = |why| DeviceUse::LeftOut { role: None, why };

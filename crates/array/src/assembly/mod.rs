@@ -2,8 +2,8 @@
 //! matters.
 //!
 //! The rules are those of md and mdadm (`super_1_validate` and `analyze_sbs` in the kernel's `md.c`, mdadm's
-//! `Assemble.c`): the superblock with the highest event count decides; members whose count is more than one behind
-//! have missed writes and are left out; the deciding superblock's table says which devices are active.
+//! `Assemble.c`). The superblock with the highest event count decides. Members whose count is more than one behind
+//! have missed writes and are left out. The deciding superblock's table says which devices are active.
 
 mod apart;
 mod bitmap_file;
@@ -33,9 +33,10 @@ pub(crate) use choose::{differing, filled};
 /// Risks that the user accepts in assembling an array.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AssembleOptions {
-    /// Assemble although bytes may be wrong: those that lost members held in an array that was not stopped cleanly,
-    /// those in bad blocks, and, read-only, those of members that missed writes or were written apart from the others,
-    /// whose journal did not bring them all that it holds, or that a reshape may have moved further than is recorded.
+    /// Assemble although bytes may be wrong. In an array that was not stopped cleanly those are the data of lost
+    /// members; in any array those in bad blocks. Read-only arrays may also use members that missed writes, that were
+    /// written apart from the others, or whose journal was not applied fully. A reshape may have moved data further
+    /// than is recorded.
     pub force: bool,
 }
 

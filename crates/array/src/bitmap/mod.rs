@@ -4,10 +4,10 @@
 //!
 //! 1. The bit of a chunk stands on all members before one of them is sent a change of it: but for those that are on record
 //!    as lost, those too that are out of use. Whoever opens the array may find one of those in sync still.
-//! 2. A bit is cleared only after all members were flushed, in a chunk in which no write was under way when the flush began,
-//!    nor has begun since; whose redundancy is known true; and while no member is missing or being rebuilt. Before that,
-//!    `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes back is at
-//!    least as old as its count says, and all that it lacks has its bit set.
+//! 2. A bit is cleared only after all members were flushed, in a chunk without a write under way when the flush began
+//!    or since. The chunk's redundancy must be known true, and no member may be missing or being rebuilt. Before
+//!    that, `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes
+//!    back is at least as old as its count says, and all that it lacks has its bit set.
 //! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is less
 //!    than the superblocks' is stale: somebody wrote who did not know of it.
 //! 4. Bits of chunks in doubt stay set: what a crash left is found after the next one.

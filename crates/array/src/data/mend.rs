@@ -106,9 +106,9 @@ impl Core {
 
     /// Whether nothing is lost with a member that still gives most of its bytes.
     ///
-    /// While parity is not known true anywhere, nobody is failed for bad places, though the rows that they are in may be
-    /// true: a member is failed as a whole, and would take with it what it holds in the rows where parity stands for
-    /// nothing. Its errors count meanwhile; the first that comes when the doubt is over fails it.
+    /// While parity is not known true anywhere, no member is failed for bad places, even in rows that are true. A
+    /// member fails as a whole, and would take with it the data of rows whose parity is not true. Its errors count
+    /// meanwhile; the first that comes when the doubt is over fails it.
     fn can_spare(&self, role: u16, error: OpError) -> bool {
         let doubtful = self.ties.coupled && self.keeper.resync_offset().is_some();
         let gives_nothing = is_lost(error);

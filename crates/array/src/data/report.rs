@@ -36,8 +36,8 @@ pub struct Mismatch {
     pub len: u64,
     /// The kind of block.
     pub kind: MismatchKind,
-    /// It is known that this member is wrong, and no other: redundancy was known true, and P and Q of RAID 6 tell of one
-    /// block that explains all bytes of each sector, or more than half of three or more copies agree.
+    /// This member is known to be the wrong one: redundancy was known true before. In RAID 6, P and Q name one block
+    /// that explains all bytes of each sector; in mirrors, more than half of three or more copies agree.
     pub located: bool,
 }
 
@@ -57,8 +57,8 @@ pub struct BadPlace {
 /// The result of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncReport {
-    /// Sectors as md counts them (`mismatch_cnt`): 8 for each 4 KiB of a row of which P or Q disagree; for mirrors,
-    /// for each differing copy, those of the block that was compared (64 KiB, or what is left of its chunk).
+    /// Sectors as md counts them (`mismatch_cnt`): 8 for each 4 KiB of a row of which P or Q disagree. For mirrors,
+    /// each differing copy counts the sectors of the block that was compared (64 KiB, or the rest of its chunk).
     pub mismatch_sectors: u64,
     /// Sectors of these, one by one, of which it is not known which member is wrong; for mirrors, of each copy that
     /// differs.

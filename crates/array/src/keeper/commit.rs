@@ -61,9 +61,10 @@ impl Keeper {
         Ok(bad)
     }
 
-    /// Gives members whose records a crash left behind the present state; or that found no room for theirs (in place,
-    /// but a file system that copies on write needs some): nothing goes on without them, since a member that lacks a
-    /// change of state could be taken for one that has it. Whoever calls has the turn.
+    /// Writes the present state to members whose records a crash left behind, or whose record found no space. (A
+    /// record is written in place, but a file system that copies on write needs space for it.) Nothing goes on
+    /// without them: a member that lacks a change of state could be taken for one that has it. Whoever calls has the
+    /// turn.
     pub(super) async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut told = EventKind::BroughtUp;
         loop {

@@ -299,9 +299,9 @@ impl Keeper {
         Ok(self.failures_recorded())
     }
 
-    /// Every failure of a member is recorded, and so is what was written of bad blocks: whoever relies on a member's absence
-    /// waits for this, since another request, a flush
-    /// or the write of a superblock may have met the failure. Begins at once, and need not be awaited for that.
+    /// Every failure of a member is recorded, and so are writes over bad blocks. All that rely on a member's absence
+    /// wait for this, since another request, a flush or the write of a superblock may have met the failure. Begins at
+    /// once, and need not be awaited for that.
     ///
     /// # Errors
     /// If it could not be recorded; or if the array can't live without a member that failed.

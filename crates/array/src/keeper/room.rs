@@ -1,10 +1,10 @@
 //! Writes that failed on members which stay in use, for lack of space or because they did not answer.
 //!
-//! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write that
-//! found no room is refused with that error. It may have reached some members and not others, or in part, so that
-//! nothing is known of the redundancy of its range until all of it has been made true again; until then mirrors are read
-//! there from their first copy, parity stands for nothing, and the array is not marked clean beyond the range's start.
-//! Where parity stands for lost blocks, that would lose them: `data/parity/undo.rs` takes such a write back.
+//! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write
+//! that found no room is refused with that error. It may have reached some members and not others, or in part. So the
+//! redundancy of its range is unknown until all of it has been made true again. Until then mirrors are read there
+//! from their first copy, parity is not used, and the array is not marked clean beyond the range's start. Where
+//! parity stands for lost blocks, that would lose them: `data/parity/undo.rs` takes such a write back.
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;

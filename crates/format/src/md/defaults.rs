@@ -143,8 +143,8 @@ pub fn available(
     (room > 0).then_some(room)
 }
 
-/// Bytes that the array uses of each member, if the smallest offers `available`: whole chunks, or units of 64 KiB for
-/// RAID 1, which has no chunks but may get them in a reshape; `None` if nothing is left or 0.90 cannot record it.
+/// Bytes that the array uses of each member, if the smallest offers `available`. Whole chunks, or units of 64 KiB for
+/// RAID 1, which has no chunks but may get them in a reshape. `None` if nothing is left or 0.90 cannot record it.
 ///
 /// RAID 10 with far or offset copies uses whole chunks for each copy: the kernel rounds further down by itself.
 pub fn component_size(version: Version, available: u64, chunk: u64) -> Option<u64> {
@@ -351,7 +351,7 @@ pub fn bitmap_room(version: Version, component_size: u64) -> u64 {
 }
 
 /// Plans a bitmap over `sync_bytes` (the component, or for RAID 10 the whole array) in at most `room` bytes, with
-/// mdadm's chunk unless one is asked for; `None` if it does not fit or the chunk is no power of two.
+/// mdadm's chunk unless one is given. `None` if it does not fit or the chunk is no power of two.
 pub fn bitmap_plan(sync_bytes: u64, room: u64, chunk: Option<u64>) -> Option<BitmapPlan> {
     let room = if chunk.is_none() { room.min(128 * KIB) } else { room };
     let most = room.checked_sub(BITMAP_SUPER_BYTES as u64).filter(|&b| b > 0)?.checked_mul(8)?;

@@ -314,9 +314,8 @@ impl Memory {
     }
 }
 
-// SAFETY: an operation on a member is done, and its completion noted once, within `submit`, or when it leaves the list of
-// those that hang; a pipe takes the segments
-// it keeps out of its state when it notes their operation's completion.
+// SAFETY: an operation on a member is done, and its completion noted once, within `submit`, or when it leaves the list
+// of those that hang. A pipe takes the segments it keeps out of its state when it notes their operation's completion.
 unsafe impl Reactor for Memory {
     fn attach(&mut self) {
         let attached = &mut self.0.borrow_mut().attached;

@@ -336,8 +336,8 @@ impl Drop for Watch<'_> {
     }
 }
 
-// SAFETY: an operation leaves the list of those that fly, with the segments, when its one completion is noted or when the
-// world has ended and it is only to be cancelled; a pipe takes the segments it keeps out of its state when it notes their
+// SAFETY: an operation leaves the list of those that fly, with the segments, when its one completion is noted, or when the
+// world has ended and it is only to be cancelled. A pipe takes the segments it keeps out of its state when it notes their
 // operation's completion.
 unsafe impl Reactor for Sim {
     fn attach(&mut self) {

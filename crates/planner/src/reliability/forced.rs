@@ -1,12 +1,12 @@
 //! Histories in which losses are not rare, weighted so that their mean is true.
 //!
-//! The first failure is forced: it is drawn from those before the end, and the history is weighted by the probability that
-//! there is one (Lewis and Bohm 1984; Nicola, Shahabuddin and Heidelberger 1993). From then on a history takes its course. At
-//! each failure of a whole group a second world branches off, in which failures are more likely as long as drives are missing
-//! (failure biasing); it ends when all are back, and its weight is the ratio of the probabilities of what happened there. So
-//! weights never pile up over the cycles of a long history, as they do where the history itself is biased. A branch and what
-//! its history went on with are independent given the moment when they part, so that the sum of
-//! P(nothing lost before) * (what the branch lost) is P(loss) in the mean.
+//! The first failure is forced: it is drawn from those before the end, and the history is weighted by the probability
+//! that there is one (Lewis and Bohm 1984; Nicola, Shahabuddin and Heidelberger 1993). From then on a history takes
+//! its course. At each failure of a whole group a second world branches off, in which failures are more likely as
+//! long as drives are missing (failure biasing). It ends when all are back, and its weight is the ratio of the
+//! probabilities of its events. So weights never pile up over the cycles of a long history, as they do where the
+//! history itself is biased. A branch and what its history went on with are independent given the moment when they
+//! part, so that the sum of P(nothing lost before) * (what the branch lost) is P(loss) in the mean.
 //!
 //! Defects are not drawn at all: they arise without memory, so the probability that a drive has one is a function of the time
 //! since it was known to have none.

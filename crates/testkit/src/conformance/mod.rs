@@ -127,8 +127,8 @@ impl<'a, V: Volume> Subject<'a, V> {
         buf.slice(range)
     }
 
-    /// Writes some, flushes; writes some more, part of it with FUA, and gives the bytes that are to be there after a power cut
-    /// that comes now: `None` where none can be told, since what was there may be lost or not.
+    /// Writes some, flushes, and writes some more, part of it with FUA. Gives the bytes that must be there after a
+    /// power cut that comes now: `None` where the old or the new ones may be.
     ///
     /// # Panics
     /// If something can't be written.

@@ -39,9 +39,10 @@ impl Marks {
     }
 }
 
-/// Each member has a bitmap if the newest superblock says that there is one, though its own does not say so yet; as new as its superblock
-/// if that says so; and it marks all in which redundancy differs, if that `counts` and no member is missing. A member may have refused a
-/// bitmap that was named again just then, since a file to which it was moving had failed: what stands there is stale, and so is safe.
+/// Each member has a bitmap if the newest superblock says that there is one, even if its own does not say so yet. The
+/// bitmap is as new as the member's superblock, if that names one. It marks all places where redundancy differs, if
+/// that `counts` and no member is missing. A member may have refused a bitmap that was named again just then, since a
+/// file to which it was moving had failed: what stands there is stale, and so is safe.
 pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bool) -> Result<(), Failure> {
     let members = Members::of(sim, assembly, ids);
     let newest = members.0.iter().find(|member| member.superblock.events == assembly.events);

@@ -1,5 +1,6 @@
-//! Writes to members that are write-mostly and may lag behind: whoever asked is told as soon as all others have taken the write
-//! (md's write-behind, of RAID 1 with a write-intent bitmap whose superblock says how many writes may be under way so).
+//! Writes to members that are write-mostly and may lag behind: the client gets its answer as soon as all other
+//! members have taken the write. This is md's write-behind, of RAID 1 with a write-intent bitmap whose superblock
+//! limits the number of such writes.
 //!
 //! - The write goes on in a task of its own, from a copy. It holds its range, its bits and the dirty mark until all members have
 //!   taken it: a crash leaves bits set, and whoever writes there next, mends or compares waits.

@@ -148,8 +148,9 @@ impl Parity {
         group.submit().await.is_ok() && due.iter().all(|(memory, due)| digest(memory) == *due)
     }
 
-    /// Nobody knows any more what parity stands for in these bands, unless there is none, or it alone was to be written:
-    /// then it has of each sector the old or the new content, and so has what it stands for.
+    /// Parity's content in these bands is unknown from now on, with two exceptions: there is none, or it alone was to
+    /// be written. In the latter case each of its sectors has the old or the new content, and so have the blocks that
+    /// it stands for.
     fn doubt_bands(&self, job: &RowWrite<'_>, bands: &[Band], outcome: &Done) {
         let cramped: Vec<(u16, Cause)> =
             outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();

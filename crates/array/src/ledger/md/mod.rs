@@ -10,19 +10,20 @@
 //!    recorded, not what is wanted.
 //! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
 //!    on its absence, the count of all living members is two ahead of any that it may have, and was raised in two steps.
-//! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it holds
-//!    what it should: both from one update on. A spare whose superblock an update has not reached is a spare still, whatever
-//!    the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a spare until it is taken in.
-//!    One that was the member of its role before, and comes back, says the same from the update on that makes it one again,
-//!    which it gets first; and by the feature recovery-bitmap that all is true of which no bit says otherwise. Until then its
-//!    superblock stays as it was when it left.
+//! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it
+//!    holds what it should: both from one update on. A spare whose superblock an update has not reached is a spare
+//!    still, whatever the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a
+//!    spare until it is taken in. A former member that comes back says the same from the update on that makes it a
+//!    member again, and gets that update first. By the feature recovery-bitmap it also says that all is true of which
+//!    no bit says otherwise. Until then its superblock stays as it was when it left.
 //! 5. A device that is to replace a member has that one's role too, and says so itself (feature replacement). It loses that flag
 //!    with the update that calls the member lost, and not before.
-//! 6. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
-//!    changes beyond the first sector, or in 0.90 the flags of its device instead, or a device takes the number of its role from one that
-//!    is not in use (`numbers`), so that its first sector tells what became of it ([`Superblock::parse_torn`]);
-//!    and such ones are never in flight on more members than the array can lose. A spare that missed several such changes
-//!    is no spare of the array while its superblock is written: the first sector is wiped first, and written last.
+//! 6. A superblock of one sector is old or new after a crash. A superblock that changes in several sectors changes
+//!    one role at most beyond the first sector. In 0.90 it may be the flags of its own device instead, or a device
+//!    may take the number of its role from one that is not in use (`numbers`). So the first sector tells how the rest
+//!    was to change ([`Superblock::parse_torn`]). Such superblocks are never in flight on more members than the array
+//!    can lose. A spare that missed several such changes is no spare of the array while its superblock is written:
+//!    the first sector is wiped first, and written last.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
@@ -267,9 +268,9 @@ impl Superblocks {
         }
     }
 
-    /// Some device that is out of use may be but one change behind. md takes it for a member in sync then when it comes
-    /// back, whatever the others say of it: with 0.90 always, with 1.x up to Linux 6.7 (`super_90_validate` and
-    /// `super_1_validate` in `md.c`).
+    /// Some device that is out of use may be only one change behind. When it comes back, md takes it for a member in
+    /// sync, whatever the others say of it. That holds for 0.90 always, and for 1.x up to Linux 6.7
+    /// (`super_90_validate` and `super_1_validate` in `md.c`).
     ///
     /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
     fn must_move_on(&self) -> bool {
@@ -538,8 +539,8 @@ fn in_service(assembly: &Assembly) -> Service {
     service
 }
 
-/// The highest count of a device that is here but out of use, where that could be taken for one in sync; and the
-/// present one, if a torn superblock has it alone: whoever is not here may have what that one was to say.
+/// The highest count of a device that is here but out of use, where that could be taken for one in sync. It is the
+/// present count if a torn superblock is the only one to have it: an absent member may have what that one was to say.
 fn left_behind(assembly: &Assembly) -> Option<u64> {
     let counts = assembly.devices.iter().filter_map(|device| match device.usage {
         DeviceUse::LeftOut { .. } => Some(device.superblock.events),
