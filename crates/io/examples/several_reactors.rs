@@ -1,5 +1,5 @@
 //! The cost of sharing one array between several reactors, each on a core of its own. A sketch of the ways to do it,
-//! not of the engine; ARCHITECTURE.md draws its conclusion from it.
+//! not of the engine; docs/design/several-reactors.md draws its conclusion from it.
 //!
 //! `cargo run --release -p brindle-io --example several_reactors [--markdown]`
 //!

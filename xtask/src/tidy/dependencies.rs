@@ -10,7 +10,7 @@ pub(super) const TESTKIT: &str = "brindle-testkit";
 /// Rank of a crate; a crate may depend only on crates of a lower rank.
 ///
 /// `None` for a crate that has no place in the order.
-fn rank(name: &str) -> Option<u8> {
+pub(super) fn rank(name: &str) -> Option<u8> {
     Some(match name {
         "brindle-io" | "brindle-layout" | "brindle-parity" | "brindle-format" => 0,
         // The contract of served volumes, which knows neither servers nor implementations: above the memory and the

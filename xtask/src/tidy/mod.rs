@@ -2,6 +2,7 @@
 
 mod comments;
 mod dependencies;
+mod documents;
 mod floors;
 mod homes;
 mod length;
@@ -26,6 +27,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     offences.extend(names::check(workspace)?);
     offences.extend(homes::check(workspace));
     offences.extend(comments::check(workspace));
+    offences.extend(documents::check(workspace));
     offences.extend(safety::check(workspace)?);
     offences.extend(length::check(workspace)?);
     offences.extend(machine_paths::check(workspace));
