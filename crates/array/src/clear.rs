@@ -82,7 +82,7 @@ impl Core {
             && self.members.first_held().is_none()
             && self.keeper.ledger().laggards().is_empty()
             && !failing
-            && !self.intent.has_elders()
+            && !self.intent.has_earlier_changes()
             && !self.keeper.is_broken()
     }
 }

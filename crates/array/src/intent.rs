@@ -26,7 +26,7 @@ pub(crate) struct Intent {
     /// How often the bitmap has come or gone.
     epoch: Cell<u32>,
     /// Changes under way that began before that, and so are counted by no bitmap.
-    elders: Cell<u32>,
+    earlier_changes: Cell<u32>,
 }
 
 impl Intent {
@@ -37,7 +37,7 @@ impl Intent {
             bitmap: RefCell::new(bitmap),
             hooks,
             epoch: Cell::default(),
-            elders: Cell::default(),
+            earlier_changes: Cell::default(),
         }
     }
 
@@ -57,12 +57,12 @@ impl Intent {
         self.plain.set(bitmap.is_none() && self.hooks.is_none());
         self.bitmap.replace(bitmap);
         self.epoch.set(self.epoch.get().wrapping_add(1));
-        self.elders.set(under_way);
+        self.earlier_changes.set(under_way);
     }
 
     /// Changes are under way that the bitmap does not count, since they began before it came.
-    pub(crate) fn has_elders(&self) -> bool {
-        self.elders.get() > 0
+    pub(crate) fn has_earlier_changes(&self) -> bool {
+        self.earlier_changes.get() > 0
     }
 
     /// A change of bytes begins; what is to be waited for, if anything is.
@@ -88,7 +88,7 @@ impl Intent {
             ends(&**hooks, range);
         }
         if self.epoch.get() != epoch {
-            self.elders.set(self.elders.get().saturating_sub(1));
+            self.earlier_changes.set(self.earlier_changes.get().saturating_sub(1));
         } else if !self.plain.get()
             && let Some(bitmap) = &*self.bitmap.borrow()
         {

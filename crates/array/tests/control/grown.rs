@@ -234,7 +234,7 @@ fn no_bit_is_cleared_of_a_write_that_began_before_the_bitmap_came() {
         world.write(&array, 0, &[1; 512]).unwrap();
         gate.shut.replace(true);
         let (writing, pool) = (array.clone(), world.pool.clone());
-        let elder = world.io.spawn(async move { write(&pool, &writing, 0, &[2; 4096]).await });
+        let earlier = world.io.spawn(async move { write(&pool, &writing, 0, &[2; 4096]).await });
         idle(&world, Duration::from_millis(1));
         for _ in 0..2 {
             add(&world, &array).unwrap();
@@ -246,7 +246,7 @@ fn no_bit_is_cleared_of_a_write_that_began_before_the_bitmap_came() {
         add(&world, &array).unwrap();
         gate.shut.replace(false);
         gate.opened.notify();
-        world.io.block_on(elder).unwrap();
+        world.io.block_on(earlier).unwrap();
         idle(&world, Duration::from_millis(20));
         assert!(on_disk(&world, 0).1.is_empty(), "{level}");
     }
