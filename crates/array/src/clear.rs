@@ -80,7 +80,7 @@ impl Core {
         let failing = self.keeper.state_change() == Some(StateChange::Failure);
         self.members.all_in_sync()
             && self.members.first_held().is_none()
-            && self.keeper.ledger().laggards().is_empty()
+            && self.keeper.ledger().outdated().is_empty()
             && !failing
             && !self.intent.has_earlier_changes()
             && !self.keeper.is_broken()

@@ -256,11 +256,11 @@ impl Shared {
         let _turn = self.turn().await;
         let newest = self.newest.borrow().generation;
         let refused = self.put(|disk| disk.alive && disk.generation < newest).await;
-        self.whole.set(self.laggards().is_empty());
+        self.whole.set(self.outdated().is_empty());
         refused
     }
 
-    fn laggards(&self) -> Vec<MemberId> {
+    fn outdated(&self) -> Vec<MemberId> {
         let newest = self.newest.borrow().generation;
         let lags = |disk: &&Disk| disk.alive && disk.generation < newest;
         self.disks.borrow().iter().filter(lags).map(|disk| disk.id).collect()
@@ -348,8 +348,8 @@ impl Ledger for Share {
         self.container.told.borrow_mut()[self.array] = Some(told);
     }
 
-    fn laggards(&self) -> Vec<MemberId> {
-        self.container.laggards()
+    fn outdated(&self) -> Vec<MemberId> {
+        self.container.outdated()
     }
 
     fn bring_up<'a>(&'a self, _: Bears<'a>) -> Recording<'a> {

@@ -23,8 +23,8 @@ impl Keeper {
             self.bring_up().await?;
             self.check_held()?;
             debug_assert!(
-                self.ledger.laggards().is_empty(),
-                "laggards are brought up in a step of their own"
+                self.ledger.outdated().is_empty(),
+                "outdated are brought up in a step of their own"
             );
             let bad = self.stage_bad().await?;
             let state = self.state.get();
@@ -71,13 +71,13 @@ impl Keeper {
             if self.is_broken() {
                 return Err(VolumeError::TooManyLost);
             }
-            let laggards = self.ledger.laggards();
-            if laggards.is_empty() {
+            let outdated = self.ledger.outdated();
+            if outdated.is_empty() {
                 return Ok(());
             }
             self.check_held()?;
             let refused = self.ledger.bring_up(&|roles| self.can_lose(roles)).await;
-            for id in laggards.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
+            for id in outdated.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
                 // Not who has failed meanwhile.
                 let Some(role) = self.role_in_use(*id) else { continue };
                 self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(told) });
@@ -191,7 +191,7 @@ impl Keeper {
         if self.is_broken() {
             return Ok(false);
         }
-        if self.ledger.laggards().is_empty() {
+        if self.ledger.outdated().is_empty() {
             // A run that changed nothing ends with a flush too.
             self.flush().await?;
         } else if self.ledger.any_torn() {

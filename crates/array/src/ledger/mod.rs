@@ -134,7 +134,7 @@ pub enum Named {
 /// The keeper promises:
 ///
 /// 1. It awaits one recording of the array before it begins another, and drives each to its end.
-/// 2. It asks for [`Ledger::record`] only when no device [lags](Ledger::laggards), nor has a record
+/// 2. It asks for [`Ledger::record`] only when no device [lags](Ledger::outdated), nor has a record
 ///    [in flight](Ledger::is_lent) that was given up.
 /// 3. No member is written to before `dirty` is on record. What is not dirty is recorded when no write is under way, and
 ///    all members in use have been flushed since the last: what the record says is true of stable storage.
@@ -154,7 +154,7 @@ pub enum Named {
 ///    array can do with finds it, or a later one.
 /// 8. While a recording is under way, and when the power goes in it, they find what was on record before or what was to be.
 ///    Once something has been found, it must not be lost again with the device on which it was found: such devices
-///    as have it not [lag](Ledger::laggards).
+///    as have it not [lag](Ledger::outdated).
 /// 9. A device that was lost is not written to again, also not by a recording under way that has not reached it yet.
 /// 10. Once a record that calls a device lost is settled, whoever opens the array with that device among others does not take
 ///     it for a member, whatever its own record says.
@@ -330,11 +330,11 @@ pub trait Ledger {
     }
 
     /// Devices in use that lack what others have on record, since the power went in between.
-    fn laggards(&self) -> Vec<MemberId> {
+    fn outdated(&self) -> Vec<MemberId> {
         Vec::new()
     }
 
-    /// Gives laggards what the others have on record.
+    /// Gives outdated devices what the others have on record.
     fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
         let _ = bears;
         Box::pin(core::future::ready(Refusals::new()))

@@ -334,9 +334,9 @@ fn a_run_without_writes_brings_up_whom_a_cut_left_dirty() {
             let told = array.events_since(0);
             assert!(told.len() == 2 && told.iter().all(|event| event.kind == EventKind::BroughtUp));
             let named: Vec<_> = told.into_iter().map(|event| (event.role, event.label)).collect();
-            let laggards = (0..3).filter(|&n| n != newest);
+            let outdated = (0..3).filter(|&n| n != newest);
             let expected: Vec<_> =
-                laggards.map(|n| (Some(n as u16), Some(world.ids[n].to_string()))).collect();
+                outdated.map(|n| (Some(n as u16), Some(world.ids[n].to_string()))).collect();
             assert_eq!(named, expected);
             // The member that alone knew it is lost.
             let rest: Vec<_> =

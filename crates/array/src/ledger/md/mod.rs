@@ -6,7 +6,7 @@
 //! 1. The event count grows by one with each update, and an update begins only when every living member has a whole
 //!    superblock of the present count. Whoever lags after a crash is brought up first, in a step of its own. So the
 //!    counts of living members never differ by more than one, which md and this program take for a crash in an update.
-//! 2. Two superblocks of one count say the same of the array, the time of the update included: laggards are given what is
+//! 2. Two superblocks of one count say the same of the array, the time of the update included: outdated devices are given what is
 //!    recorded, not what is wanted.
 //! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
 //!    on its absence, the count of all living members is two ahead of any that it may have, and was raised in two steps.
@@ -27,7 +27,7 @@
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
-//!    living member names it. A laggard is given what the others say of it, and so is each spare (`bitmap`).
+//!    living member names it. An outdated device is given what the others say of it, and so is each spare (`bitmap`).
 //! 9. One in a file is named by no superblock, and stale for whoever finds its count behind theirs. So one that has failed is left behind
 //!    before anything relies on that: by one event, since the file may have the present count. So is any that was not given when the
 //!    array was opened, or was stale: by two, since a cut may have come between it and superblocks of its count.
@@ -455,13 +455,13 @@ impl Ledger for Superblocks {
 
     /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
     /// none, whatever its count; spares may lag.
-    fn laggards(&self) -> Vec<MemberId> {
+    fn outdated(&self) -> Vec<MemberId> {
         let count = self.events.get();
         self.devices.borrow().iter().filter(|d| d.lags(count)).map(|d| d.id).collect()
     }
 
     fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
-        Box::pin(self.update_laggards(bears))
+        Box::pin(self.update_outdated(bears))
     }
 
     fn any_torn(&self) -> bool {
