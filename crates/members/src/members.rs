@@ -11,8 +11,8 @@ pub use crate::device::{Device, Flags, RoleState, Second, Ties};
 use crate::errors::ReadErrors;
 use crate::grown::Grown;
 
-/// One read in so many goes to a member, too, that is shunned.
-const SHUNNED_ASKED: u32 = 16;
+/// One read in so many goes to a slow peer all the same.
+const SLOW_PEER_ASKED: u32 = 16;
 
 /// One role of the array.
 struct Role {
@@ -33,7 +33,7 @@ struct Role {
     /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
     slower: Cell<u64>,
     /// Others are read instead, as far as redundancy goes, since it is slower than they are.
-    shunned: Cell<bool>,
+    slow_peer: Cell<bool>,
     /// Writes that whoever asked was told have ended, and that it has not taken yet.
     lags: Cell<u32>,
     /// Places that hold nothing that was ever written, and whether the record says something else of them.
@@ -54,7 +54,7 @@ impl Role {
             place: Cell::new(Place::There),
             flags: Cell::default(),
             slower: Cell::new(0),
-            shunned: Cell::new(false),
+            slow_peer: Cell::new(false),
             lags: Cell::new(0),
             bad: RefCell::default(),
             bad_unrecorded: Cell::new(false),
@@ -69,8 +69,8 @@ pub struct Members {
     count: Cell<u16>,
     lost: Cell<u16>,
     slow: Cell<u16>,
-    /// Reads that might have gone to a member that is shunned.
-    shuns: Cell<u32>,
+    /// Reads that might have gone to a slow peer.
+    avoids: Cell<u32>,
     held: Cell<u16>,
     seconds: Cell<u16>,
     /// Roles that have a second device, or bad blocks: a read may have to be refused or asked twice.
@@ -101,7 +101,7 @@ impl Members {
             roles: Grown::new(roles),
             lost: Cell::new(0),
             slow: Cell::new(0),
-            shuns: Cell::new(0),
+            avoids: Cell::new(0),
             held: Cell::new(0),
             seconds: Cell::new(0),
             reads_aside: Cell::new(0),
@@ -129,7 +129,7 @@ impl Members {
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
         self.lost.set(count(|role| role.state.get() != RoleState::InSync));
-        self.slow.set(count(|role| role.slow.get().is_some() || role.shunned.get() || role.lags.get() > 0));
+        self.slow.set(count(|role| role.slow.get().is_some() || role.slow_peer.get() || role.lags.get() > 0));
         self.held.set(count(|role| role.held.get().is_some()));
         self.seconds.set(count(|role| role.second.get().is_some()));
         let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
@@ -334,21 +334,21 @@ impl Members {
 
     /// Whether the role's device is read less than others, since they are faster. Nothing is waited for.
     #[inline]
-    pub fn is_shunned(&self, role: u16) -> bool {
-        self.slow.get() > 0 && self.lost.get() == 0 && self.roles[role as usize].shunned.get()
+    pub fn is_slow_peer(&self, role: u16) -> bool {
+        self.slow.get() > 0 && self.lost.get() == 0 && self.roles[role as usize].slow_peer.get()
     }
 
     /// A role's device is read less than others from now on, or as they are.
-    pub fn set_shunned(&self, role: u16, on: bool) {
-        if self.roles[role as usize].shunned.replace(on) != on {
+    pub fn set_slow_peer(&self, role: u16, on: bool) {
+        if self.roles[role as usize].slow_peer.replace(on) != on {
             self.recount();
         }
     }
 
-    /// One read of some goes to members that are shunned, too: how fast they are now could not be told else.
-    pub fn is_shunned_asked(&self) -> bool {
-        self.shuns.set(self.shuns.get().wrapping_add(1));
-        self.shuns.get().is_multiple_of(SHUNNED_ASKED)
+    /// One read of some goes to slow peers all the same, to see how fast they are now.
+    pub fn is_slow_peer_asked(&self) -> bool {
+        self.avoids.set(self.avoids.get().wrapping_add(1));
+        self.avoids.get().is_multiple_of(SLOW_PEER_ASKED)
     }
 
     /// Writes to the role's device were given up, or have ended.
@@ -394,7 +394,7 @@ impl Members {
         self.lost.get() | self.slow.get() == 0
     }
 
-    /// Some role does not answer, is shunned or lags: which, [`Members::is_slow`] and [`Members::is_shunned`] tell.
+    /// Some role does not answer, is a slow peer or lags: which, [`Members::is_slow`] and [`Members::is_slow_peer`] tell.
     #[inline]
     pub fn is_any_slow(&self) -> bool {
         self.slow.get() > 0
@@ -412,7 +412,7 @@ impl Members {
         self.forget_device(role);
         // The device before was slow, not this one.
         self.set_slower(role, 0);
-        self.set_shunned(role, false);
+        self.set_slow_peer(role, false);
         self.set_state(role, state);
     }
 

@@ -112,7 +112,7 @@ impl Watch {
             set.members.set_slower(role, times);
             // Mirrors choose among copies by what they measure themselves. Of parity the row is read instead, which has the others
             // read twice as much as before at most, and spares what takes eight times as long.
-            set.members.set_shunned(role, times > 0 && set.ties.redundant && set.ties.coupled);
+            set.members.set_slow_peer(role, times > 0 && set.ties.redundant && set.ties.coupled);
             let noticed = if times > 0 { Noticed::Slower } else { Noticed::AsFastAgain };
             owner.notice(role, noticed, None);
         }

@@ -105,11 +105,11 @@ impl Parity {
         let rows = self.map.position(offset).row..self.map.position(offset + len - 1).row + 1;
         let mut hit: Vec<(u64, Range<u64>)> = Vec::new();
         let mut group = self.ask();
-        let shuns = self.may_shun() && !self.core.members.is_shunned_asked();
+        let avoids = self.may_avoid() && !self.core.members.is_slow_peer_asked();
         for row in rows {
             let members = &self.core.members;
             let lost = |piece: &Piece| {
-                let avoided = members.is_slow(piece.role) || shuns && members.is_shunned(piece.role);
+                let avoided = members.is_slow(piece.role) || avoids && members.is_slow_peer(piece.role);
                 avoided || self.readable_in(row, piece.role).is_none()
             };
             if pieces(&self.map, row, offset, len).any(|piece| lost(&piece)) {
@@ -155,8 +155,8 @@ impl Parity {
         let (row, start) = (position.row, position.column);
         let role = self.map.row(row).data_member(position.data_index);
         let members = &self.core.members;
-        let shuns = || self.may_shun() && members.is_shunned(role) && !members.is_shunned_asked();
-        let avoided = members.is_slow(role) || shuns();
+        let avoids = || self.may_avoid() && members.is_slow_peer(role) && !members.is_slow_peer_asked();
+        let avoided = members.is_slow(role) || avoids();
         let Some(device) = self.readable_in(row, role).filter(|_| !avoided) else {
             let _held = self.locks.acquire(row..row + 1, Hold::Shared).await;
             self.spend_for(&self.slow_members(false));
@@ -218,20 +218,20 @@ impl Parity {
     }
 
     /// The members that others are to answer for: those that do not answer, and those that are only slower than others, if these are
-    /// to be `shunned`.
-    fn slow_members(&self, shunned: bool) -> Bad {
+    /// to be `slow_peer`.
+    fn slow_members(&self, slow_peer: bool) -> Bad {
         let (mut slow, members) = (Bad::default(), &self.core.members);
         if members.is_any_slow() {
-            let shuns = shunned && self.may_shun();
-            let avoided = |&role: &u16| members.is_slow(role) || shuns && members.is_shunned(role);
+            let avoids = slow_peer && self.may_avoid();
+            let avoided = |&role: &u16| members.is_slow(role) || avoids && members.is_slow_peer(role);
             let roles = (0..self.width()).filter(avoided);
             roles.for_each(|role| slow.add(role, OpError::TimedOut));
         }
         slow
     }
 
-    /// The others give everywhere what a member that is shunned holds.
-    fn may_shun(&self) -> bool {
+    /// The others give everywhere what a slow peer holds.
+    fn may_avoid(&self) -> bool {
         self.core.keeper.synced_to() == u64::MAX
     }
 
@@ -263,9 +263,9 @@ impl Parity {
         let (row, start) = (position.row, position.column);
         let role = self.map.row(row).data_member(position.data_index);
         let _held = self.locks.acquire(row..row + 1, Hold::Exclusive).await;
-        let mut shuns = true;
+        let mut avoids = true;
         loop {
-            let mut bad = self.slow_members(shuns);
+            let mut bad = self.slow_members(avoids);
             let slow = bad.silent();
             if let Some(device) = self.readable_in(row, role).filter(|_| !bad.has(role)) {
                 let mut group = self.ask();
@@ -282,7 +282,7 @@ impl Parity {
             self.spend_for(&bad.only_silent());
             match (self.rebuild_into(row, role, start, into, bad).await, slow) {
                 // The slow member that was passed over may still have it.
-                (Err(_), Some(_)) if core::mem::take(&mut shuns) => {}
+                (Err(_), Some(_)) if core::mem::take(&mut avoids) => {}
                 (Err(_), Some(slow)) => self.core.answered(slow).await?,
                 (rebuilt, _) => return rebuilt,
             }
