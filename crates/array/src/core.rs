@@ -37,7 +37,7 @@ pub(crate) struct Core {
     /// Requests of clients so far.
     pub(crate) requests: Cell<u64>,
     /// Called as soon as something is to be made true for which there was no room.
-    pub(crate) when_cramped: OnceCell<Box<dyn Fn()>>,
+    pub(crate) on_no_space: OnceCell<Box<dyn Fn()>>,
     /// Called when reads of a role's member were given up that had waited for so long.
     pub(crate) when_given_up: OnceCell<Box<dyn Fn(u16, Duration)>>,
     /// For tasks that must not keep the array alive.
@@ -77,7 +77,7 @@ impl Core {
             claims: Claims::new(io),
             copies: OnceCell::new(),
             requests: Cell::new(0),
-            when_cramped: OnceCell::new(),
+            on_no_space: OnceCell::new(),
             when_given_up: OnceCell::new(),
             me: me.clone(),
             keeper,
@@ -168,7 +168,7 @@ impl Owner for Core {
 
     fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
         if self.keeper.no_room(range, members) {
-            self.when_cramped.get().into_iter().for_each(|begin| begin());
+            self.on_no_space.get().into_iter().for_each(|begin| begin());
         }
     }
 

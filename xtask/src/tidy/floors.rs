@@ -62,7 +62,7 @@ const ARRAY: &[&[&str]] = &[
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["behind", "clear", "exchange", "journal", "room", "seats", "sweep"],
+    &["behind", "clear", "exchange", "journal", "no_space", "seats", "sweep"],
     &["detail", "recovery"],
     &["devices", "grow"],
     &["open", "sharing"],

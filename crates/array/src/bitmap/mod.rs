@@ -39,7 +39,7 @@ mod flight;
 mod image;
 mod new;
 mod read;
-mod room;
+mod space;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -237,7 +237,7 @@ impl Bitmap {
         let info = self.io.member_info(device)?;
         let start = superblock.super_offset.checked_add_signed(offset)?;
         let aligned = (start | self.bytes()).is_multiple_of(info.logical_block.into());
-        (aligned && room::is_free(superblock, start, self.bytes(), info.size)).then_some(start)
+        (aligned && space::is_free(superblock, start, self.bytes(), info.size)).then_some(start)
     }
 
     /// Lost members are on record as lost: pages that are written from now on reach all members that count.

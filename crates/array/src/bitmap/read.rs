@@ -17,7 +17,7 @@ use super::chunks::{Chunks, sync_len};
 use super::counters::Counters;
 use super::flight::TOGETHER;
 use super::image::{Image, PAGE};
-use super::room::is_free;
+use super::space::is_free;
 use super::{Bitmap, State, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, BitmapFile, DeviceUse, Limitation};
 
@@ -181,11 +181,11 @@ impl Bits {
         let mut superblock = newest.superblock.clone();
         let len = len(io, &targets, covered, superblock.chunk);
         // As far as their own superblocks tell, all have room for it.
-        let cramped = |&&(device, target): &&(&AssembledDevice, Target)| {
+        let too_small = |&&(device, target): &&(&AssembledDevice, Target)| {
             len.is_none_or(|len| !is_free(&device.superblock, target.offset, len as u64, device.bytes))
         };
         let bits = superblock.bits();
-        if let Some((device, _)) = targets.iter().find(cramped) {
+        if let Some((device, _)) = targets.iter().find(too_small) {
             return Err(limit(&device.label, BitmapFault::Extent { bits }));
         }
         let len = len.unwrap_or(0);

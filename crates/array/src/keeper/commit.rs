@@ -83,11 +83,11 @@ impl Keeper {
                 self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(told) });
             }
             self.lose_devices(&refused, Operation::Superblock)?;
-            let mut cramped = refused.iter().filter_map(|(id, _)| self.role_in_use(*id)).peekable();
-            if cramped.peek().is_some() {
+            let mut without_space = refused.iter().filter_map(|(id, _)| self.role_in_use(*id)).peekable();
+            if without_space.peek().is_some() {
                 if told == EventKind::BroughtUp {
                     let why = Cause::new(Operation::Superblock, OpError::NoSpace);
-                    cramped.for_each(|role| self.note_member(role, EventKind::Full, why, None));
+                    without_space.for_each(|role| self.note_member(role, EventKind::Full, why, None));
                 }
                 told = EventKind::RoomAgain;
                 self.io.sleep(PAUSE).await;

@@ -6,8 +6,8 @@ mod change;
 mod commit;
 mod ending;
 mod exposed;
+mod no_space;
 mod recovery;
-mod room;
 mod truth;
 
 use core::cell::Cell;
@@ -30,7 +30,7 @@ use change::Changing;
 pub use change::StateChange;
 use ending::Ending;
 pub(crate) use ending::Tending;
-use room::Cramped;
+use no_space::AwaitingSpace;
 pub(crate) use truth::Truth;
 
 /// Whether every byte survives the loss of these roles.
@@ -83,7 +83,7 @@ pub(crate) struct Keeper {
     truth: Truth,
     events: Events,
     flushes: Rc<Flushes>,
-    cramped: Cramped,
+    awaiting_space: AwaitingSpace,
 }
 
 impl Keeper {
@@ -103,7 +103,7 @@ impl Keeper {
             io: io.clone(),
             events: Events::new(io),
             flushes: Flushes::new(io),
-            cramped: Cramped::default(),
+            awaiting_space: AwaitingSpace::default(),
             members,
             can_lose,
             recorded: ties.redundant && !config.is_read_only(),

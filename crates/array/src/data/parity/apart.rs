@@ -86,10 +86,10 @@ impl Parity {
 
     /// The part that had been sent, and its outcome, if lack of space was the only failure.
     pub(super) fn short_of_room<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
-        if self.is_cramped(&both.parity) {
+        if self.lacks_space(&both.parity) {
             return Some((Sent::Parity, &both.parity));
         }
-        (both.parity.is_ok() && self.is_cramped(&both.rest)).then_some((Sent::All, &both.rest))
+        (both.parity.is_ok() && self.lacks_space(&both.rest)).then_some((Sent::All, &both.rest))
     }
 
     pub(super) async fn settle_both(&self, both: &Both, range: Range<u64>) -> Result<(), VolumeError> {
@@ -111,9 +111,9 @@ impl Parity {
         }
         for window in self.windows(job.number..job.number + 1, cols.clone(), 2, self.budget()) {
             if self.agree(job, &window, sent).await.is_none() {
-                let cramped: Vec<(u16, Cause)> =
+                let without_space: Vec<(u16, Cause)> =
                     outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
-                self.core.no_room(window.range(&self.map), &cramped);
+                self.core.no_room(window.range(&self.map), &without_space);
             }
         }
     }

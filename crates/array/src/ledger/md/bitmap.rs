@@ -118,8 +118,8 @@ impl Superblocks {
         let Some((plan, _)) = planned(&then) else { return false };
         let mut moves = false;
         for (device, new) in alive.iter_mut().zip(new) {
-            let cramped = bitmap_room_beside(&device.superblock) < plan.bytes;
-            if let Some(new) = new.filter(|_| cramped) {
+            let too_small = bitmap_room_beside(&device.superblock) < plan.bytes;
+            if let Some(new) = new.filter(|_| too_small) {
                 device.make_room(&new);
                 moves = true;
             }
@@ -174,8 +174,8 @@ impl Superblocks {
         let targets = members.filter_map(|device| Some((device.id, place(device)?)));
         let head = head(&least.superblock, plan);
         let bitmap = Bitmap::planned(&self.io, geometry, head, plan, targets, None, self.patience);
-        let cramped = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
-        match devices.iter().find(cramped) {
+        let too_small = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
+        match devices.iter().find(too_small) {
             Some(device) => Err(room(device)),
             None => Ok((bitmap, offset)),
         }

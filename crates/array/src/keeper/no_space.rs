@@ -21,14 +21,14 @@ const MOST: usize = 1024;
 
 /// The ranges to be made true again once there is space.
 #[derive(Default)]
-pub(super) struct Cramped {
+pub(super) struct AwaitingSpace {
     /// Sorted; none touches another.
     ranges: RefCell<Vec<Range<u64>>>,
     roles: RefCell<BTreeSet<u16>>,
     retried: Cell<bool>,
 }
 
-impl Cramped {
+impl AwaitingSpace {
     fn add(&self, range: Range<u64>) {
         let mut ranges = self.ranges.borrow_mut();
         let first = ranges.partition_point(|known| known.end < range.start);
@@ -51,37 +51,37 @@ impl Keeper {
     #[must_use]
     pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
         self.truth.doubt_range(range.clone());
-        self.cramped.add(range);
+        self.awaiting_space.add(range);
         for &(role, why) in members {
             // A member that did not answer gets its event when it is given up.
             if why.error != Some(OpError::TimedOut) {
                 self.tell_full(role, why);
             }
         }
-        !self.cramped.retried.replace(true)
+        !self.awaiting_space.retried.replace(true)
     }
 
     /// A member has no room: told once, until there is room again.
     pub(crate) fn tell_full(&self, role: u16, why: Cause) {
-        if self.cramped.roles.borrow_mut().insert(role) {
+        if self.awaiting_space.roles.borrow_mut().insert(role) {
             self.note_member(role, EventKind::Full, why, None);
         }
     }
 
     /// The ranges that still have to be made true once there is space.
-    pub(crate) fn cramped(&self) -> Vec<Range<u64>> {
-        let mut ranges = self.cramped.ranges.borrow_mut();
+    pub(crate) fn awaiting_space(&self) -> Vec<Range<u64>> {
+        let mut ranges = self.awaiting_space.ranges.borrow_mut();
         ranges.retain(|range| !self.truth.holds(range));
         ranges.clone()
     }
 
     /// Nobody tries any more to make true what found no room; `done` if that is because all of it is.
     pub(crate) fn room_ends(&self, done: bool) {
-        self.cramped.retried.set(false);
+        self.awaiting_space.retried.set(false);
         if !done {
             return;
         }
-        for role in core::mem::take(&mut *self.cramped.roles.borrow_mut()) {
+        for role in core::mem::take(&mut *self.awaiting_space.roles.borrow_mut()) {
             let label = self.label(role);
             self.note(Note { role: Some(role), label, ..Note::of(EventKind::RoomAgain) });
         }
@@ -94,15 +94,15 @@ mod tests {
 
     #[test]
     fn ranges_are_joined_where_they_touch() {
-        let cramped = Cramped::default();
+        let awaiting_space = AwaitingSpace::default();
         for (start, end) in [(10, 20), (30, 40), (50, 60), (20, 25), (35, 50), (0, 1)] {
-            cramped.add(start..end);
+            awaiting_space.add(start..end);
         }
-        assert_eq!(*cramped.ranges.borrow(), [0..1, 10..25, 30..60]);
-        cramped.add(0..100);
-        cramped.add(200..300);
-        assert_eq!(*cramped.ranges.borrow(), [0..100, 200..300]);
-        (0..2 * MOST as u64).for_each(|n| cramped.add(1000 + 10 * n..1005 + 10 * n));
-        assert!(cramped.ranges.borrow().len() <= MOST, "memory is bounded");
+        assert_eq!(*awaiting_space.ranges.borrow(), [0..1, 10..25, 30..60]);
+        awaiting_space.add(0..100);
+        awaiting_space.add(200..300);
+        assert_eq!(*awaiting_space.ranges.borrow(), [0..100, 200..300]);
+        (0..2 * MOST as u64).for_each(|n| awaiting_space.add(1000 + 10 * n..1005 + 10 * n));
+        assert!(awaiting_space.ranges.borrow().len() <= MOST, "memory is bounded");
     }
 }
