@@ -35,7 +35,7 @@ async fn rounds(array: Weak<Running>, bitmap: Weak<Bitmap>, io: Io, pause: Durat
             return;
         }
         // Stopping the array waits for the end of this round. A broken array keeps its bits.
-        let Ok(_tending) = array.core.keeper.sync_begins() else { return };
+        let Ok(_guard) = array.core.keeper.sync_begins() else { return };
         round(&array.core, &bitmap).await;
     }
 }

@@ -20,7 +20,7 @@ use brindle_volume::{Limits, VolumeError};
 use crate::claims::Claims;
 use crate::config::{OnFull, OpenConfig};
 use crate::hooks::Change;
-use crate::intent::{Intent, Upkeep, Writing};
+use crate::intent::{Intent, Maintenance, Writing};
 use crate::keeper::Keeper;
 
 /// The part of a running array that knows no level.
@@ -109,8 +109,11 @@ impl Core {
     }
 
     /// Members are about to get what they should hold already: returns once they may be changed.
-    pub(crate) fn upkeep(&self, change: Change) -> impl Future<Output = Result<Upkeep<'_>, VolumeError>> {
-        Upkeep::begin(&self.intent, &self.keeper, change)
+    pub(crate) fn maintenance(
+        &self,
+        change: Change,
+    ) -> impl Future<Output = Result<Maintenance<'_>, VolumeError>> {
+        Maintenance::begin(&self.intent, &self.keeper, change)
     }
 
     /// Refuses what no member could do.

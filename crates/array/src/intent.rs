@@ -1,7 +1,7 @@
 //! Records made before bytes of an array change, so that the next run knows what a crash interrupted.
 //!
 //! There are two moments for that, and every change passes them. It begins with its range before the first member is
-//! touched ([`Writing::begin`], and [`Upkeep::begin`] where no byte of the array changes). In rows with parity, the
+//! touched ([`Writing::begin`], and [`Maintenance::begin`] where no byte of the array changes). In rows with parity, the
 //! new blocks are announced after they are computed and before members are written ([`Intent::computed`]).
 
 use core::cell::{Cell, RefCell};
@@ -13,7 +13,7 @@ use brindle_volume::VolumeError;
 
 use crate::bitmap::Bitmap;
 use crate::hooks::{Change, Computed, Hooks, OnRecord};
-use crate::keeper::{Keeper, Tending};
+use crate::keeper::{Keeper, MaintenanceGuard};
 
 /// The records of changes in progress, which tell what is in doubt after a crash. The dirty mark says that the array
 /// changes, not where: all of its redundancy is in doubt. A bitmap says where: only chunks with set bits are in
@@ -201,12 +201,12 @@ impl Drop for Writing<'_> {
 /// A write that gives members what they should hold already. It needs neither dirty mark nor bits: no byte of the
 /// array changes, and redundancy that a crash leaves half mended was not true before. Stopping the array waits for
 /// its end.
-pub(crate) struct Upkeep<'a> {
+pub(crate) struct Maintenance<'a> {
     hooked: Option<(&'a dyn Hooks, Change)>,
-    _tending: Tending<'a>,
+    _guard: MaintenanceGuard<'a>,
 }
 
-impl<'a> Upkeep<'a> {
+impl<'a> Maintenance<'a> {
     /// Returns once members may be changed.
     ///
     /// # Errors
@@ -216,18 +216,18 @@ impl<'a> Upkeep<'a> {
         keeper: &'a Keeper,
         change: Change,
     ) -> Result<Self, VolumeError> {
-        let tending = keeper.upkeep_begins()?;
+        let guard = keeper.maintenance_begins()?;
         let Some(hooks) = intent.hooks.as_deref() else {
-            return Ok(Self { hooked: None, _tending: tending });
+            return Ok(Self { hooked: None, _guard: guard });
         };
         let begun = hooks.begins(&change);
-        let upkeep = Self { hooked: Some((hooks, change)), _tending: tending };
+        let maintenance = Self { hooked: Some((hooks, change)), _guard: guard };
         begun.await?;
-        Ok(upkeep)
+        Ok(maintenance)
     }
 }
 
-impl Drop for Upkeep<'_> {
+impl Drop for Maintenance<'_> {
     fn drop(&mut self) {
         if let Some((hooks, change)) = &self.hooked {
             hooks.ends(change);

@@ -29,7 +29,7 @@ pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
 use ending::Ending;
-pub(crate) use ending::Tending;
+pub(crate) use ending::MaintenanceGuard;
 use no_space::AwaitingSpace;
 pub(crate) use truth::Truth;
 
@@ -73,8 +73,8 @@ pub(crate) struct Keeper {
     /// Writes under way, and begun in all.
     writes: Cell<u32>,
     begun: Cell<u64>,
-    /// Upkeep of members under way: windows of a resync, rounds that clear bits, places that are mended.
-    upkeep: Cell<u32>,
+    /// Maintenance of members under way: windows of a resync, rounds that clear bits, places that are mended.
+    maintenance: Cell<u32>,
     drained: Event,
     /// A member has failed of which the record does not say so yet.
     unrecorded: Cell<bool>,
@@ -119,7 +119,7 @@ impl Keeper {
             ending: Cell::new(Ending::No),
             writes: Cell::new(0),
             begun: Cell::new(0),
-            upkeep: Cell::new(0),
+            maintenance: Cell::new(0),
             drained: Event::new(io),
             unrecorded: Cell::new(false),
             changing: Cell::new(None),

@@ -108,7 +108,9 @@ impl Mirror {
     ) -> bool {
         let (role, offset) = (extent.member, extent.offset);
         let range = offset..offset + good.len() as u64;
-        let Ok(_upkeep) = self.core.upkeep(Change::Member { role, range }).await else { return false };
+        let Ok(_maintenance) = self.core.maintenance(Change::Member { role, range }).await else {
+            return false;
+        };
         self.core.mend_place(self.door(), role, offset, why, good, spare, ailing).await
     }
 

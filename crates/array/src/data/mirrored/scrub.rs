@@ -98,7 +98,7 @@ impl Mirror {
         }
         if !group.is_empty() {
             let range = window.offset..window.offset + window.len;
-            let _upkeep = self.core.upkeep(Change::Redundancy(range.clone())).await?;
+            let _maintenance = self.core.maintenance(Change::Redundancy(range.clone())).await?;
             let outcome = group.submit().await;
             match self.core.settle_range(&outcome, false, range).await {
                 // It is made true once there is room.
@@ -241,7 +241,7 @@ impl Mirror {
                 group.write(device, pos + start, &memory(start, len), false);
             }
         }
-        let _upkeep = self.core.upkeep(Change::Member { role, range: pos..pos + len }).await?;
+        let _maintenance = self.core.maintenance(Change::Member { role, range: pos..pos + len }).await?;
         let outcome = group.submit().await;
         self.core.settle_writes(&outcome, false).await?;
         outcome.named()

@@ -50,7 +50,8 @@ impl Parity {
         let range = window.range(&self.map);
         let (offset, len) = (range.start, range.end - range.start);
         let (good, spare) = (planes.all(role), planes.all(self.width()));
-        let Ok(_upkeep) = self.core.upkeep(Change::Member { role, range: range.clone() }).await else {
+        let Ok(_maintenance) = self.core.maintenance(Change::Member { role, range: range.clone() }).await
+        else {
             return false;
         };
         let mended = || MemberChange { role, offset, len, content: Content::Bytes(vec![good.clone()]) };

@@ -19,7 +19,7 @@ use super::{PAGE, Parity, data_roles};
 use crate::data::mend::Ailing;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::hooks::Change;
-use crate::intent::Upkeep;
+use crate::intent::Maintenance;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
@@ -78,7 +78,7 @@ impl Parity {
         if repairs.is_empty() {
             return Ok(true);
         }
-        let _upkeep = self.core.upkeep(Change::Redundancy(window.range(&self.map))).await?;
+        let _maintenance = self.core.maintenance(Change::Redundancy(window.range(&self.map))).await?;
         let outcome = self.commit(window, repairs).await?;
         match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
             Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
@@ -400,11 +400,12 @@ impl Parity {
     ) -> Result<(), VolumeError> {
         let members = &self.core.members;
         let mut group = self.ask();
-        let mut upkeep: SmallVec<[Upkeep<'_>; 2]> = SmallVec::new();
+        let mut maintenance: SmallVec<[Maintenance<'_>; 2]> = SmallVec::new();
         for &role in roles {
             let Some(device) = members.writable(role) else { continue };
             group.write_rebuilt(role, device, window.offset(&self.map, window.rows.start), &planes.all(role));
-            upkeep.push(self.core.upkeep(Change::Member { role, range: window.range(&self.map) }).await?);
+            maintenance
+                .push(self.core.maintenance(Change::Member { role, range: window.range(&self.map) }).await?);
         }
         if group.is_empty() {
             return Err(VolumeError::TooManyLost);
