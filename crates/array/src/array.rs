@@ -18,7 +18,7 @@ use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
 use crate::intent::Intent;
-use crate::keeper::{CanLose, Keeper, Truth};
+use crate::keeper::{CanLose, Keeper, SyncMap};
 use crate::ledger::Ledger;
 use crate::placement::{Family, Placement, Split, write_copied};
 use crate::reshape::Border;
@@ -84,11 +84,11 @@ impl Array {
         let holds =
             |&role: &u16| !matches!(members.state(role), RoleState::Missing | RoleState::Recovering(0));
         let last = geometry.level() == Level::Raid1 && (0..members.len()).filter(holds).count() == 1;
-        let truth = Truth::of(&geometry, ledger.in_doubt().filter(|_| !last));
+        let sync_map = SyncMap::of(&geometry, ledger.in_doubt().filter(|_| !last));
         let undoubted = bitmap.iter().flat_map(|bitmap| bitmap.undoubted());
-        undoubted.for_each(|range| truth.add(range, true));
+        undoubted.for_each(|range| sync_map.add(range, true));
         let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
-        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, ties, ledger, truth, config.clone());
+        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, ties, ledger, sync_map, config.clone());
         // Nothing is put on record for what does not change.
         let hooks = config.hooks.as_ref().filter(|_| config.access == Access::ReadWrite);
         let intent = Intent::new(bitmap, hooks.map(|hooks| hooks.make(&geometry)));

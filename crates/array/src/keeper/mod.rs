@@ -8,7 +8,7 @@ mod ending;
 mod exposed;
 mod no_space;
 mod recovery;
-mod truth;
+mod sync_map;
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -31,7 +31,7 @@ pub use change::StateChange;
 use ending::Ending;
 pub(crate) use ending::MaintenanceGuard;
 use no_space::AwaitingSpace;
-pub(crate) use truth::Truth;
+pub(crate) use sync_map::SyncMap;
 
 /// Whether every byte survives the loss of these roles.
 pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
@@ -80,21 +80,21 @@ pub(crate) struct Keeper {
     unrecorded: Cell<bool>,
     /// The change to dirty or clean that is being written.
     changing: Cell<Option<StateChange>>,
-    truth: Truth,
+    sync_map: SyncMap,
     events: Events,
     flushes: Rc<Flushes>,
     awaiting_space: AwaitingSpace,
 }
 
 impl Keeper {
-    /// A keeper of what `ledger` has on record. `ties` says whether there is redundancy, `truth` where it is true.
+    /// A keeper of what `ledger` has on record. `ties` says whether there is redundancy, `sync_map` where it is true.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,
         can_lose: CanLose,
         ties: Ties,
         ledger: Box<dyn Ledger>,
-        truth: Truth,
+        sync_map: SyncMap,
         config: OpenConfig,
     ) -> Rc<Self> {
         let found = State { dirty: false, resync_offset: ledger.in_doubt() };
@@ -123,7 +123,7 @@ impl Keeper {
             drained: Event::new(io),
             unrecorded: Cell::new(false),
             changing: Cell::new(None),
-            truth,
+            sync_map,
         });
         let me = Rc::downgrade(&keeper);
         keeper.ledger.when_lost(Rc::new(move |device, why| {
@@ -433,26 +433,26 @@ impl Keeper {
     /// where [`Keeper::is_true`] says so.
     #[inline]
     pub(crate) fn synced_to(&self) -> u64 {
-        self.truth.upto()
+        self.sync_map.upto()
     }
 
     /// Whether redundancy is known true in the whole range.
     #[inline]
     pub(crate) fn is_true(&self, range: &Range<u64>) -> bool {
-        self.truth.holds(range)
+        self.sync_map.holds(range)
     }
 
     /// Whether redundancy is known true at the start of the range, and where within it that changes.
     pub(crate) fn true_run(&self, range: &Range<u64>) -> (bool, u64) {
-        self.truth.run(range)
+        self.sync_map.run(range)
     }
 
-    /// Redundancy has been made true in a range; see [`Truth::add`].
+    /// Redundancy has been made true in a range; see [`SyncMap::add`].
     #[inline]
     pub(crate) fn made_true(&self, range: Range<u64>, needed: bool) {
-        let doubted = self.truth.position().is_some();
-        self.truth.add(range, needed);
-        if doubted && self.truth.position().is_none() {
+        let doubted = self.sync_map.position().is_some();
+        self.sync_map.add(range, needed);
+        if doubted && self.sync_map.position().is_none() {
             // Spares and replacements wait for this.
             self.members.changed().notify();
         }
@@ -473,7 +473,7 @@ impl Keeper {
 
     /// Where redundancy stops being known true.
     pub(crate) fn resync_offset(&self) -> Option<u64> {
-        self.truth.position()
+        self.sync_map.position()
     }
 
     /// Fails a member because the operator says so.

@@ -50,7 +50,7 @@ impl Keeper {
     /// redundancy from now on. True if nobody tries to make it true yet: whoever is told begins to.
     #[must_use]
     pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
-        self.truth.doubt_range(range.clone());
+        self.sync_map.doubt_range(range.clone());
         self.awaiting_space.add(range);
         for &(role, why) in members {
             // A member that did not answer gets its event when it is given up.
@@ -71,7 +71,7 @@ impl Keeper {
     /// The ranges that still have to be made true once there is space.
     pub(crate) fn awaiting_space(&self) -> Vec<Range<u64>> {
         let mut ranges = self.awaiting_space.ranges.borrow_mut();
-        ranges.retain(|range| !self.truth.holds(range));
+        ranges.retain(|range| !self.sync_map.holds(range));
         ranges.clone()
     }
 
