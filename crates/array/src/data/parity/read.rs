@@ -15,7 +15,7 @@ use super::bad::Bad;
 use super::mend::STEP;
 use super::rebuild::LoadError;
 use super::window::{Planes, RowWindow};
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 
 /// A stretch of one data block that a request wants.
 struct Piece {
@@ -303,21 +303,21 @@ impl Parity {
         let put = |block: &RowWindow, planes: &Planes| {
             into.put((block.cols.start - start) as usize, &planes.block(role, row).bytes());
         };
-        let mut ailing = Ailing::default();
+        let mut read_failures = ReadFailures::default();
         let mut result = Ok(());
         let silent = bad.only_silent();
-        match self.load_carefully(&whole, role, bad, &mut ailing).await {
+        match self.load_carefully(&whole, role, bad, &mut read_failures).await {
             Ok(planes) => put(&whole, &planes),
             Err(_) => {
-                ailing.forget_lost();
+                read_failures.forget_lost();
                 for block in whole.cut(u64::from(self.core.limits.block)) {
-                    let loaded = self.load_carefully(&block, role, silent.clone(), &mut ailing).await;
+                    let loaded = self.load_carefully(&block, role, silent.clone(), &mut read_failures).await;
                     result = result.and(loaded.map(|planes| put(&block, &planes)));
                 }
             }
         }
         // Whatever becomes of the members now, what has been rebuilt is the answer.
-        self.core.judge(self.door(), ailing).await;
+        self.core.judge(self.door(), read_failures).await;
         result
     }
 }

@@ -16,7 +16,7 @@ use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::hooks::Change;
 use crate::intent::Maintenance;
@@ -102,12 +102,12 @@ impl Parity {
             if left.is_empty() {
                 continue;
             }
-            let mut ailing = Ailing::default();
+            let mut read_failures = ReadFailures::default();
             for block in step.cut(u64::from(self.core.limits.block)) {
-                let left = self.sync_step(&block, mode, report, &mut ailing).await?;
+                let left = self.sync_step(&block, mode, report, &mut read_failures).await?;
                 note_unreadable(&self.map, &block, &left, report);
             }
-            self.core.judge(self.door(), ailing).await;
+            self.core.judge(self.door(), read_failures).await;
         }
         Ok(())
     }
@@ -120,10 +120,10 @@ impl Parity {
         report: &mut SyncReport,
     ) -> Result<Bad, VolumeError> {
         loop {
-            let (lost, mut ailing) = (self.core.members.lost(), Ailing::default());
-            let left = self.sync_step(step, mode, report, &mut ailing).await?;
-            ailing.forget_lost();
-            self.core.judge(self.door(), ailing).await;
+            let (lost, mut read_failures) = (self.core.members.lost(), ReadFailures::default());
+            let left = self.sync_step(step, mode, report, &mut read_failures).await?;
+            read_failures.forget_lost();
+            self.core.judge(self.door(), read_failures).await;
             if let Some(role) = left.silent().filter(|&role| self.core.members.is_slow(role)) {
                 self.core.answered(role).await?;
                 continue;
@@ -141,7 +141,7 @@ impl Parity {
         window: &RowWindow,
         mode: SyncMode,
         report: &mut SyncReport,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> Result<Bad, VolumeError> {
         let row = window.rows.start;
         let mut bad = Bad::default();
@@ -155,12 +155,12 @@ impl Parity {
                 }
                 Err(LoadError::Volume(error)) if bad.is_empty() => return Err(error),
                 Err(LoadError::Volume(_)) => {
-                    self.note_window(window, &bad, ailing);
+                    self.note_window(window, &bad, read_failures);
                     return Ok(bad);
                 }
             }
         };
-        let left = self.mend(window, &planes, &bad, ailing).await;
+        let left = self.mend(window, &planes, &bad, read_failures).await;
         for (role, _) in bad.iter().filter(|(role, _)| !left.has(*role)) {
             report.note_bad(BadPlace {
                 role,
@@ -334,15 +334,15 @@ impl Parity {
         report: &mut SyncReport,
     ) -> Result<(), VolumeError> {
         for step in window.cut(STEP) {
-            let mut ailing = Ailing::default();
-            let result = match self.recover_part(&step, role, report, &mut ailing).await {
+            let mut read_failures = ReadFailures::default();
+            let result = match self.recover_part(&step, role, report, &mut read_failures).await {
                 Ok(written) => written,
                 Err(_) => {
-                    ailing.forget_lost();
-                    self.recover_blocks(&step, role, report, &mut ailing).await
+                    read_failures.forget_lost();
+                    self.recover_blocks(&step, role, report, &mut read_failures).await
                 }
             };
-            self.core.judge(self.door(), ailing).await;
+            self.core.judge(self.door(), read_failures).await;
             result?;
         }
         Ok(())
@@ -353,11 +353,11 @@ impl Parity {
         step: &RowWindow,
         role: u16,
         report: &mut SyncReport,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> Result<(), VolumeError> {
         let mut result = Ok(());
         for block in step.cut(u64::from(self.core.limits.block)) {
-            let written = match self.recover_part(&block, role, report, ailing).await {
+            let written = match self.recover_part(&block, role, report, read_failures).await {
                 Ok(written) => written,
                 Err(why) => self.core.leave_bad(role, block.range(&self.map), why, report).await,
             };
@@ -375,7 +375,7 @@ impl Parity {
         part: &RowWindow,
         role: u16,
         report: &mut SyncReport,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> Result<Result<(), VolumeError>, VolumeError> {
         let loaded = match self.load_recovered(part, &[role]).await {
             Ok(loaded) => loaded,
@@ -385,7 +385,7 @@ impl Parity {
                 if let LoadError::Members(outcome) = error {
                     bad.add_all(&outcome);
                 }
-                (self.load_carefully(part, role, bad, ailing).await?, false)
+                (self.load_carefully(part, role, bad, read_failures).await?, false)
             }
         };
         Ok(self.write_recovered(part, loaded, &[role], report).await)
