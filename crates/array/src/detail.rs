@@ -225,9 +225,9 @@ impl Array {
                 (Some(role), state)
             }
             (DeviceUse::Replacement { role, .. }, None) => {
-                let seat = members.second(role).filter(|second| second.device.id == device.id);
-                let state =
-                    seat.map_or(DeviceState::Failed, |second| DeviceState::Replacement { upto: second.good });
+                let second = members.second(role).filter(|second| second.device.id == device.id);
+                let state = second
+                    .map_or(DeviceState::Failed, |second| DeviceState::Replacement { upto: second.good });
                 (Some(role), state)
             }
             // Another has its role.

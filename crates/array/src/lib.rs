@@ -31,7 +31,7 @@ mod process;
 mod recovery;
 mod refusal;
 mod reshape;
-mod seats;
+mod second_devices;
 mod sharing;
 mod sweep;
 

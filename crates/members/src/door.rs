@@ -175,7 +175,7 @@ impl<'a> Door<'a> {
         if self.is_beside(failure) {
             return None;
         }
-        let (role, device) = self.set.members.seat_of(member)?;
+        let (role, device) = self.set.members.role_and_device(member)?;
         let start = self.start(device);
         let (offset, len) = match failure.kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
@@ -205,7 +205,7 @@ impl<'a> Door<'a> {
                 }
             }
         }
-        !matches!(failure.kind, OpKind::Read { .. }) && members.unseated_from(id).is_some()
+        !matches!(failure.kind, OpKind::Read { .. }) && members.left_role_of(id).is_some()
     }
 
     /// The members among those that were read which have failed meanwhile.
@@ -499,11 +499,11 @@ impl Sent<'_> {
         let unread = |id: MemberId| {
             let failed =
                 |failure: &Failure| matches!(failure.kind, OpKind::Read { member, .. } if member == id);
-            outcome.failures().iter().any(failed) || members.unseated_from(id).is_some()
+            outcome.failures().iter().any(failed) || members.left_role_of(id).is_some()
         };
         let other = |asking: &Asking| {
             let end = asking.offset + asking.into.len() as u64;
-            let device = match members.unseated_from(asking.device.id) {
+            let device = match members.left_role_of(asking.device.id) {
                 Some(role) => members.readable(role, end),
                 None => members.second_beside(asking.device).filter(|s| end <= s.good).map(|s| s.device),
             };

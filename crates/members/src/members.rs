@@ -79,8 +79,8 @@ pub struct Members {
     writes_aside: Cell<u16>,
     /// Roles that are not in sync, or of whose bad blocks the record says something else; one more while a loss is owed.
     unsettled: Cell<u16>,
-    /// Devices that were taken out of a seat while the role went on with the other.
-    unseated: RefCell<Vec<(MemberId, u16)>>,
+    /// Devices that were taken out of a role while the role went on with the other.
+    left_roles: RefCell<Vec<(MemberId, u16)>>,
     /// Members that have failed in this run.
     failures: Cell<u32>,
     /// The devices that were taken out of roles which had no other, and those roles.
@@ -107,7 +107,7 @@ impl Members {
             reads_aside: Cell::new(0),
             writes_aside: Cell::new(0),
             unsettled: Cell::new(0),
-            unseated: RefCell::default(),
+            left_roles: RefCell::default(),
             failures: Cell::new(0),
             gone: RefCell::default(),
             owed: Cell::new(false),
@@ -252,34 +252,34 @@ impl Members {
     /// Takes a role's second device out of use. The array loses nothing.
     pub fn fail_second(&self, role: u16) {
         if let Some(second) = self.roles[role as usize].second.take() {
-            self.unseat(second.device.id, role);
+            self.leave_role(second.device.id, role);
         }
     }
 
     /// Takes a role's member out of use, and puts its second device, which holds the same, in its place.
     pub fn promote_second(&self, role: u16) {
-        let seats = &self.roles[role as usize];
-        let (Some(first), Some(second)) = (seats.device.get(), seats.second.take()) else { return };
-        seats.slow.set(None);
-        seats.held.set(None);
-        seats.errors.forget();
-        seats.place.set(Place::There);
-        seats.device.set(Some(second.device));
+        let entry = &self.roles[role as usize];
+        let (Some(first), Some(second)) = (entry.device.get(), entry.second.take()) else { return };
+        entry.slow.set(None);
+        entry.held.set(None);
+        entry.errors.forget();
+        entry.place.set(Place::There);
+        entry.device.set(Some(second.device));
         self.forget_device(role);
         self.failures.set(self.failures.get() + 1);
-        self.unseat(first.id, role);
+        self.leave_role(first.id, role);
     }
 
-    fn unseat(&self, device: MemberId, role: u16) {
-        self.unseated.borrow_mut().push((device, role));
+    fn leave_role(&self, device: MemberId, role: u16) {
+        self.left_roles.borrow_mut().push((device, role));
         self.recount();
         self.io.forsake(device);
     }
 
     /// The role in which a device was, of the two that it had, and which went on with the other.
     #[cold]
-    pub fn unseated_from(&self, device: MemberId) -> Option<u16> {
-        self.unseated.borrow().iter().find(|(id, _)| *id == device).map(|&(_, role)| role)
+    pub fn left_role_of(&self, device: MemberId) -> Option<u16> {
+        self.left_roles.borrow().iter().find(|(id, _)| *id == device).map(|&(_, role)| role)
     }
 
     /// The role whose second device this is.
@@ -402,11 +402,11 @@ impl Members {
 
     /// Puts a device into a role (a spare that takes over).
     pub fn set_device(&self, role: u16, device: Device, state: RoleState) {
-        // It may have been in another seat before.
-        self.unseated.borrow_mut().retain(|(id, _)| *id != device.id);
+        // It may have been in another role before.
+        self.left_roles.borrow_mut().retain(|(id, _)| *id != device.id);
         self.gone.borrow_mut().retain(|(id, _)| *id != device.id);
-        let Role { device: seat, joined, errors, .. } = &self.roles[role as usize];
-        seat.set(Some(device));
+        let Role { device: current, joined, errors, .. } = &self.roles[role as usize];
+        current.set(Some(device));
         joined.set(joined.get() + 1);
         errors.forget();
         self.forget_device(role);
@@ -520,10 +520,10 @@ impl Members {
 
     /// The record says this of the role's member.
     pub fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
-        let seat = &self.roles[role as usize];
-        let is_it = seat.device.get().is_some_and(|there| there.id == device);
-        if is_it && *seat.bad.borrow() == *recorded {
-            seat.bad_unrecorded.set(false);
+        let entry = &self.roles[role as usize];
+        let is_it = entry.device.get().is_some_and(|there| there.id == device);
+        if is_it && *entry.bad.borrow() == *recorded {
+            entry.bad_unrecorded.set(false);
         }
         self.recount();
     }
@@ -552,10 +552,10 @@ impl Members {
 
     /// The role in which a device is, or was until it failed, as its member or the second device; and the device.
     #[cold]
-    pub(crate) fn seat_of(&self, id: MemberId) -> Option<(u16, Device)> {
+    pub(crate) fn role_and_device(&self, id: MemberId) -> Option<(u16, Device)> {
         let role = self.role_of(id).or_else(|| self.seconded_by(id))?;
-        let seats = [self.device(role), self.second(role).map(|second| second.device)];
-        Some((role, seats.into_iter().flatten().find(|device| device.id == id)?))
+        let devices = [self.device(role), self.second(role).map(|second| second.device)];
+        Some((role, devices.into_iter().flatten().find(|device| device.id == id)?))
     }
 
     /// The device if its bytes up to `end` (of the data area) may be read.

@@ -62,7 +62,7 @@ const ARRAY: &[&[&str]] = &[
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["behind", "clear", "exchange", "journal", "no_space", "seats", "sweep"],
+    &["behind", "clear", "exchange", "journal", "no_space", "second_devices", "sweep"],
     &["detail", "recovery"],
     &["devices", "grow"],
     &["open", "sharing"],

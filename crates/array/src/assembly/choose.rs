@@ -299,12 +299,12 @@ fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), Asse
             *usage = DeviceUse::LeftOut { role: Some(role), why };
         }
     }
-    seat_replacements(picked, chosen);
+    place_replacements(picked, chosen);
     same_spare(picked, chosen)
 }
 
 /// Of the devices that are to replace a member in sync, one for each role goes on.
-fn seat_replacements(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
+fn place_replacements(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
     for role in 0..chosen.roles.len() {
         let member = chosen.roles[role].map(|at| chosen.usage[at]);
         let role = role as u16;

@@ -341,16 +341,17 @@ impl Keeper {
     /// Whether the array could do without these roles too.
     pub(crate) fn can_lose(&self, roles: &[u16]) -> bool {
         let out = |role: &u16| {
-            roles.contains(role) && !self.has_heir(*role) || self.members.state(*role) != RoleState::InSync
+            roles.contains(role) && !self.has_successor(*role)
+                || self.members.state(*role) != RoleState::InSync
         };
         let lost: Vec<u16> = (0..self.members.len()).filter(out).collect();
         (self.can_lose)(&lost)
     }
 
     /// A role's second device takes its member's place if that fails.
-    fn has_heir(&self, role: u16) -> bool {
-        let seats = (self.members.device(role), self.members.second(role));
-        let (Some(first), Some(second)) = seats else { return false };
+    fn has_successor(&self, role: u16) -> bool {
+        let devices = (self.members.device(role), self.members.second(role));
+        let (Some(first), Some(second)) = devices else { return false };
         self.members.is_doubled(role) && self.ledger.replaces(first.id, second.device.id)
     }
 
@@ -393,7 +394,7 @@ impl Keeper {
             let device = self.members.device(role);
             self.note_member(role, EventKind::MemberFailed, why, None);
             let second = self.members.second(role);
-            let (doubled, stays) = (self.has_heir(role), self.has_replacement(role));
+            let (doubled, stays) = (self.has_successor(role), self.has_replacement(role));
             match (doubled, stays) {
                 (true, _) => self.members.promote_second(role),
                 (false, true) => self.members.fall_back(role),

@@ -74,7 +74,7 @@ impl Keeper {
             keeper.commit().await?;
             let second = keeper.members.second(role).ok_or(gone)?;
             keeper.members.set_second(role, Second { good: u64::MAX, ..second });
-            if !keeper.has_heir(role) {
+            if !keeper.has_successor(role) {
                 return Err(gone);
             }
             keeper.lose(&[(role, Cause::REPLACED)])?;

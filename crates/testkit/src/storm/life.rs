@@ -33,7 +33,7 @@ use super::judge::Failure;
 use super::marks;
 use super::plan::Plan;
 use super::run::Planned;
-use super::seats::{self, Seats};
+use super::second_devices::{self, SecondDevices};
 use super::seen::Seen;
 use super::standstill::{Standstill, Waiting};
 use super::tally::{Condition, Strike, Tally};
@@ -275,7 +275,7 @@ impl Run<'_> {
         }
         let patient = Patience { errors: self.may_fail(&array) };
         self.plan_faults(&array);
-        let seats = Seats::begin(&self.io, &array, self.stage);
+        let second_devices = SecondDevices::begin(&self.io, &array, self.stage);
         if self.fate.number > 1 {
             doing("reading what was there");
             patient.with(client.read_all().await)?;
@@ -292,12 +292,12 @@ impl Run<'_> {
         doing("reading all");
         patient.with(client.read_all().await)?;
         doing("stop");
-        seats.filled().await;
+        second_devices.filled().await;
         let clean = self.stop(&array, patient).await?;
         let discarded = plan.mix.discards > 0 && self.fate.reads_only;
         if !discarded {
-            seats::judge_seats(&array, self.stage, &self.fate.struck)?;
-            seats::judge(&array, self.stage)?;
+            second_devices::judge_lost(&array, self.stage, &self.fate.struck)?;
+            second_devices::judge(&array, self.stage)?;
         }
         Ok(End::Well { clean })
     }

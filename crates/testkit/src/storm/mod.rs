@@ -15,7 +15,7 @@ mod life;
 mod marks;
 mod plan;
 mod run;
-mod seats;
+mod second_devices;
 mod seen;
 mod standstill;
 mod subject;

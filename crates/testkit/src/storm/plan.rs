@@ -34,7 +34,7 @@ pub struct Plan {
     /// The array's state is kept by a container, which describes another array beside it, not by superblocks.
     pub container: bool,
     /// Each role has a second device, which may fail as the first may.
-    pub seats: bool,
+    pub second_devices: bool,
     /// How many times as long the first drive takes as the others.
     pub slower: u32,
     /// Time between two rounds that clear bits of the bitmap, if there is one.
@@ -97,7 +97,7 @@ impl Plan {
             filled: false,
             short_transfers: 0,
             container: false,
-            seats: false,
+            second_devices: false,
             slower: 1,
             daemon_sleep: Duration::from_micros(200),
             unable: false,
@@ -160,7 +160,7 @@ impl Plan {
             late: false,
             work: None,
             watched: !Random::stream(seed, 0x7761_7463).one_in(4),
-            seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
+            second_devices: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
         .of_odd_size()
         .with_some_spares()
@@ -212,9 +212,9 @@ impl Plan {
         self.work.map_or(chance, |only| only == work)
     }
 
-    /// A container has none yet, and what fills a second seat is not what replaces a member.
+    /// A container has none yet, and what fills a second place is not what replaces a member.
     pub fn may_have_spares(&self) -> bool {
-        self.shape.level.is_redundant() && !self.container && !self.seats
+        self.shape.level.is_redundant() && !self.container && !self.second_devices
     }
 }
 
@@ -239,14 +239,14 @@ impl core::fmt::Display for Plan {
         let cache = if self.model.volatile_cache { "volatile" } else { "no" };
         let (shape, block, tear) = (&self.shape, self.model.logical_block, self.model.tear_unit);
         let container = if self.container { ", kept by a container" } else { "" };
-        let seats = if self.seats { ", two devices to a role" } else { "" };
+        let second_devices = if self.second_devices { ", two devices to a role" } else { "" };
         let watched = if self.watched { "" } else { ", unwatched" };
         let large = if self.is_large() { ", large members" } else { "" };
         let late = if self.late { ", spares that are added late" } else { "" };
         let unable = if self.unable { ", some of which make no zeroes" } else { "" };
         write!(
             f,
-            "{shape}{large}{container}{seats}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
+            "{shape}{large}{container}{second_devices}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
         )?;
         write!(f, "{} clients of {} requests each", self.lanes, self.requests)
     }

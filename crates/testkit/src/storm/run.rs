@@ -276,7 +276,7 @@ impl Course {
             container::create(&sim, &drives, plan.shape.device_bytes(), &states);
         }
         let second = |_: &MemberId| sim.add_drive(plan.model, plan.shape.device_bytes());
-        let seconds: Vec<MemberId> = drives.iter().filter(|_| plan.seats).map(second).collect();
+        let seconds: Vec<MemberId> = drives.iter().filter(|_| plan.second_devices).map(second).collect();
         let files = files::make(&sim, plan);
         let geometry = planned(&plan.shape.spec()).geometry;
         let new = if plan.shape.in_sync { Oracle::zeroes } else { Oracle::anything };

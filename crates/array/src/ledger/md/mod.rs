@@ -419,14 +419,14 @@ impl Ledger for Superblocks {
     }
 
     fn begin_replacement(&self, role: u16, id: MemberId) -> bool {
-        self.seat(role, id)
+        self.place_second(role, id)
     }
 
     fn replaces(&self, member: MemberId, second: MemberId) -> bool {
         let devices = self.devices.borrow();
         let role = |id| devices.iter().find(|d| d.alive && d.id == id).and_then(Kept::role);
-        let seated = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
-        seated && role(member) == role(second)
+        let placed = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
+        placed && role(member) == role(second)
     }
 
     fn make_room_for_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {

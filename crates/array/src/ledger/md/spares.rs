@@ -163,18 +163,18 @@ impl Superblocks {
     }
 
     /// A device stands beside the member of a role from now on, and holds nothing of it: what 0.90 can't say.
-    pub(super) fn seat(&self, role: u16, id: MemberId) -> bool {
-        let mut seated = false;
+    pub(super) fn place_second(&self, role: u16, id: MemberId) -> bool {
+        let mut placed = false;
         if self.identity.version.is_v1() {
             self.with_spare(id, |device| {
                 device.usage = DeviceUse::Replacement { role, upto: 0 };
                 device.held = Some(0);
                 self.give_bitmap(device);
                 self.enter(device, role);
-                seated = true;
+                placed = true;
             });
         }
-        seated
+        placed
     }
 
     /// A device holds all that its role should; false if it is not known.
