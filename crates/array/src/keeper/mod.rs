@@ -4,10 +4,10 @@
 mod bitmap;
 mod change;
 mod commit;
-mod ending;
 mod exposed;
 mod no_space;
-mod recovery;
+mod roles;
+mod stop;
 mod sync_map;
 
 use core::cell::Cell;
@@ -28,9 +28,9 @@ use crate::ledger::{Failed, Ledger, State};
 pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
-use ending::Ending;
-pub(crate) use ending::MaintenanceGuard;
 use no_space::AwaitingSpace;
+pub(crate) use stop::MaintenanceGuard;
+use stop::StopPhase;
 pub(crate) use sync_map::SyncMap;
 
 /// Whether every byte survives the loss of these roles.
@@ -69,7 +69,7 @@ pub(crate) struct Keeper {
     /// Marked dirty, and open: writes may begin without waiting.
     ready: Cell<bool>,
     closed: Cell<Closed>,
-    ending: Cell<Ending>,
+    stop_phase: Cell<StopPhase>,
     /// Writes under way, and begun in all.
     writes: Cell<u32>,
     begun: Cell<u64>,
@@ -116,7 +116,7 @@ impl Keeper {
             config,
             ready: Cell::new(false),
             closed: Cell::new(Closed::No),
-            ending: Cell::new(Ending::No),
+            stop_phase: Cell::new(StopPhase::No),
             writes: Cell::new(0),
             begun: Cell::new(0),
             maintenance: Cell::new(0),

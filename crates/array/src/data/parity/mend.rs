@@ -7,7 +7,7 @@ use brindle_layout::Row;
 use brindle_volume::VolumeError;
 
 use super::bad::Bad;
-use super::rebuild::LoadError;
+use super::load::LoadError;
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity};
 use crate::data::mend::ReadFailures;

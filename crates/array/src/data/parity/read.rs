@@ -12,8 +12,8 @@ use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
 use super::bad::Bad;
+use super::load::LoadError;
 use super::mend::STEP;
-use super::rebuild::LoadError;
 use super::window::{Planes, RowWindow};
 use crate::data::mend::ReadFailures;
 

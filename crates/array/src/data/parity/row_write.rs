@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 
 use super::bad::Bad;
 use super::batch::Batch;
+use super::load::LoadError;
 use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
-use super::rebuild::LoadError;
 use super::solve::{SmallSlots, generate};
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, parity_roles};

@@ -10,9 +10,9 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::bad::Bad;
+use super::load::LoadError;
 use super::locate::locate;
 use super::mend::STEP;
-use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};

@@ -8,7 +8,7 @@ use super::{Closed, Keeper};
 
 /// How far the end of a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ending {
+pub(super) enum StopPhase {
     /// It has not begun.
     #[default]
     No,
@@ -45,7 +45,7 @@ impl Keeper {
     /// # Errors
     /// [`VolumeError::Stopping`] once nothing of that is waited for any more.
     pub(crate) fn maintenance_begins(&self) -> Result<MaintenanceGuard<'_>, VolumeError> {
-        if self.ending.get() >= Ending::Quiet {
+        if self.stop_phase.get() >= StopPhase::Quiet {
             return Err(VolumeError::Stopping);
         }
         self.maintenance.set(self.maintenance.get() + 1);
@@ -55,14 +55,14 @@ impl Keeper {
     /// Refuses new writes, waits for those under way, and marks the array clean. [`Keeper::end`] follows. What could not be
     /// recorded may be when it is called anew: until its end then.
     pub(crate) async fn stop(&self) -> Result<(), VolumeError> {
-        self.ending.set(self.ending.get().max(Ending::Begun));
+        self.stop_phase.set(self.stop_phase.get().max(StopPhase::Begun));
         if self.closed.get() == Closed::No {
             self.closed.set(Closed::Stopping);
         }
         self.ready.set(false);
         let empty = || self.writes.get() == 0 && self.maintenance.get() == 0;
         self.drained.until(|| empty().then_some(())).await;
-        self.ending.set(Ending::Quiet);
+        self.stop_phase.set(StopPhase::Quiet);
         if self.config.is_read_only() {
             return Ok(());
         }
@@ -87,16 +87,16 @@ impl Keeper {
     /// any more. What is on record now is true of what the members hold, also of one that fails from here on.
     pub(crate) async fn end(&self) {
         let _turn = self.turns.turn().await;
-        self.ending.set(Ending::Over);
+        self.stop_phase.set(StopPhase::Over);
     }
 
     pub(super) fn refuse_if_over(&self) -> Result<(), VolumeError> {
-        if self.ending.get() == Ending::Over { Err(VolumeError::Stopping) } else { Ok(()) }
+        if self.stop_phase.get() == StopPhase::Over { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 
     /// The array is stopping.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
-        self.ending.get() != Ending::No
+        self.stop_phase.get() != StopPhase::No
     }
 }
