@@ -364,7 +364,7 @@ fn who_fails_while_others_are_brought_up_is_recorded_when_the_stop_returns() {
 }
 
 #[test]
-fn a_laggard_that_the_newest_superblock_calls_faulty_is_left_alone() {
+fn an_outdated_member_that_the_newest_superblock_calls_faulty_is_left_alone() {
     for kind in KINDS {
         let world = world(Level::Raid6, 4, kind);
         let array = world.open();
