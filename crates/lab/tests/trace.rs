@@ -8,9 +8,9 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::load::Request;
-use brindle_lab::run::{Live, LoneMember, Replayed, RunError, Terms, replay};
+use brindle_lab::run::{Live, LoneMember, Replayed, RunError, Terms, index, replay};
 use brindle_lab::trace::{
-    Act, Entry, Format, Pacing, TraceError, columns, entries, index, msr, paced, recognised, set, survey,
+    Act, Entry, Format, Pacing, TraceError, columns, entries, msr, paced, recognised, set, survey,
 };
 use proptest::prelude::*;
 

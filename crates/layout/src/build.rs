@@ -1,6 +1,6 @@
 //! Validation: from what an array is asked to be to where its bytes are, or why it can't be.
 
-use crate::geometry::Map;
+use crate::map::Map;
 use crate::{
     GeometryError, Layout, Level, MAX_CHUNK, MAX_MEMBERS, MAX_RAID6_MEMBERS, MIN_CHUNK, Mirrored,
     ParityLayout, ParityRows, Raid0Layout, Raid10Layout, striped,

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::divide::Divider;
-use crate::geometry::Place;
+use crate::place::Place;
 use crate::{Extent, FarSets, Raid10Layout};
 
 /// The copies of a RAID 1 or RAID 10 array.

@@ -1,7 +1,7 @@
 //! Drives as a plan takes them: how large, how fast, how dear.
 
+use crate::load::Load;
 use crate::queued::Queued;
-use crate::speed::Load;
 
 /// A drive. Sizes are bytes, rates bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,10 +2,11 @@
 
 use crate::configuration::Configuration;
 use crate::fraction::Fraction;
+use crate::load::Load;
 use crate::losing::losses;
 use crate::raidz::Allocation;
 use crate::risk::Risk;
-use crate::speed::{Load, Speed, speed};
+use crate::speed::{Speed, speed};
 
 /// The facts beside the drives on which figures depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -2,25 +2,11 @@
 
 use crate::configuration::{Configuration, Part, Scheme};
 use crate::disk::Disk;
+use crate::load::Load;
 use crate::queued::mean;
 
 /// Bytes of a chunk: what `brindle create` takes.
 const CHUNK: f64 = 524_288.0;
-
-/// A load.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
-    /// Share of requests that read, from 0 to 1.
-    pub reads: f64,
-    /// Places are drawn, not taken one after the other.
-    pub random: bool,
-    /// Bytes of a read, on average.
-    pub read_size: u64,
-    /// Bytes of a write, on average.
-    pub write_size: u64,
-    /// Requests in flight.
-    pub depth: u32,
-}
 
 /// The greatest speed of an array.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,7 +10,6 @@ use brindle_volume::{Volume, VolumeError, ZeroOptions, read_again};
 use crate::load::{Load, Mix, Request};
 use crate::oracle::{Change, Oracle, Wrong};
 use crate::random::Random;
-use crate::running::steps;
 use crate::stamp;
 use crate::world::unread;
 
@@ -155,4 +154,12 @@ impl<V: Volume> Client<V> {
         let lanes: Vec<_> = lanes.collect();
         join_all(lanes).await.concat()
     }
+}
+
+/// Bytes in which a whole array is read, written or gone over.
+pub(crate) const STEP: u64 = 256 << 10;
+
+/// Offset and length of each step through `len` bytes.
+pub(crate) fn steps(len: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..len).step_by(STEP as usize).map(move |at| (at, STEP.min(len - at)))
 }

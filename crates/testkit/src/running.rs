@@ -10,13 +10,10 @@ use brindle_io::MemberId;
 use brindle_io::memory::Memory;
 use brindle_volume::{Volume, VolumeError};
 
-use crate::client::Client;
+use crate::client::{Client, STEP, steps};
 use crate::oracle::Oracle;
 use crate::shape::Shape;
 use crate::world::{self, Bench, World};
-
-/// Bytes in which a whole array is read, written or gone over.
-const STEP: u64 = 256 << 10;
 
 /// An array that runs, as the product runs it: assembled from superblocks, and recorded in them.
 pub struct Running<B: Bench = Memory> {
@@ -219,9 +216,4 @@ impl<B: Bench> World<B> {
         let array = world.try_open(assembly, config.clone()).unwrap_or_else(|error| panic!("{error}"));
         Running { world, config, array, ids, data_offset }
     }
-}
-
-/// Offset and length of each step through `len` bytes.
-pub(crate) fn steps(len: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..len).step_by(STEP as usize).map(move |at| (at, STEP.min(len - at)))
 }

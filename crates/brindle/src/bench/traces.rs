@@ -10,10 +10,10 @@ use std::rc::Rc;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, Given, IoPattern, Job, Kinds};
 use brindle_lab::measure::Latency;
-use brindle_lab::run::{Live, Outcome, Replayed, Terms, replay};
+use brindle_lab::run::{Live, Outcome, Replayed, Terms, index, replay};
 use brindle_lab::trace::{
-    Entry, Format as Written, Pacing, Survey, TraceError, columns, entries, index, msr, paced, recognised,
-    set, survey,
+    Entry, Format as Written, Pacing, Survey, TraceError, columns, entries, msr, paced, recognised, set,
+    survey,
 };
 use brindle_volume::Volume;
 use serde_json::{Value, json};

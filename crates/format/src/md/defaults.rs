@@ -3,6 +3,7 @@
 //! The formulas are those of mdadm 4.2 and later: `validate_geometry1`, `choose_bm_space`, `write_init_super1` and
 //! `add_internal_bitmap1` in `super1.c`, `validate_geometry0` in `super0.c`, the rounding to chunks in `Create.c`.
 
+pub use super::bitmap::BITMAP_DAEMON_SLEEP;
 use super::bitmap::BITMAP_SUPER_BYTES;
 use super::{BadBlockLog, MAX_DEVICES_1, Ppl, SUPERBLOCK_BYTES, Superblock, Version};
 
@@ -18,9 +19,6 @@ pub const BAD_BLOCK_LOG_BYTES: u64 = 4 * KIB;
 
 /// Bytes that all partial parity logs of a member take together.
 pub const PPL_AREA_BYTES: u64 = MIB;
-
-/// Seconds between two flushes of a write-intent bitmap.
-pub const BITMAP_DAEMON_SLEEP: u32 = 5;
 
 /// Smallest bitmap chunk that mdadm picks by itself.
 pub const BITMAP_CHUNK: u64 = 64 * MIB;

@@ -77,7 +77,7 @@ pub enum SuperblockError {
         /// The partition.
         number: u32,
         /// The table that has it.
-        table: crate::signature::Signature,
+        table: crate::kind::Signature,
     },
     /// Two areas of the device share bytes.
     #[error("{area} overlaps the superblock")]

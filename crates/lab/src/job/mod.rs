@@ -12,6 +12,7 @@ mod options;
 mod parse;
 mod pattern;
 mod split;
+mod surroundings;
 mod table;
 mod taken;
 mod text;
@@ -22,6 +23,7 @@ pub use options::{
     Blocks, DIRECTIONS, Direction, Distribution, Each, Extent, IoPattern, Job, Kinds, Logs, PERCENTILES,
     Unified, Verify, Zone,
 };
-pub use parse::{Note, Plan, Surroundings, parse, parse_words};
+pub use parse::{Note, Plan, parse, parse_words};
+pub use surroundings::Surroundings;
 pub use table::{HONOURED, Honoured};
 pub use taken::{OTHER_WORK, TAKEN, Taken};

@@ -6,6 +6,7 @@ use super::error::{JobError, JobErrorKind, Place, Wants};
 use super::given::{self, Given};
 use super::number::Base;
 use super::options::{Distribution, Job, Verify};
+use super::surroundings::Surroundings;
 use super::table::{self, Word};
 use super::taken::{self, CHECKSUMS, MANY, ONE_AT_A_TIME, OTHER_WORK};
 use super::text::{self, Section, Setting};
@@ -14,23 +15,6 @@ use super::text::{self, Section, Setting};
 const MOST_JOBS: usize = 4096;
 /// Most bytes of a value, once its variables are there.
 const LONGEST: usize = 64 << 10;
-
-/// The environment that a job file may refer to.
-pub trait Surroundings {
-    /// The text of a file: a job file, or one that it includes.
-    ///
-    /// # Errors
-    /// Why it can't be read, for people.
-    fn read(&self, file: &str) -> Result<String, String>;
-    /// A variable of the environment, for `${NAME}`.
-    fn variable(&self, name: &str) -> Option<String>;
-    /// Bytes of a page of memory: `$pagesize`.
-    fn pagesize(&self) -> u64;
-    /// MiB of memory: `$mb_memory`.
-    fn mb_memory(&self) -> u64;
-    /// Processors: `$ncpus`.
-    fn ncpus(&self) -> u64;
-}
 
 /// A note about an option that has no effect of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]

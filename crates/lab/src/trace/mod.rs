@@ -16,7 +16,7 @@ use std::io::BufRead;
 pub use columns::{Columns, Unit, columns, msr};
 pub use error::{TraceError, TraceErrorKind};
 pub use pacing::{Pacing, paced};
-pub use set::{Member, Set, index, set};
+pub use set::{Member, Set, set};
 
 use crate::job::Direction;
 use crate::load::Request;

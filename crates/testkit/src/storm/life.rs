@@ -20,7 +20,7 @@ use std::rc::Rc;
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
 use brindle_array::{Access, Array, EventKind, OpenConfig, Recovery, RoleState};
 use brindle_format::md::DeviceFlags;
-use brindle_io::sim::{Sim, When};
+use brindle_io::sim::When;
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
@@ -31,16 +31,15 @@ use patience::Patience;
 use super::disks::{Disks, Known};
 use super::judge::Failure;
 use super::marks;
-use super::plan::Plan;
-use super::run::Planned;
+use super::plan::Planned;
 use super::second_devices::{self, SecondDevices};
 use super::seen::Seen;
+use super::stage::Stage;
 use super::standstill::{Standstill, Waiting};
 use super::tally::{Condition, Strike, Tally};
 use crate::client::{Client, Trouble};
 use crate::guard;
 use crate::load::{Load, Request};
-use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::stamp::SECTOR;
 use crate::world::NOW;
@@ -170,19 +169,6 @@ pub(super) struct Lived {
     pub(super) doubt: bool,
     /// Steps before which superblocks were being written.
     pub(super) changing: Vec<u64>,
-}
-
-/// The world of one life.
-pub(super) struct Stage<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) sim: Sim,
-    /// Members by role, then spares.
-    pub(super) drives: &'a [MemberId],
-    /// The second devices of the roles, if they have some.
-    pub(super) seconds: &'a [MemberId],
-    /// Files that bitmaps may stand in, if there are some: the first has it at first.
-    pub(super) files: &'a [MemberId],
-    pub(super) oracle: Rc<RefCell<Oracle>>,
 }
 
 /// Steps after which nothing will come to an end any more: many times as many as a life has, of large members too.

@@ -17,14 +17,15 @@ mod plan;
 mod run;
 mod second_devices;
 mod seen;
+mod stage;
 mod standstill;
 mod subject;
 mod tally;
 mod work;
 
 pub use judge::Failure;
-pub use plan::Plan;
-pub use run::{Calm, Course, Cut, Planned, Start, Storm, calm_steps, run};
+pub use plan::{Plan, Planned};
+pub use run::{Calm, Course, Cut, Start, Storm, calm_steps, run};
 pub use standstill::{Standstill, Waiting};
 pub use subject::{Driven, Scene, Subject, drive};
 pub use tally::{Condition, Strike, Tally};

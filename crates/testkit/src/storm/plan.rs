@@ -6,9 +6,21 @@ use brindle_io::sim::Model;
 use brindle_layout::Level;
 
 use super::work::Work;
+use crate::faults::Fault;
 use crate::load::Mix;
 use crate::random::Random;
 use crate::shape::Shape;
+
+/// A fault to come: before which step of a life, which, and to which role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// See [`brindle_io::sim::When::Step`].
+    pub step: u64,
+    /// The fault itself.
+    pub fault: Fault,
+    /// To whose member.
+    pub role: u16,
+}
 
 /// The part of a storm that depends on its seed alone, whenever the power goes.
 #[derive(Clone, Debug)]

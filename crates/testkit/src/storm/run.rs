@@ -14,8 +14,9 @@ use brindle_layout::{Geometry, Level};
 
 use super::files;
 use super::judge::Failure;
-use super::life::{End, Fate, Stage};
-use super::plan::Plan;
+use super::life::{End, Fate};
+use super::plan::{Plan, Planned};
+use super::stage::Stage;
 use super::tally::Tally;
 use crate::container;
 use crate::faults::{Atlas, Fault};
@@ -23,17 +24,6 @@ use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::shape::planned;
 use crate::world::drives;
-
-/// A fault to come: before which step of a life, which, and to which role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
-    /// See [`brindle_io::sim::When::Step`].
-    pub step: u64,
-    /// The fault itself.
-    pub fault: Fault,
-    /// To whose member.
-    pub role: u16,
-}
 
 /// How a life after the first begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

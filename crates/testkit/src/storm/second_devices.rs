@@ -6,7 +6,7 @@ use brindle_io::{Io, Task};
 use brindle_layout::Place;
 
 use super::judge::Failure;
-use super::life::Stage;
+use super::stage::Stage;
 
 /// Bytes of a member that are filled at a time, a multiple of any chunk of these arrays.
 const STEP: u64 = 64 << 10;

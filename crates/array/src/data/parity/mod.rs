@@ -14,6 +14,7 @@ mod locate;
 mod mend;
 mod plan;
 mod read;
+mod recover;
 mod row_write;
 mod scrub;
 mod solve;

@@ -136,6 +136,9 @@ impl Parity {
     }
 
     /// Writes the pieces, all of which lie within the columns.
+    ///
+    /// The recursion ends: [runs](Parity::write_runs) are parts of the columns that are no longer mixed, and
+    /// [`Parity::write_beside`] goes on with single device blocks, each time with another member as unreadable.
     async fn write_columns(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut last = VolumeError::TooManyLost;
         let mut mended = Bad::default();
