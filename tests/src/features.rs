@@ -15,7 +15,7 @@ use crate::vm::Vm;
 const DEVICE: u64 = 5 * MIB;
 const CHUNK: u64 = 64 << 10;
 
-/// What has mdadm believe that there is a cluster.
+/// A library that makes mdadm believe in a cluster.
 const LOCKS: &str = include_str!("locks.c");
 
 /// Devices of an array, in the order of the script's `$1`, `$2` and so on, and what md is told to do with them.
@@ -40,7 +40,7 @@ const STOPPED: [Recipe; 10] = [
                  fill; idle $md; digest",
     },
     Recipe {
-        // What was written without the third member stays marked in the bitmap.
+        // Writes made without the third member stay marked in the bitmap.
         name: "bitmap-degraded",
         devices: 3,
         script: "create --level=5 --raid-devices=3 --bitmap=internal $1 $2 $3
@@ -61,7 +61,7 @@ const STOPPED: [Recipe; 10] = [
                  umount /tmp/files",
     },
     Recipe {
-        // What stands in the array was written before it was made clustered. No kernel runs it without a cluster, but by
+        // The array's content was written before it was made clustered. No kernel runs it without a cluster, but by
         // then mdadm has written superblocks and bitmaps.
         name: "clustered",
         devices: 2,
@@ -158,8 +158,8 @@ const DIRTY: [Recipe; 5] = [
     },
 ];
 
-/// What tears the first row of the last array, and what md then makes of it without its second member: of copies, and
-/// without mdadm, which runs no array a second time.
+/// Tears the first row of the last array, and lets md run it without its second member. md gets copies of the
+/// members, without mdadm, which runs no array a second time.
 //
 // The first member is throttled to a byte per second: writes to it get nowhere, and no emulated machine is too slow or too
 // fast for that.
@@ -185,7 +185,7 @@ echo active >$sys/array_state
 put $name.recovered $(sha $md)
 ";
 
-/// What the recipes call.
+/// Functions that the recipes call.
 const HELPERS: &str = "
 create() { mdadm --create $md --run --force $chunk \"$@\"; }
 blocks() { echo $(($(blockdev --getsize64 $md) / 65536)); }

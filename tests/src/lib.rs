@@ -1,4 +1,4 @@
-//! What the tests that cross crates stand on.
+//! The common ground of tests that cross crates.
 //!
 //! - [`tools`]: other people's programs, and what a test does when one is missing.
 //! - [`program`]: the program itself, as its users run it.

@@ -1,4 +1,4 @@
-//! What mdadm prints about devices and arrays, as tables.
+//! mdadm's output about devices and arrays, as tables.
 
 use std::collections::BTreeMap;
 use std::ops::Index;

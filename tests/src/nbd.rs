@@ -10,7 +10,7 @@ use brindle_export::nbd::proto::{Request, command_code, command_flags};
 /// Requests that a connection has under way at most.
 const DEPTH: usize = 16;
 
-/// What a request makes of its range.
+/// The effect of a request on its range.
 #[derive(Debug, Clone)]
 pub enum Work {
     /// These bytes.
@@ -27,7 +27,7 @@ pub enum Work {
     },
     /// Nothing that counts: zeroes or what was there.
     Trim,
-    /// What it was; all that was acknowledged before becomes stable.
+    /// A flush: all that was acknowledged before becomes stable.
     Flush,
 }
 
@@ -38,7 +38,7 @@ pub struct Change {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-    /// What becomes of them.
+    /// The effect of the requests.
     pub work: Work,
 }
 
@@ -76,7 +76,7 @@ impl Client {
         self.0.size()
     }
 
-    /// What offsets and lengths must be multiples of.
+    /// The unit of offsets and lengths.
     pub fn block(&self) -> u64 {
         u64::from(self.0.agreed().block)
     }

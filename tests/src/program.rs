@@ -109,7 +109,7 @@ pub fn cat_with(flags: &[&str], members: &[PathBuf], to: &Path) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What a command left behind.
+/// The output and exit status of a command.
 #[derive(Debug)]
 pub struct Ran {
     /// The command line, for messages.
@@ -218,11 +218,12 @@ pub struct Server {
     child: Child,
     runtime: PathBuf,
     out: BufReader<ChildStdout>,
-    /// What it said when it began to serve.
+    /// The server's first line of JSON.
     pub said: Value,
 }
 
-/// What a server said, but for members that were slow to be read, and for what always is said of parity without all members.
+/// The lines of a server's log, except those about slow members and those that are always printed for parity arrays
+/// without all members.
 fn remarks(err: &str) -> Vec<&str> {
     let usual = [" is slow: the others answer for it: read: ", " it starts again only with --force"];
     err.lines().filter(|line| !usual.iter().any(|words| line.contains(words))).collect()
@@ -249,7 +250,7 @@ impl Server {
         Self { child, runtime: runtime.to_owned(), out, said }
     }
 
-    /// What it says next: an event. Waits for it.
+    /// The next event on the server's output. Waits for it.
     ///
     /// # Panics
     /// If it says nothing more.

@@ -163,7 +163,7 @@ impl Case {
     }
 }
 
-/// What md says of a member of an assembled array.
+/// A member of an assembled array as md sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Its role, if it fills one.
@@ -192,7 +192,7 @@ pub struct Left {
     /// Where redundancy stops being true, in bytes; `None` if it is true everywhere. If md refuses it, how far it had come:
     /// forced, it takes all as true.
     pub resync: Option<u64>,
-    /// What each of the paths is in the array; `None` if md left it out.
+    /// md's use of each path in the array; `None` if md left it out.
     pub members: Vec<Option<Member>>,
 }
 

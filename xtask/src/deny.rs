@@ -73,7 +73,7 @@ struct Sources {
     unknown_git: Level,
 }
 
-/// What the check needs to know of one package in the graph.
+/// The facts about one package in the graph that the check needs.
 #[derive(Clone, Debug)]
 struct Linked {
     name: String,

@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: engines that are broken on purpose, each of which a storm must find.
 //!
-//! A mutant is a file in `scripts/mutants`: a line that says what is broken, maybe one that says which storms come by it
-//! (`only: text in their plan`), and edits, each a file and the text in it that is replaced by another. They are made in a
-//! copy of the sources under the target folder, so that nothing in the product knows of them.
+//! A mutant is a file in `scripts/mutants`. It has a line that says what is broken, maybe one that names its storms
+//! (`only: text in their plan`), and edits: each a file and the text in it that is replaced by another. They are made
+//! in a copy of the sources under the target folder, so that nothing in the product knows of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -163,7 +163,7 @@ fn build(root: &Path, copy: &Path) -> Result<PathBuf, Failure> {
     if status.success() { Ok(target.join("release/storm")) } else { Err("it does not build".into()) }
 }
 
-/// What a seed took that found a mutant.
+/// A seed that found a mutant, and the time it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Caught {
     /// Power cuts; `None`: it never came back.

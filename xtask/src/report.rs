@@ -1,4 +1,4 @@
-//! What a check found, and how it is told.
+//! The findings of a check, and how they are printed.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ pub(crate) struct Offence {
     pub(crate) line: usize,
     /// Short stable name of the rule, for searching.
     pub(crate) rule: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub(crate) what: String,
-    /// What to do instead.
+    /// The way out.
     pub(crate) way_out: String,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Crate {
     pub(crate) dir: PathBuf,
     /// Text of its `Cargo.toml`.
     pub(crate) manifest: String,
-    /// What it depends on, of whatever kind.
+    /// Its dependencies of any kind.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
@@ -105,7 +105,7 @@ fn text_files(root: &Path) -> Result<Vec<File>, Failure> {
         if !full.is_file() || full.is_symlink() {
             continue;
         }
-        // What is not UTF-8 is data, not text.
+        // A file that is not UTF-8 is data, not text.
         if let Ok(text) = String::from_utf8(std::fs::read(&full)?) {
             files.push(File { path: name.into(), text });
         }

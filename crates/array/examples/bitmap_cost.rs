@@ -1,4 +1,4 @@
-//! What a write-intent bitmap costs writes, and what it spares a resync.
+//! The cost of a write-intent bitmap for writes, and how much of a resync it saves.
 //!
 //! `cargo run --release -p brindle-array --example bitmap_cost [--markdown] [--only=ARRAY] [SECONDS a row]`
 //!
@@ -94,8 +94,8 @@ impl Running {
         self.array.detail().bitmap.map_or(0, |bitmap| bitmap.writes)
     }
 
-    /// What a resync reads of all members after a crash in the midst of `writes` writes, of 4 KiB each and far from another, to
-    /// an array that was in sync: bytes, and the chunks in doubt.
+    /// Bytes that a resync reads from all members after a crash, and the chunks in doubt. The crash comes during
+    /// `writes` writes of 4 KiB each, far apart, to an array that was in sync.
     fn after_a_crash(self, writes: u64) -> (u64, Option<u64>) {
         let Self { array, world } = self;
         world.stop(&array);
@@ -173,7 +173,8 @@ fn resync(subject: &Subject, markdown: bool) {
     let (without, _) = Running::new(subject, false).after_a_crash(WRITES);
     let (name, members, chunk) = (subject.name, subject.members as u64, subject.chunk.unwrap_or(0));
     let dirty = dirty.unwrap_or(0);
-    // What a bit stands for is counted of each member, or of all that an array of mirrors holds, in so many copies.
+    // A bit stands for a chunk of each member, or for a chunk of the array where the array is mirrored; the latter
+    // has two copies.
     let marked = match subject.level {
         Level::Raid10 => dirty * chunk * 2 / members,
         _ => dirty * chunk,

@@ -1,5 +1,5 @@
-//! What the engine costs: nanoseconds of processor time for each request on null members, in all and above the bare
-//! reactor doing the same request as one operation on one member.
+//! The engine's own cost: nanoseconds of processor time per request on null members. Given in all, and above the bare
+//! reactor that does the same request as one operation on one member.
 //!
 //! `cargo run --release -p brindle-array --example engine_cost [--markdown] [--only=ARRAY] [SECONDS]`
 //!

@@ -1,5 +1,6 @@
-//! What a 4K write costs by the number in flight: nanoseconds of processor time, on null members and in the sim with
-//! twelve drives, the drive model included; and by how much the most cost more than 32.
+//! The cost of a 4K write by the number of writes in flight: nanoseconds of processor time, on null members and in
+//! the sim with twelve drives (drive model included). Also the ratio of the cost at the greatest number to the cost
+//! at 32.
 //!
 //! `cargo run --release -p brindle-array --example in_flight [--markdown] [--only=ARRAY] [SECONDS]`
 //!

@@ -1,5 +1,5 @@
-//! What comes through an array whose members are RAM: MB of data for each second of processor time, beside the bare
-//! reactor doing the same requests as one operation on one member each, which is one copy of the data.
+//! Throughput of an array whose members are RAM: MB of data per second of processor time. Beside it stands the bare
+//! reactor, which does the same requests as one operation on one member each: one copy of the data.
 //!
 //! `cargo run --release -p brindle-array --example memory_throughput [--markdown] [--only=ARRAY] [SECONDS A ROW]`
 //!
@@ -54,7 +54,7 @@ fn subjects() -> Vec<Subject> {
     ]
 }
 
-/// What is asked of an array that has lost `lost` members, and how many at a time.
+/// The requests made to an array that has lost `lost` members, each with the number in flight.
 fn requests(subject: &Subject, lost: usize) -> Vec<(&'static str, Request, usize)> {
     let request = |len, write, sequential| Request { len, write, sequential, together: false };
     let mut requests = vec![

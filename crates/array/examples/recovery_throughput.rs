@@ -29,7 +29,7 @@ const MEMBERS: usize = 12;
 const SMALL: usize = 4 << 10;
 const DEPTH: usize = 32;
 
-/// What a round came to.
+/// The result of one round.
 struct Rebuilt {
     /// Bytes of surviving members that were read for each nanosecond.
     read: f64,
@@ -167,7 +167,7 @@ impl Clients {
     }
 }
 
-/// What clients and a recovery do to each other: each by itself, then both.
+/// Clients and a recovery measured side by side: each alone, then both at once.
 fn clients(io: &Io, ids: &[MemberId], seconds: f64, markdown: bool) {
     let pool = io.pool(DEPTH * SMALL);
     let mut shares: [Vec<f64>; 2] = [Vec::new(), Vec::new()];

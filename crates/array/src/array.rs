@@ -18,7 +18,7 @@ use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
 use crate::intent::Intent;
-use crate::keeper::{CanLose, Keeper, Truth};
+use crate::keeper::{CanLose, Keeper, SyncMap};
 use crate::ledger::Ledger;
 use crate::placement::{Family, Placement, Split, write_copied};
 use crate::reshape::Border;
@@ -46,13 +46,13 @@ pub(crate) struct Running {
     pub(crate) resumed: Cell<u32>,
 }
 
-/// What came of a resync, a recovery or a replacement.
+/// The outcome of a resync, a recovery or a replacement.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What it was.
+    /// The kind of the process.
     pub kind: ProcessKind,
-    /// What it found: of a recovery, places that could not be rebuilt, as those of the members that were, and what was mended on
-    /// the way.
+    /// The process's report. For a recovery it counts places that could not be rebuilt, in the failed members' data
+    /// areas, and places of other members that were mended on the way.
     pub report: SyncReport,
     /// When it ended, on the reactor's clock.
     pub ended: Instant,
@@ -62,7 +62,7 @@ pub struct Outcome {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Who waits for something to do here waits for nothing any more.
+        // Nothing will change any more: tasks that wait for a change of the members must wake up and end.
         self.core.members.changed().notify();
     }
 }
@@ -84,11 +84,11 @@ impl Array {
         let holds =
             |&role: &u16| !matches!(members.state(role), RoleState::Missing | RoleState::Recovering(0));
         let last = geometry.level() == Level::Raid1 && (0..members.len()).filter(holds).count() == 1;
-        let truth = Truth::of(&geometry, ledger.in_doubt().filter(|_| !last));
+        let sync_map = SyncMap::of(&geometry, ledger.in_doubt().filter(|_| !last));
         let undoubted = bitmap.iter().flat_map(|bitmap| bitmap.undoubted());
-        undoubted.for_each(|range| truth.add(range, true));
+        undoubted.for_each(|range| sync_map.add(range, true));
         let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
-        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, ties, ledger, truth, config.clone());
+        let keeper = Keeper::new(io, Rc::clone(&members), can_lose, ties, ledger, sync_map, config.clone());
         // Nothing is put on record for what does not change.
         let hooks = config.hooks.as_ref().filter(|_| config.access == Access::ReadWrite);
         let intent = Intent::new(bitmap, hooks.map(|hooks| hooks.make(&geometry)));
@@ -125,7 +125,7 @@ impl Array {
         self
     }
 
-    /// What has become of a role's member.
+    /// The state of a role's member.
     ///
     /// # Panics
     /// If the array has no such role.
@@ -176,7 +176,7 @@ impl Array {
         ranges
     }
 
-    /// What came of the last resync, recovery or replacement that ended in this run.
+    /// The outcome of the last resync, recovery or replacement that ended in this run.
     pub fn last_outcome(&self) -> Option<Outcome> {
         self.0.outcome.borrow().clone()
     }
@@ -252,8 +252,8 @@ impl Volume for Array {
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError> {
         let Running { core, placement, .. } = &*self.0;
         let len = core.check_list(offset, into.as_ref())?;
-        // What goes straight to one member is awaited here, with nothing between: each future of a family's own would be gone
-        // through, and dropped, with each read.
+        // Requests that go straight to one member are awaited here. A future of the family in between would be polled
+        // and dropped with each read.
         let (pending, asked) = match placement {
             _ if len == 0 => return Ok(()),
             Placement::One(Family::Stripes(stripes)) if stripes.door().reads_alone(into.as_ref()) => {

@@ -71,18 +71,18 @@ impl Claims {
         self.changed.until(free).await;
         self.any.set(true);
         let claim = Claim { claims: self, range };
-        self.elders_ended().await;
+        self.earlier_ended().await;
         claim
     }
 
     /// Waits until all changes have ended that are under way now.
-    async fn elders_ended(&self) {
+    async fn earlier_ended(&self) {
         self.changed.until(|| (self.begun.get() == self.ended.get()).then_some(())).await;
-        let elders = self.now.get();
-        self.now.set(1 - elders);
+        let earlier_changes = self.now.get();
+        self.now.set(1 - earlier_changes);
         self.begun.set(self.begun.get() + 1);
         let mine = self.begun.get();
-        if self.under_way[elders].get() == 0 {
+        if self.under_way[earlier_changes].get() == 0 {
             self.ended.set(mine);
             self.changed.notify();
             return;

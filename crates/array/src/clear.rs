@@ -34,8 +34,8 @@ async fn rounds(array: Weak<Running>, bitmap: Weak<Bitmap>, io: Io, pause: Durat
         if !is_it {
             return;
         }
-        // Whoever stops the array waits for the end of this round. A broken one keeps its bits.
-        let Ok(_tending) = array.core.keeper.sync_begins() else { return };
+        // Stopping the array waits for the end of this round. A broken array keeps its bits.
+        let Ok(_guard) = array.core.keeper.sync_begins() else { return };
         round(&array.core, &bitmap).await;
     }
 }
@@ -52,7 +52,7 @@ async fn round(core: &Core, bitmap: &Rc<Bitmap>) {
     if !landed(core, bitmap).await || core.flush_members().await.is_err() || !core.may_clear() {
         return;
     }
-    // What was written meanwhile may not be stable.
+    // A chunk written to since then may hold data that is not stable yet.
     idle.retain(may);
     idle.into_iter().for_each(|chunk| bitmap.clear(chunk));
     landed(core, bitmap).await;
@@ -80,9 +80,9 @@ impl Core {
         let failing = self.keeper.state_change() == Some(StateChange::Failure);
         self.members.all_in_sync()
             && self.members.first_held().is_none()
-            && self.keeper.ledger().laggards().is_empty()
+            && self.keeper.ledger().outdated().is_empty()
             && !failing
-            && !self.intent.has_elders()
+            && !self.intent.has_earlier_changes()
             && !self.keeper.is_broken()
     }
 }

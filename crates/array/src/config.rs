@@ -8,7 +8,7 @@ use brindle_members::process::Speeds;
 
 use crate::hooks::MakeHooks;
 
-/// What may be done to the members.
+/// Permission to write to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// Not one byte of any member is changed.
@@ -34,7 +34,7 @@ pub enum ReadPolicy {
     Nearest,
 }
 
-/// What becomes of a member that has no room for a write where it lives: a file on a full file system.
+/// The treatment of a member that refuses a write for lack of space (ENOSPC): a file on a full file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
     /// It stays in use. The write is refused with that error, and what it may have changed in part is made true once
@@ -58,7 +58,7 @@ pub enum Recovery {
 /// How an array is opened.
 #[derive(Clone)]
 pub struct OpenConfig {
-    /// What may be done to the members.
+    /// Permission to write to the members.
     pub access: Access,
     /// Memory for parity and reconstruction, in bytes; raised to what the array's width needs.
     pub scratch_bytes: usize,
@@ -70,17 +70,18 @@ pub struct OpenConfig {
     pub idle: Duration,
     /// Time between two rounds that clear bits of the write-intent bitmap; `None`: as the bitmap says, 5 s as a rule.
     pub daemon_sleep: Option<Duration>,
-    /// What becomes of a member that has no room where it lives.
+    /// The treatment of a member that refuses a write for lack of space.
     pub on_full: OnFull,
     /// When members that are lost are rebuilt.
     pub recovery: Recovery,
-    /// Read errors of a member that redundancy makes up for and that are borne; the count becomes half each hour. One more, and
-    /// the member is failed, if the array can do without it. md's `max_read_errors`, which has 20; md's RAID 4, 5 and 6 bear as
-    /// many as there are stripes in their cache (256 as a rule), and never forget one.
+    /// Read errors of a member that redundancy makes up for and that are borne; the count becomes half each hour. One
+    /// more error, and the member is failed if the array can do without it. This is md's `max_read_errors`, which is
+    /// 20. md's RAID 4, 5 and 6 bear as many errors as there are stripes in their cache (256 as a rule), and never
+    /// forget one.
     pub read_errors: u32,
     /// How fast what goes over the whole array goes, as long as nobody [says otherwise](crate::Array::set_speeds).
     pub speeds: Speeds,
-    /// What is put on record before bytes change, beside the dirty mark.
+    /// Makes the hooks that put more on record before bytes change than the dirty mark.
     pub hooks: Option<MakeHooks>,
     /// Seconds since 1970, for the superblocks: the engine reads no clock.
     pub wall_clock: Rc<dyn Fn() -> u64>,

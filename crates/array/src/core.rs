@@ -1,4 +1,5 @@
-//! What every array has, whatever its level: members, the keeper of its state, memory, and the limits of requests.
+//! The parts that every array has, whatever its level: members, the keeper of its state, memory, and the limits of
+//! requests.
 //!
 //! The families of levels (`data`) stand on it; it knows none of them, nor where a byte lives.
 
@@ -19,7 +20,7 @@ use brindle_volume::{Limits, VolumeError};
 use crate::claims::Claims;
 use crate::config::{OnFull, OpenConfig};
 use crate::hooks::Change;
-use crate::intent::{Intent, Upkeep, Writing};
+use crate::intent::{Intent, Maintenance, Writing};
 use crate::keeper::Keeper;
 
 /// The part of a running array that knows no level.
@@ -36,7 +37,7 @@ pub(crate) struct Core {
     /// Requests of clients so far.
     pub(crate) requests: Cell<u64>,
     /// Called as soon as something is to be made true for which there was no room.
-    pub(crate) when_cramped: OnceCell<Box<dyn Fn()>>,
+    pub(crate) on_no_space: OnceCell<Box<dyn Fn()>>,
     /// Called when reads of a role's member were given up that had waited for so long.
     pub(crate) when_given_up: OnceCell<Box<dyn Fn(u16, Duration)>>,
     /// For tasks that must not keep the array alive.
@@ -76,7 +77,7 @@ impl Core {
             claims: Claims::new(io),
             copies: OnceCell::new(),
             requests: Cell::new(0),
-            when_cramped: OnceCell::new(),
+            on_no_space: OnceCell::new(),
             when_given_up: OnceCell::new(),
             me: me.clone(),
             keeper,
@@ -108,8 +109,11 @@ impl Core {
     }
 
     /// Members are about to get what they should hold already: returns once they may be changed.
-    pub(crate) fn upkeep(&self, change: Change) -> impl Future<Output = Result<Upkeep<'_>, VolumeError>> {
-        Upkeep::begin(&self.intent, &self.keeper, change)
+    pub(crate) fn maintenance(
+        &self,
+        change: Change,
+    ) -> impl Future<Output = Result<Maintenance<'_>, VolumeError>> {
+        Maintenance::begin(&self.intent, &self.keeper, change)
     }
 
     /// Refuses what no member could do.
@@ -167,7 +171,7 @@ impl Owner for Core {
 
     fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) {
         if self.keeper.no_room(range, members) {
-            self.when_cramped.get().into_iter().for_each(|begin| begin());
+            self.on_no_space.get().into_iter().for_each(|begin| begin());
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a running array tells of itself.
+//! The status of a running array.
 
 use crate::process::ProcessDetail;
 use brindle_format::md::{DeviceFlags, Uuid, Version};
@@ -10,7 +10,7 @@ use crate::array::Array;
 use crate::assembly::{BitmapFile, DeviceUse, LeftOut, Limitation};
 use crate::ledger::{Failed, KnownDevice};
 
-/// What has become of a device of the array.
+/// The state of a device of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
     /// Fills its role.
@@ -44,7 +44,7 @@ pub struct DeviceDetail {
     pub id: MemberId,
     /// The role that it fills, filled, or claims.
     pub role: Option<u16>,
-    /// What has become of it.
+    /// The device's state.
     pub state: DeviceState,
     /// Why and when, if it failed in this run.
     pub failure: Option<Failed>,
@@ -62,12 +62,12 @@ impl DeviceDetail {
     }
 }
 
-/// What a role's member can do.
+/// The status of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleDetail {
     /// The index in [`Detail::devices`] of the device that fills it, or did until it failed.
     pub device: Option<usize>,
-    /// What it can do.
+    /// The state of the role's member.
     pub state: RoleState,
     /// Whether its file still has its name.
     pub place: Place,
@@ -140,7 +140,7 @@ pub struct Detail {
     pub roles: Vec<RoleDetail>,
     /// The given devices.
     pub devices: Vec<DeviceDetail>,
-    /// What keeps the array from being written to, or makes its content less certain.
+    /// Reasons why the array is not written to, or why its content is less certain.
     pub limits: Vec<Limitation>,
 }
 
@@ -167,7 +167,7 @@ impl Detail {
 }
 
 impl Array {
-    /// What the array is, and how it does.
+    /// The array's shape and status.
     pub fn detail(&self) -> Detail {
         let (array, core) = (&*self.0, &*self.0.core);
         let known = core.keeper.ledger().describe();
@@ -225,9 +225,9 @@ impl Array {
                 (Some(role), state)
             }
             (DeviceUse::Replacement { role, .. }, None) => {
-                let seat = members.second(role).filter(|second| second.device.id == device.id);
-                let state =
-                    seat.map_or(DeviceState::Failed, |second| DeviceState::Replacement { upto: second.good });
+                let second = members.second(role).filter(|second| second.device.id == device.id);
+                let state = second
+                    .map_or(DeviceState::Failed, |second| DeviceState::Replacement { upto: second.good });
                 (Some(role), state)
             }
             // Another has its role.

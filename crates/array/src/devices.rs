@@ -43,11 +43,11 @@ pub enum RemoveError {
 }
 
 impl Array {
-    /// Takes in a device: one that was a member as that member again, which is given what was written while it was away, if the
-    /// write-intent bitmap tells of all of that; any other as a spare: it waits to replace a member, and what it holds is lost.
-    /// Either begins at once, where lost members are rebuilt by [themselves](crate::Recovery::Automatic). `uuid` is to be the
-    /// identity of a spare, random. `force` takes one that belongs to another array, too. Returns when it is on record what has
-    /// become of the device.
+    /// Adds a device. A former member becomes that member again, and is given the writes that it missed, if the
+    /// write-intent bitmap covers all of them. Any other device becomes a spare: it waits to replace a member, and
+    /// its content is lost. Either begins at once, where lost members are rebuilt by
+    /// [themselves](crate::Recovery::Automatic). `uuid` is to be the identity of a spare, random. `force` takes one
+    /// that belongs to another array, too. Returns when it is on record what has become of the device.
     ///
     /// # Errors
     /// Each names the device and the cause. Nothing has been written after [`AddError::Known`], [`AddError::NoRedundancy`],
@@ -272,7 +272,7 @@ impl Array {
     }
 }
 
-/// What a device was in the array of this identity.
+/// The role or use that a device had in the array of this identity.
 async fn former(candidate: &Candidate, array: Uuid, io: &Io, id: MemberId) -> Result<Former, OpError> {
     let Ok((superblock, found)) = candidate.counting() else { return Ok(Former::Stranger) };
     if superblock.set_uuid != array {

@@ -10,7 +10,7 @@ pub type Event = events::Event<EventKind>;
 pub(crate) type Events = events::Events<EventKind>;
 pub(crate) type Note = events::Note<EventKind>;
 
-/// What kind of thing has happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -70,7 +70,7 @@ pub enum EventKind {
     Replaced,
     /// The member is shorter than it was.
     Truncated,
-    /// What holds the member has no room left: writes that need some are refused, nothing is lost.
+    /// The file system that holds the member is full: writes that need space are refused. No data are lost.
     Full,
     /// Nothing is left in doubt of what the member had no room for.
     RoomAgain,

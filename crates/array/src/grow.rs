@@ -1,4 +1,4 @@
-//! What a running array is given, or has taken from it, beside its devices: the write-intent bitmap.
+//! Changes to a running array besides its devices: the write-intent bitmap is added or removed.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What others put on record before bytes of an array change, and what they are told of what members are sent.
+//! Records that are made before bytes of an array change, and notices of the writes that members are sent.
 
 use core::fmt;
 use core::future::Future;
@@ -14,12 +14,12 @@ pub use brindle_members::change::{Content, MemberChange};
 /// Something that is being put on record.
 pub type OnRecord<'a> = Pin<Box<dyn Future<Output = Result<(), VolumeError>> + 'a>>;
 
-/// What is put on record before bytes of an array change, beside the dirty mark: a write-intent bitmap, a partial parity
-/// log and a journal are implementations of it. An array without one keeps the dirty mark only.
+/// Records made before bytes of an array change, beside the dirty mark. A write-intent bitmap, a partial parity log
+/// and a journal are implementations. An array without hooks keeps the dirty mark only.
 ///
-/// Every change of members' data comes by three times: it [begins](Hooks::begins) with its range, after the array was
-/// marked dirty and before a member is touched; in levels with parity, what members shall hold has been
-/// [computed](Hooks::computed), and none has been given it; and it [ends](Hooks::ends).
+/// Every change of members' data comes by three times. It [begins](Hooks::begins) with its range, after the array was
+/// marked dirty and before a member is touched. In levels with parity, the new blocks have been
+/// [computed](Hooks::computed), and no member has been given them. Last, the change [ends](Hooks::ends).
 pub trait Hooks {
     /// A change begins. Members are touched once that has been put on record, and not at all if it fails. What is to be
     /// noted at once is noted by the call: the future may be dropped.
@@ -28,9 +28,9 @@ pub trait Hooks {
     /// A change has ended: called once for each call of [`Hooks::begins`], whatever came of that.
     fn ends(&self, change: &Change);
 
-    /// What a window of rows with parity shall hold has been computed. Members are written once that has been put on
-    /// record, and not at all if it fails; nobody else has to do with the rows meanwhile. A window may come again before
-    /// its change ends: to be taken back, for instance, where there was no room.
+    /// The new blocks of a window of rows with parity have been computed. Members are written once the record stands,
+    /// and not at all if it fails. Nothing else writes these rows meanwhile. A window may come again before its
+    /// change ends: for instance when its write is taken back for lack of space.
     fn computed(&self, rows: &Computed) -> OnRecord<'_>;
 
     /// A member is about to be sent a change of its data. For those who watch.
@@ -49,14 +49,14 @@ pub enum Change {
     Redundancy(Range<u64>),
     /// A role's member gets what it should hold: what was rebuilt for it, or what it could not read.
     Member {
-        /// Whose member.
+        /// The role of the member.
         role: u16,
         /// Bytes of its data area.
         range: Range<u64>,
     },
 }
 
-/// What members shall hold in a window of rows with parity.
+/// The blocks that members are to hold in a window of rows with parity.
 #[derive(Clone, Debug)]
 pub struct Computed {
     /// The window on every member, in bytes of the data area: whole rows, or columns of one.

@@ -1,8 +1,8 @@
-//! What is put on record before bytes of an array change, so that a crash in the middle of it is known of.
+//! Records made before bytes of an array change, so that the next run knows what a crash interrupted.
 //!
-//! There are two moments for that, and every change comes by: it begins with its range before the first member is touched
-//! ([`Writing::begin`], and [`Upkeep::begin`] where no byte of the array changes), and what it makes of rows with parity is
-//! announced between parity computed and members written ([`Intent::computed`]).
+//! There are two moments for that, and every change passes them. It begins with its range before the first member is
+//! touched ([`Writing::begin`], and [`Maintenance::begin`] where no byte of the array changes). In rows with parity, the
+//! new blocks are announced after they are computed and before members are written ([`Intent::computed`]).
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -13,10 +13,11 @@ use brindle_volume::VolumeError;
 
 use crate::bitmap::Bitmap;
 use crate::hooks::{Change, Computed, Hooks, OnRecord};
-use crate::keeper::{Keeper, Tending};
+use crate::keeper::{Keeper, MaintenanceGuard};
 
-/// What is put on record, and so what is in doubt after a crash: that the array changes, not where, so that all of its
-/// redundancy is in doubt; with a bitmap also where, so that only chunks whose bits are set are; and what hooks put on record.
+/// The records of changes in progress, which tell what is in doubt after a crash. The dirty mark says that the array
+/// changes, not where: all of its redundancy is in doubt. A bitmap says where: only chunks with set bits are in
+/// doubt. Hooks may put more on record.
 pub(crate) struct Intent {
     bitmap: RefCell<Option<Rc<Bitmap>>>,
     hooks: Option<Rc<dyn Hooks>>,
@@ -25,7 +26,7 @@ pub(crate) struct Intent {
     /// How often the bitmap has come or gone.
     epoch: Cell<u32>,
     /// Changes under way that began before that, and so are counted by no bitmap.
-    elders: Cell<u32>,
+    earlier_changes: Cell<u32>,
 }
 
 impl Intent {
@@ -36,7 +37,7 @@ impl Intent {
             bitmap: RefCell::new(bitmap),
             hooks,
             epoch: Cell::default(),
-            elders: Cell::default(),
+            earlier_changes: Cell::default(),
         }
     }
 
@@ -56,12 +57,12 @@ impl Intent {
         self.plain.set(bitmap.is_none() && self.hooks.is_none());
         self.bitmap.replace(bitmap);
         self.epoch.set(self.epoch.get().wrapping_add(1));
-        self.elders.set(under_way);
+        self.earlier_changes.set(under_way);
     }
 
     /// Changes are under way that the bitmap does not count, since they began before it came.
-    pub(crate) fn has_elders(&self) -> bool {
-        self.elders.get() > 0
+    pub(crate) fn has_earlier_changes(&self) -> bool {
+        self.earlier_changes.get() > 0
     }
 
     /// A change of bytes begins; what is to be waited for, if anything is.
@@ -87,7 +88,7 @@ impl Intent {
             ends(&**hooks, range);
         }
         if self.epoch.get() != epoch {
-            self.elders.set(self.elders.get().saturating_sub(1));
+            self.earlier_changes.set(self.earlier_changes.get().saturating_sub(1));
         } else if !self.plain.get()
             && let Some(bitmap) = &*self.bitmap.borrow()
         {
@@ -95,7 +96,8 @@ impl Intent {
         }
     }
 
-    /// What rows shall hold from now on has been computed: returns once members may be written.
+    /// The new content of rows has been computed: returns once the hooks have it on record and members may be
+    /// written.
     #[inline]
     pub(crate) async fn computed(&self, rows: impl FnOnce() -> Computed) -> Result<(), VolumeError> {
         match self.hooks.as_deref() {
@@ -196,15 +198,15 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Members get what they should hold already: a change in progress that needs neither dirty mark nor bits, since no byte of the array
-/// changes, and redundancy that a crash leaves half mended was not true before.
-/// Whoever stops the array waits for its end.
-pub(crate) struct Upkeep<'a> {
+/// A write that gives members what they should hold already. It needs neither dirty mark nor bits: no byte of the
+/// array changes, and redundancy that a crash leaves half mended was not true before. Stopping the array waits for
+/// its end.
+pub(crate) struct Maintenance<'a> {
     hooked: Option<(&'a dyn Hooks, Change)>,
-    _tending: Tending<'a>,
+    _guard: MaintenanceGuard<'a>,
 }
 
-impl<'a> Upkeep<'a> {
+impl<'a> Maintenance<'a> {
     /// Returns once members may be changed.
     ///
     /// # Errors
@@ -214,18 +216,18 @@ impl<'a> Upkeep<'a> {
         keeper: &'a Keeper,
         change: Change,
     ) -> Result<Self, VolumeError> {
-        let tending = keeper.upkeep_begins()?;
+        let guard = keeper.maintenance_begins()?;
         let Some(hooks) = intent.hooks.as_deref() else {
-            return Ok(Self { hooked: None, _tending: tending });
+            return Ok(Self { hooked: None, _guard: guard });
         };
         let begun = hooks.begins(&change);
-        let upkeep = Self { hooked: Some((hooks, change)), _tending: tending };
+        let maintenance = Self { hooked: Some((hooks, change)), _guard: guard };
         begun.await?;
-        Ok(upkeep)
+        Ok(maintenance)
     }
 }
 
-impl Drop for Upkeep<'_> {
+impl Drop for Maintenance<'_> {
     fn drop(&mut self) {
         if let Some((hooks, change)) = &self.hooked {
             hooks.ends(change);

@@ -75,7 +75,7 @@ async fn is_settled(
     log.holds_data_of(&array, &logged).await && log.holds_parity_of(&array, map, &logged).await
 }
 
-/// What a log says that the members should hold: of each block what was logged last.
+/// The content that members should have by a log: for each block the copy logged last.
 #[derive(Default)]
 struct Logged {
     /// By byte of the array.

@@ -24,19 +24,20 @@ mod journal;
 mod keeper;
 pub mod ledger;
 pub mod nest;
+mod no_space;
 mod open;
 mod placement;
 mod process;
 mod recovery;
 mod refusal;
 mod reshape;
-mod room;
-mod seats;
+mod second_devices;
 mod sharing;
 mod sweep;
 
 pub use array::{Array, Outcome};
-/// What an [`Array`] is. The program that counts instructions finds it here at every commit that it is built against.
+/// The type behind [`Array`]. The program that counts instructions finds it here at every commit that it is built
+/// against.
 pub use assembly::BitmapFile;
 pub use brindle_members::events::{Cause, Operation};
 pub use brindle_members::members::{Device, RoleState};

@@ -54,7 +54,7 @@ async fn map(volume: &impl Volume, offset: u64, len: u64) -> Result<Mapped, Volu
 
 async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError> {
     match op.kind {
-        // What the array above has merged stays one request.
+        // A request that the array above has merged stays one request.
         OpKind::Read { offset, .. } => volume.read(offset, op.slices).await,
         OpKind::Write { offset, fua, .. } => volume.write(offset, op.slices, fua).await,
         OpKind::Flush { .. } => volume.flush().await,

@@ -111,9 +111,9 @@ impl Array {
     /// [`VolumeError::ReadOnly`], [`VolumeError::Stopping`], [`VolumeError::OutOfRange`] if there is no such role, and
     /// [`VolumeError::TooManyLost`] if the array can't live without it: then nothing changes.
     ///
-    /// Where it is out of use but that could not be recorded: [`VolumeError::TooManyLost`] if members failed meanwhile that
-    /// the array can't do without; [`VolumeError::Member`] with `TimedOut` if writes to one that were given up may still
-    /// land; [`VolumeError::Stopping`] if the array was stopped first.
+    /// An error also if a member is out of use but that could not be recorded. [`VolumeError::TooManyLost`] if
+    /// members failed meanwhile that the array can't do without; [`VolumeError::Member`] with `TimedOut` if writes to
+    /// one that were given up may still land. [`VolumeError::Stopping`] if the array was stopped first.
     pub async fn fail(&self, role: u16) -> Result<(), VolumeError> {
         if role >= self.0.core.members.len() {
             return Err(VolumeError::OutOfRange);
@@ -138,7 +138,7 @@ impl Array {
     }
 }
 
-/// What the members hold of the array's bitmap, if it has one.
+/// The members' copies of the array's bitmap, if it has one.
 async fn bits(io: &Io, assembly: &Assembly, devices: &[MemberId]) -> Result<Option<Bits>, OpenError> {
     if let Some(file) = &assembly.bitmap_file {
         let unusable = |why| OpenError::Bitmap { label: file.label.clone(), why };

@@ -19,7 +19,7 @@ use crate::data::parity::Parity;
 use crate::data::report::{SyncMode, SyncReport};
 use crate::data::striped::Stripes;
 
-/// What a family of levels does with an array's bytes.
+/// The family of an array's level, which carries out its requests.
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one or two of it in an array, which lives on the heap"

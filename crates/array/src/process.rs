@@ -12,7 +12,7 @@ pub type ProcessDetail = process::ProcessDetail<ProcessKind>;
 /// Why a process of an array did not come to its end.
 pub type ProcessError = process::ProcessError<ProcessKind>;
 
-/// What a process does, in md's words for `sync_action`.
+/// The kind of a process, in md's words for `sync_action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessKind {
     /// Makes redundancy true from where it is in doubt on.

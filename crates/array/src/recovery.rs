@@ -30,7 +30,8 @@ impl Array {
         redundant && core.config.recovery == Recovery::Automatic
     }
 
-    /// What there is to rebuild, and can be: nothing while another process is under way, or redundancy is in doubt.
+    /// The members that need to be rebuilt and can be. None while another process is under way, or while redundancy
+    /// is in doubt.
     pub(crate) fn recovery_due(&self) -> Due {
         if self.process().is_some() { Due::new() } else { self.rebuildable() }
     }
@@ -42,7 +43,7 @@ impl Array {
         self.process().as_ref().is_some_and(goes) && self.rebuildable().iter().any(is_new)
     }
 
-    /// What could be rebuilt if nothing else went over the array.
+    /// The members that could be rebuilt if no other process ran.
     fn rebuildable(&self) -> Due {
         let core = &self.0.core;
         let (members, keeper) = (&core.members, &core.keeper);
@@ -61,7 +62,7 @@ impl Array {
             }
         };
         let mut due: Due = (0..members.len()).filter_map(|role| Some((role, device(role)?))).collect();
-        // What is done soonest comes first.
+        // Recoveries guided by the bitmap come first: they are done soonest.
         let is_guided = |(_, device): &(u16, Device)| keeper.ledger().is_guided(device.id);
         if due.iter().any(is_guided) {
             due.retain(is_guided);
@@ -105,7 +106,7 @@ async fn keep_whole(array: Weak<Running>, members: Rc<Members>) {
             };
             let array = Array(running);
             let due = array.recovery_due();
-            // What is lost comes first.
+            // Lost members come before replacements.
             let replacement = array.replacement_due().filter(|_| due.is_empty());
             let is_due = !due.is_empty() || replacement.is_some();
             let next = (due, replacement, members.failures(), array.0.resumed.get());

@@ -13,11 +13,11 @@ use brindle_members::members::{Device, Members, RoleState, Second};
 use crate::assembly::{Assembly, DeviceUse, filled};
 use crate::ledger::treatment;
 
-/// What lies on the other side of a border.
+/// The part of an array on the other side of the reshape position.
 pub(crate) struct Border {
     /// Byte of the array at which the border stands.
     pub(crate) position: u64,
-    /// What lies before the border is the other side's; else what lies from it on.
+    /// True if the other side lies before the border; false if it lies from the border on.
     pub(crate) before: bool,
     /// Where the other side's bytes live,
     pub(crate) geometry: Geometry,
@@ -93,7 +93,7 @@ fn members_at(
     members
 }
 
-/// What a log says of a member whose data begin at this byte.
+/// The bad blocks that a member's log names, as places of its data area, which begins at `data_offset`.
 pub(crate) fn bad_blocks(superblock: &Superblock, data_offset: u64, log: &[u8]) -> BadBlocks {
     let mut bad = BadBlocks::default();
     let shift = superblock.bad_block_log.map_or(0, |log| log.shift);

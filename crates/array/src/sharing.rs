@@ -67,7 +67,7 @@ impl Array {
             return Err(RemoveError::Volume(VolumeError::Unsupported).into());
         }
         self.remove(Removal::Device(spare)).await?;
-        // What stands on it is this array's, which has no use for it any more.
+        // The superblock on the spare names this array, which has given it up: `add` may overwrite it.
         if let Err(why) = to.add(spare, &label, uuid, true).await {
             let _ = self.add(spare, &label, uuid, true).await; // else it is nobody's, as is told
             return Err(why.into());

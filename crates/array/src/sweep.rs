@@ -31,7 +31,7 @@ const WINDOW: u64 = 4 << 20;
 const ALIGNMENT: u64 = 64 << 10;
 /// at multiples of this.
 const FINE: u64 = 4 << 10;
-/// What is good of a member that is rebuilt grows in so many steps at least, where its chunks are small enough.
+/// The least number of steps in which a recovery advances, where chunks are small enough.
 const STEPS: u64 = 16;
 /// Windows under way at the same time: members are kept busy while one is computed.
 const IN_FLIGHT: usize = 3;
@@ -57,9 +57,9 @@ impl Array {
     /// is true after [`SyncMode::Repair`] is known to be from then on.
     ///
     /// # Errors
-    /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`], if a member is gone or silent that the array can't do without,
-    /// or if it could not be recorded that one has failed; [`VolumeError::Stopping`] if the array was stopped before that
-    /// was, or has been and something would have to be written; [`VolumeError::Reshaping`].
+    /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`] if the array can't do without a member that is gone or
+    /// silent, or if a failure could not be recorded. [`VolumeError::Stopping`] if the array was stopped before that
+    /// record, or has been stopped and something would have to be written. [`VolumeError::Reshaping`].
     pub async fn sync_window(&self, pos: u64, len: u64, mode: SyncMode) -> Result<SyncReport, VolumeError> {
         self.0.placement.sync_window(pos, len, mode).await
     }
@@ -76,16 +76,16 @@ impl Array {
     /// Begins with the call, as the array's [`Array::process`] unless there is nothing to do; the future must be driven.
     /// Dropping it ends the resync after the windows under way.
     ///
-    /// What could not be made true, since data members of a parity level are lost or can't be read, is counted as
-    /// `unverified` in the report, and named where it can't be read; then the array still
-    /// [needs a resync](Array::needs_resync), until that data is written anew: what is recorded is the lowest such place.
-    /// All else has its redundancy. A resync that can make nothing true any more for what is lost ends early.
+    /// Places that could not be made true, since data members of a parity level are lost or unreadable, are counted
+    /// as `unverified` in the report; unreadable ones are also named. The array then still [needs a
+    /// resync](Array::needs_resync) until that data is written anew, and the lowest such place is recorded. All else
+    /// has its redundancy. A resync that can make nothing more true because of lost members ends early.
     ///
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
-    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile; [`VolumeError::TooManyLost`]
-    /// or [`VolumeError::Member`], if a member is gone that the array can't do without, or how far the resync came could not
-    /// be recorded; [`VolumeError::Reshaping`].
+    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile.
+    /// [`VolumeError::TooManyLost`] or [`VolumeError::Member`] if a member is gone that the array can't do without,
+    /// or if the position could not be recorded. [`VolumeError::Reshaping`].
     pub fn resync<F: FnMut(Progress)>(
         &self,
         progress: F,
@@ -155,7 +155,7 @@ impl Saved {
     }
 }
 
-/// What is done with each window.
+/// The work on each window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
     /// Redundancy is compared, or made true.
@@ -230,12 +230,12 @@ async fn sweep_window(array: Array, pos: u64, len: u64, work: Work) -> Result<Sy
     }
 }
 
-/// What a process need not go over.
+/// The part of the array that a process may skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeftOut {
-    /// What is known true, as chunks are that the bitmap does not mark.
+    /// Chunks whose bitmap bits are clear: their redundancy is known true.
     True,
-    /// What members hold that were away: chunks that the bitmap does not mark.
+    /// Chunks whose bitmap bits are clear: members that were away still hold them.
     Unmarked,
 }
 
@@ -254,7 +254,7 @@ struct Sweep {
     work: Work,
     next: u64,
     window: u64,
-    /// What need not be gone over, and what windows begin and end at multiples of.
+    /// The part to skip, and the unit at whose multiples windows begin and end.
     leaves_out: Option<(LeftOut, u64)>,
     /// Windows under way.
     running: VecDeque<Window>,

@@ -1,6 +1,6 @@
-//! The power goes at every step of small runs: while a drive's failure is being recorded, within a superblock write of
-//! every version and size of table, while an array is repaired, a member rebuilt, replaced, taken again or given other flags,
-//! and again while the first cut is being recovered from.
+//! The power goes at every step of small runs. Runs record a drive's failure, write superblocks of every version and
+//! size of table, repair an array, and rebuild, replace, re-add or flag a member. The power goes again while the
+//! first cut is being recovered from.
 
 use brindle_array::SyncMode;
 use brindle_format::md::{Endian, Version};

@@ -1,4 +1,5 @@
-//! What a process keeps of arrays that were opened and closed. Alone in its process, of whose memory it judges.
+//! Memory that a process keeps after arrays were opened and closed. Runs alone in its process, since it measures all
+//! of its memory.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -57,7 +58,7 @@ fn open_once<B: Bench>(world: &World<B>, write: bool) {
     world.stop(&array);
 }
 
-/// What is left after each opening: arenas, bytes of them, and operations.
+/// The rest after each opening: arenas, their bytes, and operations in flight.
 fn left<B: Bench>(world: &World<B>) -> [usize; 3] {
     [world.io.arenas(), world.io.arena_bytes(), world.io.in_flight()]
 }

@@ -43,13 +43,13 @@ fn start(world: World<Sim>) -> Running<Sim> {
 }
 
 /// Spoils ranges of one drive now and then, and scrubs.
-async fn weather(run: &Running<Sim>, ailing: usize, seed: u64) {
+async fn weather(run: &Running<Sim>, read_failures: usize, seed: u64) {
     let mut random = Random::stream(seed, 77);
     let sector = SECTOR as u64;
     for _ in 0..12 {
         run.io.sleep(Duration::from_micros(300 + random.below(900))).await;
         let at = random.below(CHUNK * ROWS / sector - 4) * sector;
-        run.bench.spoil(run.ids[ailing], run.data_offset + at, sector * (1 + random.below(4)));
+        run.bench.spoil(run.ids[read_failures], run.data_offset + at, sector * (1 + random.below(4)));
         if random.one_in(3) {
             assert_eq!(run.scrub(SyncMode::Check).await.unwrap().mismatch_sectors, 0, "seed {seed}");
         }
@@ -77,7 +77,7 @@ async fn deaths(run: &Running<Sim>, client: &Client<Array>, dead: &[u16]) -> Vec
     drives
 }
 
-fn storm(shape: &Shape, dead: &[u16], ailing: Option<usize>, seed: u64) {
+fn storm(shape: &Shape, dead: &[u16], read_failures: Option<usize>, seed: u64) {
     let who = format!("{shape}, seed {seed}");
     let run = Rc::new(start(World::in_sim(&sized(shape), Model::sata_ssd(), seed)));
     let oracle = run.oracle();
@@ -85,10 +85,10 @@ fn storm(shape: &Shape, dead: &[u16], ailing: Option<usize>, seed: u64) {
     run.io.block_on(async {
         let (asking, io) = (client.clone(), run.io.clone());
         let load = run.io.spawn(async move { asking.side_by_side(&io, LANES, ROUNDS, MIX, seed).await });
-        let weather = ailing.map(|ailing| {
+        let weather = read_failures.map(|read_failures| {
             let run = Rc::clone(&run);
             let io = run.io.clone();
-            io.spawn(async move { weather(&run, ailing, seed).await })
+            io.spawn(async move { weather(&run, read_failures, seed).await })
         });
         let drives = deaths(&run, &client, dead).await;
         let troubles = load.await;
@@ -125,11 +125,11 @@ const STORMS: [Case; 9] = [
 
 #[test]
 fn every_answer_is_explained_and_redundancy_is_true_in_the_end() {
-    for (level, layout, members, dead, ailing) in STORMS {
+    for (level, layout, members, dead, read_failures) in STORMS {
         let shape = Shape::new(level, members);
         let shape = if layout.is_empty() { shape } else { shape.layout(layout) };
         for seed in 0..8 {
-            storm(&shape, dead, ailing, seed);
+            storm(&shape, dead, read_failures, seed);
         }
     }
 }
@@ -247,7 +247,7 @@ fn members_that_die_in_a_resync_take_nothing_with_them_that_was_written() {
     for (level, members, dead) in storms {
         for seed in 0..10 {
             let (answered, all) = storm_in_doubt(&Shape::new(level, members), dead, seed);
-            // What the members hold that are left can always be read.
+            // The data on the remaining members can always be read.
             assert!(
                 answered * members >= all * (members - dead.len()),
                 "{level}, seed {seed}: {answered} of {all}"

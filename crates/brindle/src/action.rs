@@ -68,7 +68,7 @@ pub(crate) fn action(args: &Action) -> Result<(), Failure> {
     if args.json { report::print_json(&answer) } else { report::print(&crate::status::text(&answer)) }
 }
 
-/// Who waits is told how far it is: on a terminal by a bar, elsewhere by a line now and then.
+/// The progress of a command that waits: a bar on a terminal, elsewhere a line now and then.
 struct Waiting {
     bar: Option<ProgressBar>,
     every: Duration,
@@ -90,7 +90,7 @@ impl Waiting {
             bar.set_position(going.position);
         } else if self.told.elapsed() >= self.every {
             self.told = Instant::now();
-            // Whoever does not listen misses nothing that matters.
+            // A closed standard error loses nothing that matters.
             let _ = writeln!(std::io::stderr(), "brindle: {name}: {}", going.text());
         }
     }

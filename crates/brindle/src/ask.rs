@@ -162,7 +162,7 @@ fn all(folder: &Path) -> (Vec<Value>, bool) {
     (reports, silent)
 }
 
-/// What each server that has a socket here answers. All are asked at once: one that is silent holds up no other.
+/// The answers of all servers that have a socket here. All are asked at once: one that is silent delays no other.
 pub(crate) fn status_of_all(folder: &Path) -> Vec<(String, Result<Asked, Failure>)> {
     std::thread::scope(|scope| {
         let ask = |name: String| {

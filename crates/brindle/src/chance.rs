@@ -1,4 +1,4 @@
-//! What is to be found nowhere else: the system's chance.
+//! Random identities from the system: the only source of chance outside a seed.
 
 use brindle_format::md::Uuid;
 

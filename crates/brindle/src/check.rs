@@ -81,7 +81,7 @@ pub(crate) fn repair(args: &Repair) -> Result<ExitCode, Failure> {
     let host = Host::open_to_change(&args.members, &args.given.bitmaps, args.tuning, Recovery::Manual)?;
     let (array, io) = (host.only().array.clone(), host.world.io.clone());
     if args.locate && array.needs_resync() {
-        // Who is wrong can be known only where all was right once.
+        // The wrong member can be told only where all members agreed once.
         let bar = progress::bar("resyncing", array.sync_len());
         let resynced = io.block_on(array.resync(|progress| bar.set_position(progress.position)));
         resynced.map_err(|source| Failure::Process { doing: "resyncing the array", source })?;

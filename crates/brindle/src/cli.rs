@@ -70,8 +70,8 @@ pub(crate) struct Cli {
         hide_env_values = true
     )]
     pub(crate) reactor: Engine,
-    /// What to tell on standard error of what happens inside: error, warn, info, debug or trace, for all or for parts of
-    /// the program, as in warn,brindle_export=debug [default: warn]
+    /// Messages on standard error about the program's inner workings: error, warn, info, debug or trace, for all or
+    /// for parts of the program, as in warn,brindle_export=debug [default: warn]
     #[arg(
         long,
         global = true,
@@ -82,7 +82,7 @@ pub(crate) struct Cli {
         hide_env_values = true
     )]
     pub(crate) log: Option<String>,
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -126,27 +126,29 @@ pub(crate) enum Command {
     Check(Check),
     /// Compare the redundancy of an array, and make it true
     ///
-    /// As md's repair does: parity is computed anew from the data, and copies are made the same as the first that can be
-    /// read. With --locate only what is known to be wrong is written: where P and Q of RAID 6 tell of one block that explains
-    /// all bytes of a sector, or where more than half of three or more copies agree, and redundancy was in sync. All else is
-    /// reported and left alone. Exits with 3 if something was left. Redundancy that never was made true tells of nobody: an
-    /// array that was made with --assume-clean, over members that did not agree, is resynced first. md's superblocks don't say how an
-    /// array was made, but 64 places of it do: if more than an eighth of them disagrees in a way that tells of no one member, --locate
-    /// makes all redundancy true, and says so. Two members that were written over look the same: fail and add again those that you
-    /// know of before. If they disagree nearly everywhere, and one member that was written over would explain
-    /// it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
+    /// As md's repair does: parity is computed anew from the data, and copies are made the same as the first that can
+    /// be read. With --locate only blocks are written that are known to be wrong, in arrays whose redundancy was in
+    /// sync. In RAID 6 P and Q must name one block that explains all bytes of a sector. In mirrors more than half of
+    /// three or more copies must agree. All else is reported and left alone. Exits with 3 if something was left.
+    /// Redundancy that never was in sync names no wrong block. So an array that was made with --assume-clean, over
+    /// members that did not agree, is resynced first. md's superblocks don't say how an array was made, but 64
+    /// samples of it do. If more than an eighth of them disagree in a way that names no single member, --locate makes
+    /// all redundancy true, and says so. Two members that were written over look the same: fail and add again those
+    /// that you know of before. If they disagree nearly everywhere, and one member that was written over would
+    /// explain it, or members are missing by whose answers it would be known, --locate refuses, with nothing changed.
     Repair(Repair),
     /// Serve arrays and volumes of pools over NBD, in the foreground or in the background
     ///
     /// Members of several arrays may be named together: each array is told by its UUID, and is an export by its name. Arrays
     /// of one name are called by their UUIDs. Nothing is served if one of them can't be assembled.
     ///
-    /// A server that is killed while clients write leaves redundancy in doubt, as a power cut does: the next one resyncs the array.
-    /// Where members of RAID 4, 5 or 6 are missing or not rebuilt yet, nothing tells what the lost blocks of half-written stripes
-    /// held: such an array is exposed. It starts again only with --force, and what it then gives of those that were being written
-    /// may be wrong. Once something has been written to it, it is clean when it is stopped; if nothing has, it stays as it was, so that
-    /// a missing member that turns up is used as it is, and the next start needs --force, too. mdadm marks it clean at once, and
-    /// rebuilds that member from the others. The log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
+    /// A server that is killed while clients write leaves redundancy in doubt, as a power cut does: the next one
+    /// resyncs the array. Where members of RAID 4, 5 or 6 are missing or not rebuilt yet, nothing tells what the lost
+    /// blocks of half-written stripes held: such an array is exposed. It starts again only with --force, and what it
+    /// then gives of those that were being written may be wrong. After something has been written to it, it is clean
+    /// when it is stopped. If nothing has, it stays as it was: a missing member that turns up is used as it is, and
+    /// the next start needs --force, too. mdadm marks it clean at once, and rebuilds that member from the others. The
+    /// log says so when the array begins to be served, or becomes so, and `brindle status` as long as it is so.
     Serve(Serve),
     /// Tell about running servers
     Status(Status),
@@ -154,14 +156,14 @@ pub(crate) enum Command {
     Fail(Fail),
     /// Add devices to an array, running or stopped: members that were away, or spares
     ///
-    /// A device that was a member, of an array with a write-intent bitmap, is that member again, and is given what was written while
-    /// it was away; if its role has been filled since, it was away for longer than the bitmap tells of, or the array has another
-    /// shape now, it becomes a spare, and the reason is told; with --re-add it is refused. Any other device becomes a spare. `missing` with
-    /// --re-add stands for all former members that can be found: those that the array knows or was to have, and among the disks and
-    /// partitions of this machine; what is found and can't be taken is told of, and is no error. A
-    /// running array that lacks members begins to rebuild them at once; a stopped one when it is served. A device that is in use
-    /// or too small is refused, and so is one that belongs to another array or holds a file system or a partition table, without
-    /// --force.
+    /// A former member, of an array with a write-intent bitmap, becomes that member again, and is given the writes
+    /// that it missed. It becomes a spare, and the reason is told, if its role has been filled since, if it was away
+    /// for longer than the bitmap covers, or if the array has another shape now. With --re-add it is refused then.
+    /// Any other device becomes a spare. `missing` with --re-add stands for all former members that can be found:
+    /// those that the array knows or should have, and among the disks and partitions of this machine. A device that
+    /// is found and can't be taken is named, and is no error. A running array that lacks members begins to rebuild
+    /// them at once; a stopped one when it is served. A device that is in use or too small is refused, and so is one
+    /// that belongs to another array or holds a file system or a partition table, without --force.
     Add(Add),
     /// Replace a member of an array that still works, running or stopped
     ///
@@ -176,12 +178,14 @@ pub(crate) enum Command {
     Remove(Remove),
     /// Give an array a write-intent bitmap, move it, or take it away, running or stopped
     ///
-    /// With one only what was being written is resynced after a crash, and a member that was away is given what it missed. It
-    /// stands beside each superblock, where mdadm would put it, or in a file that is given with the members whenever the array is assembled;
-    /// clients go on meanwhile. An array that has one has it elsewhere then, or with chunks of another size; what it knows goes with it,
-    /// but where both would stand in the same place: there the first goes before the other comes. Refused by name, with nothing changed:
-    /// an array that has such a one already, or none to take away; one without redundancy; a device without room between superblock and
-    /// data; a file that is there already; a member that is being given what it missed, which only the bitmap tells.
+    /// With one only what was being written is resynced after a crash, and a member that was away is given what it
+    /// missed. It stands beside each superblock, where mdadm would put it, or in a file that is given with the
+    /// members whenever the array is assembled; clients go on meanwhile. An array that has one has it elsewhere then,
+    /// or with chunks of another size; what it knows goes with it, but where both would stand in the same place:
+    /// there the first goes before the other comes. Refused by name, with nothing changed: an array that has a bitmap
+    /// already, or none to take away; an array without redundancy; a device without room between superblock and data.
+    /// Also a file that exists already, and a member that is being given the writes that it missed, which only the
+    /// bitmap names.
     ///
     /// Of an array that nobody serves, --from gives the file that has its bitmap now. Without it the array is as one without a bitmap.
     Grow(Grow),
@@ -249,9 +253,9 @@ pub(crate) enum Command {
     Sweep(Sweep),
     /// Tell what a number of drives can be made into, and which array to take
     ///
-    /// Lists every sensible configuration, of md and of OpenZFS, with its room, random and sequential speed, which failures lose data,
-    /// how long a rebuild takes and what it costs; drops those that do not meet the needs, and recommends one of the rest. The formulas
-    /// and their sources stand in docs/planner.md.
+    /// Lists every sensible configuration of md and of OpenZFS: its room, its random and sequential speed, the
+    /// failures that lose data, the time of a rebuild, and its price. Drops those that do not meet the needs, and
+    /// recommends one of the rest. The formulas and their sources stand in docs/planner.md.
     Plan(Box<Plan>),
     /// Make and destroy pools, and tell about them (experimental)
     ///
@@ -287,9 +291,9 @@ pub(crate) struct Create {
     /// Where and how the metadata is kept
     #[arg(long, short = 'e', default_value = "1.2", value_name = "VERSION")]
     pub(crate) metadata: Metadata,
-    /// Write-intent bitmap: after a crash only what was being written is resynced. internal: beside each superblock; none; or a new file,
-    /// with a '/' in its name, which is to be given whenever the array is assembled [default: internal if more than 100 GiB of each
-    /// member are used, as with mdadm]
+    /// Write-intent bitmap: after a crash only chunks that were being written are resynced. internal: beside each
+    /// superblock; none; or a new file, with a '/' in its name, which must be given whenever the array is assembled
+    /// [default: internal if more than 100 GiB of each member are used, as with mdadm]
     #[arg(long, short = 'b', value_name = "internal|none|FILE")]
     pub(crate) bitmap: Option<Bitmap>,
     /// Bytes to a bit of the bitmap, a power of two [default: as mdadm chooses]; a plain number counts KiB
@@ -440,7 +444,7 @@ impl Tuning {
     };
 }
 
-/// What becomes of a member that has no room where it lives.
+/// The treatment of a member that has no space for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnFull {
     /// It stays in use: the write is refused, and what it may have changed in part is made true once there is room
@@ -488,22 +492,22 @@ pub(crate) struct Serve {
     /// bitmap tells of all of it
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) re_add: bool,
-    /// Take members again that fail while they are served, go away and come back under their names, and give them what was written
-    /// meanwhile, where a write-intent bitmap tells of all of it; as mdadm's policy `action=re-add`, which is not its default either
+    /// Re-add members that failed while they were served and come back under their names, if a write-intent bitmap
+    /// covers all the writes that they missed; like mdadm's policy `action=re-add`, which is not its default either
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) re_add_returned: bool,
-    /// What becomes of a member that has no room where it lives
+    /// Treatment of a member that has no space for a write
     #[arg(long, default_value = "wait", value_name = "POLICY")]
     pub(crate) on_full: OnFull,
     /// Read errors of a member that are borne, where the others make up for them; the count becomes half each hour
     #[arg(long, value_name = "COUNT", default_value_t = brindle_array::OpenConfig::READ_ERRORS)]
     pub(crate) read_errors: u32,
-    /// What goes over a whole array (resync, recovery, check and the like) goes over so many bytes a second at most [default: as
-    /// fast as it goes]; `brindle action ARRAY speed` changes it
+    /// Most bytes a second for processes that go over a whole array (resync, recovery, check and the like) [default:
+    /// as fast as they go]; `brindle action ARRAY speed` changes it
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) max_speed: Option<Bytes>,
-    /// And over so many at least, where members can, whatever clients ask for [default: more than half of the time is left to
-    /// clients]
+    /// Least bytes a second for such a process, where members can, whatever clients ask for [default: more than half of the
+    /// time is left to clients]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) min_speed: Option<Bytes>,
     /// Arrays that share their spares, by name, or all of this server: one that lacks a member and has no spare takes the

@@ -66,8 +66,8 @@ fn of_pool(args: &Detail) -> Result<ExitCode, Failure> {
     Ok(Health::of_members(degraded).exit_code())
 }
 
-/// What the members say of their array, whose write-intent bitmap is in a file if one is given. Tells on standard error of what is done
-/// without.
+/// The report of the array that the members form, with the file of its write-intent bitmap if one is given. Prints on
+/// standard error which devices are left out.
 pub(crate) fn of(members: &[PathBuf], bitmaps: &[PathBuf]) -> Result<ArrayReport, Failure> {
     let mut world = World::new(Opening::LOOK)?;
     let mut set = world.open_fit(members)?;

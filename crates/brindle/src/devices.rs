@@ -90,7 +90,7 @@ fn added_text(added: &str, array: &str, joined: &Value, refused: &Value) -> Stri
     text
 }
 
-/// What has become of devices that were members before.
+/// The text for devices that were members before.
 fn joined_text(joined: &Value) -> String {
     let line = |joined: &Value| {
         let path = joined["path"].as_str()?;

@@ -35,7 +35,7 @@ enum Phase {
     },
 }
 
-/// What the array's thread, the control thread and the signals know of the end.
+/// The state of the shutdown, shared by the array's thread, the control thread and the signal handler.
 pub(crate) struct Ending {
     phase: Mutex<Phase>,
     changed: Condvar,
@@ -100,7 +100,7 @@ impl Ending {
     }
 }
 
-/// What is left to do where the array's thread can't.
+/// The steps of a shutdown that are left if the array's thread hangs.
 pub(crate) struct LastResort {
     pub(crate) name: String,
     pub(crate) locks: Arc<Locks>,

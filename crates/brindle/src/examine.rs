@@ -25,7 +25,7 @@ use bitmap::BitmapReport;
 /// Roles that are told of: more than any array has.
 const MOST_ROLES: usize = 4096;
 
-/// What `brindle examine --json` prints.
+/// The output of `brindle examine --json`.
 #[derive(Debug, Serialize)]
 struct Report {
     members: Vec<MemberReport>,

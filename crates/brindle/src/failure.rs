@@ -1,4 +1,4 @@
-//! What can go wrong in a command, and the exit status that tells of it.
+//! Errors of commands, with their exit statuses.
 
 use std::fmt::Display;
 use std::io;
@@ -26,9 +26,9 @@ pub(crate) enum Failure {
     Damaged {
         /// The member.
         path: String,
-        /// What is wrong.
+        /// The damage.
         why: brindle_format::md::SuperblockError,
-        /// What it says of itself.
+        /// The array and event count that it claims.
         claim: Option<brindle_array::assembly::Claim>,
     },
     /// Something can be no member.
@@ -68,7 +68,7 @@ pub(crate) enum Failure {
     Without {
         /// Why they don't.
         source: Box<Failure>,
-        /// What was named besides, and why it is not used.
+        /// The other devices that were named, each with the reason why it is not used.
         left_out: String,
     },
     /// Of the arrays whose members were named, one can't be assembled.
@@ -100,7 +100,7 @@ pub(crate) enum Failure {
     /// The array did not do what was asked.
     #[error("{doing}: {source}")]
     Volume {
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
         /// Why it failed.
         source: brindle_volume::VolumeError,
@@ -108,7 +108,7 @@ pub(crate) enum Failure {
     /// A process of the array did not come to its end.
     #[error("{doing}: {source}")]
     Process {
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
         /// Why it ended.
         source: brindle_array::ProcessError,
@@ -118,7 +118,7 @@ pub(crate) enum Failure {
     Occupied {
         /// The member.
         path: String,
-        /// What stands there.
+        /// The content found there.
         what: String,
     },
     /// A device does not become one of the array.
@@ -160,7 +160,7 @@ pub(crate) enum Failure {
     /// The system refused something else.
     #[error("{what}: {source}")]
     System {
-        /// What can't be done.
+        /// The step that failed.
         what: String,
         /// Why.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! What a check, a repair or a recovery has found: as JSON, for people, as an exit status.
+//! The results of a check, a repair or a recovery: as JSON, as text, as an exit status.
 
 use std::ops::{Deref, DerefMut};
 use std::process::ExitCode;
@@ -132,7 +132,7 @@ pub(crate) fn status(left: u64, unreadable: u64, unverified: u64) -> ExitCode {
     }
 }
 
-/// What a server told of something that went over an array, for people; `None` if it is nothing of that kind.
+/// The text for a process's result as a server reports it; `None` if it is nothing of that kind.
 pub(crate) fn text(told: &Value) -> Option<String> {
     let action = told["action"].as_str()?;
     if let Some(error) = told["error"].as_str() {

@@ -1,5 +1,5 @@
-//! What goes over an array, as its server tells it: how far it is, how fast, and when it will end. It comes over the control
-//! socket, so anything may be missing.
+//! The process that runs over an array, as its server reports it: progress, speed, and time left. It comes over the
+//! control socket, so anything may be missing.
 
 use serde_json::Value;
 
@@ -17,17 +17,17 @@ impl<'a> Going<'a> {
         Some(Self { sync, position: position.min(total), total })
     }
 
-    /// What it does: `recover`.
+    /// The kind of the process: `recover`.
     pub(crate) fn action(&self) -> &'a str {
         self.sync["action"].as_str().unwrap_or("-")
     }
 
-    /// What is done of it, at most 1.
+    /// The part that is done, at most 1.
     pub(crate) fn share(&self) -> f64 {
         self.position as f64 / self.total.max(1) as f64
     }
 
-    /// What follows the share, as far as it is known: `, 4.0 MiB/s, 0:01:30 left`.
+    /// The speed and the time left, as far as they are known: `, 4.0 MiB/s, 0:01:30 left`.
     pub(crate) fn pace(&self) -> String {
         if self.sync["paused"] == true {
             return ", paused".to_owned();

@@ -1,4 +1,4 @@
-//! What an array is given or has taken from it beside its devices: as it is asked for, carried out, and told.
+//! Changes to an array besides its devices: requested, carried out, and reported.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::control::{BitmapPlace, Request};
 use crate::failure::Failure;
 use crate::world::Make;
 
-/// What an array is to have from now on.
+/// The change to an array.
 #[derive(Clone, Debug)]
 pub(crate) enum Growth {
     /// A bitmap beside each superblock.
@@ -29,7 +29,7 @@ pub(crate) struct Filed {
     pub(crate) path: PathBuf,
     pub(crate) chunk: Option<u64>,
     pub(crate) write_behind: Option<u32>,
-    /// What is there may be lost.
+    /// Existing content of the file may be overwritten.
     pub(crate) force: bool,
 }
 
@@ -119,7 +119,7 @@ impl Growth {
         })
     }
 
-    /// What it is told as, of an array that is named so.
+    /// The text about the change, for an array of this name.
     pub(crate) fn told(&self, array: &str) -> String {
         let has = |at: &str, behind: Option<u32>| match behind {
             None | Some(0) => format!("{array} has a write-intent bitmap now{at}\n"),

@@ -1,4 +1,4 @@
-//! What a process runs: a reactor with its devices, and the arrays on them, each with its name.
+//! The content of a process: a reactor with its devices, and the arrays on them, each with its name.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub(crate) struct Host {
 }
 
 impl Found {
-    /// What limits the use of the array, and of those that are its members.
+    /// Limitations of the array, and of the arrays that are its members.
     pub(crate) fn limits(&self) -> impl Iterator<Item = &Limitation> {
         self.set.nested_limits().chain(&self.assembly.limits)
     }
@@ -99,8 +99,8 @@ fn give_bitmaps(look: &World, found: &mut [Found], files: &[PathBuf]) -> Result<
     Ok(())
 }
 
-/// What arrays are called: each by its own name, but those of one name by their UUIDs, all of them, so that none is taken for
-/// another.
+/// The names of arrays: each has its own name, but arrays of one name all have their UUIDs instead, so that none is
+/// taken for another.
 pub(crate) fn names(found: &[Found]) -> Vec<String> {
     tell_apart(&found.iter().map(|found| (found.own_name(), found.uuid_name())).collect::<Vec<_>>())
 }

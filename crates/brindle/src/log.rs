@@ -18,7 +18,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::failure::Failure;
 
-/// What is told without `--log`.
+/// The filter without `--log`.
 const DEFAULT: &str = "warn";
 
 /// Lines that wait for their reader at most.

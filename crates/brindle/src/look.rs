@@ -1,4 +1,4 @@
-//! What is on a device, told from a few places of it, before it is part of anything.
+//! The content of a device, recognised from a few places of it, before it is part of anything.
 
 use brindle_array::assembly::Candidate;
 use brindle_format::md::{SuperblockError, probe_offsets};
@@ -8,7 +8,7 @@ use brindle_io::device::OpenDevice;
 
 use crate::failure::Failure;
 
-/// What stands on a device.
+/// The content of a device.
 pub(crate) struct Look {
     /// md and everything else that is known.
     pub(crate) found: Vec<Found>,
@@ -54,7 +54,7 @@ pub(crate) fn is_unfit(candidate: &Candidate) -> bool {
     }
 }
 
-/// What stands on a device of `size` bytes.
+/// Recognises the content of a device of `size` bytes.
 pub(crate) fn look(
     size: u64,
     mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, Failure>,

@@ -64,7 +64,7 @@ pub(crate) fn name_text(name: &str) -> String {
     if name.is_empty() { "(none)".into() } else { name.escape_debug().to_string() }
 }
 
-/// What a write-intent bitmap says of itself.
+/// The fields of a write-intent bitmap.
 #[derive(Debug, Serialize)]
 struct BitmapReport {
     /// The file that has it; null if it stands beside each superblock.
@@ -386,7 +386,7 @@ fn state_words(assembly: &Assembly) -> Vec<&'static str> {
     words
 }
 
-/// What is true of the run wherever it is: the program first, the machine last.
+/// The facts of the environment of a run, wherever it runs: the program first, the machine last.
 pub(crate) fn facts(own: Vec<(String, String)>) -> Vec<(String, String)> {
     let proc = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let cpu = proc("/proc/cpuinfo");

@@ -220,7 +220,8 @@ fn listen(folder: &Path, name: &str) -> Result<(UnixListener, SocketFile), Failu
     })
 }
 
-/// What the arrays are called, and how they are opened: for writing, unless the user or an array's features forbid it.
+/// The arrays to be served with their names. They are opened for writing, unless the user or an array's features
+/// forbid it.
 fn wanted(args: &Serve, found: Vec<Found>) -> Result<Vec<Wanted>, Failure> {
     let names = match &args.name {
         // Of several it is the server's.

@@ -132,7 +132,7 @@ fn array(text: &mut String, array: &Value) {
     }
 }
 
-/// What came of what went over the array last.
+/// The result of the last process that ran over the array.
 fn last_action(text: &mut String, told: &Value) {
     let Some(found) = findings::text(told) else { return };
     let mut lines = found.lines();
@@ -141,7 +141,7 @@ fn last_action(text: &mut String, told: &Value) {
     lines.for_each(|line| push(text, format_args!("  {line}\n")));
 }
 
-/// What a member was asked in this run, and how it answered.
+/// The counters of a member in this run.
 fn counters(io: &Value) -> String {
     let mut text = format!(
         "{} reads of {}, {} writes of {}, {} errors, {} corrected",

@@ -10,7 +10,7 @@ const MOST: u64 = 64 << 20;
 /// The text of a file.
 ///
 /// # Errors
-/// What can't be read, has more than 64 MiB, or is no text, and in which line.
+/// If the file can't be read, has more than 64 MiB, or is no text; names the line.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;

@@ -36,7 +36,7 @@ pub(crate) use newcomers::{Newcomer, Search, Terms, Told, block_devices, joined}
 /// Least and most memory: room for a request of a usual size on each side, and what one machine may have.
 const MEMORY: (Bytes, Bytes) = (Bytes(16 << 20), Bytes(1 << 36));
 
-/// What is needed beside the buffers: rings, threads, tables.
+/// Memory needed beside the buffers: rings, threads, tables.
 const OTHER_MEMORY: usize = 48 << 20;
 
 /// Bytes of metadata that are read at a time.
@@ -240,7 +240,7 @@ impl World {
             return;
         }
         self.io.shutdown();
-        // What it has waited for in vain.
+        // Operations that were never answered.
         for device in &*self.devices.borrow() {
             emulate::tell(&self.emulated, &device.path, device.id);
             let left = self.io.orphans(device.id);

@@ -47,7 +47,7 @@ impl Write for Script {
     }
 }
 
-/// What a server says that knows `GO` only.
+/// The bytes of a server that knows `GO` only.
 fn plain_server() -> Vec<u8> {
     let mut says = greeting().to_vec();
     option_reply(&mut says, option_code::STRUCTURED_REPLY, OptionReply::ErrUnsup, b"what?");

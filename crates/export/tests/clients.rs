@@ -193,7 +193,7 @@ fn nbdcopy_there_and_back() {
     host.end();
 }
 
-/// What libnbd's binding is asked to do; it checks that each reply is well-formed.
+/// Commands for libnbd's binding; it checks that each reply is well-formed.
 const SCRIPT: &str = r#"
 import os
 def fails(name, call):

@@ -83,7 +83,7 @@ fn no_name_means_the_export_of_a_server_that_has_had_only_one() {
             let replies = client.option(code::GO, &go(b"", &[])).await;
             let (code, said) = &replies[0];
             assert!(*code == UNKNOWN && String::from_utf8_lossy(said).contains("'disk'"), "{replies:?}");
-            // Whoever meant the other one shall not be given this one.
+            // One export is left, but a client that names none may have meant the removed one.
             world.server.remove_export("second").await;
         }
         client.send_option(code::EXPORT_NAME, b"").await;
@@ -119,7 +119,7 @@ fn an_export_ends_with_its_clients_and_no_others() {
         }
         assert_eq!(std::rc::Rc::strong_count(&world.volume), 1, "the volume is let go");
         assert_eq!(third.read(0, 512).await, [0; 512], "others go on");
-        // What a client has settled for an export is not taken for that of the one in its place.
+        // Choices made for a removed export don't count for another one in its place.
         assert_eq!(codes(&haggles.option(code::LIST, b"").await), [2, 2, 1]);
         assert_eq!(codes(&haggles.option(code::INFO, &go(b"disk", &[])).await), [UNKNOWN]);
         assert_eq!(codes(&haggles.option(code::GO, &go(b"third", &[])).await), [3, 1]);

@@ -1,6 +1,6 @@
-//! An array served over connections that are slow, carry pieces and break, in virtual time, from many seeds: no client
-//! ever reads what no client wrote, clients that read nothing or lie stop nobody, nothing of a connection stays, and a
-//! server that is told to stop stops.
+//! An array served over connections that are slow, carry pieces and break, in virtual time, from many seeds. No
+//! client ever reads bytes that no client wrote, and clients that read nothing or lie stop no other. No resource of a
+//! closed connection remains, and a server that is told to stop stops.
 
 mod support;
 
@@ -27,14 +27,14 @@ use support::session;
 const CLIENTS: u64 = 4;
 /// Things that a client asks at once.
 const LANES: u64 = 3;
-/// What each lane asks over one connection.
+/// Requests that each lane sends over one connection.
 const REQUESTS: u64 = 12;
 /// Connections of each client.
 const LIVES: u64 = 4;
 /// Longer than this nothing of a connection may stay that has ended.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// What happened in a run, so that a test can't pass because nothing did.
+/// Counts of a run, so that a test can't pass because nothing happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     done: u64,
@@ -217,7 +217,7 @@ impl Run {
     }
 }
 
-/// What a client says that asks for much and reads nothing.
+/// The bytes of a client that asks for much and reads nothing.
 fn greedy() -> Vec<u8> {
     let mut said = vec![0, 0, 0, 3];
     said.extend(wire::option(option_code::GO, &wire::info_request(b"", &[])));
@@ -292,7 +292,7 @@ fn run(seed: u64) -> (Tally, u64) {
             client.await;
         }
         assert_eq!(server.connection_stats(), []);
-        // What was cancelled may be on its way back from the reactor.
+        // Cancelled operations may still be on their way back from the reactor.
         run.io.sleep(Duration::from_millis(10)).await;
         assert_eq!(server.memory_in_use(), 0, "seed {seed}: buffers are left");
         assert_eq!(run.io.tasks_alive(), tasks, "seed {seed}: tasks are left");

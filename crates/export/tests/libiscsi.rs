@@ -23,9 +23,9 @@ use brindle_testkit::skip;
 const PATIENCE: Duration = Duration::from_secs(120);
 const SIZE: u64 = 16 << 20;
 
-/// Disks: the usual one; a fresh one, whose blocks are zero, which a test of several paths takes for granted; one whose physical
-/// blocks are no larger than its logical ones, as a test of unmapped blocks has it; one that takes no writes; and one with room for the
-/// longest copy twice.
+/// Disks: the usual one; a fresh one, whose blocks are zero, as a test of several paths assumes; one whose physical
+/// blocks are no larger than its logical ones, for a test of unmapped blocks. Also one that takes no writes, and one
+/// with room for the longest copy twice.
 const DISKS: [&str; 5] = ["disk", "fresh", "plain", "ro", "large"];
 
 /// Suites that have another disk than the usual one.
@@ -45,8 +45,9 @@ const SKIPPED: [(&str, &str); 8] = [
     ("WriteAtomic16", "not implemented"),
 ];
 
-/// Tests of 1.20 that find fault with what is right: one means to send COMPARE AND WRITE with a wrong count, sends the right one, and takes
-/// it ill that the command is carried out; the other offers SHA-256 for CHAP, which goes before MD5 here, and knows MD5 alone.
+/// Tests of 1.20 that reject correct behaviour. One means to send COMPARE AND WRITE with a wrong count, sends the
+/// right one, and fails because the command is carried out. The other offers SHA-256 for CHAP, which goes before MD5
+/// here, and knows MD5 alone.
 const MISTAKEN: [(&str, &str); 2] = [("CompareAndWrite", "InvalidDataOutSize"), ("iSCSICHAP", "> Simple <")];
 
 /// A suite of 1.20 that waits for ever: it asks for SendTargets=All in a session that is not for discovery, where RFC 7143 (appendix C) has it

@@ -20,7 +20,7 @@ pub enum Kind {
     Xfs,
 }
 
-/// What a file system was told of the array below.
+/// The stripe geometry that a file system was given when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Striping {
     /// Which file system.

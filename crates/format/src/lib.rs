@@ -23,6 +23,7 @@
 )]
 
 pub mod alignment;
+mod kind;
 pub mod md;
 pub mod pool;
 pub mod signature;

@@ -1,4 +1,5 @@
-//! What stands beside a superblock (bitmap, bad blocks, PPL, journal), names, and where mdadm puts everything.
+//! Metadata beside a superblock (bitmap, bad blocks, PPL, journal), names, and the places at which mdadm puts
+//! everything.
 
 use brindle_format::md::badblocks::{self, BadRange};
 use brindle_format::md::bitmap::{self, BitmapError, BitmapState, BitmapSuper, BitmapVersion};
@@ -64,7 +65,7 @@ fn bitmap_superblock_round_trips_at_the_kernels_offsets() {
     assert_eq!(bytes[136..], [0; 120]);
 }
 
-/// What mdadm 4.6 put on each of three members for `--level=5 --bitmap=lockless --assume-clean`.
+/// The bytes that mdadm 4.6 put on each of three members for `--level=5 --bitmap=lockless --assume-clean`.
 #[test]
 fn a_new_lockless_bitmap_is_read_as_mdadm_wrote_it() {
     let mut bytes = [0; bitmap::BITMAP_SUPER_BYTES];

@@ -55,6 +55,24 @@ fn tables_have_the_names_and_places_of_the_structs() {
     assert_eq!([ppl[0].offset, ppl[1].offset, ppl[1].end().unwrap()], [96, 98, 100]);
 }
 
+/// How many items a list has whose lines begin with `1. `, `2. ` and so on.
+fn numbered<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
+    let numbers: Vec<usize> = lines.filter_map(|line| line.split_once(". ")?.0.parse().ok()).collect();
+    assert!(numbers.iter().copied().eq(1..=numbers.len()), "{numbers:?}");
+    numbers.len()
+}
+
+#[test]
+fn the_page_lists_as_many_invariants_as_the_ledger_keeps() {
+    let (_, behind) = SUPERBLOCK.split_once("\n## Invariants\n").expect("a section of invariants");
+    let (section, _) = behind.split_once("\n## ").expect("another section");
+    let ledger = include_str!("../../array/src/ledger/md/mod.rs");
+    let heading = ledger.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);
+    let rules = numbered(heading);
+    assert!(rules > 5, "{rules} rules");
+    assert_eq!(numbered(section.lines()), rules);
+}
+
 /// A superblock in which everything is there that can be at the same time.
 fn full(version: Version) -> Superblock {
     let mut sb = Superblock::new(version, DEVICE).unwrap();

@@ -1,4 +1,4 @@
-//! What this crate writes, real mdadm must read the same: `mdadm --examine` on plain files.
+//! Superblocks that this crate writes are read the same by real mdadm: `mdadm --examine` on plain files.
 //!
 //! Without mdadm the tests say SKIPPED, and fail with `CI=true`.
 
@@ -127,7 +127,7 @@ fn write_at(mut file: &File, offset: u64, bytes: &[u8]) {
     file.write_all(bytes).unwrap();
 }
 
-/// What mdadm prints about a file.
+/// The output of mdadm about a file.
 fn mdadm(option: &str, path: &Path) -> String {
     let out = Command::new(find("mdadm").unwrap_or_else(|missing| panic!("{missing}")))
         .args([option, path.to_str().unwrap()])

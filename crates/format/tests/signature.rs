@@ -1,5 +1,5 @@
-//! What stands on a device: real file systems and partition tables made by their own tools, and hand-made blocks for
-//! what has no tool that works on plain files.
+//! Signatures on devices: real file systems and partition tables made by their own tools, and hand-made blocks where
+//! no tool works on plain files.
 //!
 //! A tool that is missing is said to be SKIPPED, and fails the test with `CI=true`.
 
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const DEVICE: u64 = 300 * MIB;
 const UUID: &str = "01234567-89ab-cdef-fedc-ba9876543210";
 
-/// What `detect` finds on a device of which only the wanted parts are read.
+/// The findings of `detect` on a device of which only the wanted parts are read.
 fn detect_with(device_bytes: u64, mut read: impl FnMut(u64, &mut [u8])) -> Vec<Found> {
     let mut parts = Vec::new();
     for (offset, len) in needed(device_bytes) {

@@ -291,7 +291,7 @@ fn values_that_no_array_has_are_refused() {
     assert_eq!(parse(version, &shift), Err(impossible("bblog_shift", 64)));
 }
 
-/// What `mdadm --create --metadata=1.0 --data-offset=1M` writes: a data size that does not heed the offset.
+/// `mdadm --create --metadata=1.0 --data-offset=1M` writes a data size that ignores the offset.
 #[test]
 fn a_data_size_of_1_0_may_overlap_where_it_is_not_used() {
     let version = Version::V1_0;

@@ -328,8 +328,8 @@ impl Exported {
         std::iter::once(&self.served).chain(&self.nested)
     }
 
-    /// By the name that `serve` was given, by the number of a role of the array that is served, or by the real name of the
-    /// file as it was then: no file system is asked, since it may be the one that hangs.
+    /// By the name that `serve` was given, by the number of a role of the array that is served, or by the real name
+    /// of the file as it was then. No file system is asked, since it may be the one that hangs.
     fn find(&self, member: &str) -> Option<(&Standing, u16)> {
         let by = |find: &dyn Fn(&Standing) -> Option<u16>| {
             self.standings().find_map(|standing| Some((standing, find(standing)?)))

@@ -1,4 +1,4 @@
-//! What the executor and the op table cost: nanoseconds for each 4 KiB transfer.
+//! The cost of the executor and the op table: nanoseconds per 4 KiB transfer.
 //!
 //! `cargo run --release -p brindle-io --example reactor_cost [--write] [COUNT] [FILE OR DEVICE]...`
 //!
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 const RUNS: usize = 9;
 
-/// Whom the transfers ask.
+/// The members that the transfers go to.
 struct Bench {
     io: Io,
     pool: Pool,
@@ -136,12 +136,12 @@ fn medians(mut run: impl FnMut()) -> [f64; 3] {
     })
 }
 
-/// What this thread has run for: other programs, and waiting for a device, do not count.
+/// Processor time of this thread: other programs, and waiting for a device, are not counted.
 fn thread_time() -> f64 {
     ran_for(std::path::Path::new("/proc/thread-self")).expect("Linux tells")
 }
 
-/// What the process's threads have run for, among them the kernel's workers for it that are alive.
+/// Processor time of the process's threads, among them the kernel's worker threads for it that are alive.
 fn process_time() -> f64 {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux tells");
     threads.flatten().filter_map(|thread| ran_for(&thread.path())).sum()

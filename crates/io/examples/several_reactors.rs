@@ -1,5 +1,5 @@
-//! What it would cost several reactors, each on a core of its own, to share one array: a sketch of the ways to do it, not
-//! of the engine. ARCHITECTURE.md draws its conclusion from it.
+//! The cost of sharing one array between several reactors, each on a core of its own. A sketch of the ways to do it,
+//! not of the engine; docs/design/several-reactors.md draws its conclusion from it.
 //!
 //! `cargo run --release -p brindle-io --example several_reactors [--markdown]`
 //!
@@ -61,14 +61,14 @@ impl Ring {
     }
 }
 
-/// What two threads share.
+/// The state that two threads share.
 struct Shared {
     /// By the thread that reads them: requests for its rows, answers to what it asked.
     requests: [Ring; 2],
     answers: [Ring; 2],
     /// Rows that are held, for all threads: by number modulo the length.
     rows: Box<[Apart<AtomicU32>]>,
-    /// What is to be written, by the thread that it came to: 4 KiB for each request under way.
+    /// The data to be written, by the thread that received them: 4 KiB for each request under way.
     payload: [Box<[AtomicU64]>; 2],
     /// Writes under way: of all threads, or of each.
     writes: Apart<AtomicU64>,

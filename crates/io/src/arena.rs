@@ -37,7 +37,7 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind:?} can't give {bytes} bytes (errno {errno})")]
 pub struct NoMemory {
-    /// Who was asked.
+    /// The source of the memory.
     pub kind: Source,
     /// For how much.
     pub bytes: usize,
@@ -81,7 +81,7 @@ pub(crate) struct Region {
     kept: Kept,
 }
 
-/// What becomes of pages that nobody needs.
+/// The treatment of pages that are no longer used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     /// They go back to the kernel.
@@ -201,7 +201,8 @@ fn huge_page() -> usize {
     kib.map_or(2 << 20, |kib| kib << 10)
 }
 
-/// Who is told of arenas: the reactor, as long as the executor has it.
+/// The reactor's side of arenas: it registers each one with the kernel. The executor holds it weakly, as long as the
+/// reactor lives.
 pub(crate) trait Registrar {
     fn register(&self, arena: u32, memory: NonNull<[u8]>);
     fn unregister(&self, arena: u32);

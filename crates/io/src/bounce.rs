@@ -63,7 +63,7 @@ impl Bounce {
         bounce
     }
 
-    /// What the operation is to use.
+    /// The segments that the operation is to use.
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
     }

@@ -251,7 +251,7 @@ impl Buf {
         }
     }
 
-    /// Whoever changes shared memory sees to it alone who may use it meanwhile.
+    /// Shared memory may be written while it is read: the party that changes it coordinates its users itself.
     #[cold]
     fn begins_beside_writer(&self, into: bool) {
         assert!(self.is_shared(), "the buffer is being changed: drop the guard before submitting");

@@ -8,6 +8,6 @@ pub enum OpClass {
     Client,
     /// Background work: a resync, check, repair or recovery.
     Repair,
-    /// What is known of the array: superblocks, logs, looks at a device.
+    /// Metadata of the array: superblocks, logs, probes of a device.
     Metadata,
 }

@@ -1,4 +1,5 @@
-//! What tasks, groups and served members stand on: the op table and the reactor, and the way of operations between them.
+//! The common ground of tasks, groups and served members: the op table and the reactor, and the path of operations
+//! between them.
 
 use core::cell::{Cell, RefCell};
 use core::ptr::NonNull;
@@ -27,7 +28,7 @@ pub(crate) struct Core {
     pub(crate) served: RefCell<ServedQueues>,
     pub(crate) reactor: Rc<RefCell<Box<dyn Reactor>>>,
     pub(crate) arenas: Rc<Arenas>,
-    /// Whose arenas may end before they do.
+    /// Stores of buffers, whose arenas may be freed before the stores are.
     stores: RefCell<Vec<Weak<Store>>>,
     pub(crate) patience: Patience,
     /// Operations on members that are forsaken, or that nobody serves any more.
@@ -118,7 +119,8 @@ impl Core {
             return;
         }
         if gap {
-            // What was answered meanwhile is taken before anybody is judged.
+            // The process did not run for a while. Completions that came meanwhile are taken before any operation is
+            // judged overdue.
             self.park(Some(Instant::default()));
         }
         let ran = self.patience.ran(now);

@@ -138,7 +138,7 @@ impl Io {
         self.0.core.patience.moment()
     }
 
-    /// What is known of a member.
+    /// The size and block sizes of a member.
     pub fn member_info(&self, member: MemberId) -> Option<MemberInfo> {
         if let MemberKind::Served(served) = member.kind() {
             return self.0.core.served.borrow().info(served);
@@ -416,8 +416,8 @@ impl Io {
         self.0.core.table.borrow().orphans(member, Owner::NOBODY)
     }
 
-    /// What a member was asked so far, and how it answered. Counting takes no system call for an operation: latencies are
-    /// from one turn of the reactor to another.
+    /// Counts and latencies of a member's operations so far. Counting takes no system call per operation: latencies
+    /// are measured from one turn of the reactor to another.
     pub fn counters(&self, member: MemberId) -> MemberCounters {
         self.0.core.table.borrow().counters(member, self.0.core.ran())
     }
@@ -492,10 +492,9 @@ impl Io {
         self.0.core.reactor.borrow_mut().close_socket(socket);
     }
 
-    /// How much of what was sent on a connection its other end has not taken, as far as is known; of a send under way it may
-    /// count the part that the kernel has. A measure to be held against an earlier one: of a Unix socket it is the kernel's
-    /// memory for it, which goes in steps of at most 36 KiB; TCP counts what the other machine has not acknowledged, so
-    /// that what waits there for its program is taken. `None` if nothing tells. Does not wait.
+    /// Bytes sent on a connection that its other end has not taken, to compare with an earlier value; `None` if unknown. A
+    /// send under way may count with the part that the kernel has. For a Unix socket it is the kernel's memory for it, in
+    /// steps of at most 36 KiB. For TCP it is unacknowledged data: data waiting there for its program counts as taken.
     pub fn untaken(&self, socket: SocketId) -> Option<u64> {
         self.0.core.reactor.borrow().untaken(socket)
     }

@@ -9,7 +9,7 @@ use crate::buf::{Buf, Slice};
 use crate::store::Store;
 use crate::task::Scheduler;
 
-/// What whoever gives memory does with its pages meanwhile.
+/// The owner's promise about the pages of the memory while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// They stay: nobody punches holes into the file. What is used of the memory is registered with the reactor, in arenas of
@@ -23,9 +23,9 @@ pub enum Pages {
 /// Memory that others give, and change at any time (see [`crate::Io::given`]). Cloning gives another handle to the same
 /// memory: it is unmapped when the last handle, slice and operation that holds some of it is gone.
 ///
-/// What is read and written is named by whoever gave it, so that slices may overlap and no task waits for one. Of their bytes
-/// nothing is known but that each is what somebody put there: see [`Slice::is_shared`]. After a request that failed a device may
-/// still fill them, as long as [`Slice::is_lent`]: who gave the memory is to be answered after that.
+/// The owner of the memory chooses the ranges that are read and written: slices may overlap, and no task waits for
+/// one. Their bytes may change at any time: see [`Slice::is_shared`]. After a request that failed a device may still
+/// fill them, as long as [`Slice::is_lent`]; the owner should be answered after that.
 #[derive(Clone)]
 pub struct Given {
     store: Rc<Store>,
@@ -68,7 +68,7 @@ impl Given {
         if !(offset | len as u64).is_multiple_of(u64::from(block)) {
             return Err(NotGiven::Unaligned(block.into()));
         }
-        // What ends with the memory has no page to begin at if it is empty.
+        // An empty slice at the end of the memory has no page of its own to begin at.
         let page = (at / PAGE).min(holds / PAGE - 1);
         if self.pages == Pages::Stay && len > 0 {
             self.store.register(at, len);

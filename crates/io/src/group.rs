@@ -142,7 +142,7 @@ impl Group {
         }
     }
 
-    /// What has been asked so far, with the memory of transfers; merged ones count once.
+    /// The operations of the group so far, with the memory of transfers; merged ones count once.
     pub fn asked(&self) -> Vec<(OpKind, Vec<Slice>)> {
         let table = self.0.core.table.borrow();
         let op = |&key: &_| (table.view(key).kind, table.slices(key));
@@ -247,7 +247,7 @@ impl Future for Pending {
     }
 }
 
-/// What became of a group.
+/// The result of a group.
 #[derive(Debug)]
 #[must_use]
 pub struct Outcome {

@@ -1,5 +1,5 @@
 //! The reactor seam. The engine above knows only [`Io`]: groups of operations on numbered members, buffers, tasks and
-//! the time. Below it stand three reactors, and nothing above can tell which.
+//! the time. Below it stand four reactors, and nothing above can tell which.
 //!
 //! | reactor | members | time |
 //! |---|---|---|

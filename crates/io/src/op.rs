@@ -1,4 +1,4 @@
-//! What a reactor is asked to do, and what it answers.
+//! Operations of a reactor, and their results.
 
 use crate::buf::Slice;
 pub use crate::class::OpClass;
@@ -9,7 +9,7 @@ pub use crate::class::OpClass;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(u32);
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberKind {
     /// A device, as the reactor numbered it. Numbers are small and dense per reactor.
@@ -34,7 +34,7 @@ impl MemberId {
         Self(id.0 << 1 | 1)
     }
 
-    /// What it is.
+    /// The kind of the member.
     #[inline]
     pub const fn kind(self) -> MemberKind {
         match self.0 & 1 {
@@ -105,7 +105,7 @@ pub struct OpKey(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpTag(pub u16);
 
-/// What is asked. Offsets and lengths are bytes; the memory of a transfer is in the operation's segments.
+/// The kind of an operation. Offsets and lengths are bytes; the memory of a transfer is in the operation's segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpKind {
     /// Fill the segments from the member.
@@ -238,7 +238,7 @@ pub struct Segment {
 /// An operation as a reactor sees it. The segments stay where they are until the completion has been handed back.
 #[derive(Clone, Copy, Debug)]
 pub struct OpView<'a> {
-    /// What is asked.
+    /// The operation.
     pub kind: OpKind,
     /// The memory of a read, write, receive or send; at most [`crate::MAX_SEGMENTS`].
     pub segments: &'a [Segment],
@@ -293,7 +293,7 @@ pub struct Completion {
     pub result: Result<u64, OpError>,
 }
 
-/// What is known of a member before anything is read from it. Sizes in bytes.
+/// The facts of a member that are known before anything is read from it. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberInfo {
     /// Size of the device.
@@ -310,16 +310,16 @@ pub struct MemberInfo {
     pub write_zeroes: bool,
 }
 
-/// What a member is now, which may be another thing than when it was opened.
+/// The member as it is now; the name may lead to something else than when it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Bytes: not rounded, unlike [`MemberInfo::size`].
     pub size: u64,
-    /// What its name leads to.
+    /// The device that its name leads to.
     pub place: Place,
 }
 
-/// What the name that a member was opened by leads to now.
+/// The device to which the name that a member was opened by leads now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// The member; or the name can't be followed, and nothing says that it is another.
@@ -391,7 +391,7 @@ pub struct Failure {
 /// A request to a member that is served by tasks of this process (see [`crate::Io::serve_member`]).
 #[derive(Debug)]
 pub struct ServedOp {
-    /// What is asked.
+    /// The operation.
     pub kind: OpKind,
     /// The memory, in order.
     pub slices: Vec<Slice>,

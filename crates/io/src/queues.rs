@@ -1,4 +1,4 @@
-//! What served members have been asked, until a task takes it.
+//! Operations on served members, until a task takes them.
 
 use std::collections::VecDeque;
 

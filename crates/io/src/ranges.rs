@@ -62,7 +62,7 @@ impl Link {
 struct Entry<T> {
     start: u64,
     end: u64,
-    /// Who came before has a smaller one.
+    /// Entries that came earlier have smaller numbers.
     order: u64,
     /// Of an entry in chains.
     links: [Link; 2],
@@ -209,7 +209,7 @@ impl<T: Copy> Ranges<T> {
         &mut self.entries[key.index()].value
     }
 
-    /// Whoever came before has a smaller one.
+    /// The place in the order of entry: earlier ones have smaller numbers.
     pub fn order(&self, key: RangeKey) -> u64 {
         self.entries[key.index()].order
     }

@@ -1,4 +1,4 @@
-//! The seam between the engine's world and a device's: three reactors stand behind it.
+//! The seam between the engine's world and a device's: four reactors stand behind it.
 
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::time::Instant;
 /// Wakes a reactor that is parked, from any thread.
 pub type Unpark = Arc<dyn Fn() + Send + Sync>;
 
-/// Does operations and tells the time. Everything above it is the same code in all three worlds.
+/// Does operations and tells the time. Everything above it is the same code in all four worlds.
 ///
 /// # Safety
 /// Buffers are given back, and may be looked at, when their operation's completion has come. So an implementation
@@ -55,7 +55,7 @@ pub unsafe trait Reactor {
     /// The moment. Cheap; may be cached between parks in virtual time only.
     fn now(&self) -> Instant;
 
-    /// What is known of a member; `None` if there is none of that number.
+    /// The size and block sizes of a member; `None` if there is none of that number.
     fn member_info(&self, member: MemberId) -> Option<MemberInfo>;
 
     /// Closes a socket for both directions; operations on it complete, with an error or as the end of the stream.

@@ -464,7 +464,7 @@ fn tasks_hand_their_class_on_and_served_members_see_it() {
             own.set_class(OpClass::Metadata);
             own.yield_now().await;
             ask(&own).await;
-            // What other threads hand in is nobody's task.
+            // Work handed in by other threads belongs to no task, and so to no class.
             own.remote().run(move |io| {
                 let io2 = io.clone();
                 drop(io.spawn(async move { ask(&io2).await }));

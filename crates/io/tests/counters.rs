@@ -1,4 +1,4 @@
-//! What is counted of each member.
+//! Counters of each member.
 
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};

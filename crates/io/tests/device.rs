@@ -131,7 +131,7 @@ fn holes_are_known_and_data_is_not_taken_for_one() {
     }
 }
 
-/// What only root can set up, and what only others are refused.
+/// Loop devices need root; refused permissions need another user.
 #[test]
 fn block_devices_and_permissions() {
     let dir = TempDir::new().unwrap();

@@ -73,7 +73,7 @@ unsafe impl Reactor for Stopped {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What becomes of a flush with this patience; and the moment at which that was known.
+/// The result of a flush with this patience, and the time at which it was known.
 fn flush(world: &Stopped, patience: Duration) -> (Result<(), OpError>, Instant) {
     let io = Io::new(Box::new(world.clone()));
     io.block_on(async {

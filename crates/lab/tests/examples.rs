@@ -16,7 +16,7 @@ impl Surroundings for Files {
         std::fs::read_to_string(file).map_err(|error| error.to_string())
     }
     fn variable(&self, name: &str) -> Option<String> {
-        // What the examples ask for: sizes, counts, names of devices.
+        // Values for the variables in the examples: sizes, counts, names of devices.
         let value = match name {
             "FIO_RW" => "randread",
             _ if name.contains("SIZE") => "64k",

@@ -232,7 +232,7 @@ fn every_option_is_documented_and_has_one_meaning() {
 }
 
 proptest! {
-    /// What sizes, shares and depths are written as is what jobs have, wherever spaces and comments stand.
+    /// Sizes, shares and depths are parsed as written, wherever spaces and comments stand.
     #[test]
     fn what_is_written_is_read(
         kib in 1u64..16384, depth in 1u32..65536, share in 0u64..=100, spaces in "[ \t]{0,3}", comment in "[;#][ -~]{0,9}",

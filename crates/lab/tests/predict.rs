@@ -55,7 +55,7 @@ fn a_fine_bitmap_costs_writes_in_sequence_and_a_coarse_one_nearly_nothing() {
     let [without, fine, coarse] = [Ok(iops(&plain)), marked(16 << 20), marked(1 << 30)].map(Result::unwrap);
     assert!(fine < 0.985 * without && coarse > 0.99 * without, "{fine} {coarse} {without}");
     assert!(matches!(marked(4 << 10), Err(PredictError::Create(_))), "more bits than there is room for");
-    // What is written all the while has its bit.
+    // Chunks that are written all the while keep their bits set.
     let hot = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "4"), ("size", "1g")];
     let hot = Spec { drive: drive("hdd-7200"), ..spec(Level::Raid1, 2, &hot) };
     let shape = hot.shape.map(|shape| Shape { bitmap: Some(64 << 20), ..shape });

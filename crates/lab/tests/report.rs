@@ -57,7 +57,7 @@ fn tree(value: &Value, path: &str, found: &mut BTreeMap<String, &'static str>) {
     found.insert(path.to_owned(), kind);
 }
 
-/// What is always told here, and what is of the machine.
+/// Keys that are always reported here, and keys that depend on the machine.
 fn is_free(path: &str) -> bool {
     let always = ["rw", "bs", "iodepth", "numjobs"].map(|option| format!("/job options/{option}"));
     // Aggregates of disks beneath a disk are of the machine that fio ran on.

@@ -212,7 +212,7 @@ fn what_can_not_run_is_refused_before_anything_is_written() {
     assert_eq!(refused("[a]\nrw=write\n", true, TERMS), RunError::ReadOnly("a".to_owned()));
     assert!(matches!(refused("[a]\nrw=write\n[b]\nsize=1g\n", false, TERMS), RunError::Range { .. }));
     let little = Terms { memory: 100_000, ..TERMS };
-    // What runs behind a wall does not run with them; buffers are of 4 KiB, and each job has one more.
+    // Jobs behind a wall do not run together with those before it. Buffers take 4 KiB, and each job has one more.
     let needed = "[a]\niodepth=64\nnumjobs=2\n[b]\n[c]\nstonewall\n";
     assert_eq!(
         refused(needed, false, little),

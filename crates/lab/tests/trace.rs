@@ -8,9 +8,9 @@ use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_lab::job::{Blocks, Direction, IoPattern, Job, Kinds};
 use brindle_lab::load::Request;
-use brindle_lab::run::{Live, LoneMember, Replayed, RunError, Terms, replay};
+use brindle_lab::run::{Live, LoneMember, Replayed, RunError, Terms, index, replay};
 use brindle_lab::trace::{
-    Act, Entry, Format, Pacing, TraceError, columns, entries, index, msr, paced, recognised, set, survey,
+    Act, Entry, Format, Pacing, TraceError, columns, entries, msr, paced, recognised, set, survey,
 };
 use proptest::prelude::*;
 
@@ -225,7 +225,7 @@ fn an_index_weighs_traces() {
 }
 
 proptest! {
-    /// What is written as any of the formats is read back.
+    /// Requests written in any of the formats are read back the same.
     #[test]
     fn requests_survive_every_format(all in proptest::collection::vec((0u64..1 << 40, 0u8..2, 0u64..1 << 30, 1u64..64), 1..40)) {
         let mut now = 0;

@@ -1,6 +1,6 @@
 //! Validation: from what an array is asked to be to where its bytes are, or why it can't be.
 
-use crate::geometry::Map;
+use crate::map::Map;
 use crate::{
     GeometryError, Layout, Level, MAX_CHUNK, MAX_MEMBERS, MAX_RAID6_MEMBERS, MIN_CHUNK, Mirrored,
     ParityLayout, ParityRows, Raid0Layout, Raid10Layout, striped,
@@ -12,7 +12,7 @@ const SECTOR: u64 = 512;
 /// The most bytes of an array or member: what a block device can have.
 pub(crate) const MAX_SIZE: u64 = i64::MAX as u64;
 
-/// What a geometry consists of besides what was asked for.
+/// The parts of a geometry that are computed from the specification.
 pub(crate) struct Placement {
     pub(crate) map: Map,
     pub(crate) members: u16,

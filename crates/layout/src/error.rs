@@ -1,4 +1,4 @@
-//! What can be wrong with a level, a layout or a geometry.
+//! Errors in a level, a layout or a geometry.
 
 use alloc::string::String;
 

@@ -1,42 +1,9 @@
 //! The geometry of an array: validated once, then immutable and cheap to query.
 
 use crate::build::{self, MAX_SIZE, Placement};
+use crate::map::Map;
+use crate::place::Place;
 use crate::{GeometryError, Layout, Level, MAX_MEMBERS, Mirrored, ParityRows, Striped};
-
-/// Contiguous bytes on a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// The member, by its role number.
-    pub member: u16,
-    /// The first byte in the member's data area.
-    pub offset: u64,
-    /// Contiguous bytes from there, both in the array and on the member.
-    pub len: u64,
-}
-
-/// What a byte of a member is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A byte of the array.
-    Data {
-        /// The byte.
-        array_offset: u64,
-        /// Which of its copies; 0 where there is but one.
-        copy: u16,
-    },
-    /// P of the same byte of all chunks of a row.
-    P {
-        /// The row.
-        row: u64,
-    },
-    /// Q of the same byte of all chunks of a row.
-    Q {
-        /// The row.
-        row: u64,
-    },
-    /// Nothing: behind the end, or a remainder that fills no chunk.
-    Unused,
-}
 
 /// The three ways in which levels place bytes.
 #[derive(Clone, Copy, Debug)]
@@ -47,14 +14,6 @@ pub enum Family<'a> {
     Mirrored(&'a Mirrored),
     /// RAID 4, 5 and 6.
     Parity(&'a ParityRows),
-}
-
-/// [`Family`], owned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Map {
-    Striped(Striped),
-    Mirrored(Mirrored),
-    Parity(ParityRows),
 }
 
 /// Where each byte of an array lives.
@@ -177,7 +136,7 @@ impl Geometry {
         }
     }
 
-    /// What byte `offset` of `member`'s data area is for. Any values may be asked for.
+    /// The use of byte `offset` of `member`'s data area. Any values may be asked for.
     #[must_use]
     pub fn place(&self, member: u16, offset: u64) -> Place {
         if member >= self.members || offset > MAX_SIZE {

@@ -114,7 +114,7 @@ impl Layout {
         found.ok_or_else(|| UnknownLayout::Name { level, name: text.to_owned() })
     }
 
-    /// What mdadm chooses unless told otherwise.
+    /// The layout that mdadm chooses by default.
     #[must_use]
     pub const fn default_for(level: Level) -> Layout {
         match level {

@@ -1,9 +1,9 @@
 //! Pure arithmetic: where each byte of an array lives. No I/O, no clock, no allocation per call.
 //!
-//! A [`Geometry`] is made once from a level, a layout, a chunk size and the sizes of the members; from then
-//! on it answers, in a few nanoseconds and without allocating, where a byte of the array is
-//! ([`Geometry::family`]) and what a byte of a member is for ([`Geometry::place`]). Every formula places
-//! bytes exactly where Linux md places them.
+//! A [`Geometry`] is made once from a level, a layout, a chunk size and the sizes of the members. From then on it
+//! maps bytes in a few nanoseconds and without allocating: bytes of the array to their places ([`Geometry::family`]),
+//! and bytes of a member to their use ([`Geometry::place`]). Every formula places bytes exactly where Linux md places
+//! them.
 //!
 //! ```
 //! use brindle_layout::{Extent, Family, Geometry, Layout, Level, Place};
@@ -34,20 +34,23 @@ mod error;
 mod geometry;
 mod layout;
 mod level;
+mod map;
 mod mirrored;
 mod parity_layout;
 mod parity_rows;
+mod place;
 mod raid10_layout;
 mod row;
 mod striped;
 
 pub use error::{GeometryError, UnknownLayout, UnknownLevel};
-pub use geometry::{Extent, Family, Geometry, Place};
+pub use geometry::{Family, Geometry};
 pub use layout::{Layout, Raid0Layout};
 pub use level::Level;
 pub use mirrored::Mirrored;
 pub use parity_layout::ParityLayout;
 pub use parity_rows::{ParityRows, Position};
+pub use place::{Extent, Place};
 pub use raid10_layout::{FarSets, Raid10Layout};
 pub use row::{Row, RowRole};
 pub use striped::Striped;

@@ -3,14 +3,13 @@
 use alloc::vec::Vec;
 
 use crate::divide::Divider;
-use crate::geometry::Place;
+use crate::place::Place;
 use crate::{Extent, FarSets, Raid10Layout};
 
 /// The copies of a RAID 1 or RAID 10 array.
 ///
-/// Think of RAID 0 over all members whose every chunk is repeated `near` times in a row, and of that whole
-/// picture repeated `far` times: further down on each member or, with *offset*, row by row, each time on
-/// other members.
+/// Think of RAID 0 over all members whose every chunk is repeated `near` times in a row. That whole picture is
+/// repeated `far` times, each time on other members: further down on each member or, with *offset*, row by row.
 ///
 /// Facts: `setup_geo`, `raid10_size`, `calc_sectors` and `__raid10_find_phys` in the kernel's
 /// `drivers/md/raid10.c`.

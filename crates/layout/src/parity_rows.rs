@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::divide::Divider;
-use crate::geometry::Place;
+use crate::place::Place;
 use crate::{ParityLayout, Row, RowRole};
 
 /// Where in the rows a byte of the array is.

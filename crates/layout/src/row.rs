@@ -2,7 +2,7 @@
 
 use crate::ParityLayout;
 
-/// What a member holds in a row.
+/// The block that a member holds in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowRole {
     /// The data chunk with this index.
@@ -164,7 +164,7 @@ impl Row {
         self.slots
     }
 
-    /// What `member` (below the array's members) holds.
+    /// The block that `member` (below the array's members) holds.
     #[inline]
     #[must_use]
     pub fn role_of(&self, member: u16) -> RowRole {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::Extent;
 use crate::divide::Divider;
-use crate::geometry::Place;
+use crate::place::Place;
 
 /// A range of the array that is striped over one set of members, the same range of each.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
-//! Places of a member that hold nothing that was ever written: a recovery could not rebuild them, since what they are made of
-//! could not be read. Whoever reads one gets an error, as if the medium could not give it, until it is written anew.
+//! Bad blocks of a member: places that a recovery could not rebuild, since the other members could not be read there.
+//! They hold nothing that was ever written. A read of such a place fails with an error, like a medium error, until
+//! the place is written anew.
 
 use core::ops::Range;
 
 use brindle_io::OpError;
 
-/// What a read of such a place is answered with (EIO).
+/// The error of a read of such a place (EIO).
 pub const UNREADABLE: OpError = OpError::Medium(5);
 
 /// Such places of a member, in bytes of its data area: in their order, none of which touch.

@@ -58,14 +58,14 @@ pub struct MemberOps<'a> {
     asked: Asked,
 }
 
-/// What is known of operations beside the group.
+/// Facts about operations that their group does not hold.
 #[derive(Clone, Default)]
 struct Aside {
-    /// What was refused here.
+    /// Operations refused here, before they were sent.
     refused: Vec<Refused>,
     /// Reads of roles that have a second device, which may be asked if the first does not answer.
     reads: Vec<Asking>,
-    /// What of members' bad blocks is written anew.
+    /// Bad blocks of members that these writes cover.
     heals: Vec<Healing>,
     again: Option<Again>,
 }
@@ -91,12 +91,12 @@ struct Healing {
 #[derive(Clone)]
 struct Again {
     members: Vec<MemberId>,
-    /// What had failed before.
+    /// The failures of the first attempt.
     failures: Vec<Failure>,
 }
 
-/// Who was read, and when: what a member gave that has failed meanwhile is no answer. One that fails a flush may have
-/// forgotten what it was given, and gives something older.
+/// The members that were read, and the count of failures at that time. An answer does not count if its member has
+/// failed meanwhile: a member that fails a flush may have lost writes, and return older data.
 #[derive(Clone, Copy)]
 pub struct Asked {
     /// A bit for each member, by its number modulo 64.
@@ -114,7 +114,7 @@ impl Asked {
 /// An operation that a member did not carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Whose member it was,
+    /// The role of the member,
     pub role: u16,
     /// and which.
     pub member: MemberId,
@@ -175,7 +175,7 @@ impl<'a> Door<'a> {
         if self.is_beside(failure) {
             return None;
         }
-        let (role, device) = self.set.members.seat_of(member)?;
+        let (role, device) = self.set.members.role_and_device(member)?;
         let start = self.start(device);
         let (offset, len) = match failure.kind {
             OpKind::Read { offset, .. } | OpKind::Write { offset, .. } => (offset, 0),
@@ -205,7 +205,7 @@ impl<'a> Door<'a> {
                 }
             }
         }
-        !matches!(failure.kind, OpKind::Read { .. }) && members.unseated_from(id).is_some()
+        !matches!(failure.kind, OpKind::Read { .. }) && members.left_role_of(id).is_some()
     }
 
     /// The members among those that were read which have failed meanwhile.
@@ -251,7 +251,7 @@ impl<'a> MemberOps<'a> {
     #[cold]
     fn may_read(&mut self, device: Device, offset: u64, into: &Slice) -> bool {
         if into.is_lent() {
-            // Whoever was given up may still use this memory.
+            // An operation that was given up may still use this memory.
             self.refuse(device, offset, 0, OpError::TimedOut);
             return false;
         }
@@ -339,7 +339,7 @@ impl<'a> MemberOps<'a> {
         });
     }
 
-    /// What is bad of a range that is written is not any more, once the member has taken it.
+    /// Notes that a write covers bad blocks: they are good again once the member has taken it.
     fn heal(&mut self, member: Device, offset: u64, len: u64) {
         let members = &self.door.set.members;
         let range = offset..offset + len;
@@ -407,7 +407,7 @@ impl<'a> MemberOps<'a> {
         self.group.is_empty() && self.aside.as_ref().is_none_or(|aside| aside.refused.is_empty())
     }
 
-    /// What members are asked to change so far.
+    /// The changes of members that have been asked for so far.
     #[cold]
     pub fn changes(&self) -> Vec<MemberChange> {
         let change = |(kind, slices): (OpKind, Vec<Slice>)| {
@@ -499,11 +499,11 @@ impl Sent<'_> {
         let unread = |id: MemberId| {
             let failed =
                 |failure: &Failure| matches!(failure.kind, OpKind::Read { member, .. } if member == id);
-            outcome.failures().iter().any(failed) || members.unseated_from(id).is_some()
+            outcome.failures().iter().any(failed) || members.left_role_of(id).is_some()
         };
         let other = |asking: &Asking| {
             let end = asking.offset + asking.into.len() as u64;
-            let device = match members.unseated_from(asking.device.id) {
+            let device = match members.left_role_of(asking.device.id) {
                 Some(role) => members.readable(role, end),
                 None => members.second_beside(asking.device).filter(|s| end <= s.good).map(|s| s.device),
             };
@@ -529,7 +529,7 @@ impl Sent<'_> {
     }
 }
 
-/// What became of the operations where not all is well.
+/// The outcome of operations some of which failed.
 #[cold]
 fn judge(door: Door<'_>, asked: Asked, aside: Aside, outcome: &Outcome) -> Done {
     let Aside { mut refused, again, heals, .. } = aside;

@@ -23,7 +23,7 @@ pub struct ReadErrors {
     total: Cell<u64>,
 }
 
-/// What an error means for its member.
+/// The consequence of a read error for its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was known of already.

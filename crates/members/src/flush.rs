@@ -27,7 +27,8 @@ impl MemberSet {
         }
         let mut sent = group.submit();
         let mut recordings = Vec::new();
-        // Who fails a flush may have lost bytes: nothing more is asked of it, however long the others take.
+        // A member that fails a flush may have lost bytes: it is not used from that moment on, however long the
+        // others take.
         while let Some(refused) = sent.next_refused().await {
             recordings.extend(self.flush_failed(&refused));
         }

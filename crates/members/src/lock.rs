@@ -153,7 +153,7 @@ impl RangeLock {
 }
 
 impl Held<'_> {
-    /// What names the entry.
+    /// The key of the entry.
     pub fn key(&self) -> RangeKey {
         self.key
     }

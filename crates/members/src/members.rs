@@ -11,8 +11,8 @@ pub use crate::device::{Device, Flags, RoleState, Second, Ties};
 use crate::errors::ReadErrors;
 use crate::grown::Grown;
 
-/// One read in so many goes to a member, too, that is shunned.
-const SHUNNED_ASKED: u32 = 16;
+/// One read in so many goes to a slow peer all the same.
+const SLOW_PEER_ASKED: u32 = 16;
 
 /// One role of the array.
 struct Role {
@@ -33,7 +33,7 @@ struct Role {
     /// How many times as long as its peers it takes to answer; 0 while it is about as fast.
     slower: Cell<u64>,
     /// Others are read instead, as far as redundancy goes, since it is slower than they are.
-    shunned: Cell<bool>,
+    slow_peer: Cell<bool>,
     /// Writes that whoever asked was told have ended, and that it has not taken yet.
     lags: Cell<u32>,
     /// Places that hold nothing that was ever written, and whether the record says something else of them.
@@ -54,7 +54,7 @@ impl Role {
             place: Cell::new(Place::There),
             flags: Cell::default(),
             slower: Cell::new(0),
-            shunned: Cell::new(false),
+            slow_peer: Cell::new(false),
             lags: Cell::new(0),
             bad: RefCell::default(),
             bad_unrecorded: Cell::new(false),
@@ -69,8 +69,8 @@ pub struct Members {
     count: Cell<u16>,
     lost: Cell<u16>,
     slow: Cell<u16>,
-    /// Reads that might have gone to a member that is shunned.
-    shuns: Cell<u32>,
+    /// Reads that might have gone to a slow peer.
+    avoids: Cell<u32>,
     held: Cell<u16>,
     seconds: Cell<u16>,
     /// Roles that have a second device, or bad blocks: a read may have to be refused or asked twice.
@@ -79,8 +79,8 @@ pub struct Members {
     writes_aside: Cell<u16>,
     /// Roles that are not in sync, or of whose bad blocks the record says something else; one more while a loss is owed.
     unsettled: Cell<u16>,
-    /// Devices that were taken out of a seat while the role went on with the other.
-    unseated: RefCell<Vec<(MemberId, u16)>>,
+    /// Devices that were taken out of a role while the role went on with the other.
+    left_roles: RefCell<Vec<(MemberId, u16)>>,
     /// Members that have failed in this run.
     failures: Cell<u32>,
     /// The devices that were taken out of roles which had no other, and those roles.
@@ -101,13 +101,13 @@ impl Members {
             roles: Grown::new(roles),
             lost: Cell::new(0),
             slow: Cell::new(0),
-            shuns: Cell::new(0),
+            avoids: Cell::new(0),
             held: Cell::new(0),
             seconds: Cell::new(0),
             reads_aside: Cell::new(0),
             writes_aside: Cell::new(0),
             unsettled: Cell::new(0),
-            unseated: RefCell::default(),
+            left_roles: RefCell::default(),
             failures: Cell::new(0),
             gone: RefCell::default(),
             owed: Cell::new(false),
@@ -129,7 +129,7 @@ impl Members {
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
         self.lost.set(count(|role| role.state.get() != RoleState::InSync));
-        self.slow.set(count(|role| role.slow.get().is_some() || role.shunned.get() || role.lags.get() > 0));
+        self.slow.set(count(|role| role.slow.get().is_some() || role.slow_peer.get() || role.lags.get() > 0));
         self.held.set(count(|role| role.held.get().is_some()));
         self.seconds.set(count(|role| role.second.get().is_some()));
         let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
@@ -252,34 +252,34 @@ impl Members {
     /// Takes a role's second device out of use. The array loses nothing.
     pub fn fail_second(&self, role: u16) {
         if let Some(second) = self.roles[role as usize].second.take() {
-            self.unseat(second.device.id, role);
+            self.leave_role(second.device.id, role);
         }
     }
 
     /// Takes a role's member out of use, and puts its second device, which holds the same, in its place.
     pub fn promote_second(&self, role: u16) {
-        let seats = &self.roles[role as usize];
-        let (Some(first), Some(second)) = (seats.device.get(), seats.second.take()) else { return };
-        seats.slow.set(None);
-        seats.held.set(None);
-        seats.errors.forget();
-        seats.place.set(Place::There);
-        seats.device.set(Some(second.device));
+        let entry = &self.roles[role as usize];
+        let (Some(first), Some(second)) = (entry.device.get(), entry.second.take()) else { return };
+        entry.slow.set(None);
+        entry.held.set(None);
+        entry.errors.forget();
+        entry.place.set(Place::There);
+        entry.device.set(Some(second.device));
         self.forget_device(role);
         self.failures.set(self.failures.get() + 1);
-        self.unseat(first.id, role);
+        self.leave_role(first.id, role);
     }
 
-    fn unseat(&self, device: MemberId, role: u16) {
-        self.unseated.borrow_mut().push((device, role));
+    fn leave_role(&self, device: MemberId, role: u16) {
+        self.left_roles.borrow_mut().push((device, role));
         self.recount();
         self.io.forsake(device);
     }
 
     /// The role in which a device was, of the two that it had, and which went on with the other.
     #[cold]
-    pub fn unseated_from(&self, device: MemberId) -> Option<u16> {
-        self.unseated.borrow().iter().find(|(id, _)| *id == device).map(|&(_, role)| role)
+    pub fn left_role_of(&self, device: MemberId) -> Option<u16> {
+        self.left_roles.borrow().iter().find(|(id, _)| *id == device).map(|&(_, role)| role)
     }
 
     /// The role whose second device this is.
@@ -334,21 +334,21 @@ impl Members {
 
     /// Whether the role's device is read less than others, since they are faster. Nothing is waited for.
     #[inline]
-    pub fn is_shunned(&self, role: u16) -> bool {
-        self.slow.get() > 0 && self.lost.get() == 0 && self.roles[role as usize].shunned.get()
+    pub fn is_slow_peer(&self, role: u16) -> bool {
+        self.slow.get() > 0 && self.lost.get() == 0 && self.roles[role as usize].slow_peer.get()
     }
 
     /// A role's device is read less than others from now on, or as they are.
-    pub fn set_shunned(&self, role: u16, on: bool) {
-        if self.roles[role as usize].shunned.replace(on) != on {
+    pub fn set_slow_peer(&self, role: u16, on: bool) {
+        if self.roles[role as usize].slow_peer.replace(on) != on {
             self.recount();
         }
     }
 
-    /// One read of some goes to members that are shunned, too: how fast they are now could not be told else.
-    pub fn is_shunned_asked(&self) -> bool {
-        self.shuns.set(self.shuns.get().wrapping_add(1));
-        self.shuns.get().is_multiple_of(SHUNNED_ASKED)
+    /// One read of some goes to slow peers all the same, to see how fast they are now.
+    pub fn is_slow_peer_asked(&self) -> bool {
+        self.avoids.set(self.avoids.get().wrapping_add(1));
+        self.avoids.get().is_multiple_of(SLOW_PEER_ASKED)
     }
 
     /// Writes to the role's device were given up, or have ended.
@@ -394,7 +394,7 @@ impl Members {
         self.lost.get() | self.slow.get() == 0
     }
 
-    /// Some role does not answer, is shunned or lags: which, [`Members::is_slow`] and [`Members::is_shunned`] tell.
+    /// Some role does not answer, is a slow peer or lags: which, [`Members::is_slow`] and [`Members::is_slow_peer`] tell.
     #[inline]
     pub fn is_any_slow(&self) -> bool {
         self.slow.get() > 0
@@ -402,17 +402,17 @@ impl Members {
 
     /// Puts a device into a role (a spare that takes over).
     pub fn set_device(&self, role: u16, device: Device, state: RoleState) {
-        // It may have been in another seat before.
-        self.unseated.borrow_mut().retain(|(id, _)| *id != device.id);
+        // It may have been in another role before.
+        self.left_roles.borrow_mut().retain(|(id, _)| *id != device.id);
         self.gone.borrow_mut().retain(|(id, _)| *id != device.id);
-        let Role { device: seat, joined, errors, .. } = &self.roles[role as usize];
-        seat.set(Some(device));
+        let Role { device: current, joined, errors, .. } = &self.roles[role as usize];
+        current.set(Some(device));
         joined.set(joined.get() + 1);
         errors.forget();
         self.forget_device(role);
         // The device before was slow, not this one.
         self.set_slower(role, 0);
-        self.set_shunned(role, false);
+        self.set_slow_peer(role, false);
         self.set_state(role, state);
     }
 
@@ -480,7 +480,7 @@ impl Members {
         self.roles[role as usize].bad.borrow().overlap(range)
     }
 
-    /// What the record says of the role's member.
+    /// Replaces the bad blocks of the role's member by those on record.
     pub fn set_bad(&self, role: u16, bad: BadBlocks) {
         self.roles[role as usize].bad.replace(bad);
         self.recount();
@@ -520,10 +520,10 @@ impl Members {
 
     /// The record says this of the role's member.
     pub fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
-        let seat = &self.roles[role as usize];
-        let is_it = seat.device.get().is_some_and(|there| there.id == device);
-        if is_it && *seat.bad.borrow() == *recorded {
-            seat.bad_unrecorded.set(false);
+        let entry = &self.roles[role as usize];
+        let is_it = entry.device.get().is_some_and(|there| there.id == device);
+        if is_it && *entry.bad.borrow() == *recorded {
+            entry.bad_unrecorded.set(false);
         }
         self.recount();
     }
@@ -552,10 +552,10 @@ impl Members {
 
     /// The role in which a device is, or was until it failed, as its member or the second device; and the device.
     #[cold]
-    pub(crate) fn seat_of(&self, id: MemberId) -> Option<(u16, Device)> {
+    pub(crate) fn role_and_device(&self, id: MemberId) -> Option<(u16, Device)> {
         let role = self.role_of(id).or_else(|| self.seconded_by(id))?;
-        let seats = [self.device(role), self.second(role).map(|second| second.device)];
-        Some((role, seats.into_iter().flatten().find(|device| device.id == id)?))
+        let devices = [self.device(role), self.second(role).map(|second| second.device)];
+        Some((role, devices.into_iter().flatten().find(|device| device.id == id)?))
     }
 
     /// The device if its bytes up to `end` (of the data area) may be read.

@@ -34,7 +34,7 @@ impl Patience {
         }
     }
 
-    /// Whoever stops an array wants it to end: less patience with members that keep it from that.
+    /// Patience while the array stops: shorter, so that a slow member can't hold up the end.
     pub fn at_stop(&self) -> Self {
         Self {
             answer: self.answer.min(Duration::from_secs(5)),
@@ -56,7 +56,7 @@ const EARLY_WINDOW: Duration = Duration::from_secs(60);
 /// and what it may cost where little is read: what a disk does in ten seconds.
 const EARLY_LEAST: u64 = 1024;
 
-/// What is left of the ration of reads that answering early may cost.
+/// The rest of the budget of reads that early answers may cost.
 #[derive(Default)]
 pub struct Ration {
     began: Cell<Instant>,

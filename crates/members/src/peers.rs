@@ -9,22 +9,22 @@ pub const EVERY: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 64;
 /// Powers of two that it must be slower by than most others: eight times.
 const APART: usize = 3;
-/// Whoever answers below so many powers of two of microseconds (256) is fast enough, whatever the others do.
+/// A member whose answers come below this power of two of microseconds (256) counts as fast, whatever the others do.
 const FAST: usize = 8;
 /// Looks in a row that must say the same.
 const LOOKS: u8 = 2;
 
-/// What a member has answered so far: reads and writes.
+/// Histograms of a member's answers so far: reads and writes.
 pub type Answers = [Histogram; 2];
 
-/// What is known of the members of an array, by role.
+/// The observed speed of an array's members, by role.
 #[derive(Default)]
 pub struct Peers(Vec<Peer>);
 
 #[derive(Default)]
 struct Peer {
     device: Option<MemberId>,
-    /// What it had answered when its pace was found out last.
+    /// Its answers so far when its pace was last computed.
     before: Answers,
     /// The power of two of microseconds below which half of the answers came, of reads and writes.
     pace: [Option<usize>; 2],
@@ -35,8 +35,8 @@ struct Peer {
 }
 
 impl Peers {
-    /// Looks at what the members have answered so far (`None`: nobody is asked in that role); gives the roles of which something
-    /// else is to be told now: how many times as long they take as their peers, 0 if they are about as fast.
+    /// Compares the answers of the members so far (`None`: no member in that role is asked). Gives the roles whose
+    /// reported factor changes now: how many times as long they take as their peers, 0 if they are about as fast.
     pub fn look(&mut self, members: &[Option<(MemberId, Answers)>]) -> Vec<(u16, u64)> {
         self.0.resize_with(members.len(), Peer::default);
         for (peer, member) in self.0.iter_mut().zip(members) {
@@ -85,7 +85,7 @@ impl Peer {
         }
     }
 
-    /// What is to be told now, if it is something else than was.
+    /// The factor to be reported, if it differs from the one reported before.
     fn judge(&mut self, times: u64) -> Option<u64> {
         if (times > 0) == (self.told > 0) {
             self.other = 0;

@@ -48,11 +48,11 @@ struct Watch {
     /// When they are compared with each other next.
     compare_at: Instant,
     peers: Peers,
-    /// What holds now; less than what was asked for while the array stops.
+    /// The patience that applies now: while the array stops it is shorter than configured.
     patience: Patience,
 }
 
-/// What a member lets wait.
+/// The operations of a member that keep others waiting.
 struct Waits {
     role: u16,
     /// By [`CLASSES`]: for how long the oldest operation has been under way.
@@ -112,7 +112,7 @@ impl Watch {
             set.members.set_slower(role, times);
             // Mirrors choose among copies by what they measure themselves. Of parity the row is read instead, which has the others
             // read twice as much as before at most, and spares what takes eight times as long.
-            set.members.set_shunned(role, times > 0 && set.ties.redundant && set.ties.coupled);
+            set.members.set_slow_peer(role, times > 0 && set.ties.redundant && set.ties.coupled);
             let noticed = if times > 0 { Noticed::Slower } else { Noticed::AsFastAgain };
             owner.notice(role, noticed, None);
         }
@@ -133,11 +133,11 @@ impl Watch {
         }
     }
 
-    /// What a member in use lets wait. An array that is a member deals with its own members itself.
+    /// The operations that a member in use keeps waiting. A member that is an array itself watches its own members.
     fn waits(&self, set: &MemberSet, role: u16, now: Instant) -> Option<Waits> {
         let device = set.members.writable(role).filter(|device| !device.id.is_served())?;
         let age = |class| {
-            // What was given up is waited for still: a member that stays silent is judged again.
+            // Operations that were given up count as well: a member that stays silent is judged again.
             let given_up = match class {
                 OpSpan::Read => set.members.slow_since(role),
                 OpSpan::Write => set.members.held_since(role),
@@ -150,7 +150,8 @@ impl Watch {
         Some(Waits { role, age, held: set.members.is_held(device) })
     }
 
-    /// Whoever waits beyond patience for this member, which the array can't do without, gets an error.
+    /// Ends operations that have waited too long for this member with an error. The array can't do without the
+    /// member, so it is not failed.
     fn give_up(&self, owner: &Rc<dyn Owner>, waits: &Waits, now: Instant) {
         let set = owner.set();
         let Some(device) = set.members.writable(waits.role) else { return };
@@ -201,7 +202,7 @@ impl Watch {
     }
 }
 
-/// What events call an operation of a class.
+/// The name in events for an operation of a class.
 fn operation(class: OpSpan) -> Operation {
     match class {
         OpSpan::Read => Operation::Read,
@@ -218,7 +219,7 @@ fn before(now: Instant, span: Duration) -> Instant {
 
 /// Takes a member out of use; what waits for it goes on at once.
 fn fail(owner: &dyn Owner, role: u16) {
-    // Whoever waited for the member learns whether that could be recorded.
+    // Callers that waited for the member learn whether the failure could be recorded.
     let _recording = owner.begin_failing(role, Cause::from(OpError::TimedOut));
 }
 

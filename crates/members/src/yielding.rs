@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// part of it at most.
 const GROWTH: u64 = 64;
 
-/// What is known of windows and clients so far.
+/// The measured times of windows and of clients' requests so far.
 #[derive(Debug)]
 pub struct Yielding {
     /// When the last window ended.

@@ -82,7 +82,7 @@ mod tests {
                         Some(Culprit::Slot(slot)),
                         "{slot} of {slots}"
                     );
-                    // What P says is missing mends it.
+                    // The block is mended by the difference in P.
                     data[slot].iter_mut().zip(p.iter().zip(&now_p)).for_each(|(byte, (a, b))| *byte ^= a ^ b);
                     assert_eq!(parity(&data), (p.clone(), q.clone()));
                 }

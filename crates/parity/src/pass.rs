@@ -3,8 +3,8 @@
 
 use crate::simd::{Byte, Simd, Word};
 
-/// Up to as many sources are taken two cache lines at a time: as fast as one line where the
-/// caches are a core's own, and 20 % faster where a neighbour uses them too (Zen 4, P+Q of 4 blocks).
+/// Up to this number of sources, two cache lines are taken at a time. That is as fast as one line where the caches
+/// are a core's own, and 20 % faster where a neighbour uses them too (Zen 4, P+Q of 4 blocks).
 const FEW: usize = 4;
 
 /// Bytes of a cache line.
@@ -59,7 +59,7 @@ pub(crate) unsafe fn run<S: Simd, P: Pass>(simd: S, job: &Operands<'_>) {
     }
 }
 
-/// What is not whole vectors: words, then bytes. Compiled once for all instruction sets.
+/// The rest that does not fill a vector: words, then bytes. Compiled once for all instruction sets.
 ///
 /// # Safety
 /// As [`Pass::span`].

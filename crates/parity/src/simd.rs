@@ -1,4 +1,4 @@
-//! What an instruction set must offer, and the two that every CPU has.
+//! The operations that an instruction set must offer, and the two that every CPU has.
 //!
 //! A value of a type that implements [`Simd`] is proof that the CPU has the instructions: such
 //! types have no safe constructor, so their arithmetic can be safe. Only memory access is not.

@@ -95,7 +95,7 @@ impl Row {
         (0..self.blocks.len()).map(slot).collect()
     }
 
-    /// What recovery of a slot must give.
+    /// The expected result of recovering a slot.
     fn expected(&self, slot: usize) -> Vec<u8> {
         if self.empty[slot] { vec![0; self.len] } else { self.blocks[slot].get().to_vec() }
     }

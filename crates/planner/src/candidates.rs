@@ -1,8 +1,8 @@
 //! Every sensible configuration of some drives.
 //!
-//! Sensible is what somebody could want over what stands beside it: parity has at least two data drives in each group (with one,
-//! a mirror has the same room and is faster), groups of a stripe are equal, and no data is kept more than three times, but for
-//! mirrors of up to four drives.
+//! Sensible means that some user could prefer it to all others. Parity has at least two data drives in each group
+//! (with one, a mirror has the same room and is faster). Groups of a stripe are equal. No data is kept more than
+//! three times, but for mirrors of up to four drives.
 
 use brindle_layout::{MAX_RAID6_MEMBERS, Raid10Layout};
 

@@ -1,11 +1,11 @@
-//! In which order, and which one.
+//! The ranking of configurations, and the choice of one.
 
 use core::cmp::Ordering;
 
 use crate::figures::Figures;
 use crate::fraction::Fraction;
 
-/// What matters most.
+/// The goal that matters most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Room.
@@ -101,7 +101,8 @@ fn by(a: &Figures, b: &Figures, merit: &dyn Fn(&Figures) -> f64) -> Ordering {
     (merit(b) as f32).total_cmp(&(merit(a) as f32))
 }
 
-/// What comes so close to the best, relative to it, is as good: neither formulas nor simulator know better.
+/// Relative distance to the best within which a figure counts as equally good: neither formulas nor the simulator are
+/// more exact.
 const CLOSE: f64 = 0.02;
 
 /// The one to take, and why in a sentence: of those that Brindle can make, and that bear a failure, the best, or what comes
@@ -148,7 +149,7 @@ fn name(of: &Figures) -> String {
     }
 }
 
-/// What the one that is taken has over those that are as good, or over the best.
+/// The advantage of the chosen configuration over those that are equally good, or over the best.
 fn reason(taken: &Figures, best: &Figures, others: &[&Figures], goal: Goal) -> String {
     let what = name(taken);
     let over = if others.iter().any(|other| safety(other) > safety(taken)) {

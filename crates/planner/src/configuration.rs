@@ -1,4 +1,4 @@
-//! What drives can be made into: stripes of groups.
+//! The arrays that can be made of a set of drives: stripes of groups.
 
 use brindle_layout::Raid10Layout;
 
@@ -76,7 +76,7 @@ pub struct Part {
     pub width: u32,
     /// Groups.
     pub groups: u32,
-    /// What the array can count on of each drive.
+    /// The size and speed that the array can count on from each drive.
     pub disk: Disk,
 }
 
@@ -133,12 +133,12 @@ pub(crate) fn pairs(layout: Raid10Layout, width: u32) -> Option<u32> {
     (layout.far == 1 && !layout.offset && width.is_multiple_of(copies)).then_some(width / copies)
 }
 
-/// What is built of all drives: parts, striped.
+/// An array of all drives: parts, striped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
     /// One, or one for each of two unlike sets.
     pub parts: Vec<Part>,
-    /// What all drives cost.
+    /// The price of all drives.
     pub price: Option<f64>,
     /// The drives differ, and each counts as the smallest and slowest of them.
     pub as_the_least: bool,

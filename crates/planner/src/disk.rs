@@ -1,7 +1,7 @@
 //! Drives as a plan takes them: how large, how fast, how dear.
 
+use crate::load::Load;
 use crate::queued::Queued;
-use crate::speed::Load;
 
 /// A drive. Sizes are bytes, rates bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,9 +19,9 @@ pub struct Disk {
     /// Bytes a second at which all of it is read, or written, from end to end, if that is known: of a disk less than at its
     /// beginning, where the tracks are long.
     pub whole_rate: Option<f64>,
-    /// What it does of the load with so much in flight, where a model says.
+    /// Its speed at the load by the number of requests in flight, where a model gives it.
     pub queued: Option<Queued>,
-    /// What one costs, in whatever money.
+    /// The price of one, in any currency.
     pub price: Option<f64>,
 }
 
@@ -52,8 +52,9 @@ pub struct DiskError {
 pub(crate) const MOST_DRIVES: u32 = 384;
 
 impl Disk {
-    /// Whether all figures are such as a drive can have: at least a MB and at most 10 PB, so that the bytes of all drives can be
-    /// counted; from 0.1 to a billion requests a second; from a KB to a TB a second; a price from nothing to a billion.
+    /// Whether all figures are possible for a drive. Size: at least a MB and at most 10 PB, so that the bytes of all
+    /// drives can be counted. Speed: from 0.1 to a billion requests a second, and from a KB to a TB a second. Price:
+    /// from nothing to a billion.
     ///
     /// # Errors
     /// The first that is not.
@@ -72,7 +73,7 @@ impl Disk {
         self.price.map_or(Ok(()), |price| range("price", price, (0.0, 1e9), ("0", "a billion")))
     }
 
-    /// What an array can count on that treats both alike: the smaller and slower of each.
+    /// The capacity and speed that an array gets which treats both alike: the smaller and slower of each.
     pub(crate) fn least(self, other: Self) -> Self {
         let both = |a: Option<f64>, b: Option<f64>| Some(a?.min(b?));
         Self {

@@ -2,23 +2,24 @@
 
 use crate::configuration::Configuration;
 use crate::fraction::Fraction;
+use crate::load::Load;
 use crate::losing::losses;
 use crate::raidz::Allocation;
 use crate::risk::Risk;
-use crate::speed::{Load, Speed, speed};
+use crate::speed::{Speed, speed};
 
-/// What figures depend on beside the drives.
+/// The facts beside the drives on which figures depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Terms {
     /// How RAID-Z allocates.
     pub allocation: Allocation,
     /// Share of the drives' time that clients take while a drive is rebuilt, from 0 to less than 1.
     pub busy: f64,
-    /// What is asked of the array.
+    /// The load on the array.
     pub load: Option<Load>,
 }
 
-/// What a configuration comes to. Sizes are bytes.
+/// The figures of a configuration. Sizes are bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// Drives.
@@ -45,7 +46,7 @@ pub struct Figures {
     pub third: Option<Fraction>,
     /// Seconds until a lost drive is rebuilt, if the drives' rates are known; none where nothing can be rebuilt.
     pub rebuild: Option<f64>,
-    /// What all drives cost.
+    /// The price of all drives.
     pub price: Option<f64>,
     /// How likely it loses data, where somebody has asked [`crate::reliability`].
     pub risk: Option<Risk>,
@@ -90,12 +91,12 @@ fn rebuild(configuration: &Configuration, busy: f64) -> Option<f64> {
 }
 
 impl Figures {
-    /// What a user can count on: what RAID-Z allocates, where it is RAID-Z.
+    /// The usable size: for RAID-Z, the size after its allocation overhead.
     pub fn usable(&self) -> u64 {
         self.allocated.unwrap_or(self.net)
     }
 
-    /// What 10^12 bytes of net room cost.
+    /// The price of 10^12 bytes of net capacity.
     pub fn price_per_tb(&self) -> Option<f64> {
         Some(self.price? / (self.net as f64 / 1e12))
     }

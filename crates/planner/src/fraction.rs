@@ -43,7 +43,7 @@ impl Fraction {
         self.above as f64 / self.below as f64
     }
 
-    /// What is missing from all.
+    /// One minus this share.
     pub fn rest(self) -> Self {
         Self { above: self.below - self.above, below: self.below }
     }

@@ -64,9 +64,9 @@ fn survived_by(part: &Part) -> Sets {
     })
 }
 
-/// Sets of drives that hold all copies of some chunk. The copies of a chunk are on neighbours, the last drive being one of the
-/// first: of near copies such a window begins at each multiple of what copies and drives have in common; of far ones and of
-/// offset ones anywhere.
+/// Sets of drives that hold all copies of some chunk. The copies of a chunk are on neighbours, the last drive being a
+/// neighbour of the first. For near copies such a window begins at each multiple of the common divisor of copies and
+/// drives; for far and offset copies it begins anywhere.
 fn lost_by(layout: Raid10Layout, width: u64, failures: usize) -> u64 {
     let copies = u64::from(layout.copies());
     let apart = if layout.far > 1 { 1 } else { divisor(copies, width) };

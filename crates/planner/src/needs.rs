@@ -1,4 +1,4 @@
-//! What an array must do, and which of that exclude each other.
+//! Requirements of an array, and which of them exclude each other.
 
 use core::fmt;
 
@@ -64,7 +64,7 @@ impl Need {
         }
     }
 
-    /// What somebody does in that, in words.
+    /// The configuration's value for this requirement, in words.
     fn told(&self, of: &Figures) -> String {
         match self {
             Self::Capacity(_) => format!("holds {}", terabytes(of.usable())),

@@ -1,4 +1,4 @@
-//! What users write of drives, as text.
+//! Descriptions of drives, parsed from text that users write.
 
 use crate::disk::MOST_DRIVES;
 

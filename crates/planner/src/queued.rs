@@ -1,4 +1,4 @@
-//! What a drive does of a load depends on how much it has to choose from.
+//! The speed of a drive by its queue depth.
 
 /// Requests in flight at which it is known.
 pub const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];

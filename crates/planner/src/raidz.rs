@@ -1,11 +1,11 @@
-//! What OpenZFS makes of the space of a pool.
+//! The usable space of a RAID-Z pool as OpenZFS computes it.
 //!
 //! After OpenZFS 2.3: `vdev_raidz_asize` (`module/zfs/vdev_raidz.c`), `vdev_metaslab_set_size`, `vdev_metaslab_init` and
 //! `vdev_set_deflate_ratio` (`module/zfs/vdev.c`), `spa_get_slop_space` (`module/zfs/spa_misc.c`).
 
 use crate::configuration::{Configuration, Part, Scheme};
 
-/// What each drive's labels and boot block take: `VDEV_LABEL_START_SIZE` and `VDEV_LABEL_END_SIZE`.
+/// The space of each drive's labels and boot block: `VDEV_LABEL_START_SIZE` and `VDEV_LABEL_END_SIZE`.
 const LABELS: u64 = (4 << 20) + (512 << 10);
 /// Drives are used in multiples of a label.
 const LABEL: u64 = 256 << 10;
@@ -227,8 +227,9 @@ mod tests {
             of.allocated(&pool(Scheme::RaidZ(parity), width, 1, 1 << 40).parts[0], block) as f64
                 / block as f64
         };
-        // Ahrens, "How I learned to stop worrying and love RAIDZ" (2014): of 4 KiB sectors a block of one sector is a mirror,
-        // one of 8 KiB on RAID-Z1 of five takes as much again, 128 KiB on RAID-Z2 of six half as much again.
+        // Ahrens, "How I learned to stop worrying and love RAIDZ" (2014), for 4 KiB sectors. A block of one sector is
+        // a mirror. A block of 8 KiB on RAID-Z1 of five takes as much again; one of 128 KiB on RAID-Z2 of six takes
+        // half as much again.
         assert_eq!(taken(1, 5, 4096), 2.0);
         assert_eq!(taken(1, 5, 8192), 2.0);
         assert_eq!(taken(2, 6, 8192), 3.0);

@@ -1,28 +1,14 @@
-//! What arrays do at most, counted from what their drives do: no queueing, no processor, no cache.
+//! The greatest speed of arrays, counted from the speed of their drives: no queueing, no processor, no cache.
 
 use crate::configuration::{Configuration, Part, Scheme};
 use crate::disk::Disk;
+use crate::load::Load;
 use crate::queued::mean;
 
 /// Bytes of a chunk: what `brindle create` takes.
 const CHUNK: f64 = 524_288.0;
 
-/// A load.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
-    /// Share of requests that read, from 0 to 1.
-    pub reads: f64,
-    /// Places are drawn, not taken one after the other.
-    pub random: bool,
-    /// Bytes of a read, on average.
-    pub read_size: u64,
-    /// Bytes of a write, on average.
-    pub write_size: u64,
-    /// Requests in flight.
-    pub depth: u32,
-}
-
-/// What an array does at most.
+/// The greatest speed of an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// Small random reads a second.
@@ -174,8 +160,9 @@ fn alongside(part: &Part, load: &Load) -> (f64, f64) {
     (of(load.read_size, &|disk| disk.read_iops), of(load.write_size, &|disk| disk.write_iops))
 }
 
-/// Operations in flight on drives, on average, for the requests that are: a write is on all drives that have its copies; where
-/// there is parity on those that give old blocks, and then on those that take new ones, and so takes twice as long as a read.
+/// The average number of operations in flight on drives, for the requests in flight. A write is on all drives that
+/// have its copies. With parity it is first on the drives that give old blocks, then on those that take new ones: so
+/// it takes twice as long as a read.
 fn in_flight(part: &Part, load: &Load) -> f64 {
     let (reads, writes) = (load.reads, 1.0 - load.reads);
     let each = match part.scheme {
@@ -191,7 +178,8 @@ fn in_flight(part: &Part, load: &Load) -> f64 {
     f64::from(load.depth.max(1)) * each
 }
 
-/// What a write to a part of a row reads: old data and old parity, or the rest of the row, whichever is less.
+/// The blocks that a write to a part of a row reads: old data and old parity, or the rest of the row, whichever is
+/// less.
 fn old_blocks(width: f64, parity: f64) -> f64 {
     (1.0 + parity).min(width - 1.0 - parity)
 }

@@ -1,8 +1,9 @@
 //! Checkpoints: what is in memory of the map becomes leaves on the members, and a new uberblock names them.
 //!
-//! A checkpoint takes the changes that are in the map, puts them into leaves, and writes those, the list of leaves, the table of
-//! segments, volumes and nodes to segments that are neither of the log nor named by the last checkpoint. All of it is flushed before
-//! the uberblock that names it is written, and what only the last checkpoint named is free once that stands everywhere.
+//! A checkpoint takes the changes that are in the map and puts them into leaves. It writes those, the list of leaves,
+//! and the table of segments, volumes and nodes. They go to segments that are neither of the log nor named by the
+//! last checkpoint. All of it is flushed before the uberblock that names it is written, and what only the last
+//! checkpoint named is free once that stands everywhere.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,9 +1,10 @@
 //! Recovery: batches of the log that no checkpoint has are put into the map again.
 //!
-//! Segments of the log are read from their first stripe on, as far as batches can be. A batch counts if it is of the opening that
-//! wrote the last uberblock, is younger than its checkpoint, and each of its blocks sums to what its summary says, if need be after
-//! up to as many as there is parity were rebuilt; the summary itself may be among these. Those that count are applied in the order of
-//! their numbers. One that is not whole was never acknowledged, unless a later record says that it was on stable storage.
+//! Segments of the log are read from their first stripe on, as far as batches can be. A batch counts if it is of the
+//! opening that wrote the last uberblock, is younger than its checkpoint, and each of its blocks matches the checksum
+//! in its summary. As many blocks as there is parity may be rebuilt for that; the summary itself may be among these.
+//! Those that count are applied in the order of their numbers. One that is not whole was never acknowledged, unless a
+//! later record says that it was on stable storage.
 
 use std::collections::{BTreeMap, VecDeque};
 

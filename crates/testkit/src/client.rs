@@ -10,7 +10,6 @@ use brindle_volume::{Volume, VolumeError, ZeroOptions, read_again};
 use crate::load::{Load, Mix, Request};
 use crate::oracle::{Change, Oracle, Wrong};
 use crate::random::Random;
-use crate::running::steps;
 use crate::stamp;
 use crate::world::unread;
 
@@ -59,7 +58,7 @@ impl<V: Volume> Client<V> {
     /// Asks, and judges the answer.
     ///
     /// # Errors
-    /// What was wrong with it.
+    /// The fault of the answer.
     pub async fn ask(&self, request: Request) -> Result<(), Trouble> {
         let answer = match request {
             Request::Read { offset, len } => return self.read(request, offset, len).await,
@@ -116,7 +115,7 @@ impl<V: Volume> Client<V> {
     /// Reads all of the volume.
     ///
     /// # Errors
-    /// What was wrong with it.
+    /// The fault of an answer.
     pub async fn read_all(&self) -> Result<(), Trouble> {
         for (offset, len) in steps(self.volume.limits().size) {
             self.ask(Request::Read { offset, len }).await?;
@@ -127,7 +126,7 @@ impl<V: Volume> Client<V> {
     /// Writes all of the volume, and flushes it.
     ///
     /// # Errors
-    /// What was wrong with it.
+    /// The fault of an answer.
     pub async fn write_all(&self) -> Result<(), Trouble> {
         for (offset, len) in steps(self.volume.limits().size) {
             self.ask(Request::Write { offset, len, fua: false }).await?;
@@ -155,4 +154,12 @@ impl<V: Volume> Client<V> {
         let lanes: Vec<_> = lanes.collect();
         join_all(lanes).await.concat()
     }
+}
+
+/// Bytes in which a whole array is read, written or gone over.
+pub(crate) const STEP: u64 = 256 << 10;
+
+/// Offset and length of each step through `len` bytes.
+pub(crate) fn steps(len: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..len).step_by(STEP as usize).map(move |at| (at, STEP.min(len - at)))
 }

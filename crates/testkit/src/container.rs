@@ -30,7 +30,7 @@ const MAGIC: u64 = 0x6272_696e_636f_6e74;
 /// Time after which a device is given up that does not take a record.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Counts the records.
@@ -120,7 +120,7 @@ pub struct Container(Rc<Shared>);
 struct Shared {
     io: Io,
     disks: RefCell<Vec<Disk>>,
-    /// What the newest records say.
+    /// The newest record.
     newest: RefCell<Record>,
     /// By array, what it has put on record.
     states: RefCell<Vec<State>>,
@@ -256,11 +256,11 @@ impl Shared {
         let _turn = self.turn().await;
         let newest = self.newest.borrow().generation;
         let refused = self.put(|disk| disk.alive && disk.generation < newest).await;
-        self.whole.set(self.laggards().is_empty());
+        self.whole.set(self.outdated().is_empty());
         refused
     }
 
-    fn laggards(&self) -> Vec<MemberId> {
+    fn outdated(&self) -> Vec<MemberId> {
         let newest = self.newest.borrow().generation;
         let lags = |disk: &&Disk| disk.alive && disk.generation < newest;
         self.disks.borrow().iter().filter(lags).map(|disk| disk.id).collect()
@@ -321,7 +321,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What one array sees of the container.
+/// The view that one array has of the container.
 struct Share {
     container: Rc<Shared>,
     array: usize,
@@ -348,8 +348,8 @@ impl Ledger for Share {
         self.container.told.borrow_mut()[self.array] = Some(told);
     }
 
-    fn laggards(&self) -> Vec<MemberId> {
-        self.container.laggards()
+    fn outdated(&self) -> Vec<MemberId> {
+        self.container.outdated()
     }
 
     fn bring_up<'a>(&'a self, _: Bears<'a>) -> Recording<'a> {

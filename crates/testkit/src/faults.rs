@@ -1,4 +1,4 @@
-//! What goes wrong with drives, and an atlas that keeps it within what an array can bear.
+//! Faults of drives, and an atlas that keeps them within the limits that an array can bear.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use brindle_layout::Geometry;
 
 use crate::random::Random;
 
-/// What goes wrong with a drive.
+/// A fault of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// It is gone, for good or until the power comes back.
@@ -45,11 +45,11 @@ impl Fault {
         Self::Crawls,
     ];
 
-    /// What it costs an array, at most.
+    /// The most that it can cost an array.
     fn cost(self) -> Cost {
         match self {
             Self::Dies | Self::RefusesWrites | Self::FailsFlush | Self::Hangs => Cost::Member,
-            // What a member that stalls holds is asked of the others.
+            // The data of a member that stalls are read from the others.
             Self::BadSector | Self::PassingError | Self::Stalls => Cost::Places,
             Self::Pauses | Self::Crawls => Cost::Nothing,
         }
@@ -82,7 +82,7 @@ impl Fault {
         }
     }
 
-    /// What a power cycle leaves of it: a drive may be as new, or still be gone.
+    /// Sets the drive's faults after a power cycle: it may be as new, or still be gone.
     pub fn after_power_cycle(sim: &Sim, drive: MemberId, dead_stay_dead: bool) {
         sim.afflict(drive, |faults| {
             let gone = faults.gone && dead_stay_dead;
@@ -108,7 +108,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a fault may take from an array.
+/// The loss that a fault may cause to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cost {
     Nothing,

@@ -1,7 +1,8 @@
-//! Hooks that put nothing on record, and refuse what others could not have put on record: a change of a member's data
-//! that did not begin with its range, and rows with parity that were not announced as they are written.
+//! Hooks that put nothing on record, and refuse changes that real hooks could not have put on record. Those are a
+//! change of a member's data that did not begin with its range, and rows with parity that were not announced as they
+//! are written.
 //!
-//! Who refuses panics, and so fails whatever test or storm it runs in.
+//! The guard refuses by a panic, which fails the test or storm that it runs in.
 
 use core::hash::Hasher;
 use core::ops::Range;
@@ -24,14 +25,14 @@ pub struct Guard {
     announced: RefCell<Vec<Announced>>,
 }
 
-/// What was computed for a window of rows and has not been written yet.
+/// A window of rows that was computed and has not been written yet.
 struct Announced {
     /// Of the members' data areas.
     range: Range<u64>,
     due: Vec<Due>,
 }
 
-/// What a stretch of a member is to hold.
+/// The bytes that a stretch of a member is to hold.
 struct Due {
     role: u16,
     range: Range<u64>,
@@ -81,7 +82,7 @@ impl Guard {
 
     /// A stretch of a member, cut where chunks end.
     fn pieces(&self, role: u16, offset: u64, len: u64) -> impl Iterator<Item = Piece> + '_ {
-        // What has no chunks lies on its members as it is.
+        // Levels without chunks lie on their members as one piece.
         let chunk = Some(self.geometry.chunk()).filter(|&chunk| chunk > 0).unwrap_or(u64::MAX);
         let (mut at, end) = (offset, offset + len);
         core::iter::from_fn(move || {
@@ -92,7 +93,7 @@ impl Guard {
         })
     }
 
-    /// What a change that has begun covers of a piece, in bytes of the member.
+    /// The part of a piece that a change which has begun covers, in bytes of the member.
     fn covered(&self, begun: &Change, piece: &Piece) -> Vec<Range<u64>> {
         let here = &piece.range;
         match (begun, &piece.place, self.geometry.family()) {
@@ -180,13 +181,13 @@ impl Hooks for Guard {
     }
 }
 
-/// What two ranges have in common; empty if that is nothing.
+/// The intersection of two ranges; empty if there is none.
 fn common(range: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     let start = range.start.max(other.start);
     start..range.end.min(other.end).max(start)
 }
 
-/// What two ranges have in common, counted so that the second begins at `at`.
+/// The intersection of two ranges, counted so that the second begins at `at`.
 fn moved(range: &Range<u64>, other: &Range<u64>, at: u64) -> Range<u64> {
     let both = common(range, other);
     both.start - other.start + at..both.end - other.start + at

@@ -45,7 +45,7 @@ impl Guest {
         slice.expect("blocks that there are")
     }
 
-    /// What blocks hold now.
+    /// The present content of blocks.
     ///
     /// # Panics
     /// If there are no such blocks.

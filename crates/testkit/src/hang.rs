@@ -28,10 +28,10 @@ const NO_SPACE: i32 = 28;
 const NOT_SUPPORTED: i32 = 38;
 /// A write that is to be stable when it is answered.
 const DSYNC: u32 = 0o10_000;
-/// What a disk writes whole or not at all, in bytes.
+/// Bytes that a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
-/// What is asked, by the numbers of `linux/fuse.h`.
+/// Request numbers, from `linux/fuse.h`.
 mod ask {
     pub(super) const LOOKUP: u32 = 1;
     pub(super) const FORGET: u32 = 2;
@@ -50,7 +50,7 @@ mod ask {
     pub(super) const FALLOCATE: u32 = 43;
 }
 
-/// What is not answered.
+/// The requests that get no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hang {
     /// Nothing that asks one of the files, by its number.
@@ -88,7 +88,7 @@ struct State {
     caches: Vec<Cache>,
 }
 
-/// What a file's device has made stable, and what it has not.
+/// The stable and the unstable writes of a file's device.
 struct Cache {
     stable: Vec<u8>,
     /// Since then, in order: where, what, and whether it was to be stable at once.
@@ -102,7 +102,7 @@ impl Cache {
         }
     }
 
-    /// What stands there after a power cut: of what is not stable no sector, any, or all.
+    /// The content after a power cut: no unstable sector survives, or each does by chance, or all do.
     fn cut(&self, random: &mut Random) -> Vec<u8> {
         let (mut content, percent) = (self.stable.clone(), 50 * random.below(3));
         for (start, data, sure) in &self.written {
@@ -204,7 +204,7 @@ impl HangingFiles {
         state.caches = state.files.iter().map(cache).collect();
     }
 
-    /// What the files would hold if the power went now; they go on as if nothing had happened.
+    /// The content of the files if the power went now. The files themselves go on as before.
     ///
     /// # Panics
     /// If that was not [watched](Self::watch_caches).

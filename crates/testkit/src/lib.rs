@@ -1,6 +1,6 @@
-//! What tests, fuzzers and storms share, so that there is one of each: worlds with arrays in them, an oracle of what
-//! each sector may hold, a guard of what members are sent, a guest that changes the memory it gives, a generator of load, faults that an array can bear, and what a
-//! test does that can't run.
+//! Tools that tests, fuzzers and storms share, so that there is one of each. Worlds with arrays in them; an oracle of
+//! the values that each sector may hold; a guard of the writes that members are sent. A guest that changes the memory
+//! it gives; a generator of load; faults that an array can bear; and the rules for a test that can't run.
 //!
 //! No part of the product. Everything that looks like chance comes from a seed.
 

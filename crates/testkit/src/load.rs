@@ -1,4 +1,4 @@
-//! What clients ask of a volume, from a seed.
+//! Requests of clients to a volume, from a seed.
 
 use crate::random::Random;
 use crate::stamp::SECTOR;
@@ -94,7 +94,7 @@ impl Load {
         Self { random, mix, size }
     }
 
-    /// What is asked next.
+    /// The next request.
     pub fn next_request(&mut self) -> Request {
         let Mix { reads, writes, zeroes, discards, flushes, .. } = self.mix;
         let mut kind = self.random.below(reads + writes + zeroes + discards + flushes);

@@ -1,4 +1,4 @@
-//! What each sector of a volume may hold, whatever happened to it.
+//! The values that each sector of a volume may hold, after any sequence of requests, faults and power cuts.
 //!
 //! Every change is noted when it begins and when it returns, on a counter of events. A read may see a change unless
 //! another one, acknowledged, stands between the two. A power cut may leave a change unless another one stands after it
@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::stamp::{self, SECTOR, Stamp};
 
-/// What a change does to its range.
+/// The effect of a change on its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Sectors with the stamp of the change's number.
@@ -19,7 +19,7 @@ pub enum Change {
     Discard,
 }
 
-/// What may be in a sector.
+/// A value that a sector may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Anything,
@@ -40,11 +40,11 @@ struct Entry {
 
 #[derive(Clone, Debug)]
 struct Sector {
-    /// What was there when the counter began.
+    /// The possible values when this start of the volume began.
     base: Vec<Value>,
     /// Changes since, by their place in the list.
     over: Vec<u32>,
-    /// What was read where several values were possible.
+    /// The value that was read where several were possible.
     seen: Option<Stamp>,
 }
 
@@ -70,7 +70,7 @@ pub struct Oracle {
     first: u64,
     changes: Vec<Entry>,
     sectors: Vec<Sector>,
-    /// What stands in doubt may be read otherwise each time.
+    /// Reads of sectors in doubt may give different values each time.
     upset: bool,
 }
 
@@ -172,7 +172,7 @@ impl Oracle {
         let possible = self.possible(sector, |next, began_after| {
             next.acknowledged && next.began > began_after && next.ended < began
         });
-        // What was discarded may even be read otherwise at each look.
+        // Discarded sectors may give different bytes at each read.
         if possible.contains(&Value::Anything) {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Oracle {
             };
             return Err(Wrong { sector: place, found, allowed });
         }
-        // What a start found in doubt is read alike until something happens to it.
+        // A sector that a start found in doubt gives the same value until it is changed.
         if sector.over.is_empty() && possible.len() > 1 {
             self.sectors[at].seen = Some(found);
         }

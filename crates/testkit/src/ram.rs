@@ -8,7 +8,7 @@ use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions, stret
 
 use crate::random::Random;
 
-/// What a volume was asked for, in the order in which it was done.
+/// The requests to a volume, in the order in which they were carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Offset and bytes.
@@ -32,9 +32,9 @@ pub struct RamVolume {
     /// Requests wait for up to so many turns of the executor, so that they end in another order than they began.
     turns: Cell<u32>,
     chance: RefCell<Random>,
-    /// What it was asked for, as far back as the start or the first 100,000 requests.
+    /// The requests so far: the first 100,000 of them.
     pub asked: RefCell<Vec<Asked>>,
-    /// What the next requests end with.
+    /// The error of the next requests.
     pub error: Cell<Option<VolumeError>>,
     /// Requests that are under way.
     pub busy: Cell<usize>,

@@ -10,13 +10,10 @@ use brindle_io::MemberId;
 use brindle_io::memory::Memory;
 use brindle_volume::{Volume, VolumeError};
 
-use crate::client::Client;
+use crate::client::{Client, STEP, steps};
 use crate::oracle::Oracle;
 use crate::shape::Shape;
 use crate::world::{self, Bench, World};
-
-/// Bytes in which a whole array is read, written or gone over.
-const STEP: u64 = 256 << 10;
 
 /// An array that runs, as the product runs it: assembled from superblocks, and recorded in them.
 pub struct Running<B: Bench = Memory> {
@@ -47,7 +44,7 @@ impl Running<Memory> {
         Self::start(World::of(shape), config)
     }
 
-    /// What the next start finds without some members, once this one has been stopped.
+    /// The array at its next start without some members, once this run has been stopped.
     ///
     /// # Panics
     /// If it can't be stopped or started.
@@ -57,7 +54,7 @@ impl Running<Memory> {
         self.reboot_with(&self.ids).assembled(lost, self.config.clone())
     }
 
-    /// What the next start finds, with a member of which nothing is rebuilt yet.
+    /// The array at its next start, with a member of which nothing is rebuilt yet.
     ///
     /// # Panics
     /// If it can't be stopped or started.
@@ -219,9 +216,4 @@ impl<B: Bench> World<B> {
         let array = world.try_open(assembly, config.clone()).unwrap_or_else(|error| panic!("{error}"));
         Running { world, config, array, ids, data_offset }
     }
-}
-
-/// Offset and length of each step through `len` bytes.
-pub(crate) fn steps(len: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..len).step_by(STEP as usize).map(move |at| (at, STEP.min(len - at)))
 }

@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 pub const VERSIONS: [Version; 4] =
     [Version::V0_90(Endian::Little), Version::V1_0, Version::V1_1, Version::V1_2];
 
-/// What a device with 512-byte sectors tells of itself.
+/// The facts of a device with 512-byte sectors.
 pub fn info(size: u64) -> MemberInfo {
     MemberInfo {
         size,
@@ -61,7 +61,7 @@ pub fn given(spec: &CreateSpec) -> Vec<NewMember> {
     spec.roles.iter().flatten().chain(&spec.spares).cloned().collect()
 }
 
-/// What makes the array.
+/// The writes that make the array.
 ///
 /// # Panics
 /// If it can't be made.
@@ -158,7 +158,7 @@ impl Shape {
         Self { version, table, ..self }
     }
 
-    /// What is to be created.
+    /// The specification of the array for `create`.
     pub fn spec(&self) -> CreateSpec {
         let first = matches!(self.version, Version::V1_1 | Version::V1_2);
         let mut spec = spec(self.level, self.members, self.version);
@@ -197,7 +197,7 @@ impl Shape {
         (DATA_OFFSET + self.chunk * self.rows).next_multiple_of(64 << 10) + (128 << 10)
     }
 
-    /// What each device has of the write-intent bitmap.
+    /// The content of the write-intent bitmap on each device.
     ///
     /// # Panics
     /// If the array can't be made.
@@ -206,7 +206,7 @@ impl Shape {
         bitmaps.into_iter().map(|write| (write.device, write.offset, write.bytes)).collect()
     }
 
-    /// What the file holds that has the write-intent bitmap, if one does.
+    /// The content of the write-intent bitmap's file, if there is one.
     ///
     /// # Panics
     /// If the array can't be made.

@@ -1,4 +1,4 @@
-//! What a test does that can't run on this machine, and whether it has the time for all it could do.
+//! Tests that can't run on this machine are skipped, with the reason; and whether a test has time for all its cases.
 
 use std::fmt;
 use std::io::Write;
@@ -42,7 +42,7 @@ pub fn is_long() -> bool {
     std::env::var_os("BRINDLE_LONG").is_some()
 }
 
-/// What was found, or `None` after saying that the test of this thread is skipped, and why.
+/// The value, or `None` after saying that this thread's test is skipped, and why.
 ///
 /// # Panics
 /// With `CI=true` in the environment: there a test that can't run has failed.

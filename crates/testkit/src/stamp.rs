@@ -3,7 +3,7 @@
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
 
-/// What a sector says of itself.
+/// The stamp in a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
     /// All zeroes.
@@ -24,7 +24,7 @@ pub fn stamp(bytes: &mut [u8], place: u64, number: u64) {
     }
 }
 
-/// What the sector at `place` says.
+/// The stamp of the sector at `place`.
 pub fn read(sector: &[u8], place: u64) -> Stamp {
     let (pairs, _) = sector.as_chunks::<16>();
     let Some(first) = pairs.first() else { return Stamp::Strange };

@@ -16,7 +16,7 @@ use brindle_volume::{Volume, VolumeError, read_again};
 use crate::guard;
 use crate::shape::{Shape, encoded, given, planned};
 
-/// What the superblocks of these arrays show as the time of their last change, before there is any.
+/// The time of the last change in the superblocks of new arrays.
 pub const NOW: u64 = 1_800_000_000;
 
 thread_local! {
@@ -317,7 +317,7 @@ pub fn drives(sim: &Sim, shape: &Shape, model: Model) -> Vec<MemberId> {
     drives
 }
 
-/// What assembly gets to see of members.
+/// The members as assembly sees them.
 ///
 /// # Errors
 /// As [`Candidate::read`], of the first member that can't be read.
@@ -332,7 +332,7 @@ pub async fn candidates(io: &Io, pool: &Pool, ids: &[MemberId]) -> Result<Vec<Ca
 /// Writes to a member beside any array, to stable storage.
 ///
 /// # Errors
-/// What the member says.
+/// The member's error.
 pub async fn put(io: &Io, pool: &Pool, id: MemberId, offset: u64, bytes: &[u8]) -> Result<(), OpError> {
     let buf = pool.alloc(bytes.len()).await;
     buf.bytes_mut()[..bytes.len()].copy_from_slice(bytes);

@@ -40,7 +40,7 @@ fn content(array: usize, round: u64) -> Vec<u8> {
     pattern(100 * array as u64 + round, CHUNK as usize)
 }
 
-/// What was acknowledged: by array, the rounds; and whether any of it relies on the absence of the lost device.
+/// The acknowledged rounds by array, and whether any of them relies on the absence of the lost device.
 #[derive(Default)]
 struct Acknowledged {
     rounds: [Vec<u64>; 2],

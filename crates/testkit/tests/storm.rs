@@ -93,7 +93,7 @@ fn power_cuts_while_spares_take_the_place_of_members() {
         }
         plan.shape.spares = plan.shape.spares.max(1);
         let mut random = Random::stream(seed, 0x7370_6172);
-        // What a life without a cut goes through: its steps depend on the faults.
+        // The number of steps of a life without a cut, which depends on the faults.
         let steps = Course::of_plan(plan.clone(), None, &Fault::ALL).run().steps;
         for _ in 0..10 {
             let cut = random.below(steps);

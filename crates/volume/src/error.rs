@@ -20,10 +20,10 @@ pub enum VolumeError {
     /// A member failed and redundancy could not make up for it.
     #[error("{}: {error}", who(*role))]
     Member {
-        /// Whose member it was; `None` where that is not known: it has been taken out of its role meanwhile, or is of a
+        /// The role of the member. `None` if it is not known: the member has left its role meanwhile, or belongs to a
         /// volume of another process.
         role: Option<u16>,
-        /// What it said.
+        /// The member's error.
         error: OpError,
     },
     /// A member has not answered, and may still write to the memory that was given: nothing was returned. The same read
@@ -45,20 +45,20 @@ pub enum VolumeError {
 }
 
 impl VolumeError {
-    /// What the member of a role said.
+    /// The error of the member of a role.
     #[inline]
     pub const fn of_member(role: u16, error: OpError) -> Self {
         Self::Member { role: Some(role), error }
     }
 
-    /// What a member said of which the role is not known.
+    /// The error of a member whose role is not known.
     #[inline]
     pub const fn of_some_member(error: OpError) -> Self {
         Self::Member { role: None, error }
     }
 }
 
-/// Who failed, for a message.
+/// The name of the member that failed, for a message.
 fn who(role: Option<u16>) -> String {
     role.map_or_else(|| "a member failed".to_owned(), |role| format!("the member of role {role} failed"))
 }

@@ -1,20 +1,20 @@
-//! What a volume asks of whoever uses it.
+//! The limits of requests to a volume.
 
 use brindle_io::Slice;
 
 use crate::VolumeError;
 
-/// What a volume asks of whoever uses it. Bytes.
+/// The limits of requests to a volume, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Size of the volume: a multiple of `block`.
     pub size: u64,
     /// Offsets and lengths are multiples of this: 512 or 4096.
     pub block: u32,
-    /// What writes had better be a multiple of and begin at. Of arrays with parity the chunk: less of one costs as many
-    /// operations on members. Such a write still reads, old data and parity or the rest of its row; only those of whole rows
-    /// (`optimal`) read nothing. Of other volumes the largest physical block beneath: a smaller write may cost a device a
-    /// read of its own.
+    /// Unit at which writes should begin and end. For arrays with parity this is the chunk: a smaller write costs as
+    /// many operations on members. Such a write still reads old data and parity, or the rest of its row; only writes
+    /// of whole rows (`optimal`) read nothing. For other volumes it is the largest physical block beneath: a smaller
+    /// write may cost a device a read of its own.
     pub preferred: u32,
     /// Data bytes of a full row: writes of ranges that begin and end at multiples of it read nothing and are the fastest.
     /// 0 if there are no rows.

@@ -39,11 +39,11 @@ pub struct Allocation {
 ///
 /// # Order
 ///
-/// Requests may run at the same time, and have no order among each other: who wants one waits for the first to return.
-/// What a write, write-zeroes or discard did is seen by every read that begins after it has returned. Where changes overlap
-/// that run at the same time, each block is in the end what one of them made it, and not the same one's everywhere; a read
-/// beside a change finds each block as it was before or after it. No request is atomic beyond a block, but
-/// [`Volume::compare_and_write`] among changes.
+/// Requests may run at the same time, and have no order among each other: a caller that needs an order waits for the
+/// first to return. A write, write-zeroes or discard that has returned is seen by every read that begins afterwards.
+/// Where changes overlap that run at the same time, each block ends up as one of them made it, and not everywhere the
+/// same one. A read beside a change finds each block as it was before or after it. No request is atomic beyond a
+/// block, but [`Volume::compare_and_write`] among changes.
 ///
 /// A flush makes stable what every change did that returned without error before the flush was called; of changes that
 /// are under way meanwhile it promises nothing. With `fua` a change is stable itself when it returns, and says nothing of
@@ -51,10 +51,10 @@ pub struct Allocation {
 ///
 /// # Errors and what they leave
 ///
-/// After a change that failed each block of its range is as it was before or as it was to be, and may go from one to the
-/// other until it is written anew: an operation that was given up may still land. (What a dropped one leaves stands below.)
-/// Nothing outside the range changes. No read returns bytes that were never written: where a volume can't tell, it gives an
-/// error.
+/// After a change that failed, each block of its range is as it was before or as it was to be. It may go from one to the
+/// other until it is written anew, since an operation that was given up may still land. (Dropped changes are described
+/// below.) Nothing outside the range changes. No read returns bytes that were never written: where a volume can't tell, it
+/// gives an error.
 ///
 /// After a flush that failed, what it was to make stable may be lost. Where others can't make up for the member that
 /// failed it, every later flush fails too, since nothing tells what that member has forgotten.
@@ -107,8 +107,9 @@ pub trait Volume {
     ///   [`VolumeError::Reshaping`].
     /// - [`VolumeError::TooManyLost`]: members are gone, or failed during the write, and the rest can't hold it; or it could
     ///   not be recorded that they are.
-    /// - [`VolumeError::Member`]: a member in use did not take its part, and the array can't do without it; with `NoSpace`,
-    ///   there was no room where it lives, and it stays in use; or what has to be read for parity could not be.
+    /// - [`VolumeError::Member`]: a member in use did not take its part, and the array can't do without it. With
+    ///   `NoSpace` there was no space for the write, and the member stays in use. The same if data could not be read
+    ///   that parity needs.
     async fn write(&self, offset: u64, from: impl AsRef<[Slice]>, fua: bool) -> Result<(), VolumeError>;
 
     /// Makes every change stable that returned before this call. A volume that is read-only or stopping flushes too.
@@ -140,10 +141,10 @@ pub trait Volume {
     ///   done then. Without it only from a volume of another process that does not know write-zeroes.
     async fn write_zeroes(&self, offset: u64, len: u64, options: ZeroOptions) -> Result<(), VolumeError>;
 
-    /// Writes `new` at `offset` if the volume holds `expected` there, and else tells the first byte that differs, counted from
-    /// `offset`. No change of anybody comes between the look and the write: others that overlap come before or after both. A
-    /// read beside it finds each block as before or after, as beside any write; and a power cut may leave some of its blocks
-    /// written and others not, so that only one of a single block is atomic then, too.
+    /// Writes `new` at `offset` if the volume holds `expected` there, and else tells the first byte that differs,
+    /// counted from `offset`. No change of anybody comes between the look and the write: others that overlap come
+    /// before or after both. A read beside it finds each block as before or after, as beside any write. A power cut
+    /// may leave some of its blocks written and others not, so that only one of a single block is atomic then, too.
     ///
     /// `scratch` is memory for what is there now. All three have the same size, and are not the memory of others.
     ///

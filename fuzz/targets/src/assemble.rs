@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
     check(&set, options);
 }
 
-/// What must hold of any set.
+/// Checks the invariants of any set.
 pub fn check(set: &Set, options: AssembleOptions) {
     let candidates = set.candidates();
     let assembled = assemble(&candidates, options);
@@ -158,7 +158,7 @@ async fn sweep(array: &Array, pool: &Pool, access: Access) {
     }
 }
 
-/// What of a device may be written to: its superblock; and its data and the bitmap if it has a role.
+/// The parts of a device that may be written to: its superblock, and its data and bitmap if it has a role.
 fn areas(set: &Set, assembly: &Assembly, at: usize) -> Vec<core::ops::Range<usize>> {
     let device = &assembly.devices[at];
     if matches!(device.usage, DeviceUse::LeftOut { .. }) {

@@ -24,7 +24,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What is written is read, unless a time is beyond all that a model takes.
+/// A model that is written out is read back the same, unless a time exceeds the limits of models.
 fn again(text: &str) {
     if let Ok(drive) = parse("again.toml", text) {
         assert!(drive.stations.units > 0 && drive.size > 0);

@@ -1,6 +1,6 @@
 //! Numbers off the front of a fuzzer's bytes.
 
-/// What is left of the input. Reading beyond its end gives zeroes, so that every input means something.
+/// The rest of the input. Reading beyond its end gives zeroes, so that every input means something.
 pub(crate) struct Feed<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Feed<'a> {

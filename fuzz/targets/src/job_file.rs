@@ -53,7 +53,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What holds of every job, whatever was asked for.
+/// Checks the invariants of every job, whatever was asked for.
 fn sound(plan: &Plan, lenient: bool) {
     assert!(!plan.jobs.is_empty() && (lenient || plan.warnings.is_empty()));
     for job in &plan.jobs {

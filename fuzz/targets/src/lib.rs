@@ -1,6 +1,5 @@
-//! What the fuzzers do with their bytes: one module for each target, each with a function `run` that panics where
-//! something does not hold. libFuzzer calls them from `fuzz/fuzz_targets`, the tests of this crate from the stored
-//! corpus and from random changes to it.
+//! Fuzz targets: one module for each, with a function `run` that panics where an invariant does not hold. libFuzzer
+//! calls them from `fuzz/fuzz_targets`, the tests of this crate from the stored corpus and from random changes to it.
 
 pub mod assemble;
 mod checksum;

@@ -1,4 +1,4 @@
-//! What stands beside superblocks. Input: kind (1 byte), UUID of the array (16), the bytes.
+//! Metadata beside superblocks. Input: kind (1 byte), UUID of the array (16), the bytes.
 
 use brindle_format::SECTOR;
 use brindle_format::md::badblocks::{self, BadRange, MAX_LENGTH};

@@ -28,8 +28,8 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What must hold of every superblock that the parser accepts. `canonical`: its checksum is the one that is written
-/// (of 0.90 another is accepted that folds to the same 16 bits).
+/// Checks the invariants of every superblock that the parser accepts. `canonical`: its checksum is the one that is
+/// written (of 0.90 another is accepted that folds to the same 16 bits).
 pub fn check(sb: &Superblock, bytes: &[u8], device_bytes: u64, canonical: bool) {
     places(sb, device_bytes);
     let mut out = [0; SUPERBLOCK_BYTES];

@@ -28,7 +28,7 @@ pub(crate) struct World {
     client_buf: Buf,
 }
 
-/// What the server has said so far.
+/// The bytes that the server has sent so far.
 #[derive(Clone, Default)]
 pub(crate) struct Heard {
     pub(crate) bytes: Rc<RefCell<Vec<u8>>>,

@@ -63,7 +63,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What an honest server says up to the end of the handshake: nothing, or what a client of each kind must hear.
+/// The bytes of an honest server up to the end of the handshake: none, or those that a client of each kind expects.
 fn honest(kind: u8) -> Vec<u8> {
     if kind == 0 {
         return Vec::new();

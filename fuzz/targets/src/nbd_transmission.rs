@@ -144,7 +144,7 @@ fn payload(request: Request, fill: u8) -> Step {
     Step::Noise([&request.encode()[..], &[fill; 1000]].concat())
 }
 
-/// What a client remembers.
+/// The state of a client.
 struct Client {
     socket: SocketId,
     manner: Manner,

@@ -1,6 +1,6 @@
-//! Which partitions a device has, and which covers a part of it. Input: size of the device (8 bytes, then 1 to shift it by), its logical sector (1: 4096 if
-//! odd), start of the part and its length (8 each), then patches on zeroes: place (1: from the start, from the end, or at that many
-//! sectors), offset (4), length (1), bytes.
+//! Which partitions a device has, and which covers a part of it. Input: size of the device (8 bytes, then 1 to shift
+//! it by), its logical sector (1: 4096 if odd), start of the part and its length (8 each). Then patches on zeroes:
+//! place (1: from the start, from the end, or at that many sectors), offset (4), length (1), bytes.
 
 use brindle_format::signature::Sample;
 use brindle_format::signature::partitions::{Covering, Listing, PAGE, covering, list};

@@ -1,4 +1,5 @@
-//! What users write of drives to be planned with. Input: which (1 byte), then the text; or numbers of drives, to be planned.
+//! Descriptions of drives to be planned with, as users write them. Input: which (1 byte), then the text; or numbers
+//! of drives, to be planned.
 
 use brindle_planner::{
     Disk, Fraction, Set, Terms, all_columns, configurations, counts, figures, number, recommend, second_set,

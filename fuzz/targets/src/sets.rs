@@ -131,7 +131,7 @@ pub struct Member {
     pub label: String,
 }
 
-/// What a set is before anything is changed. Sizes in bytes.
+/// The shape of a set before anything is changed. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Version of the metadata.
@@ -338,7 +338,7 @@ impl Set {
 }
 
 impl Member {
-    /// What the reactor knows of the device.
+    /// The device's size and block sizes, as the reactor gives them.
     pub fn info(&self) -> MemberInfo {
         MemberInfo {
             size: self.image.len() as u64,

@@ -1,5 +1,6 @@
-//! What stands on a device. Input: size of the device (8 bytes, then 1 to shift it by), bytes that are missing from each window (2), then
-//! patches on zeroes: place (1: which window, from its start or its end), offset (4), length (1), bytes.
+//! The content of a device. Input: size of the device (8 bytes, then 1 to shift it by), bytes that are missing from
+//! each window (2). Then patches on zeroes: place (1: which window, from its start or its end), offset (4), length
+//! (1), bytes.
 
 use brindle_format::alignment;
 use brindle_format::md::{SUPERBLOCK_BYTES, Version};

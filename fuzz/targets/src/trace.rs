@@ -41,7 +41,7 @@ fn in_columns(data: &[u8]) {
     }
 }
 
-/// What is read can be asked for, whatever was written; times of a replay never go back.
+/// Requests that are read can be sent, whatever was written; times of a replay never go back.
 fn check(format: &Format, trace: &[u8]) {
     let all = || entries("t", format.clone(), Cursor::new(trace.to_vec()));
     let mut due = core::time::Duration::ZERO;

@@ -17,7 +17,7 @@ fn fields(version: Version) -> &'static [(usize, usize)] {
     if version.is_v1() { &FIELDS_1 } else { &FIELDS_0 }
 }
 
-/// What a field of so many bytes can hold of the values, each once.
+/// The values that a field of so many bytes can hold, each once.
 fn held(values: &[u64], (_, len): (usize, usize)) -> Vec<u64> {
     let mut held: Vec<u64> = values.iter().map(|value| value & u64::MAX >> (64 - 8 * len)).collect();
     held.sort_unstable();

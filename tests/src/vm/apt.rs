@@ -5,10 +5,10 @@ use std::process::{Command, Output};
 
 use crate::tools::{self, Missing};
 
-/// What Debian's own archives are signed with, where its package is installed.
+/// The keys of Debian's own archives, where their package is installed.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// What this machine runs, as `/etc/os-release` tells (os-release(5)).
+/// The distribution of this machine, from `/etc/os-release` (os-release(5)).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Distribution {
     /// `debian`, `ubuntu` and so on.

@@ -51,12 +51,12 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
     if image.get(0x202..0x206)? != b"HdrS" || half(0x206)? < TELLS_PAYLOAD {
         return None;
     }
-    // What runs in real mode comes first: one sector, and so many more.
+    // The part that runs in real mode comes first: one sector, and so many more.
     let start = (usize::from(image[0x1f1]) + 1) * 512 + word(0x248)?;
     image.get(start..start.checked_add(word(0x24c)?)?)
 }
 
-/// What to unpack, and with which program.
+/// The packed bytes, and the program that unpacks them.
 fn packer(payload: &[u8]) -> Option<(&[u8], &'static str)> {
     let (_, program, behind) = PACKERS.iter().find(|(magic, ..)| payload.starts_with(magic))?;
     Some((&payload[..payload.len().checked_sub(*behind)?], program))

@@ -9,7 +9,7 @@ use crate::tools::{self, Missing};
 /// First program: brings up disks and md, runs the script, tells how it ended, powers off.
 const INIT: &str = include_str!("init.sh");
 
-/// What scripts may call.
+/// Functions that scripts may call.
 const HELPERS: &str = include_str!("helpers.sh");
 
 /// Modules of every machine: disks, files as disks, and every level of md. A name of which the kernel knows nothing is
@@ -62,7 +62,7 @@ pub(super) fn build(modules: &Path) -> Result<Vec<u8>, Missing> {
     Ok(archive.finish())
 }
 
-/// What a machine with a network has beside.
+/// Additions for a machine with a network.
 ///
 /// # Errors
 /// `nbd-client` is not installed.
@@ -73,7 +73,7 @@ pub(super) fn network(modules: &Path) -> Result<Vec<u8>, Missing> {
     Ok(archive.finish())
 }
 
-/// What a machine with a file system has beside.
+/// Additions for a machine with a file system.
 ///
 /// # Errors
 /// A module that can't be unpacked.

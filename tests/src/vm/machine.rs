@@ -66,7 +66,7 @@ impl Machine {
             if enough(&report) && !ended {
                 self.qemu.kill().expect("a child can be killed");
                 self.qemu.wait().expect("a child can be waited for");
-                // What it put between the look and the end counts too.
+                // Results that it put between the look and its end count too.
                 return report::so_far(self.log(), &self.results(), self.started.elapsed());
             }
             let late = self.started.elapsed() > self.limit;
@@ -79,12 +79,12 @@ impl Machine {
         self.read(CONSOLE)
     }
 
-    /// What the script put, with hashes for what it handed over.
+    /// The results that the script put, with hashes for the data that it handed over.
     fn results(&self) -> String {
         output::hashed(&self.read(RESULTS), &self.dir.path().join(OUTPUT))
     }
 
-    /// What came over the serial line of this name.
+    /// The bytes that came over the serial line of this name.
     fn read(&self, line: &str) -> String {
         let path: &Path = self.dir.path();
         String::from_utf8_lossy(&std::fs::read(path.join(line)).unwrap_or_default()).into_owned()
@@ -101,7 +101,7 @@ impl Machine {
         None
     }
 
-    /// What QEMU itself had to say; nothing for a machine that did not end, whose pipe may still be open.
+    /// The error output of QEMU itself; none for a machine that did not end, whose pipe may still be open.
     fn complaints(&mut self, ended: bool) -> String {
         let mut text = String::new();
         if let (true, Some(mut stderr)) = (ended, self.qemu.stderr.take()) {

@@ -181,7 +181,7 @@ impl Vm {
     /// Adds the module ext4: its file systems can be mounted.
     ///
     /// # Errors
-    /// What it is packed with can't be unpacked.
+    /// If the program that unpacks its package is missing.
     pub fn file_system(mut self) -> Result<Self, Missing> {
         static MORE: [OnceLock<Result<Vec<u8>, Missing>>; 2] = [const { OnceLock::new() }; 2];
         let more = MORE[self.parts.kernel.of as usize]

@@ -1,6 +1,6 @@
-//! What a script hands over to be hashed. An emulated processor hashes 30 MB in a second and copies ten times as much: the
-//! helper `sha` copies a device to the machine's last disk and prints `content:PLACE:SIZE`, both in bytes; the host puts
-//! the hash into its place.
+//! Data that a script hands over to be hashed. An emulated processor hashes 30 MB in a second and copies ten times as
+//! much. So the helper `sha` copies a device to the machine's last disk and prints `content:PLACE:SIZE`, both in
+//! bytes; the host puts the hash into its place.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

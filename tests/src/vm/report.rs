@@ -1,16 +1,16 @@
-//! What came out of a run, and whether it counts as success.
+//! The results of a run, and whether it counts as success.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Index;
 use std::time::Duration;
 
-/// What a script that ended well reported.
+/// The report of a script that ended well.
 #[derive(Debug)]
 pub struct Report {
     /// Kernel log and output of the script.
     pub log: String,
-    /// What the script handed over with `put`.
+    /// The values that the script handed over with `put`.
     pub results: BTreeMap<String, String>,
     /// From power-on to power-off.
     pub took: Duration,
@@ -47,7 +47,7 @@ impl fmt::Debug for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What a kernel says when it has gone wrong; a script may end well all the same.
+/// Messages of a kernel that has gone wrong; a script may end well all the same.
 const COMPLAINTS: [&str; 6] =
     ["Kernel panic", "BUG:", "Oops:", "WARNING: CPU:", "general protection fault", "blocked for more than"];
 
@@ -82,7 +82,8 @@ pub(super) fn judge(log: String, lines: &str, ended: bool, took: Duration) -> Re
     Err(Failure { why, log })
 }
 
-/// What was put so far by a script that may still run. The last line may be half there: it does not count yet.
+/// The values that a script has put so far, while it may still run. The last line may be incomplete: it does not
+/// count yet.
 pub(super) fn so_far(log: String, lines: &str, took: Duration) -> Report {
     let whole = lines.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let pair = |line: &str| {

@@ -54,7 +54,7 @@ const VERSIONS: [&str; 4] = ["0.90", "1.0", "1.1", "1.2"];
 /// Levels with the fewest members that they can have.
 const LEVELS: [(&str, usize); 6] = [("1", 2), ("5", 3), ("10", 2), ("6", 4), ("4", 3), ("0", 2)];
 
-/// What mdadm is told of the bitmap.
+/// The bitmap asked of mdadm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bitmap {
     None,
@@ -146,7 +146,7 @@ fn command(index: usize, case: &Case) -> String {
     format!("make {index} {size} {members} {joins} --level={level} --metadata={version} {bitmap}\n")
 }
 
-/// What Brindle would write on the first member.
+/// The superblock that Brindle would write on the first member.
 fn ours(case: &Case) -> Result<Superblock, CreateError> {
     let info = MemberInfo {
         size: case.size,

@@ -1,5 +1,6 @@
-//! md's verdict on what the engine writes: arrays of every layout are written to in pieces of all sizes, on real files
-//! through io_uring, whole and with members failed on the way; then a stock kernel assembles, reads and checks them.
+//! md's verdict on arrays that the engine wrote. Arrays of every layout are written in pieces of all sizes, on real
+//! files through io_uring, whole and with members failed on the way. Then a stock kernel assembles, reads and checks
+//! them.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ use brindle_volume::{Volume, VolumeError};
 /// Writes to each array.
 const WRITES: usize = 60;
 
-/// What the superblocks show as the time of their last change.
+/// The time of the last change in the superblocks.
 const NOW: u64 = 1_900_000_000;
 
 /// An array that md made and the engine wrote to.

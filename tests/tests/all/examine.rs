@@ -8,7 +8,7 @@ use brindle_tests::mdadm;
 use brindle_tests::program;
 use brindle_tests::tools::{self, or_skip};
 
-/// What must be equal. The rest is identity, time, or a log that an array may have or not.
+/// Fields that must be equal. The others are identity, time, or a log that an array may have or not.
 const FIELDS: [&str; 15] = [
     "Magic",
     "Version",

@@ -1,4 +1,4 @@
-//! What this release can't honour while writing, in arrays that md made: read all the same where that is safe, never
+//! Arrays that md made with features which this release can't honour while writing: read where that is safe, never
 //! written to, and named.
 
 use std::os::unix::fs::FileExt;
@@ -84,7 +84,7 @@ impl Copy {
         assert!(err.contains("serving read-only") && err.contains(word), "{err}");
     }
 
-    /// What `work` does changes no device.
+    /// Asserts that `work` changes no device.
     #[track_caller]
     fn unchanged(&self, work: impl FnOnce()) {
         let hashes = || self.devices.iter().map(|d| files::sha256(d)).collect::<Vec<_>>();
@@ -312,7 +312,7 @@ fn bad_blocks_of_members_are_not_read() {
     let Some(made) = made() else { return };
     let copy = Copy::of(named(&made, "bad-blocks"));
     assert!(superblock(&copy.devices[1]).features.contains(Features::BAD_BLOCKS));
-    // What stands in the bad blocks was never written: they begin 4096 sectors from the start of the device.
+    // The content of the bad blocks was never written: they begin 4096 sectors from the start of the device.
     let device = std::fs::File::options().write(true).open(&copy.devices[1]).unwrap();
     device.write_all_at(&[0xbd; 16 * 512], 4096 * 512).unwrap();
     copy.unchanged(|| copy.cat_is_mds(""));
@@ -345,7 +345,7 @@ fn half_replaced_and_half_recovered_members_are_used_as_far_as_they_go() {
         );
         copy.cat_is_mds("");
     });
-    // What md has begun is brought to its end, from where md left it.
+    // The process that md began is completed from where md left it.
     let devices = copy.devices.iter().map(|device| device.clone().into_os_string());
     let server = Server::start(&copy.dir.path().join("run"), devices);
     server.ask("wait", &[]).ok();
@@ -378,7 +378,7 @@ fn half_replaced_and_half_recovered_members_are_used_as_far_as_they_go() {
         // Not all could be compared.
         copy.run("check --json").ended(5).report();
     });
-    // What lies behind the border is not there a second time.
+    // The part behind the border has no second copy.
     copy.without(&[0]).run("cat").refused(1, &["roles 0 and 1 are missing", "d1.img is out of date"]);
 }
 

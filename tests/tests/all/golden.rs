@@ -10,7 +10,7 @@ use brindle_tests::files;
 use brindle_tests::golden::{self, Made};
 use brindle_tests::tools::or_skip;
 
-/// What a member of a file looks like to the reactor.
+/// A member in a file as the reactor describes it.
 fn file(size: u64) -> MemberInfo {
     MemberInfo {
         size,

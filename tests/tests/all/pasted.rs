@@ -144,6 +144,23 @@ fn every_block_of_the_documents_runs_as_it_is_pasted() {
     }
 }
 
+#[test]
+fn the_readme_lists_the_commands_that_help_lists() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let rows = readme.lines().skip_while(|line| *line != "| command | |").skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|')).filter_map(|row| row.split('|').nth(1));
+    let words = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let mut listed: Vec<&str> = words.map(|word| word.strip_prefix("brindle ").unwrap_or(word)).collect();
+    let help = program::brindle(["--help"]).ok().text();
+    let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+    let lines = lines.filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    let mut known: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert!(known.len() > 20, "{help}");
+    assert_eq!(listed, known);
+}
+
 /// The commands of a block: of each the words of `brindle` up to a pipe, a redirection or a remark.
 fn commands(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let ends = |word: &&str| !["|", ">", "#", "&&", "&"].contains(word);

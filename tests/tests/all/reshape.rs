@@ -17,7 +17,7 @@ struct Case {
     members: usize,
     /// Members added before the reshape.
     spares: usize,
-    /// What is done to `$md` first.
+    /// Commands for `$md` before the reshape.
     before: &'static str,
     /// Further words of `mdadm --grow`.
     grow: &'static str,
@@ -188,7 +188,7 @@ fn either_side_of_a_reshape_is_read() {
     }
 }
 
-/// What md said of an array that it was reshaping.
+/// The facts that md reports of an array in a reshape.
 struct Md {
     sha256: String,
     size: u64,
@@ -220,7 +220,7 @@ fn judge(case: &Case, members: &[PathBuf], md: &Md) {
     let dir = tempfile::tempdir().unwrap();
     let content = dir.path().join("content");
     let mut sets = vec![(shuffled, "whole".to_owned())];
-    // What is worked out of rows that were half overwritten is anybody's guess.
+    // Rows that were half overwritten can't be computed reliably.
     for first in (0..members.len()).filter(|_| !case.in_doubt) {
         let is_lost = |role: usize| (role + members.len() - first) % members.len() < tolerance;
         let left = (0..members.len()).filter(|&role| !is_lost(role)).map(|role| members[role].clone());

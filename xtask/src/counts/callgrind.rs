@@ -25,10 +25,10 @@ pub(crate) fn array(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -
 ";
 /// The function within which instructions count.
 const STRETCH: &str = "instruction_counts::hot_stretch";
-/// What the clock brings about does not count: how much of it there is depends on how busy the machine is.
+/// Functions that the clock triggers are not counted: how often they run depends on how busy the machine is.
 const BY_THE_CLOCK: [&str; 2] = ["brindle_members::watch::Watch::look", "brindle_members::presence::look"];
 
-/// What one path takes.
+/// The instructions of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) name: String,
@@ -76,7 +76,8 @@ pub(crate) fn count_commit(root: &Path, commit: &str) -> Result<Vec<Count>, Fail
     if !tree.join("crates/array/src/ledger").exists() {
         fs::write(tree.join(FOLDER).join("made.rs"), MADE_THEN)?;
     }
-    // What the program uses beyond what the crate's tests used then. Their dependencies end the file.
+    // Dependencies of the measuring program that the crate's tests did not have at that commit. They are appended to
+    // the manifest, which ends with the tests' dependencies.
     let manifest = tree.join("crates/export/Cargo.toml");
     let mut text = fs::read_to_string(&manifest)?;
     if !text.contains("brindle-layout") {
@@ -170,7 +171,8 @@ fn stretches(dumps: &str) -> Vec<u64> {
     counts
 }
 
-/// What each operation takes: `told` has a line for each stretch (path, tab, operations), two stretches for each path.
+/// Instructions of each operation: `told` has a line for each stretch (path, tab, operations), two stretches for each
+/// path.
 fn per_operation(told: &str, stretches: &[u64]) -> Result<Vec<Count>, String> {
     let lines: Vec<(&str, u64)> = told
         .lines()

@@ -1,15 +1,15 @@
-//! What must cost the same whether few or many are in flight.
+//! Paths that must cost the same whether few or many operations are in flight.
 
 use super::callgrind::Count;
 
-/// What the name of a path ends with that is the path of the name before it with many in flight.
+/// The ending of a path's name that marks it as the same path with many operations in flight.
 const DEEP: &str = ", 2048 in flight";
 /// Per cent of what the path takes otherwise, at most.
 const MOST: u64 = 130;
 /// In the sim the model of the drives is counted with the array: what that grows by is taken from these two.
 const SIM: (&str, &str) = ("in the sim", "RAID 0 x12 in the sim, 4K write");
 
-/// What grows with the number in flight, in words.
+/// The paths whose cost grows with the number in flight, in words.
 pub(crate) fn complaints(counts: &[Count]) -> Vec<String> {
     let of = |name: &str| counts.iter().find(|count| count.name == name).map(|count| count.instructions);
     let growth = |name: &str| Some((of(&format!("{name}{DEEP}"))?, of(name)?));

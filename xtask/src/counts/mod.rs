@@ -21,12 +21,12 @@ use table::Judged;
 
 /// The store, from the root.
 const STORE: &str = "docs/bench/instructions.toml";
-/// What `scripts/test.sh` takes for a step that was skipped.
+/// The exit status that `scripts/test.sh` takes for a step that was skipped.
 const SKIPPED: u8 = 77;
 /// How often is counted at most.
 const TIMES: usize = 3;
 
-/// What is to be done with the counts.
+/// The purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Print a table, and judge.
@@ -40,7 +40,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What the words after `counts` ask for.
+    /// The mode that the words after `counts` ask for.
     pub(crate) fn parse(words: &[String]) -> Option<Self> {
         match words {
             [] => Some(Self::Check),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::callgrind::Count;
 use super::table::{above, nearly_above};
 
-/// What stands above the figures.
+/// The comment above the figures.
 const HEAD: &str = "\
 # Instructions for each operation of the hot paths, as callgrind counts them: `cargo xtask counts` compares.
 #
@@ -27,7 +27,7 @@ const HEAD: &str = "\
 pub(crate) struct Store {
     /// The commit to compare with.
     pub(crate) commit: String,
-    /// What `rustc --version` said when it was counted.
+    /// The compiler of the counts, as `rustc --version` prints it.
     pub(crate) compiler: String,
     /// The parity kernel that ran.
     pub(crate) kernel: String,
@@ -41,7 +41,7 @@ pub(crate) struct Store {
     pub(crate) paths: Vec<Stored>,
 }
 
-/// What is stored of one path. Instructions for each operation.
+/// The stored counts of one path, in instructions per operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {
@@ -52,7 +52,7 @@ pub(crate) struct Stored {
     pub(crate) pin: Option<u64>,
     /// Why that commit doesn't have it.
     pub(crate) absent: Option<String>,
-    /// What it may take by now.
+    /// The accepted count, if it was raised.
     pub(crate) accepted: Option<u64>,
     /// Names of the reasons.
     #[serde(default)]
@@ -60,7 +60,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// What a count is held against.
+    /// The count that must not be exceeded.
     pub(crate) fn allowed(&self) -> Option<u64> {
         self.accepted.or(self.base)
     }
@@ -82,7 +82,7 @@ impl Store {
     /// Reads the file.
     ///
     /// # Errors
-    /// What it says is no TOML, lacks something or contradicts itself.
+    /// A message for text that is not TOML, lacks something or contradicts itself.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let store: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut unused: BTreeSet<&String> = store.reasons.keys().collect();

@@ -71,7 +71,7 @@ impl Judged {
         self.verdict == Verdict::Raised
     }
 
-    /// What is to be told beside the table.
+    /// The remark beside the table.
     pub(crate) fn told(&self) -> Option<String> {
         let (name, now) = (&self.stored.name, self.now.unwrap_or(0));
         let allowed = self.stored.allowed().unwrap_or(0);

@@ -4,16 +4,17 @@
 use crate::report::Offence;
 use crate::workspace::{Crate, Workspace};
 
-/// What tests share; no part of the product, so that an arrow to it from a test points nowhere up.
+/// The crate that tests share. It is no part of the product, so that a test may depend on it from anywhere.
 pub(super) const TESTKIT: &str = "brindle-testkit";
 
 /// Rank of a crate; a crate may depend only on crates of a lower rank.
 ///
 /// `None` for a crate that has no place in the order.
-fn rank(name: &str) -> Option<u8> {
+pub(super) fn rank(name: &str) -> Option<u8> {
     Some(match name {
         "brindle-io" | "brindle-layout" | "brindle-parity" | "brindle-format" => 0,
-        // What is served, and nothing of who serves it or what it is made of: above the memory and the errors of `io`.
+        // The contract of served volumes, which knows neither servers nor implementations: above the memory and the
+        // errors of `io`.
         "brindle-volume" => 1,
         // Members are asked and waited for: above the errors they fail with, below all their owners.
         "brindle-members" => 2,

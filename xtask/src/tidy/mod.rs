@@ -1,6 +1,8 @@
 //! `cargo xtask tidy`: one module per family of rules, each a pure function from the workspace to offences.
 
+mod comments;
 mod dependencies;
+mod documents;
 mod floors;
 mod homes;
 mod length;
@@ -24,6 +26,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     offences.extend(manifests::check(workspace)?);
     offences.extend(names::check(workspace)?);
     offences.extend(homes::check(workspace));
+    offences.extend(comments::check(workspace));
+    offences.extend(documents::check(workspace));
     offences.extend(safety::check(workspace)?);
     offences.extend(length::check(workspace)?);
     offences.extend(machine_paths::check(workspace));

@@ -10,7 +10,7 @@ use brindle_volume::Volume;
 
 use crate::shared::{TURNS, next, processor_time};
 
-/// Who does the requests.
+/// The target of the requests.
 #[derive(Clone)]
 pub(crate) enum Target {
     /// Members of `size` bytes each (a power of two), one after the other: each request is one operation on one.

@@ -1,4 +1,4 @@
-//! What the measuring examples have in common.
+//! Parts that the measuring examples share.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -11,7 +11,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What the examples are told.
+/// The arguments of an example.
 pub(crate) struct Arguments {
     pub(crate) markdown: bool,
     /// For each row.
@@ -43,7 +43,7 @@ pub(crate) fn next(state: &mut u64, end: u64) -> u64 {
     ((u128::from(*state) * u128::from(end)) >> 64) as u64
 }
 
-/// What this thread has run for, in nanoseconds: other programs do not count.
+/// Processor time of this thread, in nanoseconds; time spent in other programs is not counted.
 pub(crate) fn processor_time() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64

@@ -24,7 +24,7 @@ const LEN: usize = 4 << 10;
 const MEMBER: u64 = 1 << 38;
 const CHUNK: u64 = 64 << 10;
 
-/// Who does the requests.
+/// The target of the requests.
 enum Target {
     Array(Array),
     Bare(Io, Vec<MemberId>),

@@ -1,4 +1,4 @@
-//! What was found on one device that may be a member.
+//! The superblocks and logs found on one device that may be a member.
 
 use brindle_format::md::{
     Features, Probe, SUPERBLOCK_BYTES, Superblock, SuperblockError, Uuid, Version, probe_offsets,
@@ -35,7 +35,7 @@ pub struct Claim {
 }
 
 impl Found {
-    /// What `bytes` at a place of a device of `device_bytes` are.
+    /// Parses `bytes`, read at `offset` of a device of `device_bytes`, as a superblock of this version.
     pub(crate) fn parse(version: Version, offset: u64, bytes: &[u8], device_bytes: u64) -> Self {
         let superblock = Superblock::parse(version, bytes, device_bytes);
         let mixed = superblock.as_ref().is_ok_and(Superblock::is_mixed);
@@ -56,7 +56,7 @@ impl Found {
 pub struct Candidate {
     /// How messages name the device: its path as the user gave it.
     pub label: String,
-    /// What the reactor knows of the device.
+    /// The device's size and block sizes, as the reactor gives them.
     pub member: MemberInfo,
     /// Every place of the device that carries md's magic number, in the order of [`Version::ALL`].
     pub found: Vec<Found>,
@@ -134,7 +134,7 @@ impl Candidate {
     /// Reads the superblocks of `member`, as [`Candidate::from_places`] has it. Needs one page of `pool` at a time.
     ///
     /// # Errors
-    /// What the device answers; [`OpError::Gone`] if the reactor has no such member.
+    /// The device's error; [`OpError::Gone`] if the reactor has no such member.
     pub async fn read(
         io: &Io,
         pool: &Pool,
@@ -150,7 +150,7 @@ impl Candidate {
                 Some((_, bytes)) => bytes.clone(),
                 None => read_place(io, pool, member, probe.offset, probe.len).await,
             };
-            // Who does not answer is not asked for more.
+            // A device that does not answer is not asked again: each further read would wait as long.
             if let Err(error @ (OpError::TimedOut | OpError::Gone)) = bytes {
                 return Err(error);
             }
@@ -194,7 +194,7 @@ impl Candidate {
 /// The log of bad blocks of a device whose superblock says that there is something in it.
 ///
 /// # Errors
-/// What the device answers.
+/// The device's error.
 pub(crate) async fn read_bad_log(
     io: &Io,
     id: MemberId,

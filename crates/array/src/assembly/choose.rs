@@ -17,7 +17,7 @@ pub(super) struct Picked<'a> {
     pub(super) torn: bool,
 }
 
-/// What the deciding superblock makes of the devices.
+/// The deciding superblock, and the use of each device by its table.
 pub(super) struct Chosen<'a> {
     pub(super) freshest: &'a Picked<'a>,
     /// By role, the index of the device that fills it.
@@ -133,7 +133,7 @@ fn freshest<'a>(picked: &'a [Picked<'a>]) -> Result<&'a Picked<'a>, AssemblyErro
     Ok(whole.filter(in_time).unwrap_or(newest))
 }
 
-/// What a device is by the table of the deciding superblock.
+/// The use of a device by the table of the deciding superblock.
 fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     let (own, newest) = (device.superblock, freshest.superblock);
     let claim = claimed(own);
@@ -163,9 +163,10 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
     }
 }
 
-/// The power went while a device of an array with 0.90 was told that it has the number of its role from now on, before the
-/// others were: it is ahead of them, or it is who they say has that role, by another number (which a torn superblock is not always
-/// sure of). Nobody has been told anything since, and it holds all of its role.
+/// In an array with 0.90, the power went after one device had been told its new number, which is that of its role,
+/// and before the others were. Either that device is ahead of the others, or it is the one that they name for the
+/// role under another number. A torn superblock may not know that number. Nobody has been told anything since, and it
+/// holds all of its role.
 fn took_a_place(device: &Picked<'_>, newest: &Superblock) -> bool {
     let own = device.superblock;
     let is_known = |role: u16| {
@@ -183,10 +184,11 @@ pub(super) fn number(device: &Picked<'_>, freshest: &Picked<'_>) -> u32 {
     known.and_then(|role| newest.device_in_role(role)).unwrap_or(own.device_number)
 }
 
-/// A device that calls itself a spare is one, but where another has been given its number since, or where it failed in a role that it
-/// was given. md from Linux 6.8 on does not take that one either (metadata 1.x, `super_1_validate`); and a table of several sectors in
-/// which a faulty device becomes a spare can't be told from a rotten one when it is torn ([`Superblock::parse_torn`]). One that was given
-/// a role in an update which has not reached it holds nothing of that.
+/// A device that calls itself a spare is one, except where another device has been given its number since, or where
+/// it failed in a role that it was given. md from Linux 6.8 on does not take a spare that failed in its role either
+/// (metadata 1.x, `super_1_validate`). A torn table of several sectors in which a faulty device becomes a spare can't
+/// be told from a rotten one ([`Superblock::parse_torn`]). One that was given a role in an update which has not
+/// reached it holds nothing of that.
 fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
     let newest = freshest.superblock;
     let left_out = |why| DeviceUse::LeftOut { role: None, why };
@@ -220,7 +222,7 @@ pub(super) fn agrees(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), A
     }
 }
 
-/// What two superblocks say otherwise of an array's shape: what it is, and what either says.
+/// The first fact of an array's shape in which two superblocks differ: its name, and the value in each.
 pub(crate) fn differing(one: &Superblock, other: &Superblock) -> Option<(&'static str, String, String)> {
     let facts = |sb: &Superblock| {
         [
@@ -264,7 +266,7 @@ pub(super) fn events(picked: &[Picked<'_>], chosen: &Chosen<'_>) -> u64 {
 /// Two members at the same count, of which one says that the other has failed, went separate ways.
 fn not_apart(device: &Picked<'_>, freshest: &Picked<'_>) -> Result<(), AssemblyError> {
     let (own, newest) = (device.superblock, freshest.superblock);
-    // What a torn superblock says of others may be what was never recorded.
+    // A torn superblock may name others faulty although no update ever recorded that.
     let disowned = !device.torn && own.role_of(newest.device_number) == DeviceRole::Faulty;
     if claimed(own).is_some() && own.events == newest.events && disowned {
         return Err(AssemblyError::SplitBrain { labels: pair(device, freshest) });
@@ -297,12 +299,12 @@ fn fill_roles(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) -> Result<(), Asse
             *usage = DeviceUse::LeftOut { role: Some(role), why };
         }
     }
-    seat_replacements(picked, chosen);
+    place_replacements(picked, chosen);
     same_spare(picked, chosen)
 }
 
 /// Of the devices that are to replace a member in sync, one for each role goes on.
-fn seat_replacements(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
+fn place_replacements(picked: &[Picked<'_>], chosen: &mut Chosen<'_>) {
     for role in 0..chosen.roles.len() {
         let member = chosen.roles[role].map(|at| chosen.usage[at]);
         let role = role as u16;

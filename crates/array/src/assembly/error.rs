@@ -44,7 +44,7 @@ pub enum AssemblyError {
     Damaged {
         /// The device.
         label: String,
-        /// What is wrong.
+        /// The reason why the superblock can't be used.
         why: SuperblockError,
     },
     /// The devices belong to more than one array.
@@ -100,11 +100,11 @@ pub enum AssemblyError {
         label: String,
         /// In what.
         field: &'static str,
-        /// What it says.
+        /// The value in this superblock.
         says: String,
         /// The member with the highest event count.
         other: String,
-        /// What that one says.
+        /// The value in the other superblock.
         other_says: String,
     },
     /// Only devices without a role (spares, journals, failed ones) were given.

@@ -1,4 +1,4 @@
-//! What keeps an array from being written to by this release.
+//! Reasons why this release does not write to an array.
 
 use brindle_format::md::bitmap::{BitmapError, BitmapVersion};
 use brindle_format::md::{DeviceRole, Features, Uuid};
@@ -146,7 +146,7 @@ pub enum BitmapFault {
     /// It is another array's.
     #[error("it is that of another array, {uuid}")]
     Foreign {
-        /// Whose.
+        /// The UUID that the file carries.
         uuid: Uuid,
     },
     /// It has more bits than there is room for, or a value that no kernel takes.
@@ -184,7 +184,7 @@ pub enum BitmapFault {
     /// The array's writes are put on record by something else.
     #[error("the array has {policy}, beside which md knows no bitmap")]
     Policy {
-        /// What.
+        /// The policy's name.
         policy: &'static str,
     },
 }

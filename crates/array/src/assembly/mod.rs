@@ -2,8 +2,8 @@
 //! matters.
 //!
 //! The rules are those of md and mdadm (`super_1_validate` and `analyze_sbs` in the kernel's `md.c`, mdadm's
-//! `Assemble.c`): the superblock with the highest event count decides; members whose count is more than one behind
-//! have missed writes and are left out; the deciding superblock's table says which devices are active.
+//! `Assemble.c`). The superblock with the highest event count decides. Members whose count is more than one behind
+//! have missed writes and are left out. The deciding superblock's table says which devices are active.
 
 mod apart;
 mod bitmap_file;
@@ -30,12 +30,13 @@ pub use reshape::Reshaping;
 use choose::{Chosen, Picked};
 pub(crate) use choose::{differing, filled};
 
-/// What the user allows beyond what is safe.
+/// Risks that the user accepts in assembling an array.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AssembleOptions {
-    /// Assemble although bytes may be wrong: those that lost members held in an array that was not stopped cleanly,
-    /// those in bad blocks, and, read-only, those of members that missed writes or were written apart from the others,
-    /// whose journal did not bring them all that it holds, or that a reshape may have moved further than is recorded.
+    /// Assemble although bytes may be wrong. In an array that was not stopped cleanly those are the data of lost
+    /// members; in any array those in bad blocks. Read-only arrays may also use members that missed writes, that were
+    /// written apart from the others, or whose journal was not applied fully. A reshape may have moved data further
+    /// than is recorded.
     pub force: bool,
 }
 
@@ -53,7 +54,7 @@ pub enum LeftOut {
     Replacement,
 }
 
-/// What a device is in its array.
+/// The use of a device in its array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceUse {
     /// Fills a role.
@@ -97,7 +98,7 @@ pub struct AssembledDevice {
     pub superblock: Superblock,
     /// Byte of the device at which the superblock stands.
     pub super_offset: u64,
-    /// What it is.
+    /// The device's use.
     pub usage: DeviceUse,
     /// Size of the device in bytes.
     pub bytes: u64,
@@ -119,7 +120,7 @@ pub(crate) fn bad_log_place(superblock: &Superblock) -> Option<(u64, usize)> {
     Some((offset, log.size.min(MOST_BAD_LOG) as usize))
 }
 
-/// What all superblocks of an array say at one event count.
+/// The facts that all superblocks of an array agree on at one event count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// Role of every device by number.
@@ -156,13 +157,14 @@ pub struct Assembly {
     pub roles: Vec<Option<usize>>,
     /// The given devices, in the given order.
     pub devices: Vec<AssembledDevice>,
-    /// What keeps the array from being written to, or makes its content less certain.
+    /// Reasons why the array is not written to, or why its content is less certain.
     pub limits: Vec<Limitation>,
-    /// What its write-intent bitmap says, if it has one that can be kept and that was [looked into](Assembly::look_into_bitmap).
+    /// The superblock of its write-intent bitmap, if it has one that can be kept and that was [looked
+    /// into](Assembly::look_into_bitmap).
     pub bitmap: Option<BitmapSuper>,
     /// The file that has its write-intent bitmap, if one was given: no superblock names it.
     pub bitmap_file: Option<BitmapFile>,
-    /// What the deciding superblock says.
+    /// The facts of the deciding superblock.
     pub(crate) recorded: Recorded,
     /// Assembled by force.
     pub(crate) forced: bool,
@@ -424,7 +426,7 @@ impl Draft<'_> {
 
     /// Copies of members beside the originals.
     fn check_apart(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
-        // Who was taken in by force is out of date, and told of.
+        // A member that was taken in by force is out of date; `Limitation::Stale` has told the user.
         let forced = self.limits.iter().any(|limit| matches!(limit, Limitation::Stale { .. }));
         let groups = apart::groups(self.picked, &self.chosen);
         if groups.is_empty() || forced {
@@ -456,7 +458,7 @@ impl Draft<'_> {
         freshest.resync_offset.map(|position| if freshest.reshape.is_some() { 0 } else { position })
     }
 
-    /// What the deciding superblock says; if it is torn, with the roles of all that are used.
+    /// The facts of the deciding superblock. If it is torn, the roles of all devices in use are put into them.
     fn recorded(&self) -> Recorded {
         let freshest = self.chosen.freshest.superblock;
         let mut roles = freshest.roles.clone();

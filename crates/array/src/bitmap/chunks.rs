@@ -62,7 +62,7 @@ impl Chunks {
         place >> self.shift
     }
 
-    /// What a chunk covers, as a resync counts.
+    /// The range of a chunk, in the units in which a resync counts.
     pub(super) fn covers(&self, chunk: u64) -> Range<u64> {
         let start = chunk << self.shift;
         start..start.saturating_add(1 << self.shift).min(self.covered)

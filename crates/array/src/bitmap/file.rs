@@ -22,7 +22,7 @@ impl Bitmap {
         self.file.is_some() && self.targets.borrow().is_empty()
     }
 
-    /// What its file said last that it refused something with.
+    /// The last error that the bitmap file answered with.
     pub(crate) fn refusal(&self) -> OpError {
         self.refusal.get().unwrap_or(OpError::Gone)
     }
@@ -34,7 +34,8 @@ impl Bitmap {
         refusals
     }
 
-    /// What is written to a file that was cut short would make it as long again, with clear bits where there were some that were set.
+    /// Truncated if the bitmap file has become shorter than it was. A write would make it as long again, with clear
+    /// bits where bits had been set.
     pub(super) async fn cut_short(&self) -> Refusals {
         let file = self.file.as_ref().and_then(|file| file.id).filter(|&id| self.is_target(id));
         let Some(id) = file else { return Refusals::new() };

@@ -91,7 +91,7 @@ impl Bitmap {
         let outcome = group.submit_by(until).await;
         let failed = outcome.failures().iter();
         let failed = failed.filter_map(|failure| Some((failure.kind.member()?, failure.error)));
-        // Who is out of use already has refused nothing.
+        // Errors of members that are out of use by now don't count as refusals.
         let refused: Refusals = failed.filter(|&(id, _)| self.is_target(id)).collect();
         if refused.is_empty() && skip.is_empty() && !self.absent.get() {
             let image = &mut self.state.borrow_mut().image;

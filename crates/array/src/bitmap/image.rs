@@ -1,4 +1,4 @@
-//! What a bitmap says, and which of it stands on all members.
+//! The bits of a bitmap in memory, and which of its pages stand on all members.
 
 use core::ops::Range;
 use std::collections::BTreeSet;

@@ -1,13 +1,13 @@
 //! The write-intent bitmap of an array, in md's format (`docs/formats/bitmap.md`): which chunks may not agree after a crash.
 //!
-//! What must hold, for a crash at any moment:
+//! Invariants, at any moment of a crash:
 //!
 //! 1. The bit of a chunk stands on all members before one of them is sent a change of it: but for those that are on record
 //!    as lost, those too that are out of use. Whoever opens the array may find one of those in sync still.
-//! 2. A bit is cleared only after all members were flushed, in a chunk in which no write was under way when the flush began,
-//!    nor has begun since; whose redundancy is known true; and while no member is missing or being rebuilt. Before that,
-//!    `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes back is at
-//!    least as old as its count says, and all that it lacks has its bit set.
+//! 2. A bit is cleared only after all members were flushed, in a chunk without a write under way when the flush began
+//!    or since. The chunk's redundancy must be known true, and no member may be missing or being rebuilt. Before
+//!    that, `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes
+//!    back is at least as old as its count says, and all that it lacks has its bit set.
 //! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is less
 //!    than the superblocks' is stale: somebody wrote who did not know of it.
 //! 4. Bits of chunks in doubt stay set: what a crash left is found after the next one.
@@ -39,7 +39,7 @@ mod flight;
 mod image;
 mod new;
 mod read;
-mod room;
+mod space;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -68,7 +68,7 @@ struct Target {
     offset: u64,
 }
 
-/// What changes with each write.
+/// The part that changes with each write.
 struct State {
     counters: Counters,
     image: Image,
@@ -84,7 +84,7 @@ pub struct Bitmap {
     targets: RefCell<Vec<Target>>,
     /// The file that has it, if no member does.
     file: Option<BitmapFile>,
-    /// What the file said last that it refused something with.
+    /// The last error from the bitmap file.
     refusal: Cell<Option<OpError>>,
     /// A flight is under way.
     flying: Cell<bool>,
@@ -152,7 +152,7 @@ impl Bitmap {
         self.state.borrow().counters.is_idle(chunk)
     }
 
-    /// What a chunk covers, as a resync counts.
+    /// The range of a chunk, in the units in which a resync counts.
     pub(crate) fn covers(&self, chunk: u64) -> Range<u64> {
         self.chunks.covers(chunk)
     }
@@ -167,7 +167,8 @@ impl Bitmap {
         }
     }
 
-    /// Whoever has been away since before this event count may lack something that no bit tells of.
+    /// The event count at which bits were last cleared. A member that left before it may lack changes that no bit
+    /// marks.
     pub(crate) fn events_cleared(&self) -> u64 {
         self.state.borrow().image.superblock().events_cleared
     }
@@ -236,10 +237,10 @@ impl Bitmap {
         let info = self.io.member_info(device)?;
         let start = superblock.super_offset.checked_add_signed(offset)?;
         let aligned = (start | self.bytes()).is_multiple_of(info.logical_block.into());
-        (aligned && room::is_free(superblock, start, self.bytes(), info.size)).then_some(start)
+        (aligned && space::is_free(superblock, start, self.bytes(), info.size)).then_some(start)
     }
 
-    /// Whoever is lost is on record as lost.
+    /// Lost members are on record as lost: pages that are written from now on reach all members that count.
     pub(crate) fn settled(&self) {
         self.absent.set(false);
     }

@@ -48,7 +48,7 @@ pub(crate) fn plan_file(geometry: &Geometry, chunk: Option<u64>) -> Option<Bitma
     bitmap_file_plan(sync_len(geometry), chunk).filter(|plan| plan.bytes <= MOST)
 }
 
-/// What the superblock of such a bitmap says, of an array of whose superblocks this is one.
+/// The superblock of a new bitmap, for an array one of whose superblocks is `superblock`.
 pub(crate) fn plan_head(geometry: &Geometry, superblock: &Superblock, plan: BitmapPlan) -> BitmapSuper {
     BitmapSuper::new(superblock.bitmap_uuid(), superblock.events, sync_len(geometry), plan.chunk)
 }

@@ -1,4 +1,4 @@
-//! What the members of an array hold of its bitmap, when it is opened.
+//! Reading the write-intent bitmap from the members of an array that is opened.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use super::chunks::{Chunks, sync_len};
 use super::counters::Counters;
 use super::flight::TOGETHER;
 use super::image::{Image, PAGE};
-use super::room::is_free;
+use super::space::is_free;
 use super::{Bitmap, State, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, BitmapFile, DeviceUse, Limitation};
 
@@ -168,7 +168,8 @@ impl Bits {
             }
             match head(io, &pool, device, target, covered).await {
                 Ok(superblock) => copies.push(Copy { target, superblock }),
-                // Whoever is to share such a bitmap must know of it.
+                // A bitmap of an unknown version, such as a cluster's, must not be used by a program that does not
+                // share it properly.
                 Err(why @ BitmapFault::Version { .. }) => return Err(limit(&device.label, why)),
                 Err(why) => refused = refused.or(Some(limit(&device.label, why))),
             }
@@ -180,11 +181,11 @@ impl Bits {
         let mut superblock = newest.superblock.clone();
         let len = len(io, &targets, covered, superblock.chunk);
         // As far as their own superblocks tell, all have room for it.
-        let cramped = |&&(device, target): &&(&AssembledDevice, Target)| {
+        let too_small = |&&(device, target): &&(&AssembledDevice, Target)| {
             len.is_none_or(|len| !is_free(&device.superblock, target.offset, len as u64, device.bytes))
         };
         let bits = superblock.bits();
-        if let Some((device, _)) = targets.iter().find(cramped) {
+        if let Some((device, _)) = targets.iter().find(too_small) {
             return Err(limit(&device.label, BitmapFault::Extent { bits }));
         }
         let len = len.unwrap_or(0);
@@ -248,7 +249,7 @@ impl Bits {
     }
 }
 
-/// What a bitmap says when a run of its array begins.
+/// The bitmap's content at the start of a run.
 trait Renewed {
     fn renew(&mut self, assembly: &Assembly, fresh: bool);
 }

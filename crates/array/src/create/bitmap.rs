@@ -62,13 +62,13 @@ fn covered(component: u64, geometry: &Geometry) -> u64 {
     }
 }
 
-/// What beside the data a member has room for.
+/// The space that each member reserves beside its data for the means against torn writes.
 pub(super) fn consistency(plan: Option<BitmapPlan>) -> Consistency {
     plan.map_or(Consistency::Resync, |plan| Consistency::Bitmap { bytes: plan.bytes })
 }
 
-/// What is written to a device that gets this superblock. All bits are set, as mdadm has it: where redundancy is true, they
-/// are cleared in time.
+/// The writes that put a bitmap on a device with this superblock. All bits are set, as mdadm sets them; they are
+/// cleared in time where redundancy is true.
 pub(super) fn writes(
     device: usize,
     superblock: &Superblock,
@@ -84,7 +84,7 @@ pub(super) fn writes(
     pages.map(|(offset, bytes)| PlannedWrite { device, offset, bytes: bytes.to_vec() }).collect()
 }
 
-/// What a file holds that has the bitmap of an array of which this is a superblock.
+/// The content of a new bitmap file for the array of this superblock.
 pub(super) fn file(
     superblock: &Superblock,
     plan: &BitmapPlan,

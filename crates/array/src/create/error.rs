@@ -100,7 +100,7 @@ pub enum CreateError {
     DataOffsetUnaligned {
         /// The offset asked for.
         offset: u64,
-        /// What it must be a multiple of.
+        /// The unit of which it must be a multiple.
         unit: u64,
     },
     /// 0.90 counts the size of a member in 32 bits of KiB.

@@ -1,5 +1,5 @@
-//! What must be written to make a new array. Pure: no I/O, no clock, no random source; the caller gives time and
-//! identities, and carries the plan out.
+//! The writes that make a new array. Pure: no I/O, no clock, no random source; the caller gives time and identities,
+//! and carries the plan out.
 //!
 //! Where things stand and how sizes are rounded follows mdadm 4.2 ([`brindle_format::md::defaults`]).
 
@@ -28,7 +28,7 @@ use size::Sizes;
 pub struct NewMember {
     /// How messages name it.
     pub label: String,
-    /// What the reactor knows of it.
+    /// The device's size and block sizes, as the reactor gives them.
     pub info: MemberInfo,
     /// Its identity, random; not recorded in 0.90.
     pub uuid: Uuid,
@@ -85,7 +85,7 @@ pub struct PlannedWrite {
     pub bytes: Vec<u8>,
 }
 
-/// What makes the array.
+/// The writes that make the array.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Where the array's bytes live.
@@ -250,7 +250,7 @@ fn full_name(spec: &CreateSpec) -> Result<String, CreateError> {
     Ok(name)
 }
 
-/// What all superblocks of the array have in common.
+/// The fields that all superblocks of the array have in common.
 fn template(
     spec: &CreateSpec,
     name: String,
@@ -321,5 +321,5 @@ fn layout(spec: &CreateSpec) -> Layout {
     }
 }
 
-/// What a device must have room for besides the data, as mdadm reckons: room for a bitmap is left in any case.
+/// The space that each device reserves besides the data, by mdadm's rules: space for a bitmap is always left.
 const CONSISTENCY: Consistency = Consistency::Resync;

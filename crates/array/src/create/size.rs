@@ -93,7 +93,7 @@ impl Sizes {
     }
 }
 
-/// What the geometry will say of the chunk, said before sizes are computed from it.
+/// Checks the chunk by the rules of the geometry, before sizes are computed from it.
 fn check_chunk(spec: &CreateSpec, chunk: u64) -> Result<(), CreateError> {
     let plain = matches!(spec.level, Level::Raid1 | Level::Linear) && chunk == 0;
     let multiple = chunk.is_multiple_of(brindle_layout::MIN_CHUNK);

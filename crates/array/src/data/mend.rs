@@ -19,15 +19,15 @@ use crate::data::report::{BadPlace, SyncReport};
 
 /// The members that could not read something in a step, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Ailing(SmallVec<[Ailment; 2]>);
+pub(crate) struct ReadFailures(SmallVec<[ReadFailure; 2]>);
 
-/// What ails a member.
+/// A read error of a member, and its outcome.
 #[derive(Clone, Debug)]
-struct Ailment {
+struct ReadFailure {
     role: u16,
-    /// Who had the role then.
+    /// The device that had the role then.
     member: Option<MemberId>,
-    /// What it could not do that is worst.
+    /// The failed operation: the worst, if several failed.
     operation: Operation,
     error: OpError,
     fate: Fate,
@@ -35,7 +35,7 @@ struct Ailment {
     place: Range<u64>,
 }
 
-/// What became of a place. What comes later is worse.
+/// The outcome for a place that could not be read. Later variants are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     /// It was written anew, and could be read then.
@@ -43,12 +43,12 @@ enum Fate {
     /// Redundancy does not make up for it: it is as it was.
     Lost,
     /// It was known what it should hold, but the member did not take it, or could not give it back.
-    Worn,
+    NotMended,
 }
 
-impl Ailing {
-    fn note(&mut self, new: Ailment) {
-        match self.0.iter_mut().find(|ailment| ailment.role == new.role) {
+impl ReadFailures {
+    fn note(&mut self, new: ReadFailure) {
+        match self.0.iter_mut().find(|read_failure| read_failure.role == new.role) {
             Some(known) if known.fate < new.fate => *known = new,
             Some(known) if known.fate == new.fate => known.place.end = known.place.end.max(new.place.end),
             Some(_) => {}
@@ -56,9 +56,9 @@ impl Ailing {
         }
     }
 
-    /// What has been lost will be tried again in smaller pieces.
+    /// Forgets places that were lost: they are tried again in smaller pieces.
     pub(crate) fn forget_lost(&mut self) {
-        self.0.retain(|ailment| ailment.fate != Fate::Lost);
+        self.0.retain(|read_failure| read_failure.fate != Fate::Lost);
     }
 }
 
@@ -68,13 +68,19 @@ impl Core {
     }
 
     /// A member could not read a place, and redundancy does not make up for it; or the member is gone.
-    pub(crate) fn note_unread(&self, ailing: &mut Ailing, role: u16, error: OpError, place: Range<u64>) {
+    pub(crate) fn note_unread(
+        &self,
+        read_failures: &mut ReadFailures,
+        role: u16,
+        error: OpError,
+        place: Range<u64>,
+    ) {
         if self.members.is_bad(role, &place) {
             return;
         }
         let (member, operation) = (self.member_of(role), Operation::Read);
-        let fate = if is_lost(error) { Fate::Worn } else { Fate::Lost };
-        ailing.note(Ailment { role, member, operation, error, fate, place });
+        let fate = if is_lost(error) { Fate::NotMended } else { Fate::Lost };
+        read_failures.note(ReadFailure { role, member, operation, error, fate, place });
     }
 
     /// A place of a member that is being rebuilt can't be, because of `why`: it is bad from now on. Gives `why` back where that
@@ -106,9 +112,9 @@ impl Core {
 
     /// Whether nothing is lost with a member that still gives most of its bytes.
     ///
-    /// While parity is not known true anywhere, nobody is failed for bad places, though the rows that they are in may be
-    /// true: a member is failed as a whole, and would take with it what it holds in the rows where parity stands for
-    /// nothing. Its errors count meanwhile; the first that comes when the doubt is over fails it.
+    /// While parity is not known true anywhere, no member is failed for bad places, even in rows that are true. A
+    /// member fails as a whole, and would take with it the data of rows whose parity is not true. Its errors count
+    /// meanwhile; the first that comes when the doubt is over fails it.
     fn can_spare(&self, role: u16, error: OpError) -> bool {
         let doubtful = self.ties.coupled && self.keeper.resync_offset().is_some();
         let gives_nothing = is_lost(error);
@@ -120,7 +126,7 @@ impl Core {
     /// Writes good bytes over a place that a member could not read (because of `why`), and reads it back into `spare`,
     /// which is as long; nothing of it where the array is read-only. The caller holds the place alone.
     ///
-    /// Returns whether the member can read the place now. What follows for the member is noted in `ailing`, to be
+    /// Returns whether the member can read the place now. What follows for the member is noted in `read_failures`, to be
     /// [judged](Core::judge) when the step is done: until then it may give what others can't.
     pub(crate) async fn mend_place(
         &self,
@@ -130,11 +136,11 @@ impl Core {
         why: OpError,
         good: &Slice,
         spare: &Slice,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> bool {
         let place = offset..offset + good.len() as u64;
         if is_lost(why) {
-            self.note_unread(ailing, role, why, place);
+            self.note_unread(read_failures, role, why, place);
             return false;
         }
         // Only what the medium can't give is written anew: who is too short, or does not answer, is not written to.
@@ -146,28 +152,35 @@ impl Core {
         if fails_fast && !on_record && self.can_spare(role, why) {
             // As md does: what can't be read at once is not mended.
             let (member, operation) = (self.member_of(role), Operation::Read);
-            ailing.note(Ailment { role, member, operation, error: why, fate: Fate::Worn, place });
+            read_failures.note(ReadFailure {
+                role,
+                member,
+                operation,
+                error: why,
+                fate: Fate::NotMended,
+                place,
+            });
             return false;
         }
         let (operation, error, fate) = match rewrite(door, role, offset, good, spare).await {
             Ok(()) => (Operation::Read, why, Fate::Mended),
             // Full is the file system that the member lives in: the place may be mended another time.
             Err((_, OpError::NoSpace)) => return false,
-            Err((operation, error)) => (operation, error, Fate::Worn),
+            Err((operation, error)) => (operation, error, Fate::NotMended),
         };
         if on_record && fate == Fate::Mended {
             // It is no new error of its medium.
             return true;
         }
-        ailing.note(Ailment { role, member: self.member_of(role), operation, error, fate, place });
+        read_failures.note(ReadFailure { role, member: self.member_of(role), operation, error, fate, place });
         fate == Fate::Mended
     }
 
     /// Fails members that could not read what they were given anew, or that have been mended too often, where the array
     /// can do without them. Whatever the step was for has been done: this changes nothing about its result.
-    pub(crate) async fn judge(&self, door: Door<'_>, ailing: Ailing) {
+    pub(crate) async fn judge(&self, door: Door<'_>, read_failures: ReadFailures) {
         let core = self;
-        for Ailment { role, member, operation, error, fate, place } in ailing.0 {
+        for ReadFailure { role, member, operation, error, fate, place } in read_failures.0 {
             if core.member_of(role) != member {
                 // Another device has taken over meanwhile.
                 continue;
@@ -176,11 +189,11 @@ impl Core {
             let offset = door.device_offset(role, place.start);
             let cause = Cause { operation: Some(operation), offset, error: Some(error) };
             if error == OpError::Truncated {
-                // What it gives from now on is not what it was given, whether or not the array can do without it.
+                // A truncated member has lost what it held. It fails even if the array can't do without it.
                 let _recorded = core.fail_member(role, cause, true).await;
                 continue;
             }
-            let unfit = fate == Fate::Worn || fate == Fate::Mended && verdict == Verdict::TooMany;
+            let unfit = fate == Fate::NotMended || fate == Fate::Mended && verdict == Verdict::TooMany;
             if unfit && core.can_spare(role, error) {
                 let _recorded = core.fail_member(role, cause, false).await;
             } else if verdict == Verdict::Borne {
@@ -213,25 +226,25 @@ async fn rewrite(
 mod tests {
     use super::*;
 
-    fn ailment(role: u16, fate: Fate, place: Range<u64>) -> Ailment {
+    fn read_failure(role: u16, fate: Fate, place: Range<u64>) -> ReadFailure {
         let (member, operation) = (Some(MemberId::device(role.into())), Operation::Read);
-        Ailment { role, member, operation, error: OpError::Medium(5), fate, place }
+        ReadFailure { role, member, operation, error: OpError::Medium(5), fate, place }
     }
 
     #[test]
     fn what_is_worst_of_a_member_is_kept_and_places_of_the_same_fate_are_joined() {
-        const FATES: [Fate; 3] = [Fate::Mended, Fate::Lost, Fate::Worn];
+        const FATES: [Fate; 3] = [Fate::Mended, Fate::Lost, Fate::NotMended];
         for (first, second) in FATES.into_iter().flat_map(|first| FATES.map(|second| (first, second))) {
-            let mut ailing = Ailing::default();
-            ailing.note(ailment(1, first, 512..1024));
-            ailing.note(ailment(2, Fate::Lost, 0..512));
-            ailing.note(ailment(1, second, 4096..4608));
+            let mut read_failures = ReadFailures::default();
+            read_failures.note(read_failure(1, first, 512..1024));
+            read_failures.note(read_failure(2, Fate::Lost, 0..512));
+            read_failures.note(read_failure(1, second, 4096..4608));
             let place = match first.cmp(&second) {
                 core::cmp::Ordering::Less => 4096..4608,
                 core::cmp::Ordering::Equal => 512..4608,
                 core::cmp::Ordering::Greater => 512..1024,
             };
-            let known: Vec<_> = ailing.0.into_iter().map(|a| (a.role, a.fate, a.place)).collect();
+            let known: Vec<_> = read_failures.0.into_iter().map(|a| (a.role, a.fate, a.place)).collect();
             assert_eq!(
                 known,
                 [(1, first.max(second), place), (2, Fate::Lost, 0..512)],

@@ -4,9 +4,9 @@ pub(crate) mod allocation;
 pub(crate) mod list;
 pub(crate) mod mend;
 pub(crate) mod mirrored;
+mod no_space;
 pub(crate) mod parity;
 pub(crate) mod report;
-mod room;
 pub(crate) mod striped;
 
 use brindle_io::OpError;

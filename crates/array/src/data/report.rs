@@ -1,6 +1,6 @@
-//! What comes of comparing redundancy, and making it true, window by window.
+//! The results of comparing redundancy, and of making it true, window by window.
 
-/// What is done about redundancy that disagrees with the data.
+/// The treatment of redundancy that disagrees with the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
     /// It is counted.
@@ -12,7 +12,7 @@ pub enum SyncMode {
     Locate,
 }
 
-/// What disagrees.
+/// The kind of block that disagrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MismatchKind {
     /// P is not the XOR of the data.
@@ -34,10 +34,10 @@ pub struct Mismatch {
     pub offset: u64,
     /// Bytes: whole sectors of 512.
     pub len: u64,
-    /// What it is.
+    /// The kind of block.
     pub kind: MismatchKind,
-    /// It is known that this member is wrong, and no other: redundancy was known true, and P and Q of RAID 6 tell of one
-    /// block that explains all bytes of each sector, or more than half of three or more copies agree.
+    /// This member is known to be the wrong one: redundancy was known true before. In RAID 6, P and Q name one block
+    /// that explains all bytes of each sector; in mirrors, more than half of three or more copies agree.
     pub located: bool,
 }
 
@@ -54,11 +54,11 @@ pub struct BadPlace {
     pub mended: bool,
 }
 
-/// What became of a window.
+/// The result of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncReport {
-    /// Sectors as md counts them (`mismatch_cnt`): 8 for each 4 KiB of a row of which P or Q disagree; for mirrors,
-    /// for each differing copy, those of the block that was compared (64 KiB, or what is left of its chunk).
+    /// Sectors as md counts them (`mismatch_cnt`): 8 for each 4 KiB of a row of which P or Q disagree. For mirrors,
+    /// each differing copy counts the sectors of the block that was compared (64 KiB, or the rest of its chunk).
     pub mismatch_sectors: u64,
     /// Sectors of these, one by one, of which it is not known which member is wrong; for mirrors, of each copy that
     /// differs.

@@ -35,7 +35,8 @@ impl Stripes {
         self.core.door(self.moved.as_ref())
     }
 
-    /// What lies at a byte of the array, if it can be read; [`Stripes::unread`] goes on if the member does not give it.
+    /// The member and offset that hold a byte of the array, if they can be read; [`Stripes::unread`] goes on if the
+    /// member can't give it.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
         let extent = self.map.locate(at);
@@ -43,7 +44,7 @@ impl Stripes {
         Some(Stretch { device, offset: extent.offset, len: extent.len })
     }
 
-    /// What to tell the reader of bytes that no other member has.
+    /// The reader's error after a read failed: no other member has these bytes.
     #[cold]
     pub(crate) async fn unread(&self, into: &[Slice], done: &Done) -> VolumeError {
         self.settle_lost(done).await;
@@ -70,7 +71,7 @@ impl Stripes {
         if done.is_ok() { Ok(()) } else { self.unwritten(&done).await }
     }
 
-    /// What to tell the writer of bytes that no other member takes.
+    /// The writer's error after a write failed: no other member takes these bytes.
     #[cold]
     pub(crate) async fn unwritten(&self, done: &Done) -> Result<(), VolumeError> {
         self.settle_lost(done).await;

@@ -90,7 +90,7 @@ impl Keeper {
         if let Some(old) = &old {
             bitmap.takes_over(old);
         }
-        // Whoever begins to write from here on is on record in it.
+        // Writes that begin from here on are recorded in the new bitmap.
         install(Some(bitmap), self.writes.get());
         if let Some(old) = old {
             old.retire().await;
@@ -183,7 +183,8 @@ impl Keeper {
         set.await?.map_or(Ok(()), Err)
     }
 
-    /// What else is to be recorded is, and nothing that was given up may still land on a member. Whoever calls has the turn.
+    /// Returns once all other changes are recorded, and no write that was given up may still land on a member. The
+    /// caller has the turn.
     async fn settle_others(&self) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
         self.bring_up().await?;

@@ -23,8 +23,8 @@ impl Keeper {
             self.bring_up().await?;
             self.check_held()?;
             debug_assert!(
-                self.ledger.laggards().is_empty(),
-                "laggards are brought up in a step of their own"
+                self.ledger.outdated().is_empty(),
+                "outdated are brought up in a step of their own"
             );
             let bad = self.stage_bad().await?;
             let state = self.state.get();
@@ -48,7 +48,8 @@ impl Keeper {
         if bad.is_empty() {
             return Ok(bad);
         }
-        // What is bad no more has been written, and must be stable before that is said.
+        // Blocks that are no longer bad have been written anew. That must be stable before the record stops calling
+        // them bad.
         self.flush().await?;
         let (said, unsaid) = bad.drain(..).partition(|(_, id, bad)| self.ledger.set_bad(*id, bad.places()));
         bad = said;
@@ -60,32 +61,33 @@ impl Keeper {
         Ok(bad)
     }
 
-    /// Gives members whose records a crash left behind the present state; or that found no room for theirs (in place,
-    /// but a file system that copies on write needs some): nothing goes on without them, since a member that lacks a
-    /// change of state could be taken for one that has it. Whoever calls has the turn.
+    /// Writes the present state to members whose records a crash left behind, or whose record found no space. (A
+    /// record is written in place, but a file system that copies on write needs space for it.) Nothing goes on
+    /// without them: a member that lacks a change of state could be taken for one that has it. Whoever calls has the
+    /// turn.
     pub(super) async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut told = EventKind::BroughtUp;
         loop {
             if self.is_broken() {
                 return Err(VolumeError::TooManyLost);
             }
-            let laggards = self.ledger.laggards();
-            if laggards.is_empty() {
+            let outdated = self.ledger.outdated();
+            if outdated.is_empty() {
                 return Ok(());
             }
             self.check_held()?;
             let refused = self.ledger.bring_up(&|roles| self.can_lose(roles)).await;
-            for id in laggards.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
+            for id in outdated.iter().filter(|id| refused.iter().all(|(refused, _)| refused != *id)) {
                 // Not who has failed meanwhile.
                 let Some(role) = self.role_in_use(*id) else { continue };
                 self.note(Note { role: Some(role), label: self.ledger.label(*id), ..Note::of(told) });
             }
             self.lose_devices(&refused, Operation::Superblock)?;
-            let mut cramped = refused.iter().filter_map(|(id, _)| self.role_in_use(*id)).peekable();
-            if cramped.peek().is_some() {
+            let mut without_space = refused.iter().filter_map(|(id, _)| self.role_in_use(*id)).peekable();
+            if without_space.peek().is_some() {
                 if told == EventKind::BroughtUp {
                     let why = Cause::new(Operation::Superblock, OpError::NoSpace);
-                    cramped.for_each(|role| self.note_member(role, EventKind::Full, why, None));
+                    without_space.for_each(|role| self.note_member(role, EventKind::Full, why, None));
                 }
                 told = EventKind::RoomAgain;
                 self.io.sleep(PAUSE).await;
@@ -135,7 +137,7 @@ impl Keeper {
         members.retain(|(_, why)| why.error != Some(OpError::TimedOut));
         let lost = if members.is_empty() { Ok(()) } else { self.lose(&members) };
         if lost.is_err() {
-            // What such a member gives from now on is not what it was given.
+            // A truncated member has lost what it held. It fails even though the array can't do without it.
             let shorter = members.iter().filter(|(_, why)| why.error == Some(OpError::Truncated));
             shorter.for_each(|&(role, _)| self.members.fail(role));
         }
@@ -174,7 +176,7 @@ impl Keeper {
         if self.writes.get() != 0 || nothing_new || self.closed.get() == Closed::Broken {
             return Ok(false);
         }
-        // Whoever wants to write from here on waits for the turn.
+        // New writes wait for the turn from here on.
         self.ready.set(false);
         self.settle(self.resync_offset()).await?;
         Ok(true)
@@ -189,7 +191,7 @@ impl Keeper {
         if self.is_broken() {
             return Ok(false);
         }
-        if self.ledger.laggards().is_empty() {
+        if self.ledger.outdated().is_empty() {
             // A run that changed nothing ends with a flush too.
             self.flush().await?;
         } else if self.ledger.any_torn() {
@@ -198,7 +200,7 @@ impl Keeper {
         } else {
             self.bring_up().await?;
         }
-        // Who has failed meanwhile is recorded as at any other time, before anybody hears that the array has stopped.
+        // Failures that happened meanwhile are recorded before the array is reported as stopped.
         if self.unrecorded.get() {
             self.commit().await?;
         }
@@ -213,8 +215,8 @@ impl Keeper {
         let reached = self.reached();
         self.flush().await?;
         if !self.ledger.is_settled() {
-            // Who failed the flush is recorded in a step of its own: an update may tell of one failure of several, or be
-            // torn, and must not call an array clean then of which such a member is a part.
+            // A member that failed the flush is recorded in a step of its own. One update may tell of one of several
+            // failures, or be torn; then it must not call an array clean that still counts such a member.
             self.commit().await?;
         }
         debug_assert!(quiet(), "somebody wrote after the flush");
@@ -239,7 +241,7 @@ impl Keeper {
         let mut lost = Ok(());
         for n in 0.. {
             let Some(failure) = pending.nth_failure(n).await else { break };
-            // Who knows no flush has nothing to make stable.
+            // A device that supports no flush has no volatile cache.
             if let Some(id) = failure.kind.member().filter(|_| failure.error != OpError::Unsupported) {
                 lost = lost.and(self.lose_devices(&[(id, failure.error)], Operation::Flush));
             }

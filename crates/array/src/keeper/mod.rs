@@ -4,11 +4,11 @@
 mod bitmap;
 mod change;
 mod commit;
-mod ending;
 mod exposed;
-mod recovery;
-mod room;
-mod truth;
+mod no_space;
+mod roles;
+mod stop;
+mod sync_map;
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -28,10 +28,10 @@ use crate::ledger::{Failed, Ledger, State};
 pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
-use ending::Ending;
-pub(crate) use ending::Tending;
-use room::Cramped;
-pub(crate) use truth::Truth;
+use no_space::AwaitingSpace;
+pub(crate) use stop::MaintenanceGuard;
+use stop::StopPhase;
+pub(crate) use sync_map::SyncMap;
 
 /// Whether every byte survives the loss of these roles.
 pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
@@ -46,7 +46,7 @@ enum Closed {
     Stopping,
 }
 
-/// What the data path tells the keeper, and must wait for.
+/// The state of an array that the data path reports to, and waits for before it acknowledges.
 pub(crate) struct Keeper {
     /// For tasks that must not keep the array alive.
     me: Weak<Self>,
@@ -61,40 +61,40 @@ pub(crate) struct Keeper {
     ties: Ties,
     /// It was told that a crash makes it need force.
     told_exposed: Cell<bool>,
-    /// What is to be on record of the array. `dirty` is this run's: an earlier one's is part of the position.
+    /// The state to be put on record. `dirty` is this run's; an earlier run's is part of the position.
     state: Cell<State>,
-    /// What is on record of it, as of the last change that came to its end.
+    /// The state on record, as of the last change that came to its end.
     on_record: Cell<State>,
     turns: Turns,
     /// Marked dirty, and open: writes may begin without waiting.
     ready: Cell<bool>,
     closed: Cell<Closed>,
-    ending: Cell<Ending>,
+    stop_phase: Cell<StopPhase>,
     /// Writes under way, and begun in all.
     writes: Cell<u32>,
     begun: Cell<u64>,
-    /// Upkeep of members under way: windows of a resync, rounds that clear bits, places that are mended.
-    upkeep: Cell<u32>,
+    /// Maintenance of members under way: windows of a resync, rounds that clear bits, places that are mended.
+    maintenance: Cell<u32>,
     drained: Event,
     /// A member has failed of which the record does not say so yet.
     unrecorded: Cell<bool>,
     /// The change to dirty or clean that is being written.
     changing: Cell<Option<StateChange>>,
-    truth: Truth,
+    sync_map: SyncMap,
     events: Events,
     flushes: Rc<Flushes>,
-    cramped: Cramped,
+    awaiting_space: AwaitingSpace,
 }
 
 impl Keeper {
-    /// A keeper of what `ledger` has on record. `ties` says whether there is redundancy, `truth` where it is true.
+    /// A keeper of what `ledger` has on record. `ties` says whether there is redundancy, `sync_map` where it is true.
     pub(crate) fn new(
         io: &Io,
         members: Rc<Members>,
         can_lose: CanLose,
         ties: Ties,
         ledger: Box<dyn Ledger>,
-        truth: Truth,
+        sync_map: SyncMap,
         config: OpenConfig,
     ) -> Rc<Self> {
         let found = State { dirty: false, resync_offset: ledger.in_doubt() };
@@ -103,7 +103,7 @@ impl Keeper {
             io: io.clone(),
             events: Events::new(io),
             flushes: Flushes::new(io),
-            cramped: Cramped::default(),
+            awaiting_space: AwaitingSpace::default(),
             members,
             can_lose,
             recorded: ties.redundant && !config.is_read_only(),
@@ -116,14 +116,14 @@ impl Keeper {
             config,
             ready: Cell::new(false),
             closed: Cell::new(Closed::No),
-            ending: Cell::new(Ending::No),
+            stop_phase: Cell::new(StopPhase::No),
             writes: Cell::new(0),
             begun: Cell::new(0),
-            upkeep: Cell::new(0),
+            maintenance: Cell::new(0),
             drained: Event::new(io),
             unrecorded: Cell::new(false),
             changing: Cell::new(None),
-            truth,
+            sync_map,
         });
         let me = Rc::downgrade(&keeper);
         keeper.ledger.when_lost(Rc::new(move |device, why| {
@@ -258,7 +258,7 @@ impl Keeper {
         }
     }
 
-    /// Whoever calls has the turn.
+    /// Marks the array dirty on record. The caller has the turn.
     async fn mark_dirty(&self) -> Result<(), VolumeError> {
         if self.ready.get() {
             return Ok(());
@@ -299,9 +299,9 @@ impl Keeper {
         Ok(self.failures_recorded())
     }
 
-    /// Every failure of a member is recorded, and so is what was written of bad blocks: whoever relies on a member's absence
-    /// waits for this, since another request, a flush
-    /// or the write of a superblock may have met the failure. Begins at once, and need not be awaited for that.
+    /// Every failure of a member is recorded, and so are writes over bad blocks. All that rely on a member's absence
+    /// wait for this, since another request, a flush or the write of a superblock may have met the failure. Begins at
+    /// once, and need not be awaited for that.
     ///
     /// # Errors
     /// If it could not be recorded; or if the array can't live without a member that failed.
@@ -341,16 +341,17 @@ impl Keeper {
     /// Whether the array could do without these roles too.
     pub(crate) fn can_lose(&self, roles: &[u16]) -> bool {
         let out = |role: &u16| {
-            roles.contains(role) && !self.has_heir(*role) || self.members.state(*role) != RoleState::InSync
+            roles.contains(role) && !self.has_successor(*role)
+                || self.members.state(*role) != RoleState::InSync
         };
         let lost: Vec<u16> = (0..self.members.len()).filter(out).collect();
         (self.can_lose)(&lost)
     }
 
     /// A role's second device takes its member's place if that fails.
-    fn has_heir(&self, role: u16) -> bool {
-        let seats = (self.members.device(role), self.members.second(role));
-        let (Some(first), Some(second)) = seats else { return false };
+    fn has_successor(&self, role: u16) -> bool {
+        let devices = (self.members.device(role), self.members.second(role));
+        let (Some(first), Some(second)) = devices else { return false };
         self.members.is_doubled(role) && self.ledger.replaces(first.id, second.device.id)
     }
 
@@ -393,7 +394,7 @@ impl Keeper {
             let device = self.members.device(role);
             self.note_member(role, EventKind::MemberFailed, why, None);
             let second = self.members.second(role);
-            let (doubled, stays) = (self.has_heir(role), self.has_replacement(role));
+            let (doubled, stays) = (self.has_successor(role), self.has_replacement(role));
             match (doubled, stays) {
                 (true, _) => self.members.promote_second(role),
                 (false, true) => self.members.fall_back(role),
@@ -433,26 +434,26 @@ impl Keeper {
     /// where [`Keeper::is_true`] says so.
     #[inline]
     pub(crate) fn synced_to(&self) -> u64 {
-        self.truth.upto()
+        self.sync_map.upto()
     }
 
     /// Whether redundancy is known true in the whole range.
     #[inline]
     pub(crate) fn is_true(&self, range: &Range<u64>) -> bool {
-        self.truth.holds(range)
+        self.sync_map.holds(range)
     }
 
     /// Whether redundancy is known true at the start of the range, and where within it that changes.
     pub(crate) fn true_run(&self, range: &Range<u64>) -> (bool, u64) {
-        self.truth.run(range)
+        self.sync_map.run(range)
     }
 
-    /// Redundancy has been made true in a range; see [`Truth::add`].
+    /// Redundancy has been made true in a range; see [`SyncMap::add`].
     #[inline]
     pub(crate) fn made_true(&self, range: Range<u64>, needed: bool) {
-        let doubted = self.truth.position().is_some();
-        self.truth.add(range, needed);
-        if doubted && self.truth.position().is_none() {
+        let doubted = self.sync_map.position().is_some();
+        self.sync_map.add(range, needed);
+        if doubted && self.sync_map.position().is_none() {
             // Spares and replacements wait for this.
             self.members.changed().notify();
         }
@@ -473,7 +474,7 @@ impl Keeper {
 
     /// Where redundancy stops being known true.
     pub(crate) fn resync_offset(&self) -> Option<u64> {
-        self.truth.position()
+        self.sync_map.position()
     }
 
     /// Fails a member because the operator says so.

@@ -17,13 +17,13 @@ pub struct NewDevice {
     pub uuid: Uuid,
     /// Bytes at which md superblocks stand on it: they are overwritten, so that nobody finds two.
     pub old_superblocks: Vec<u64>,
-    /// What it was in this array before.
+    /// Its earlier part in this array.
     pub former: Former,
     /// It may become a spare, if it is not taken again as the member that it was.
     pub or_spare: bool,
 }
 
-/// What a device was in an array to which it comes.
+/// The earlier part of a device in the array to which it is added.
 #[derive(Clone, Debug)]
 pub enum Former {
     /// None of it.
@@ -31,7 +31,7 @@ pub enum Former {
     /// Whatever it was, what it says of that can't be relied on: its superblock was being written when the power went, or is
     /// not the only one.
     Unsure,
-    /// What its superblock says.
+    /// The facts of its superblock.
     Device {
         /// The superblock.
         superblock: Box<Superblock>,
@@ -40,7 +40,7 @@ pub enum Former {
     },
 }
 
-/// What has become of a device that came to an array.
+/// The part that an added device gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Joined {
     /// It waits to replace a member; all of it is written anew then.
@@ -80,9 +80,9 @@ pub enum NotTaken {
     /// The array has another shape than when it left.
     #[error("it was a member of an array of another shape: {field} {says}, which is {now} now")]
     Shape {
-        /// What is different.
+        /// The field that differs.
         field: &'static str,
-        /// What it says,
+        /// Its value on the device.
         says: String,
         /// and what the array says.
         now: String,
@@ -201,7 +201,7 @@ pub enum AddError {
         /// The device.
         label: String,
     },
-    /// What keeps the array's state can't take in devices.
+    /// The array's state is kept by a record that can't add devices.
     #[error("{label} can't be added: the array's state is not kept in superblocks")]
     Unrecorded {
         /// The device.

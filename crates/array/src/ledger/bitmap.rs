@@ -109,7 +109,7 @@ pub enum BitmapError {
         /// The member.
         label: String,
     },
-    /// What keeps the array's state has no place for it.
+    /// The array's state is kept by a record that has no place for a bitmap.
     #[error("the array's state is not kept in superblocks, which alone can name a bitmap")]
     Unrecorded,
     /// A superblock could not be made that says so.

@@ -1,7 +1,7 @@
 //! Where an array's state is on record, beyond this run: what the keeper asks of it, whatever the format.
 //!
-//! What the state is (dirty, how far redundancy is true, which members have failed) and when it changes is the keeper's, and
-//! the same for every ledger. A ledger puts that on devices and finds it there again.
+//! The keeper decides what the state is (dirty, how far redundancy is true, which members have failed) and when it
+//! changes; that is the same for every ledger. A ledger writes the state to devices and finds it there again.
 
 mod add;
 mod bitmap;
@@ -31,7 +31,7 @@ pub(crate) fn treatment(of: DeviceFlags) -> Flags {
     Flags { write_mostly: of.write_mostly, failfast: of.failfast }
 }
 
-/// What is on record of an array, beside the fate of its members.
+/// The recorded state of an array, beside which members have failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Writes may be under way: nothing is known of redundancy.
@@ -64,7 +64,7 @@ pub struct KnownDevice {
     pub label: String,
     /// The reactor's number.
     pub id: MemberId,
-    /// What it is in the array.
+    /// Its use in the array.
     pub usage: DeviceUse,
     /// Why and when it was lost, if it was in this run.
     pub failure: Option<Failed>,
@@ -72,7 +72,7 @@ pub struct KnownDevice {
     pub flags: DeviceFlags,
 }
 
-/// What a ledger tells of the array, for whoever looks at it. Sizes in bytes.
+/// A ledger's description of the array, for reports. Sizes in bytes.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The array's identity.
@@ -87,7 +87,7 @@ pub struct Description {
     pub events: u64,
     /// From where on the record says that redundancy is in doubt, where that was overruled by force.
     pub forced_offset: Option<u64>,
-    /// What keeps the array from being written to, or makes its content less certain.
+    /// Reasons why the array is not written to, or why its content is less certain.
     pub limits: Vec<Limitation>,
     /// The devices, in the order in which they were given.
     pub devices: Vec<KnownDevice>,
@@ -117,7 +117,7 @@ pub type Refusals = Vec<(MemberId, OpError)>;
 /// A record being put on devices; it ends when all have answered or been given up.
 pub type Recording<'a> = Pin<Box<dyn Future<Output = Refusals> + 'a>>;
 
-/// Who is to be told of a device that was lost, and why.
+/// Callback for a device that was lost, with the cause.
 pub type OnLoss = Rc<dyn Fn(MemberId, Cause)>;
 
 /// Which write-intent bitmap a record is to name.
@@ -134,7 +134,7 @@ pub enum Named {
 /// The keeper promises:
 ///
 /// 1. It awaits one recording of the array before it begins another, and drives each to its end.
-/// 2. It asks for [`Ledger::record`] only when no device [lags](Ledger::laggards), nor has a record
+/// 2. It asks for [`Ledger::record`] only when no device [lags](Ledger::outdated), nor has a record
 ///    [in flight](Ledger::is_lent) that was given up.
 /// 3. No member is written to before `dirty` is on record. What is not dirty is recorded when no write is under way, and
 ///    all members in use have been flushed since the last: what the record says is true of stable storage.
@@ -154,7 +154,7 @@ pub enum Named {
 ///    array can do with finds it, or a later one.
 /// 8. While a recording is under way, and when the power goes in it, they find what was on record before or what was to be.
 ///    Once something has been found, it must not be lost again with the device on which it was found: such devices
-///    as have it not [lag](Ledger::laggards).
+///    as have it not [lag](Ledger::outdated).
 /// 9. A device that was lost is not written to again, also not by a recording under way that has not reached it yet.
 /// 10. Once a record that calls a device lost is settled, whoever opens the array with that device among others does not take
 ///     it for a member, whatever its own record says.
@@ -268,8 +268,9 @@ pub trait Ledger {
         false
     }
 
-    /// Whom to tell of devices that others lose who use them too, as soon as they do: other arrays of a container. Told, the
-    /// keeper takes its member out of use, as if it had failed itself. Called once, before anything is recorded.
+    /// Registers a callback for devices that are lost by others which use them too, such as other arrays of a
+    /// container. It must be called as soon as they are lost. The keeper then takes its member out of use, as if it
+    /// had failed itself. Called once, before anything is recorded.
     fn when_lost(&self, told: OnLoss) {
         let _ = told;
     }
@@ -313,8 +314,8 @@ pub trait Ledger {
         let _ = which;
     }
 
-    /// What was [named](Ledger::name_bitmap) last is the array's bitmap, and that is on record: the other, if there is one, is told of
-    /// nothing any more.
+    /// Makes the bitmap [named](Ledger::name_bitmap) last the array's own; that is on record. The other one, if there
+    /// is one, gets no updates any more.
     fn settle_bitmap(&self) {}
 
     /// The array's write-intent bitmap, if it has one.
@@ -329,11 +330,11 @@ pub trait Ledger {
     }
 
     /// Devices in use that lack what others have on record, since the power went in between.
-    fn laggards(&self) -> Vec<MemberId> {
+    fn outdated(&self) -> Vec<MemberId> {
         Vec::new()
     }
 
-    /// Gives laggards what the others have on record.
+    /// Gives outdated devices what the others have on record.
     fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
         let _ = bears;
         Box::pin(core::future::ready(Refusals::new()))
@@ -356,7 +357,7 @@ pub trait Ledger {
         None
     }
 
-    /// What is known of the array.
+    /// A description of the array, for reports.
     fn describe(&self) -> Description {
         Description::default()
     }

@@ -31,7 +31,7 @@ impl Array {
     }
 
     fn begin_copying(&self, role: u16) -> Result<Sweep, ProcessError> {
-        let from = self.replaced_before(role).ok_or(seat_lost(role))?;
+        let from = self.replaced_before(role).ok_or(second_lost(role))?;
         Sweep::begin(self, ProcessKind::Replacement, Work::Replace(role), from)
     }
 
@@ -50,13 +50,13 @@ impl Array {
         let good = members.second(role).map_or(position, |second| second.good.min(position));
         let _quiet = self.0.placement.quiet_in(&[(role, good..position)]).await;
         let in_sync = members.state(role) == RoleState::InSync;
-        let second = members.second(role).filter(|_| in_sync).ok_or(seat_lost(role))?;
+        let second = members.second(role).filter(|_| in_sync).ok_or(second_lost(role))?;
         members.set_second(role, Second { good: second.good.max(position), ..second });
         Ok(())
     }
 }
 
-fn seat_lost(role: u16) -> VolumeError {
+fn second_lost(role: u16) -> VolumeError {
     VolumeError::Member { role: Some(role), error: OpError::Gone }
 }
 

@@ -1,4 +1,4 @@
-//! What a check or a repair tells of what disagrees, as it finds it.
+//! Events of a check or a repair for the places that disagree, as they are found.
 
 use crate::events::{EventKind, Note};
 use crate::process::ProcessKind;
@@ -26,7 +26,7 @@ impl Array {
     }
 }
 
-/// What has become of a place that disagrees.
+/// The kind of event for a place that disagrees.
 fn fate(mode: SyncMode, place: &Mismatch) -> EventKind {
     match (mode, place.located) {
         (SyncMode::Locate, true) | (SyncMode::Repair, false) => EventKind::Rewritten,

@@ -28,7 +28,7 @@ impl Array {
             Family::Mirrored(_) => geometry.level() == Level::Raid1,
             Family::Parity(_) | Family::Striped(_) => true,
         };
-        // What is counted is what members hold.
+        // The bits count bytes of members' data areas, as the ranges here do.
         if one_to_one {
             return bitmap.marked_run(range);
         }

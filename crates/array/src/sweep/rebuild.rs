@@ -29,11 +29,11 @@ impl Array {
     /// fails, as with md.
     ///
     /// # Errors
-    /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
-    /// [`VolumeError::OutOfRange`] if there is no such role, it is in use, or the device is too small;
-    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile;
-    /// [`VolumeError::TooManyLost`] or a member's, if it can't be rebuilt from the others, whose redundancy must be known
-    /// true, or has failed itself; [`VolumeError::Reshaping`].
+    /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped.
+    /// [`VolumeError::OutOfRange`] if there is no such role, it is in use, or the device is too small.
+    /// [`VolumeError::ReadOnly`]; [`VolumeError::Stopping`] if the array is stopped meanwhile.
+    /// [`VolumeError::TooManyLost`] or a member's error if it can't be rebuilt from the others, whose redundancy must
+    /// be known true, or has failed itself. [`VolumeError::Reshaping`].
     pub fn recover<F: FnMut(Progress)>(
         &self,
         role: u16,

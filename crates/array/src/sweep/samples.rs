@@ -20,7 +20,7 @@ const SAMPLES: u64 = 64;
 const LEAST: u64 = 1024;
 const SECTOR: u64 = 512;
 
-/// What places all over an array tell of whether its redundancy ever was true.
+/// The verdict of samples from all over an array: whether its redundancy was ever true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redundancy {
     /// It agrees in most places, or there are too few to tell.

@@ -119,7 +119,7 @@ fn a_damaged_superblock_is_told_from_other_reasons_and_claims_a_count() {
     assert_eq!(claim(&rotten(222)), claim(&rotten(40)));
     // The magic number: nothing is there.
     assert!(rotten(0).damage().is_none() && rotten(0).found.is_empty());
-    // What can't be was written so, if the checksum is right.
+    // An impossible value under a right checksum is no damage: it was written so.
     let mut lie = superblocks(&spec).remove(1);
     lie.raid_disks = 1;
     let lie = candidate("lie", &lie, 8 * MIB);

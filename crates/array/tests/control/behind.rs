@@ -53,7 +53,7 @@ fn a_write_ends_when_those_have_it_that_are_not_write_mostly_and_a_flush_when_al
         }
         world.io.block_on(array.flush()).unwrap();
         assert_eq!(owed(&world), 0, "{behind}: it has caught up");
-        // What is to be stable does not lag.
+        // Writes with FUA never lag.
         let (pool, bytes) = (world.pool.clone(), pattern(7, LEN));
         world.io.block_on(async {
             let buf = pool.alloc(LEN).await;
@@ -198,7 +198,7 @@ fn a_write_waits_for_one_that_lags_at_its_place() {
     assert!(world.read(&array, 0, LEN).unwrap() == pattern(203, LEN));
 }
 
-/// What the bitmaps of the members say.
+/// The write-behind limit in the members' bitmap superblocks.
 fn on_record(world: &World<Sim>, members: usize) -> Vec<u32> {
     (0..members).map(|role| on_disk(world, role).0.write_behind).collect()
 }
@@ -211,7 +211,7 @@ fn how_many_may_lag_is_set_while_it_runs_and_stands_in_each_bitmap() {
     assert_eq!((writes(&world, &array, 4), on_record(&world, 3)), (0, vec![0; 3]));
     world.io.block_on(array.set_write_behind(2)).unwrap();
     assert_eq!((on_record(&world, 3), writes(&world, &array, 8)), (vec![2; 3], 2));
-    // What lags already goes on.
+    // Writes that lag already are waited for.
     world.io.block_on(array.set_write_behind(0)).unwrap();
     world.io.block_on(array.flush()).unwrap();
     assert_eq!((on_record(&world, 3), writes(&world, &array, 4)), (vec![0; 3], 0));

@@ -82,7 +82,8 @@ fn only_chunks_that_were_being_written_are_resynced_after_a_crash() {
             let (head, set) = on_disk(&world, 0);
             assert!((2..=4).contains(&set.len()), "{level} {version}: {set:?}");
             assert!((0..members).all(|member| on_disk(&world, member).1 == set));
-            // What a write left half done; and, in a chunk that was not written, what nobody may look for.
+            // Damage that a half-done write leaves, and damage in a chunk that was not written, which a resync by
+            // bits must not find.
             let damage = |world: &World, at: u64| {
                 world.bench.poke(world.ids[1], data + at, &pattern(9, 2000));
             };
@@ -226,7 +227,7 @@ fn bits_are_cleared_two_rounds_after_the_last_write_and_none_while_a_member_is_m
         let (stopped, left) = on_disk(&world, 0);
         assert!(stopped.events_cleared == head.events_cleared && !left.is_empty());
         assert_eq!(stopped.events, world.superblock(0).events);
-        // Who comes back with the count of then lacks what the bits tell, and no more.
+        // A member that comes back with the event count of then lacks only chunks whose bits are set.
         assert!(world.superblock(1).events >= stopped.events_cleared, "{level}");
     }
 }
@@ -367,7 +368,7 @@ fn a_spare_has_all_of_the_bitmap_before_it_is_a_member_and_nothing_is_cleared_be
         idle(&world, Duration::from_secs(11));
         let (head, set) = on_disk(&world, spare);
         assert!(set.is_empty() && head.events_cleared > degraded.events_cleared, "{level} {version}");
-        // What md would make of the failed member if it came back: one that bits can't help any more.
+        // A failed member that is older than `events_cleared`: md would rebuild it whole if it came back.
         assert!(world.superblock(1).events < head.events_cleared, "{level} {version}");
         // It marks for itself what a crash leaves.
         world.write(&array, 0, &[4; 512]).unwrap();

@@ -1,4 +1,4 @@
-//! What is written to make an array, and what is refused.
+//! Writes that make an array, and specifications that are refused.
 
 use brindle_array::create::{CreateError, CreateSpec, plan};
 use brindle_format::md::{DeviceRole, Endian, Features, Uuid, Version};

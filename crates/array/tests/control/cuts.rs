@@ -1,7 +1,7 @@
-//! What a power cut leaves of superblocks, as a table that is gone through whole: after every step of every change, each
-//! member's superblock old, new or, where it has several sectors, torn in every way. If the array starts before and
-//! after the step, it starts from each of these, without force and without leaving out a member that neither leaves
-//! out. And once more for every cut while that cut is recovered from.
+//! Superblocks after a power cut, as a table that is gone through whole. After every step of every change each
+//! member's superblock is old, new or, where it has several sectors, torn in every way. If the array starts before
+//! and after the step, it starts from each of these states, without force and without leaving out a member that
+//! neither leaves out. Each cut is repeated while that state is being recovered from.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What is done with an array.
+/// The change made to an array.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     /// Nothing: it is opened and stopped.
@@ -334,9 +334,9 @@ fn a_run_without_writes_brings_up_whom_a_cut_left_dirty() {
             let told = array.events_since(0);
             assert!(told.len() == 2 && told.iter().all(|event| event.kind == EventKind::BroughtUp));
             let named: Vec<_> = told.into_iter().map(|event| (event.role, event.label)).collect();
-            let laggards = (0..3).filter(|&n| n != newest);
+            let outdated = (0..3).filter(|&n| n != newest);
             let expected: Vec<_> =
-                laggards.map(|n| (Some(n as u16), Some(world.ids[n].to_string()))).collect();
+                outdated.map(|n| (Some(n as u16), Some(world.ids[n].to_string()))).collect();
             assert_eq!(named, expected);
             // The member that alone knew it is lost.
             let rest: Vec<_> =
@@ -364,7 +364,7 @@ fn who_fails_while_others_are_brought_up_is_recorded_when_the_stop_returns() {
 }
 
 #[test]
-fn a_laggard_that_the_newest_superblock_calls_faulty_is_left_alone() {
+fn an_outdated_member_that_the_newest_superblock_calls_faulty_is_left_alone() {
     for kind in KINDS {
         let world = world(Level::Raid6, 4, kind);
         let array = world.open();

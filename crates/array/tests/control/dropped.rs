@@ -1,4 +1,4 @@
-//! Whoever waits for a change of state may go away: what was begun is written to its end.
+//! Callers that wait for a change of state may be dropped: a change that has begun is written to its end.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! What has happened is kept and told: the reason of every failure, and the way of a resync.
+//! Events are kept and told: the reason of every failure, and the course of a resync.
 
 use brindle_array::assembly::{AssembleOptions, AssemblyError};
 use brindle_array::{Access, Array, Cause, EventKind, OpenConfig, Operation, RoleState, SyncMode};
@@ -134,7 +134,7 @@ fn where_a_crash_would_ask_for_force_that_is_told_before_it() {
         world.write(&array, 0, &pattern(1, 4096)).unwrap();
         drop(array);
 
-        // What was told is so.
+        // The event was right.
         let world = world.reboot();
         let refused = matches!(world.assembly(), Err(AssemblyError::DirtyDegraded { .. }));
         assert_eq!(refused, asks, "{level}");

@@ -19,7 +19,7 @@ fn world(level: Level, members: usize) -> World<Sim> {
     World::in_sim(&Shape::new(level, members).metadata(Version::V1_2, 0), drive(), 7)
 }
 
-/// What the next start finds, after a power cut or the end of the process.
+/// The array as the next start finds it, after a power cut or the end of the process.
 fn next(world: &World<Sim>, power_cut: bool) -> World<Sim> {
     if power_cut {
         let cut = async { world.bench.cut_power() };
@@ -248,8 +248,8 @@ fn a_mirror_whose_last_copy_fails_a_flush_takes_no_writes_and_is_not_marked_clea
     assert!(!world.superblock(0).is_clean());
 }
 
-/// What a member gave is no answer once it has failed, though it gave it before: it may have forgotten by then what it
-/// was given.
+/// A member's answer does not count once it has failed, even if it came before the failure: the member may have lost
+/// writes by then.
 #[test]
 fn a_read_takes_nothing_from_a_member_that_fails_a_flush_before_the_read_is_done() {
     let world = world(Level::Raid5, 3);

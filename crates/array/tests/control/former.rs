@@ -271,7 +271,7 @@ fn a_role_that_was_filled_since_takes_nobody_again() {
     assert!(filled(again()), "it is being filled");
     world.io.block_on(array.fail(1)).unwrap();
     assert!(filled(again()), "it was, for a while");
-    // Whoever was there last is welcome, though it was not rebuilt to its end.
+    // A former member is taken again even if its rebuild had not ended.
     let spare = world.ids[5];
     let unfinished = world.io.block_on(array.add_again(spare, "it"));
     assert!(matches!(unfinished, Err(AddError::NotTaken { why: NotTaken::Unfinished, .. })));

@@ -14,7 +14,7 @@ use crate::common::*;
 const REDUNDANT: [(Level, usize); 5] =
     [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid4, 3), (Level::Raid5, 3), (Level::Raid6, 5)];
 
-/// What a write is told that the member of this role has no room for.
+/// The error of a write for which the member of this role has no space.
 pub(crate) fn full(role: usize) -> Result<(), VolumeError> {
     Err(VolumeError::of_member(role as u16, OpError::NoSpace))
 }
@@ -49,7 +49,7 @@ pub(crate) fn room(world: &World<Sim>, members: &[usize], is_there: bool) {
     }
 }
 
-/// What sectors must hold: those that no refused write has touched since they were written.
+/// The required content of sectors that no refused write has touched since they were written.
 type Model = BTreeMap<u64, Vec<u8>>;
 
 /// Writes pieces of all sizes; gives how many were refused.
@@ -98,13 +98,13 @@ pub(crate) fn wait(world: &World<Sim>, seconds: u64) {
 #[test]
 fn when_all_are_full_nothing_fails_and_what_was_written_is_read() {
     for (level, members) in REDUNDANT {
-        for cramped in [(0..members).collect(), vec![0], vec![members - 1]] {
-            let who = format!("{level}, {cramped:?} full");
+        for full_members in [(0..members).collect(), vec![0], vec![members - 1]] {
+            let who = format!("{level}, {full_members:?} full");
             let world = world(level, members);
             let array = world.open();
             let mut model = Model::new();
             assert_eq!(fill(&world, &array, 12, &mut model), 0);
-            room(&world, &cramped, false);
+            room(&world, &full_members, false);
             let refused = fill(&world, &array, 200, &mut model);
             assert!(refused > 20 && model.len() > 8, "{who}: {refused} refused, {} kept", model.len());
             let answers = whole(&world, &array);
@@ -120,7 +120,7 @@ fn when_all_are_full_nothing_fails_and_what_was_written_is_read() {
             assert!(told.iter().all(|(kind, _)| known(*kind)), "{who}: {told:?}");
             assert_eq!(told[0].0, EventKind::Full, "{who}");
 
-            room(&world, &cramped, true);
+            room(&world, &full_members, true);
             wait(&world, 60);
             assert!(!array.needs_resync(), "{who}: all is true again");
             assert!(array.events_since(0).iter().any(|event| event.kind == EventKind::RoomAgain));
@@ -158,22 +158,22 @@ fn a_degraded_array_without_room_keeps_what_was_written() {
         let rest: Vec<usize> = (0..members).filter(|role| !lost.contains(role)).collect();
         let mut sets = vec![rest.clone()];
         sets.extend(rest.iter().map(|&role| vec![role]));
-        for cramped in sets {
-            let who = format!("{level} of {members} without {lost:?}, {cramped:?} full, up to {most}");
+        for full_members in sets {
+            let who = format!("{level} of {members} without {lost:?}, {full_members:?} full, up to {most}");
             let world = world(level, members);
             let array = world.open();
             let mut model = Model::new();
             assert_eq!(fill(&world, &array, 60, &mut model), 0);
             lost.iter().for_each(|&role| world.io.block_on(array.fail(role as u16)).unwrap());
-            room(&world, &cramped, false);
+            room(&world, &full_members, false);
             let refused = fill_up_to(most, &world, &array, 300, &mut model);
             assert!(refused > 10 && model.len() > 100, "{who}: {refused} refused, {} kept", model.len());
             assert_eq!(unread(&world, &array, &model), (0, false), "{who}");
             assert!(rest.iter().all(|&role| array.state(role as u16) == RoleState::InSync), "{who}");
             let full = array.events_since(0).iter().filter(|event| event.kind == EventKind::Full).count();
-            assert!(full > 0 && full <= cramped.len(), "{who}: told once: {full}");
+            assert!(full > 0 && full <= full_members.len(), "{who}: told once: {full}");
             assert!(!array.needs_resync(), "{who}: nothing is in doubt");
-            room(&world, &cramped, true);
+            room(&world, &full_members, true);
             assert_eq!(fill_up_to(most, &world, &array, 100, &mut model), 0, "{who}: it goes on");
             assert_eq!(unread(&world, &array, &model), (0, false), "{who}");
             world.stop(&array);

@@ -109,7 +109,7 @@ fn a_spare_that_alone_was_told_of_a_bitmap_is_told_what_the_array_has() {
             let shape = Shape { spares: 1, bitmap, ..shape(Level::Raid5, 3) }.metadata(version, table);
             let (world, had) =
                 (World::in_sim(&shape, Model::nvme(), 3), World::in_sim(&shape, Model::nvme(), 3));
-            // What would have stood on the members, too, had the power not gone.
+            // The state that the members would have reached without the power cut.
             let array = open(&had, quickly());
             if comes { add(&had, &array) } else { remove(&had, &array) }.unwrap();
             let told = had.superblock(3).bitmap_offset;
@@ -234,7 +234,7 @@ fn no_bit_is_cleared_of_a_write_that_began_before_the_bitmap_came() {
         world.write(&array, 0, &[1; 512]).unwrap();
         gate.shut.replace(true);
         let (writing, pool) = (array.clone(), world.pool.clone());
-        let elder = world.io.spawn(async move { write(&pool, &writing, 0, &[2; 4096]).await });
+        let earlier = world.io.spawn(async move { write(&pool, &writing, 0, &[2; 4096]).await });
         idle(&world, Duration::from_millis(1));
         for _ in 0..2 {
             add(&world, &array).unwrap();
@@ -246,7 +246,7 @@ fn no_bit_is_cleared_of_a_write_that_began_before_the_bitmap_came() {
         add(&world, &array).unwrap();
         gate.shut.replace(false);
         gate.opened.notify();
-        world.io.block_on(elder).unwrap();
+        world.io.block_on(earlier).unwrap();
         idle(&world, Duration::from_millis(20));
         assert!(on_disk(&world, 0).1.is_empty(), "{level}");
     }
@@ -265,7 +265,7 @@ fn while_a_member_is_missing_all_bits_stay_set_and_it_is_taken_again_only_from_t
         idle(&world, Duration::from_millis(20));
         let (head, set) = on_disk(&world, 0);
         assert_eq!(set.len() as u64, head.bits(), "{level}");
-        // What was written before the bitmap came is not in it.
+        // The bitmap does not mark writes made before it was added.
         let again = world.io.block_on(array.add_again(world.ids[1], "it"));
         assert!(again.is_err(), "{level}: {again:?}");
         world.io.block_on(array.remove(brindle_array::Removal::Failed)).unwrap();
@@ -297,7 +297,7 @@ fn a_member_that_does_not_take_the_bitmap_is_failed_and_the_others_have_it() {
     }
 }
 
-/// What is refused, with all members as they were.
+/// The error of a refused change, which leaves all members as they were.
 fn refused(world: &World<Sim>, array: &Array, chunk: Option<u64>) -> String {
     let before: Vec<_> = (0..world.ids.len()).map(|member| world.image(member)).collect();
     let error = world.io.block_on(array.set_bitmap(with(chunk))).unwrap_err();

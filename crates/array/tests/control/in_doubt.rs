@@ -36,7 +36,7 @@ fn a_range_across_the_border_of_a_member_that_is_being_rebuilt_is_answered_as_it
             for len in [512, 1024, 4096, 12 << 10, 64 << 10] {
                 assert!(in_pieces(&world, &array, len) == once, "{what}: in pieces of {len}");
             }
-            // What is made true is what was answered.
+            // The resync settles on the content that reads returned.
             world.io.block_on(array.resync(|_| ())).unwrap();
             assert!(whole(&world, &array) == once, "{what}: after the resync");
         }

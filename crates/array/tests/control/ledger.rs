@@ -46,7 +46,7 @@ fn an_array_in_memory_is_clean_after_idle_time() {
     assert_eq!((array.detail().state_words().as_str(), flushes()), ("clean", 1));
 }
 
-/// What was asked of a ledger, in order, with the writes that members had by then.
+/// The calls of a ledger in their order, each with the number of writes that members had by then.
 #[derive(Clone, Debug, PartialEq)]
 enum Asked {
     Record(State),

@@ -157,7 +157,7 @@ fn a_failure_is_recorded_before_the_write_is_acknowledged() {
     });
 }
 
-/// What parity can't make up for after a crash is an error unless forced; mirrors need no force.
+/// Parity arrays that were dirty and degraded need force; mirrors do not.
 fn assembled_by_force(level: Level, world: &World) -> Assembly {
     let strict = world.assembly();
     if matches!(level, Level::Raid1 | Level::Raid10) {

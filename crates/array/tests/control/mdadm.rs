@@ -13,7 +13,7 @@ use brindle_testkit::skip::{find, or_skip};
 
 use crate::common::*;
 
-/// What `mdadm --examine` says, by the name of the field.
+/// The fields that `mdadm --examine` prints, by name.
 fn examine(path: &std::path::Path) -> BTreeMap<String, String> {
     let mdadm = find("mdadm").unwrap_or_else(|missing| panic!("{missing}"));
     let output = Command::new(mdadm).arg("--examine").arg(path).output().unwrap();

@@ -132,8 +132,8 @@ fn a_mirror_of_stripes_loses_a_stripe() {
     nested.io.block_on(nested.outer.stop()).unwrap();
 }
 
-/// What the outer array has merged is one request to the inner one: of whole rows nothing is read, and each member is written
-/// once for all of them.
+/// A write that the outer array has merged is one request to the inner one. For whole rows nothing is read, and each
+/// member is written once.
 #[test]
 fn a_merged_write_reaches_the_inner_arrays_in_one_piece() {
     for (inner, members) in [(Level::Raid5, 3), (Level::Raid5, 5), (Level::Raid6, 4)] {

@@ -145,8 +145,8 @@ fn a_member_of_an_array_with_parity_that_grows_slow_is_read_less_until_it_is_as_
         assert!(slow * 3 < healthy, "{level}: {slow} of {healthy}");
         reads_of(30.0);
         assert!(world.0.array.detail().devices[1].slower.is_some(), "{level}: it is told");
-        let (shunned, shares) = reads_of(5.0);
-        assert!(shunned > 2 * slow, "{level}: {shunned}, {slow} before, {healthy} when all were fast");
+        let (slow_peer, shares) = reads_of(5.0);
+        assert!(slow_peer > 2 * slow, "{level}: {slow_peer}, {slow} before, {healthy} when all were fast");
         assert!(shares[1] * 4 < shares[0] && shares[1] > 0, "{level}: {shares:?}");
         // Nothing is given up, and nobody failed.
         assert_eq!(world.0.array.detail().degraded, 0);

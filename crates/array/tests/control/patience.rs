@@ -108,7 +108,7 @@ fn a_read_does_not_wait_for_a_member_that_hangs() {
     }
 }
 
-/// What holds the array's first bytes can't be read on these members until it is written.
+/// Makes the place of the array's first bytes unreadable on these members until it is written.
 fn spoil(world: &World<Sim>, members: &[usize]) {
     for &member in members {
         let start = Shape::new(Level::Raid1, 2).data_offset();
@@ -183,7 +183,7 @@ fn members_that_hang_together_are_not_failed_and_serve_again() {
                 .map(|e| (e.moment, e.kind, e.role, e.cause))
                 .collect::<Vec<_>>()
         );
-        // What was given up may still land: nothing is written over it.
+        // A write that was given up may still land, so its range must not be written again.
         assert!(matches!(world.write(&array, 0, &pattern(3, 256 << 10)), Err(VolumeError::Member { .. })));
         assert_eq!(failed(&array, &world), [0usize; 0], "{level}");
         for role in 0..members {

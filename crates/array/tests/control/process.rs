@@ -1,4 +1,4 @@
-//! What goes over a whole array: one at a time, seen by others, paused, slowed and stopped by them.
+//! Processes over a whole array: one at a time, and seen, paused, slowed and stopped by others.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;
@@ -237,7 +237,7 @@ fn a_recovery_is_seen_and_in_the_end_the_member_is_counted_on() {
         assert_eq!((array.state(0), array.detail().degraded), (RoleState::InSync, 0), "{level}");
         let kinds: Vec<_> = array.events_since(0).iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [EventKind::RecoveryBegun, EventKind::RecoveryEnded]);
-        // What it holds stands in for the next that is lost.
+        // The rebuilt member's content makes up for the next failure.
         world.bench.kill(world.ids[1]);
         assert!(world.read(&array, 0, content.len()).unwrap() == content, "{level}");
         assert_eq!(world.io.block_on(array.recover(0, device, |_| ())), Err(VolumeError::OutOfRange.into()));

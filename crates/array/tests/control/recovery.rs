@@ -247,7 +247,7 @@ fn a_device_that_was_added_replaces_a_member_and_what_was_removed_is_known_no_mo
         assert_eq!((array.detail().degraded, array.detail().devices.len()), (0, number - 1));
         world.stop(&array);
         drop(array);
-        // Whoever is given all of them finds the array, whatever was in it before.
+        // The next run finds a complete array from all its devices, whatever they held before.
         let world = world.restart(8);
         let assembly = world.assembly().unwrap();
         assert_eq!(assembly.roles[1], Some(number), "{version}");
@@ -319,7 +319,7 @@ fn two_members_are_rebuilt_with_one_look_at_the_others() {
     assert!(world.read(&array, 0, content.len()).unwrap() == content);
 }
 
-/// What the first spare holds by then is not written to it again.
+/// The part that the first spare holds by then is not written again.
 #[test]
 fn a_spare_that_comes_while_another_is_rebuilt_is_rebuilt_with_it() {
     for (level, members) in [(Level::Raid1, 3), (Level::Raid6, 5)] {
@@ -404,7 +404,7 @@ fn a_spare_that_failed_when_it_was_taken_in_stays_out_in_the_next_run() {
         world.write(&array, 0, &content).unwrap();
         let sbs = world.superblocks();
         assert_eq!(sbs[0].roles.get(4).copied(), Some(DeviceRole::Faulty), "{version}");
-        // Whoever wants it removes it and adds it anew.
+        // The user removes the failed device and adds it again as new.
         world.io.block_on(array.remove(Removal::Device(world.ids[4]))).unwrap();
         world.io.block_on(array.add(world.ids[4], "it", Uuid::from_u128(9), false)).unwrap();
         made_whole(&world, &array);

@@ -17,7 +17,7 @@ use crate::common::*;
 
 const LEVELS: [(Level, usize); 5] =
     [(Level::Raid1, 2), (Level::Raid4, 3), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)];
-/// Whose member is replaced.
+/// The role whose member is replaced.
 const ROLE: u16 = 1;
 
 /// An array with one spare, its content, and the spare's place among the devices.
@@ -154,7 +154,7 @@ fn a_member_is_replaced_while_it_serves() {
             (DeviceRole::Active(1), DeviceRole::Active(1), Some(0))
         );
         assert!(run.begin().is_err(), "{level}: one at a time");
-        // What is written meanwhile goes to both.
+        // Writes go to both devices while the copy is under way.
         run.write(4096, 11);
         run.world.io.block_on(run.array.copy_replacement(ROLE, |_| ())).unwrap();
         run.write(45_056, 12);

@@ -224,7 +224,7 @@ fn what_can_not_be_read_does_not_end_a_resync() {
         assert_eq!(report.unverified, 512, "{level}");
         assert_eq!(array.detail().resync_offset, Some(start));
 
-        // What is beside it can be written.
+        // Other places of the row can be written.
         let row = 20 * map.row_data_bytes();
         let (in_lost, in_bad) = (row + 8192, row + map.chunk() + 8192);
         world.write(&array, in_lost - 512, &pattern(3, 1536)).unwrap();
@@ -238,7 +238,7 @@ fn what_can_not_be_read_does_not_end_a_resync() {
             assert_eq!(world.read(&array, at, 512).is_err(), unknown, "{level}: {at}");
         }
         assert_eq!(world.read(&array, in_lost + 512, 512).unwrap(), pattern(3, 1536)[1024..]);
-        // Whoever writes them anew makes them whole, and the array with them.
+        // Writing the lost data anew makes them readable, and the array in sync.
         world.write(&array, in_bad, &pattern(1, 512)).unwrap();
         assert!(world.read(&array, in_lost, 512).is_err() && array.needs_resync());
         world.write(&array, in_lost, &pattern(2, 512)).unwrap();

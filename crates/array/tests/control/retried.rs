@@ -1,4 +1,4 @@
-//! What found no room is made true once there is some, wherever it begins and ends.
+//! Ranges whose writes failed for lack of space are made true once there is some, wherever they begin and end.
 
 use brindle_array::{DeviceState, OpenConfig, Recovery, SyncMode};
 use brindle_layout::Level;

@@ -44,7 +44,7 @@ impl Two {
         &self.world.io
     }
 
-    /// What these devices form.
+    /// The array that these devices form.
     fn formed(&self, ids: &[MemberId]) -> Assembly {
         let found = self.io().block_on(candidates(self.io(), &self.world.pool, ids)).unwrap();
         assemble(&found, AssembleOptions::default()).unwrap_or_else(|error| panic!("{ids:?}: {error}"))
@@ -102,7 +102,7 @@ fn a_spare_goes_to_the_array_that_lacks_a_member_and_makes_it_whole() {
     two.world.bench.kill(two.world.ids[0]);
     assert!(two.world.read(&needy, 0, content.len()).unwrap() == content);
     assert_eq!(needy.state(1), RoleState::InSync);
-    // What lacks a member gives nothing, and what is in use is nobody else's.
+    // An array that lacks a member gives no spare away, and a device in use can't be given to another array.
     assert!(needy.spares_to_give().is_empty());
     let refused = two.io().block_on(needy.hand_over(two.spare, &giver, UUID)).unwrap_err();
     assert!(matches!(refused, HandOverError::Remove(RemoveError::InUse { .. })), "{refused:?}");

@@ -63,8 +63,8 @@ fn a_torn_mark_of_dirty_or_clean_leaves_the_array_whole() {
     });
 }
 
-/// What stood there before the last change, which did nothing but count: a failure is written twice, so that the member
-/// that failed is two behind.
+/// The superblocks before the last change, which only raised the event count: a failure is written twice, so that the
+/// failed member is two behind.
 fn one_change_earlier(after: &[Superblock]) -> Vec<Superblock> {
     let newest = after.iter().map(|sb| sb.events).max();
     let mut between = after.to_vec();

@@ -10,7 +10,7 @@ use crate::full::{is_full, world_of};
 const CHUNK: u64 = 4096;
 const SECTOR: usize = 512;
 
-/// What holds a member copies on write, and has no room from a byte of its data on.
+/// Makes a member's file copy-on-write and out of space from this byte of its data area on.
 fn no_room(world: &World<Sim>, member: usize, from: u64) {
     world
         .bench

@@ -129,7 +129,7 @@ fn a_resync_of_mirrors_goes_on_past_what_no_copy_gives() {
         assert_eq!(array.detail().resync_offset, Some(at), "{level}");
         assert!(world.read(&array, at, 4096).is_err());
         assert_eq!(world.read(&array, at + 4096, 4096).unwrap(), pattern(7, 1 << 20)[4096..8192]);
-        // Whoever writes it anew makes it whole, and the array with it.
+        // Writing the place anew makes it readable, and the array in sync.
         world.write(&array, at, &pattern(2, 4096)).unwrap();
         assert_eq!(world.read(&array, at, 4096).unwrap(), pattern(2, 4096));
         assert!(!array.needs_resync(), "{level}");
@@ -195,7 +195,7 @@ fn nobody_is_failed_for_bad_places_while_parity_is_in_doubt_elsewhere() {
         let mended = (0..50).filter(|&row| corrected(row)).count();
         assert!(mended > 21, "{level}: {mended}, the rest is parity");
         assert_eq!(array.detail().degraded, 0, "{level}");
-        // What it holds elsewhere is there, though no other knows it.
+        // The member still gives its other blocks, which no other member holds.
         assert!(world.read(&array, 70 * row_bytes as u64, row_bytes).is_ok(), "{level}");
         resync(&world, &array);
         assert!(!array.needs_resync(), "{level}");
@@ -222,7 +222,7 @@ fn a_probe_place_that_can_not_be_read_matters_only_where_no_superblock_is_found(
         world.stop(&array);
         world.bench.spoil(world.ids[1], counts, 512);
         assert!(matches!(read(world.ids[1]), Err(OpError::Medium(_))), "{version}");
-        // Who is gone is not asked for more.
+        // A member that is gone is not asked again.
         world.bench.kill(world.ids[2]);
         assert!(matches!(read(world.ids[2]), Err(OpError::Gone)), "{version}");
     }

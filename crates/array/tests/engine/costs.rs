@@ -1,4 +1,4 @@
-//! What requests of parity arrays cost: the fewest reads, nothing written that says nothing, and steps that fit the scratch.
+//! The cost of requests to parity arrays: the fewest reads, no needless writes, and steps that fit the scratch.
 
 use brindle_array::{Device, ProcessError, Progress, RoleState, SyncMode, SyncReport};
 use brindle_io::sync::join_all;

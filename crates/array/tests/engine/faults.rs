@@ -21,7 +21,7 @@ const ROWS: u64 = 6;
 
 type Shape = (Level, Layout, usize);
 
-/// What happens to a member.
+/// The fault of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Vanishes,

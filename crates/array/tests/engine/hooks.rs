@@ -1,4 +1,4 @@
-//! What is told to hooks, and that members are left alone where those refuse.
+//! Hooks are told of changes before they happen, and members are not written where a hook refuses.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::world::{self, DATA_OFFSET, Running};
 const CHUNK: u64 = 8192;
 const SYMMETRIC: Layout = Layout::Parity(ParityLayout::LeftSymmetric);
 
-/// What has no redundancy comes first.
+/// Levels without redundancy come first.
 fn shapes() -> [(Level, Layout, usize); 5] {
     [
         (Level::Raid0, Layout::None, 2),

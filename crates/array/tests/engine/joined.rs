@@ -22,7 +22,7 @@ async fn once<F: Future>(mut work: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// What comes of it within some turns.
+/// The result of the work, if it ends within some turns.
 async fn soon<F: Future>(world: &Running, mut work: Pin<&mut F>) -> Option<F::Output> {
     for _ in 0..TURNS {
         if let Some(done) = once(work.as_mut()).await {

@@ -10,7 +10,7 @@ mod model;
 mod parity;
 mod promised;
 mod scrub;
-mod seats;
+mod second_devices;
 mod shared;
 mod striped_mirrored;
 mod tight;

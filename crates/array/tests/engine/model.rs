@@ -26,7 +26,7 @@ const MIX: Mix = Mix {
     block: 512,
 };
 
-/// What is tested: level, layout, members.
+/// The arrays under test: level, layout, members.
 pub(crate) fn shapes() -> Vec<(Level, Layout, usize)> {
     let mut shapes = vec![
         (Level::Linear, Layout::None, 3),

@@ -1,4 +1,5 @@
-//! What may be promised, and what is refused, when members are lost: before a write, or in the midst of it.
+//! Guarantees that hold when members are lost, before a write or in the midst of it, and requests that are refused
+//! then.
 
 use brindle_array::ledger::Nothing;
 use brindle_array::{Array, Device, ProcessError, RoleState};

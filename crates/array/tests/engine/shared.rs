@@ -47,7 +47,8 @@ fn large_writes_take_turns() {
     }
 }
 
-/// What a member does not give is made of what others hold, and mended with that: never with what the reader's memory holds.
+/// Data that a member can't give are computed from the others and written back to it. The written bytes never come
+/// from the reader's memory, which others may change.
 #[test]
 fn what_is_rebuilt_reaches_the_reader_and_the_member() {
     for level in [Level::Raid1, Level::Raid5, Level::Raid6] {

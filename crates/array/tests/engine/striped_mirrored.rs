@@ -160,7 +160,7 @@ fn reads_one_after_the_other_begin_with_other_copies() {
     }
 }
 
-/// What a transfer takes says nothing of its member: the two that were read much are not slower than the third.
+/// Transfer time is no sign of a slow member: the two members that read much are not ranked slower than the third.
 #[test]
 fn large_reads_make_no_member_slow() {
     let thin = Model { read_latency: 50_000, read_bandwidth: 250_000_000, jitter: 0, ..Model::nvme() };

@@ -43,7 +43,7 @@ fn doubtful(level: Level, layout: ParityLayout, members: usize, from: u64) -> (R
     (world::doubted(&run, from * CHUNK), oracle)
 }
 
-/// What must be true of the array, beside what its sectors hold.
+/// The state that the array must be in, beside the content of its sectors.
 struct Model {
     map: ParityRows,
     client: Client<Array>,

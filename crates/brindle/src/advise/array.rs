@@ -1,4 +1,4 @@
-//! What superblocks, and the first bytes of the array, tell.
+//! Facts from superblocks, and from the first bytes of the array.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub(super) struct Facts {
     pub(super) in_doubt: bool,
     pub(super) members: Vec<Member>,
     pub(super) bitmap: Bitmap,
-    /// What stands on it, or why that can't be read.
+    /// The array's content, or why it can't be read.
     pub(super) content: Result<Content, String>,
     /// As it is given to `Geometry`, for predictions.
     pub(super) shape: Layout,
@@ -50,13 +50,13 @@ pub(super) enum Bitmap {
     Unreadable(String),
 }
 
-/// What stands on the array.
+/// The content of the array.
 pub(super) struct Content {
     /// Its partitions; where there are none, all of it as one.
     pub(super) parts: Vec<(Partition, Option<Striping>)>,
     /// Whether there is a partition table.
     pub(super) partitioned: bool,
-    /// What else is known to stand at its start.
+    /// Names of other signatures at its start.
     pub(super) named: Vec<String>,
 }
 

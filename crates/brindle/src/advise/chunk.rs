@@ -83,7 +83,7 @@ fn of(facts: &Facts, md: Option<&Md>, drive: &str, chunk: u64, predicted: Vec<Pr
     Finding { predicted, ..finding }
 }
 
-/// What the file's job asks for: where and how long does not matter here.
+/// The load of the file's job, without its place and duration.
 fn job(file: &str) -> Result<Job, Failure> {
     let plan = parse(&[file], false, &Here)?;
     tell_notes(&plan);

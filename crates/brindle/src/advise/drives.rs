@@ -1,4 +1,4 @@
-//! What is set of the members' drives.
+//! Settings of the members' drives.
 
 use super::array::Facts;
 use super::finding::Finding;

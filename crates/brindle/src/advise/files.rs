@@ -9,7 +9,7 @@ use super::simulated::{NO_MODEL, Simulator, compared, load};
 use super::sysfs::{Drive, Md};
 use crate::units::Bytes;
 
-/// What partitioning programs align to: a multiple of whatever a drive may want.
+/// The alignment of partitioning programs: a multiple of any unit that a drive may prefer.
 const MIB: u64 = 1 << 20;
 
 /// Partitions of the array, and what its file systems know of it.
@@ -75,7 +75,7 @@ fn partition(facts: &Facts, part: Partition, number: u32, simulator: Option<&Sim
     })
 }
 
-/// What suffers where things don't begin with rows.
+/// The kind of load that suffers where things don't begin with rows.
 fn suffers(facts: &Facts) -> &'static str {
     if facts.has_parity() {
         "writes of the size of a row, one after the other"
@@ -97,7 +97,8 @@ fn beginning(
     simulator.array(with, load(&[("rw", rw), ("bs", &row), ("offset", &offset), ("iodepth", "4")])?)
 }
 
-/// What it gives that large files begin with rows, where a file system was told of them, and not in the middle of one.
+/// The gain of large files that begin with rows, where a file system was told of them, over files that begin in the
+/// middle of one.
 fn along_rows(finding: Finding, facts: &Facts, simulator: Option<&Simulator>) -> Finding {
     let Some(row) = facts.row().filter(|_| facts.has_parity()).or_else(|| facts.chunk()) else {
         return finding;

@@ -1,4 +1,4 @@
-//! What is found, and what to do about it.
+//! Findings, each with advice.
 
 use core::fmt::{self, Write};
 
@@ -19,7 +19,7 @@ pub(super) enum Verdict {
 /// One array, or one drive, in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Prediction {
-    /// What is set so, in words.
+    /// The setting, in words.
     pub(super) with: String,
     /// Bytes of the array's chunk; none of a drive.
     pub(super) chunk: Option<u64>,
@@ -38,20 +38,20 @@ impl fmt::Display for Prediction {
 /// A finding.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Finding {
-    /// What it is about.
+    /// The topic.
     pub(super) topic: &'static str,
     /// The member, if it is about one.
     pub(super) member: Option<String>,
     pub(super) verdict: Verdict,
-    /// What is there.
+    /// The present state.
     pub(super) found: String,
-    /// What follows.
+    /// The advice.
     pub(super) advice: String,
-    /// What changes it.
+    /// The command that makes the change.
     pub(super) command: Option<String>,
-    /// What the change is expected to give, or why that is not predicted.
+    /// The expected gain of the change, or why it is not predicted.
     pub(super) expected: Option<String>,
-    /// What the simulator said.
+    /// The simulator's predictions.
     pub(super) predicted: Vec<Prediction>,
 }
 

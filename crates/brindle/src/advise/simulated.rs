@@ -1,4 +1,4 @@
-//! What a change is expected to give: the array, or one of its drives, in the simulator as it is and as it would be.
+//! The expected gain of a change: the array, or one of its drives, in the simulator as it is and as it would be.
 
 use brindle_lab::drive::Drive as Model;
 use brindle_lab::job::Job;
@@ -15,7 +15,7 @@ use crate::units::Bytes;
 /// Why nothing is predicted where nobody says what the drives are.
 pub(super) const NO_MODEL: &str =
     "not predicted: the members are no block devices whose kind is known; name a model with --drive";
-/// What mdadm leaves free before the data of large members, and more.
+/// More than the space that mdadm leaves free before the data of large members.
 const BESIDE: u64 = 256 << 20;
 /// Of a chunk where the level has none that counts.
 const ANY_CHUNK: u64 = 64 << 10;

@@ -1,4 +1,4 @@
-//! What the kernel tells of devices, under a root that may be a copy.
+//! Facts about devices from the kernel, under a root that may be a copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};

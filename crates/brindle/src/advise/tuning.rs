@@ -1,4 +1,4 @@
-//! What can be set of a running array.
+//! Settings of a running array.
 
 use super::array::{Bitmap, Facts};
 use super::finding::Finding;
@@ -15,7 +15,7 @@ const CACHE: (u64, u64) = (1024, 16384);
 const LARGE: u64 = 100 << 30;
 /// Bits for less than this cost more writes than they save in a resync.
 const SMALL_BIT: u64 = 4 << 20;
-/// What mdadm chooses for most arrays.
+/// The bitmap chunk that mdadm chooses for most arrays.
 const USUAL_BIT: u64 = 64 << 20;
 /// Bytes of a request of the kernel that reads ahead.
 const READ: u64 = 128 << 10;
@@ -48,7 +48,7 @@ pub(super) fn state(facts: &Facts, drives: &[Drive]) -> Finding {
     }
 }
 
-/// What it is to have all members again: the probability of a loss in a month.
+/// The gain of having all members again: the probability of a loss in a month.
 fn whole_again(facts: &Facts, drives: &[Drive]) -> Option<String> {
     const DAYS: f64 = 30.0;
     let whole = Odds::of(facts, drives)?.in_days(DAYS);
@@ -252,7 +252,7 @@ fn scrub(facts: &Facts, md: Option<&Md>, drives: &[Drive]) -> Vec<Finding> {
     findings
 }
 
-/// What a check a month gives: the probability of a loss in five years with and without.
+/// The gain of a monthly check: the probability of a loss in five years with and without.
 fn checks_give(facts: &Facts, drives: &[Drive]) -> Option<String> {
     let odds = Odds::of(facts, drives)?;
     let (with, without) = (odds.loss()?, odds.clone().unscrubbed().loss()?);

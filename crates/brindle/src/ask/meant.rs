@@ -32,8 +32,8 @@ pub(crate) struct Meant {
 }
 
 impl Meant {
-    /// Asks the server what it has, and tells on standard error which array was taken, if it was given to the server in another
-    /// folder than that of this command and is not named by its UUID or one of its members.
+    /// Asks the server for its arrays. Prints on standard error which array was taken, if it was given to the server
+    /// in another folder than this command's and is not named by its UUID or a member.
     pub(crate) fn of(folder: &Path, target: &Target, wanted: Option<&str>) -> Result<Self, Failure> {
         let told = ask(folder, &target.server, &Request::Status { array: target.array.clone() })?;
         let by_name_alone = wanted.is_none_or(|wanted| !is_certain(&told, wanted));

@@ -1,4 +1,4 @@
-//! What the kernel counts of the disks on which targets lie.
+//! The kernel's counters of the disks on which targets lie.
 
 use std::fs;
 use std::os::linux::fs::MetadataExt;
@@ -30,7 +30,7 @@ impl Disks {
         Self { disks: disks.collect(), begun: Instant::now() }
     }
 
-    /// What each has done since.
+    /// The work of each disk since then.
     pub(crate) fn since(&self) -> Vec<Disk> {
         let millis = self.begun.elapsed().as_secs_f64() * 1000.0;
         let one = |(dir, before): &(PathBuf, Counters)| {
@@ -71,7 +71,7 @@ fn parsed(text: &str) -> Option<Counters> {
     all.get(..11)?.try_into().ok()
 }
 
-/// What a report says of the disk below a target: its name, model and scheduler, as far as there are any.
+/// The description of the disk below a target: its name, model and scheduler, as far as there are any.
 pub(crate) fn about(target: &Path) -> String {
     let Some(dir) = disk_of(target) else { return "no disk below it".to_owned() };
     let text =

@@ -62,7 +62,7 @@ pub(crate) fn bench(args: &mut Bench) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What the flags name.
+/// The target that the flags name.
 fn on(args: &Bench) -> On<'_> {
     On { array: &args.array, device: &args.device, nbd: args.nbd.as_ref(), tuning: args.tuning }
 }
@@ -103,7 +103,7 @@ fn replay(args: &Bench) -> Result<ExitCode, Failure> {
     Ok(if measured.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a report says beside the jobs.
+/// The parts of a report beside the jobs.
 fn about(args: &Bench, global: Vec<Given>, (usage, disks): (Usage, Vec<Disk>)) -> Run {
     let now = world::seconds_since_1970();
     Run {
@@ -115,7 +115,7 @@ fn about(args: &Bench, global: Vec<Given>, (usage, disks): (Usage, Vec<Disk>)) -
     }
 }
 
-/// What writes destroys content, and needs the user's word for it.
+/// Writes destroy content: they need `--force`.
 fn check_word(args: &Bench, writes: Option<String>) -> Result<(), Failure> {
     match writes {
         Some(what) if !args.force => Err(Failure::Usage(format!(
@@ -161,7 +161,7 @@ fn targets(args: &Bench) -> Vec<(String, String)> {
     args.array.iter().chain(&args.device).map(disk).chain(nbd).collect()
 }
 
-/// What happened over time, where that is asked for.
+/// Writes the course of the run over time, if that is asked for.
 fn write_series(args: &Bench, outcomes: &[Outcome]) -> Result<(), Failure> {
     for path in &args.series {
         let text = if path.extension().is_some_and(|ending| ending == "html") {

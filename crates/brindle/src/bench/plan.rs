@@ -46,7 +46,7 @@ pub(super) fn plan(args: &Bench) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// What is without effect, and what is left out.
+/// Prints which options have no effect, and which errors were skipped.
 pub(crate) fn tell(plan: &Plan) {
     for note in &plan.notes {
         eprintln!("brindle: {}: {}: {}", note.place, note.option, note.fate);

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// Most rounds, as SNIA's PTS has it.
 const MOST_ROUNDS: usize = 25;
 
-/// What was measured.
+/// The measured results.
 pub(super) struct Measured {
     /// Of the last round.
     pub(super) outcomes: Vec<Outcome>,

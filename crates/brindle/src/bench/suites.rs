@@ -68,7 +68,7 @@ pub(super) fn suited(args: &Bench, named: &str) -> Result<Suited, Failure> {
 }
 
 impl Suited {
-    /// What the targets are decides where requests go, and how small they may be.
+    /// Fits the jobs to the targets, which decide where requests may go and how small they may be.
     pub(super) fn fit(
         &mut self,
         jobs: &mut Vec<Job>,

@@ -1,4 +1,4 @@
-//! What jobs run on.
+//! Targets of jobs.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -31,7 +31,7 @@ pub(crate) enum Target {
 /// Bytes of the pool of a connection.
 const CONNECTION: usize = 1 << 20;
 
-/// What is asked for: one of these.
+/// The target that was asked for: one of these.
 pub(crate) struct On<'a> {
     /// Members of an array.
     pub(crate) array: &'a [PathBuf],
@@ -48,7 +48,7 @@ impl On<'_> {
     }
 }
 
-/// What is open, and how it is let go.
+/// The open targets, and their owner, which closes them.
 pub(crate) struct Opened {
     pub(super) targets: Vec<Target>,
     owner: Owner,

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use brindle_io::sync::{Either, race};
 use brindle_lab::job::{Blocks, Direction, Given, IoPattern, Job, Kinds};
 use brindle_lab::measure::Latency;
-use brindle_lab::run::{Live, Outcome, Replayed, Terms, replay};
+use brindle_lab::run::{Live, Outcome, Replayed, Terms, index, replay};
 use brindle_lab::trace::{
-    Entry, Format as Written, Pacing, Survey, TraceError, columns, entries, index, msr, paced, recognised,
-    set, survey,
+    Entry, Format as Written, Pacing, Survey, TraceError, columns, entries, msr, paced, recognised, set,
+    survey,
 };
 use brindle_volume::Volume;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ struct Asked {
     survey: Survey,
 }
 
-/// What the traces came to.
+/// The results of the traces.
 pub(super) struct Measured {
     asked: Vec<Asked>,
     replayed: Vec<Replayed>,
@@ -101,7 +101,7 @@ fn read(
 }
 
 impl Plan {
-    /// What needs the user's word, if anything does.
+    /// The first trace that writes, which needs `--force`.
     pub(super) fn writes(&self) -> Option<String> {
         let first = self.0.iter().find(|asked| asked.survey.changes())?;
         Some(format!("trace {} writes", first.path.display()))
@@ -189,7 +189,7 @@ impl Measured {
         index(&self.outcomes(), &weights).filter(|_| self.is_whole() && weights.len() > 1)
     }
 
-    /// What is told of traces beside what is told of jobs.
+    /// The part of the text report that is about traces.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for (asked, one) in self.asked.iter().zip(&self.replayed) {

@@ -1,4 +1,4 @@
-//! What this process uses, as the kernel counts it.
+//! Resources used by this process, as the kernel counts them.
 
 use std::fs;
 use std::time::Instant;

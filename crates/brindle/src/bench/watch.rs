@@ -1,4 +1,4 @@
-//! What is seen while jobs run: throughput on a terminal; and how they are ended early.
+//! The display while jobs run: throughput on a terminal; and the way to end them early.
 
 use std::io::IsTerminal;
 use std::rc::Rc;

@@ -58,7 +58,7 @@ pub(crate) struct Bench {
     pub(crate) jobs: Vec<PathBuf>,
 }
 
-/// What is replayed in place of jobs, and how.
+/// Traces to be replayed in place of jobs, and how.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Traces")]
 pub(crate) struct Traces {
@@ -71,7 +71,7 @@ pub(crate) struct Traces {
     /// How traces are written [default: what their beginning tells]
     #[arg(long, default_value = "auto", value_name = "FORMAT", hide_default_value = true)]
     pub(crate) trace_format: TraceFormat,
-    /// What the columns of traces mean, as TOML (docs/traces.md)
+    /// Meaning of the traces' columns, as TOML (docs/traces.md)
     #[arg(long, value_name = "FILE", conflicts_with = "trace_format")]
     pub(crate) trace_columns: Option<PathBuf>,
     /// Send requests as soon as there is room, not when they were sent
@@ -99,7 +99,7 @@ fn factor(text: &str) -> Result<f64, String> {
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceFormat {
-    /// What its beginning tells
+    /// The format that its beginning shows
     Auto,
     /// fio's write_iolog, version 2 or 3
     Iolog,

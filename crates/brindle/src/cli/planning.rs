@@ -23,8 +23,8 @@ pub(crate) struct Plan {
     /// [default: all, with --format csv table]
     #[arg(long, short = 'l', value_name = "LIST", value_delimiter = ',', help_heading = "What is listed")]
     pub(crate) levels: Vec<String>,
-    /// What stands first, and what the recommended one is best at [default: as levels come; recommended is what is fastest at the
-    /// load, else what does the most writes in the room asked for, else what has the most room]
+    /// Order of the list, and goal of the recommendation [default: in the order of levels; recommended is the fastest
+    /// at the load, else the one with the most writes in the room asked for, else the one with the most room]
     #[arg(long, value_name = "WHAT", help_heading = "What is listed")]
     pub(crate) sort: Option<Order>,
     /// Most configurations to list
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What there is to build of.
+/// The drives to build of.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Drives")]
 pub(crate) struct Drives {
@@ -63,7 +63,7 @@ pub(crate) struct Drives {
     /// The model of each, in place of --iops and --mb-s: a file, or evo850, p3700, nvme, sata-ssd, hdd-7200
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) drive: Option<String>,
-    /// What one costs
+    /// Price of one
     #[arg(long, value_name = "MONEY", value_parser = number)]
     pub(crate) price: Option<f64>,
     /// Other drives beside these: COUNTxSIZE, and what differs of iops=, mb_s=, drive=, price=, as in 2x4TB,iops=150
@@ -71,7 +71,7 @@ pub(crate) struct Drives {
     pub(crate) and: Option<String>,
 }
 
-/// What the array must do. What no configuration does is told, with the needs that exclude each other.
+/// Requirements of the array. If no configuration meets them, those that exclude each other are named.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Needs")]
 pub(crate) struct Needs {
@@ -94,16 +94,16 @@ pub(crate) struct Needs {
     /// Failures that lose nothing, whichever drives they are
     #[arg(long, value_name = "COUNT")]
     pub(crate) tolerates: Option<u32>,
-    /// What all drives may cost; needs their price
+    /// Most that all drives may cost; needs their price
     #[arg(long, value_name = "MONEY", value_parser = number, requires = "price")]
     pub(crate) budget: Option<f64>,
 }
 
-/// What figures depend on beside the drives.
+/// Conditions beside the drives on which figures depend.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Conditions")]
 pub(crate) struct Conditions {
-    /// What will be asked of the array: a job file of fio's. Its jobs count as one load, by their requests in flight
+    /// Load on the array: a job file of fio's. Its jobs count as one load, by their requests in flight
     #[arg(long, value_name = "JOBFILE")]
     pub(crate) workload: Option<PathBuf>,
     /// Fill random and sequential figures of md's levels from the engine on modelled drives instead of formulas, and tell the
@@ -183,7 +183,7 @@ pub(crate) enum Columns {
     All,
 }
 
-/// What stands first.
+/// The order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
     /// The most room

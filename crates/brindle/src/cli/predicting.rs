@@ -59,7 +59,7 @@ pub(crate) struct Simulate {
     /// some seconds, in which bits are cleared, are simulated then
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
-    /// What is done, in fio's words: read, write, randread, randwrite, rw, randrw
+    /// Kind of requests, in fio's words: read, write, randread, randwrite, rw, randrw
     #[arg(long, value_name = "KIND")]
     pub(crate) rw: String,
     /// Size of requests, or fio's bssplit where there is a / in it
@@ -77,7 +77,7 @@ pub(crate) struct Simulate {
     /// Jobs that do the same at once
     #[arg(long, value_name = "COUNT", default_value = "1")]
     pub(crate) numjobs: String,
-    /// Whose policies and processor time the array has
+    /// Implementation whose policies and processor time the array has
     #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
     pub(crate) policies: Whose,
     /// How md's RAID 10 chooses the copy that it reads
@@ -91,7 +91,7 @@ pub(crate) struct Simulate {
     pub(crate) json: bool,
 }
 
-/// Who makes an array.
+/// The implementation of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Whose {
     /// This program
@@ -158,7 +158,7 @@ pub(crate) struct Sweep {
     /// Sizes of requests, or fio's bssplit
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) bs: Vec<String>,
-    /// What is done, in fio's words
+    /// Kinds of requests, in fio's words
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) rw: Vec<String>,
     /// Shares of reads in mixed loads
@@ -173,7 +173,7 @@ pub(crate) struct Sweep {
     /// Jobs at once
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) numjobs: Vec<String>,
-    /// Whose policies and processor time the arrays have
+    /// Implementation whose policies and processor time the arrays have
     #[arg(long = "as", value_name = "WHO", default_value = "brindle", conflicts_with = "destroy")]
     pub(crate) policies: Whose,
     /// How md's RAID 10 chooses the copy that it reads

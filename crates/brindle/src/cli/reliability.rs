@@ -19,7 +19,7 @@ pub(crate) struct Reliability {
         hide_default_value = true
     )]
     pub(crate) drives: u32,
-    /// What a group is: 0, 1, 4, 5, 6, raidz1, raidz2, raidz3; 10 is a group for each pair of drives
+    /// Level of a group: 0, 1, 4, 5, 6, raidz1, raidz2, raidz3; 10 is a group for each pair of drives
     #[arg(long, short = 'l')]
     pub(crate) level: Option<String>,
     /// How many failures a group bears, instead of a level
@@ -77,7 +77,7 @@ pub(crate) struct Reliability {
     /// How sure intervals are
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, allow_negative_numbers = true)]
     pub(crate) confidence: f64,
-    /// What chance comes from: the same seed, the same answer, on any number of cores
+    /// Seed of all random draws: the same seed, the same answer, on any number of cores
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Threads; 0 for one on each core

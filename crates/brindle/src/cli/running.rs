@@ -229,7 +229,7 @@ pub(crate) struct Action {
     pub(crate) min_speed: Option<Bytes>,
     /// Name of the array, its UUID, or one of its members [default: the only one]
     pub(crate) array: Option<String>,
-    /// What is to be done
+    /// The action
     pub(crate) action: Said<Word>,
 }
 

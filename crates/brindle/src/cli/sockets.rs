@@ -23,7 +23,8 @@ pub(crate) struct Sockets {
     /// SIGHUP has it read anew, and ends the connections of those whose right is another then
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
-    /// Who may connect to the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 its owner, 660 the group too
+    /// Mode of the Unix sockets of --nbd, as chmod writes it, whatever the umask: 600 lets its owner connect, 660 the
+    /// group too
     #[arg(long, value_name = "MODE", default_value = "600")]
     pub(crate) socket_mode: SocketMode,
     /// Owner of these sockets: a name, or a number [default: the user who serves]
@@ -35,7 +36,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Whose Unix sockets are, and who may connect to them.
+    /// The owner and mode of Unix sockets.
     pub(crate) fn rights(&self) -> SocketRights {
         SocketRights {
             mode: self.socket_mode.0,

@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_millis(20);
 /// Longest answer.
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// What came of asking.
+/// The result of a request to a server.
 pub(crate) enum Asked {
     /// The answer.
     Report(serde_json::Value),
@@ -112,7 +112,8 @@ impl Line {
         }
     }
 
-    /// What the server says when it has ended, however long that takes, as long as it still answers others.
+    /// The server's final message when it has ended. Waits as long as it takes, while the server still answers
+    /// others.
     fn last_words(&mut self, folder: &Path, waiting: impl FnOnce()) -> Result<Option<Ended>, Failure> {
         let mut words = Vec::new();
         self.set_patience(Duration::from_secs(1))?;

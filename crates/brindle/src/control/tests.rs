@@ -96,7 +96,7 @@ fn a_server_answers_and_garbage_is_told_so() {
         let answer = place.say(garbage);
         assert!(answer.starts_with(r#"{"error":"not a request"#), "{answer}");
     }
-    // Whoever hangs up behind half a line, or before the answer, disturbs nobody.
+    // A client that hangs up after half a line, or before the answer, disturbs no other.
     place.connect().write_all(b"{\"ask\":").unwrap();
     place.connect().write_all(b"{\"ask\":\"status\"}\n").unwrap();
     assert_eq!(report(&place.folder, &Request::Status { array: None }), json!({"ask": "status"}));

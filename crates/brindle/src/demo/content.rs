@@ -11,7 +11,7 @@ use crate::itself;
 /// Trees that a machine is likely to have, best first.
 const TREES: [&str; 4] = ["/usr/share/doc", "/usr/share/perl", "/usr/include", "/etc"];
 
-/// What is stored on the array, and what it is made from.
+/// The content stored on the array, and its source.
 pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
     pub(super) what: String,

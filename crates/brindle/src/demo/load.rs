@@ -11,7 +11,7 @@ use super::{Trouble, connect};
 /// Bytes of each read and write of the load.
 const BLOCK: usize = 16 * 1024;
 
-/// What the load did.
+/// Counts of the load's requests.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) reads: u64,

@@ -13,7 +13,7 @@ use crate::units::Bytes;
 /// Bytes of bits that are counted at most: more than any bitmap has that is kept.
 const MOST: u64 = 64 << 20;
 
-/// What a bitmap's file says of itself.
+/// The fields of a bitmap file.
 #[derive(Debug, Serialize)]
 pub(super) struct BitmapReport {
     version: u32,

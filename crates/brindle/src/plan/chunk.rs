@@ -12,7 +12,7 @@ const SIZES: [u64; 7] = [16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512
 /// Sizes that come so close to the best are as good.
 const CLOSE: f64 = 0.99;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
     /// The largest of those that are as good as the best. Bytes.

@@ -15,7 +15,7 @@ use crate::models::model;
 pub(super) struct Known {
     pub(super) disk: Disk,
     pub(super) model: Option<Drive>,
-    /// What the model is called; none if it was made of figures.
+    /// The model's name; none if it was made of figures.
     pub(super) named: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn kinds(args: &Drives, asked: Option<&Asked>) -> Result<Vec<Kind>, F
     let Some(text) = &args.and else { return Ok(vec![first]) };
     let wrong = |why: ParseError| Failure::Usage(format!("--and {text}: {why}"));
     let (count, size, items) = second_set(text).map_err(wrong)?;
-    // What is not said of it is as of the first.
+    // Properties that are not given are those of the first kind.
     let mut other = Said { size: Some(size), ..said };
     for (name, value) in items {
         match name {
@@ -94,7 +94,7 @@ fn known(said: &Said, asked: Option<&Asked>, and: Option<&str>) -> Result<Known,
     Ok(found)
 }
 
-/// What the model does of a load by itself, with more and more in flight.
+/// The model's speed at a load by itself, with more and more in flight.
 fn queued(model: &Drive, asked: &Asked) -> Result<Queued, Failure> {
     let model = as_loaded(model, &asked.job);
     let rates = |direction: Direction| -> Result<[f64; DEPTHS.len()], Failure> {
@@ -151,7 +151,7 @@ fn as_model(disk: &Disk, rate: Pair) -> String {
     )
 }
 
-/// What a model does by itself: 4 KiB at random with as much in flight as it has use for, and 1 MiB in sequence.
+/// The model's speed by itself: 4 KiB at random with as much in flight as it has use for, and 1 MiB in sequence.
 fn of_model(named: &str, said: &Said) -> Result<Known, Failure> {
     let mut model = model(named)?;
     if let Some(size) = said.size {

@@ -82,7 +82,7 @@ fn wrong(why: &Unsound) -> Failure {
     Failure::Usage(format!("--{flag}: {}", why.why))
 }
 
-/// What was asked for; else disks, or flash, by how fast the drives are.
+/// The class that was asked for; else disks or flash, by the speed of the drives.
 fn class(kinds: &[Kind], args: &Likelihood) -> Result<&'static Class, Failure> {
     let headless = kinds.iter().all(|kind| kind.known.disk.read_iops >= NO_HEAD);
     let usual = if headless { "ssd-2022" } else { "hdd-2025" };

@@ -1,4 +1,4 @@
-//! What will be asked of an array, from a job file.
+//! The expected load on an array, from a job file.
 
 use std::path::Path;
 
@@ -83,7 +83,8 @@ fn average(blocks: &Blocks) -> f64 {
     }
 }
 
-/// What the simulator runs: of the jobs what they ask for, not where and how long. Of several jobs the sizes are averages.
+/// The load that the simulator runs: the jobs' requests, without their place and duration. For several jobs the sizes
+/// are averages.
 fn as_one(jobs: &[Job], load: &Load) -> Job {
     if let [job] = jobs {
         return job.load();

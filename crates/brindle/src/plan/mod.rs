@@ -43,7 +43,7 @@ struct Taken {
     place: usize,
     why: String,
     chunk: u64,
-    /// What was tried for that.
+    /// The chunk sizes that were tried for it.
     chosen: Option<Chosen>,
     commands: Vec<String>,
 }
@@ -59,7 +59,7 @@ struct Answer<'a> {
     fitting: usize,
     rows: &'a [Row],
     taken: Option<Taken>,
-    /// What was left out of simulation, and why.
+    /// Parts that were left out of the simulation, with the reason.
     notes: Vec<String>,
 }
 
@@ -173,8 +173,8 @@ fn meeting(rows: Vec<Row>, needs: &[Need]) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().filter(|row| needs.iter().all(|need| need.is_met(&row.figures))).collect())
 }
 
-/// What the recommended one is best at: what was asked for; else the load; else writes in the room that is needed, or room at the
-/// speed that is.
+/// The goal of the recommendation. The one that was asked for comes first, then the load. Without either it is the
+/// most writes if a capacity is required, or the most capacity if a speed is required.
 fn goal(args: &Plan, asked: Option<&Asked>) -> Goal {
     let of = &args.needs;
     match args.sort {

@@ -183,7 +183,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What there is to build of.
+/// The drives to build of.
 pub(super) fn kinds_text(kinds: &[Kind]) -> String {
     kinds.iter().map(kind_text).collect::<Vec<_>>().join("; and ")
 }
@@ -211,7 +211,7 @@ fn kind_text(kind: &Kind) -> String {
     text
 }
 
-/// What stands in the columns; empty where nothing is known.
+/// The cells of the columns; empty where nothing is known.
 pub(super) fn cells(of: &Figures) -> Vec<String> {
     let figure = |value: Option<f64>, unit: f64| value.map_or_else(String::new, |value| short(value / unit));
     let whole = |value: Option<f64>, unit: f64| {

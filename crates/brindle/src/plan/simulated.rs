@@ -96,7 +96,7 @@ fn speed(part: &Part, model: &Drive, chunk: u64, asked: Option<&Asked>) -> Resul
     })
 }
 
-/// What one group of several is asked.
+/// The share of the load that one group of several gets.
 pub(super) fn shared(job: &Job, groups: u32) -> Job {
     let all = job.iodepth.saturating_mul(job.numjobs);
     if groups == 1 || job.one_at_a_time {

@@ -1,4 +1,4 @@
-//! What is read and told in words.
+//! Words of the command line and of reports.
 
 use brindle_planner::{Conflict, Need};
 

@@ -18,7 +18,7 @@ const MEMORY: u64 = 128 << 20;
 /// A load that was given so long and had no answer has none.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What was measured, and how many bytes the drive has. Without the user's word it is read only.
+/// Measures the drive, and gives its size in bytes too. Without `--force` it is only read.
 pub(super) fn measured(path: &Path, args: &Calibrate) -> Result<(u64, Vec<Table>), Failure> {
     let access = if args.force { DeviceAccess::Write } else { DeviceAccess::Read };
     let mut world = World::new(Opening { access, ..Opening::LOOK })?;

@@ -1,4 +1,4 @@
-//! What is told of a prediction.
+//! The text of a prediction.
 
 use core::fmt::Write;
 

@@ -31,7 +31,7 @@ pub(super) fn check(groups: &[SpareGroup], arrays: &[&str]) -> Result<(), Failur
     Ok(())
 }
 
-/// What is to be said of groups in which nothing is shared: other servers' arrays have no part in them.
+/// Remarks on groups in which nothing is shared: other servers' arrays have no part in them.
 pub(super) fn lone(groups: &[SpareGroup], arrays: &[&str]) -> Vec<String> {
     let count = |group: &SpareGroup| arrays.iter().filter(|array| has(group, array)).count();
     let lone = groups.iter().filter(|group| count(group) < 2);

@@ -17,9 +17,9 @@ pub(super) const OWN: &str = "array";
 pub(super) struct Kept {
     path: PathBuf,
     file: Mutex<File>,
-    /// What all points have in common.
+    /// The parameters that all points have in common.
     pub(super) head: Value,
-    /// What was finished before.
+    /// The points finished in earlier runs.
     pub(super) before: Vec<Finished>,
 }
 

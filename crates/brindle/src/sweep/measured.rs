@@ -39,7 +39,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The level of what stands beside the arrays: a file.
 pub(super) const FILE: &str = "file";
 
-/// What all points have in common. All of them are looked at first, so that nothing is destroyed for words that mean nothing.
+/// The parameters that all points have in common. All points are checked first, so that nothing is destroyed for
+/// words that mean nothing.
 pub(super) fn head(args: &Sweep, points: &[Point]) -> Result<Value, Failure> {
     check_memory(args, points)?;
     for point in points {
@@ -132,7 +133,7 @@ struct Running<'a> {
     done: Vec<Finished>,
 }
 
-/// What a load came to.
+/// The results of a load.
 struct Came {
     all: Tally,
     busiest: Option<f64>,
@@ -271,7 +272,7 @@ impl Running<'_> {
             write_behind: None,
             size: None,
             data_offset: None,
-            // What stands there is nobody's, so that redundancy need not agree with it.
+            // The old content of the members is worthless, so that redundancy need not agree with it.
             assume_clean: true,
             raid_devices: None,
             spares: 0,
@@ -358,7 +359,7 @@ impl Running<'_> {
         }
     }
 
-    /// What ends a load early ends the point, too.
+    /// An error that ends a load early ends the point, too.
     fn once(&self, opened: &Opened, load: &Job, names: &[PathBuf]) -> Result<Result<Came, String>, Failure> {
         let (meter, disks) = (Meter::start(), Disks::under(names.iter().map(PathBuf::as_path)));
         let outcomes =
@@ -401,7 +402,7 @@ fn made(array: &Create, uuid: Uuid) -> Result<Result<(), String>, Failure> {
     }
 }
 
-/// What the report says of the world.
+/// The facts of the environment for the report.
 pub(super) fn facts(args: &Sweep) -> Vec<(String, String)> {
     let member = |path: &PathBuf| (path.display().to_string(), disks::about(Path::new(path)));
     let world = ("world".to_owned(), "measured: the engine on these members, in this process".to_owned());

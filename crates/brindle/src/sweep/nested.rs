@@ -23,7 +23,8 @@ pub(super) struct Nested<'a> {
 }
 
 impl<'a> Nested<'a> {
-    /// What a point stands for, if that is an array of arrays: `1+0` is RAID 0 over pairs, any other over two arrays.
+    /// The arrays that a point stands for, if it is an array of arrays: `1+0` is RAID 0 over pairs, any other over
+    /// two arrays.
     ///
     /// # Errors
     /// There is no such level, or no such count. Members that make no whole arrays are a point that can't be.

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::models::model;
 use crate::predict::policies;
 
-/// What all points have in common: a sweep goes on only with what it began with.
+/// The parameters that all points have in common: a sweep goes on only with those that it began with.
 pub(super) fn head(args: &Sweep, drive: &str) -> Result<Value, Failure> {
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -72,7 +72,7 @@ fn one(args: &Sweep, drive: &str, point: &Point, beside: &Beside) -> Result<Fini
     Ok(Finished { point: point.clone(), figures, refused })
 }
 
-/// What the report says of the world.
+/// The facts of the environment for the report.
 pub(super) fn facts(args: &Sweep, drive: &str) -> Result<Vec<(String, String)>, Failure> {
     let drive = model(drive)?;
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -1,5 +1,5 @@
-//! What `brindle watch` shows, from two reports: pure. A report comes over the control socket, so anything may be missing
-//! from it.
+//! The display of `brindle watch`, from two reports: pure. A report comes over the control socket, so anything may be
+//! missing from it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::units::Bytes;
 /// Characters of the bar that tells how far something is.
 const BAR: usize = 30;
 
-/// What all servers that were asked told, and when, counted from some moment.
+/// The reports of all servers that were asked, and when they came, counted from some moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     pub(super) reports: Vec<Value>,
@@ -33,7 +33,7 @@ pub(super) fn frame(before: Option<&Snapshot>, now: &Snapshot) -> Vec<String> {
     lines
 }
 
-/// What all servers told `now`, each array with `rates` of the time since `before`, and so each of its devices.
+/// The reports of all servers `now`, each array with `rates` of the time since `before`, and so each of its devices.
 pub(super) fn json(before: &Snapshot, now: &Snapshot) -> Value {
     let with_rates = |report: &Value| {
         let (mut told, pair) = (report.clone(), Pair::of(report, Some(before), now));
@@ -156,7 +156,7 @@ fn served(lines: &mut Vec<String>, report: Pair<'_>) {
     }
 }
 
-/// What goes over an array, and its members.
+/// The lines about an array: its process and its members.
 fn of_array(lines: &mut Vec<String>, array: Pair<'_>) {
     lines.extend(work(&array.now["sync"]));
     lines.push(format!(
@@ -182,7 +182,7 @@ fn of_array(lines: &mut Vec<String>, array: Pair<'_>) {
     }
 }
 
-/// What goes over an array: how far it is, how fast, and when it will end.
+/// The line about a process: progress, speed, and time left.
 fn work(sync: &Value) -> Option<String> {
     let going = Going::of(sync)?;
     let full = (going.share() * BAR as f64) as usize;
@@ -191,7 +191,7 @@ fn work(sync: &Value) -> Option<String> {
     Some(format!("  {action} [{bar}] {percent:.1}%{}", going.pace()))
 }
 
-/// What is out of the ordinary with a member.
+/// Remarks about a member: everything out of the ordinary.
 fn notes(device: &Value) -> String {
     let flags = items(&device["flags"]).iter().map(word);
     let bad = device["bad_blocks"]["bytes"].as_u64().map(|bytes| format!("{} unreadable", Bytes(bytes)));

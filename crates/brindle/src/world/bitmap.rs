@@ -93,7 +93,7 @@ impl MadeBitmap {
         self.is_new
     }
 
-    /// What goes with the file where nothing came of it.
+    /// Removes the file again if the change fails.
     pub(crate) fn undo(&self) -> impl FnOnce() + Send + use<> {
         let new = self.is_new.then(|| self.path.clone());
         move || {
@@ -108,9 +108,9 @@ pub(crate) struct Make {
     pub(crate) path: PathBuf,
     /// Bytes that it is to have.
     pub(crate) bytes: u64,
-    /// What was there may be lost, and where it lies does not matter.
+    /// The file's old content may be lost, and its place is not checked.
     pub(crate) force: bool,
-    /// What is in use already, and as what.
+    /// Files and devices in use already, each with its use.
     pub(crate) known: Vec<(Identity, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! What is named on the command line: devices, and arrays in the place of devices. What can't be read, or is no array, is
-//! a member that is missing: the others may do without it.
+//! Devices named on the command line, and arrays in the place of devices. A device that can't be read, or an array
+//! that can't be assembled, counts as a missing member: the others may do without it.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ use crate::{look, report};
 /// Requests to an array that is a member, carried out at the same time.
 const NESTED_SLOTS: usize = 64;
 
-/// What helps where too few members are left.
+/// Advice where too few members are left.
 const GOOD_COPY: &str = "give a good copy of what is left out, or more of the other members";
 
 /// Joins the members of an array that is itself a member: `m0+m1+m2`.
@@ -69,16 +69,16 @@ impl Nested {
     }
 }
 
-/// What was named of one array.
+/// The devices named for one array.
 #[derive(Default)]
 pub(crate) struct Set {
-    /// What could be opened, in the order of their names.
+    /// The devices that could be opened, in the order of their names.
     pub(crate) members: Vec<Named>,
     /// Arrays that are members, in the order of their names.
     pub(crate) nested: Vec<Nested>,
     /// Arrays that are no working part of the one above them: nothing is written to them.
     pub(crate) aside: Vec<Nested>,
-    /// What was named and is done without.
+    /// The named devices that are left out.
     pub(crate) left_out: Vec<LeftOut>,
     /// The file that has the array's write-intent bitmap, if one was given.
     pub(crate) bitmap: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub(crate) struct LeftOut {
     pub(crate) label: String,
     /// Why.
     pub(crate) why: String,
-    /// What its damaged superblock says of itself.
+    /// The array and event count that its damaged superblock claims.
     pub(super) claim: Option<Claim>,
     /// The array that it was to be a part of, if that is known.
     pub(super) of: Option<Uuid>,
@@ -124,7 +124,7 @@ impl LeftOut {
         Self { label, why, claim, of: None }
     }
 
-    /// What could not be opened, and may be missing.
+    /// A device that could not be opened: it may be missing.
     fn because_of(label: &str, failure: &Failure) -> Self {
         let claim = if let Failure::Damaged { claim, .. } = failure { *claim } else { None };
         Self { label: label.to_owned(), why: failure.to_string(), claim, of: None }
@@ -138,7 +138,7 @@ impl fmt::Display for LeftOut {
 }
 
 impl Set {
-    /// What limits the use of the arrays that are members.
+    /// The limitations of arrays that are members.
     pub(crate) fn nested_limits(&self) -> impl Iterator<Item = &Limitation> {
         self.nested.iter().flat_map(|nested| &nested.assembly.limits)
     }
@@ -190,7 +190,7 @@ impl Set {
         Ok(())
     }
 
-    /// What was opened, if it is not to be left out.
+    /// The opened device, unless it is to be left out.
     fn or_leave_out(
         &mut self,
         label: &str,
@@ -249,8 +249,8 @@ pub(crate) fn warn_of_left_out<'a>(sets: impl IntoIterator<Item = &'a Set>) {
     }
 }
 
-/// What was left out with a damaged superblock that says it is newer than all that `assembly` has: the others may lack
-/// what was written to it last.
+/// Refuses to go on without a device whose damaged superblock claims to be newer than all that `assembly` has. The
+/// others may lack the last writes.
 pub(super) fn refuse_older(left_out: &[LeftOut], assembly: &Assembly) -> Result<(), Failure> {
     let newer = |claim: Claim| {
         // One change apart is what a crash leaves.
@@ -547,7 +547,7 @@ fn is_missing_member(failure: &Failure) -> bool {
     }
 }
 
-/// What the kernel says of a device that is there in name only.
+/// Whether the kernel's error means that the device is there in name only.
 fn is_broken(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let broken = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::NOMEDIUM, Errno::TIMEDOUT];

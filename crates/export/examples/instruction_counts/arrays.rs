@@ -99,7 +99,7 @@ enum Kind {
     Flush,
 }
 
-/// What is asked of a target, again and again.
+/// A request to a target, repeated.
 #[derive(Clone, Copy)]
 struct Request {
     kind: Kind,
@@ -119,7 +119,7 @@ impl Request {
     }
 }
 
-/// Who does the requests.
+/// The target of the requests.
 enum Target {
     Bare { io: Io, member: MemberId },
     Array(Array),

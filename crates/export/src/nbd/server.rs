@@ -26,7 +26,7 @@ impl<V> Clone for Server<V> {
     }
 }
 
-/// What clients may choose from.
+/// The exports that clients may choose from.
 struct Exports<V> {
     list: RefCell<Vec<Rc<Export<V>>>>,
     /// Exports that were ever added.
@@ -34,7 +34,7 @@ struct Exports<V> {
     config: Config,
 }
 
-/// What has been done on an export.
+/// Counters of the work on an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportStats {
     /// Its name.

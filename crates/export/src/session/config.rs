@@ -1,4 +1,4 @@
-//! What whoever starts a server decides.
+//! Settings that the starter of a server chooses.
 
 use brindle_io::{Duration, MAX_BUF, PAGE};
 
@@ -20,9 +20,9 @@ pub struct Config {
     pub requests: usize,
     /// A client that has not chosen an export by then is disconnected.
     pub handshake: Duration,
-    /// A client that takes less than 1 MiB of its replies, or sends less than 1 MiB of the data it has announced, in
-    /// so long is disconnected if others wait for the memory it holds; one that takes no byte of its replies in so long,
-    /// if others wait for its place.
+    /// A client that takes less than 1 MiB of its replies, or sends less than 1 MiB of its announced data, in this
+    /// time is disconnected if others wait for the memory it holds. A client that takes no byte of its replies in
+    /// this time is disconnected if others wait for its place.
     pub stall: Duration,
     /// A client that takes no byte of its replies while more are to be sent, or sends less than 1 MiB of the data it has
     /// announced, in so long is disconnected whoever waits.

@@ -1,4 +1,4 @@
-//! What has come from a socket and has not been looked at yet.
+//! Bytes that have come from a socket and have not been parsed yet.
 
 use brindle_io::{Buf, Bytes, Io, OpError, Slice, SocketId};
 

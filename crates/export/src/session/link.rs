@@ -19,7 +19,7 @@ use super::unread::Unread;
 pub(crate) enum End {
     /// The client took its leave, or closed its side, or the server stops: replies are still sent.
     Orderly,
-    /// What came was no request: nothing that follows can be understood.
+    /// The client sent something that is no request: the bytes behind it can't be understood.
     Garbage,
     /// The socket is closed or broken.
     Broken,

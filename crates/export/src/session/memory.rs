@@ -32,7 +32,7 @@ pub(crate) struct Memory {
     pool: Pool,
     /// Only whole blocks are taken from it, so that it never is in pieces.
     reserve: Pool,
-    /// Who waits, in the order in which they came.
+    /// Requests that wait for memory, in the order in which they came.
     waiting: RefCell<BTreeMap<u64, Waiting>>,
     next_place: Cell<u64>,
     /// Bytes of the pool that are held by clients that have not moved for a round of the patrol.
@@ -130,7 +130,7 @@ impl Memory {
         self.waiting.borrow().values().any(|waiting| waiting.waits_for_others() && !waiting.link.is_stuck())
     }
 
-    /// Whoever waits looks again.
+    /// Lets waiting requests look again.
     pub(super) fn look_again(&self) {
         self.changed.notify();
     }
@@ -143,7 +143,7 @@ impl Waiting {
     }
 }
 
-/// What a request of `len` bytes takes from the pool.
+/// The bytes of the pool that a request of `len` bytes takes.
 fn charge(len: usize) -> usize {
     len.next_power_of_two().max(PAGE)
 }

@@ -1,5 +1,5 @@
-//! What every protocol's server needs and none should build for itself: who may connect, how much memory and how many
-//! requests a client may have, and what becomes of clients that are slow, silent, lying or many.
+//! The parts that servers of every protocol share: who may connect, how much memory and how many requests a client
+//! may have, and the treatment of clients that are slow, silent, lying or many.
 //!
 //! | part | does |
 //! |---|---|

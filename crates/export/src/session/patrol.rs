@@ -47,7 +47,7 @@ fn look(roster: &Roster) {
             link.close();
         }
     }
-    // What those hold who have just been closed is about to come back.
+    // Memory of clients that have just been closed is about to come back.
     let stuck = links.values().filter(|link| link.is_stuck() && !link.is_closed());
     memory.stuck.set(stuck.map(|link| link.held.get()).sum());
     memory.look_again();

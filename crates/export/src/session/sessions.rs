@@ -24,14 +24,14 @@ const OUTBOX: usize = 8 * 1024;
 /// How long a listener rests that can't accept (too many open files).
 const REST: Duration = Duration::from_millis(100);
 
-/// What a server speaks.
+/// The protocol that a server speaks.
 pub(crate) trait Protocol: 'static {
     /// Talks with a client to the end of the connection. When it returns, no task of the connection is left and its
     /// requests hold nothing any more.
     fn converse(self: Rc<Self>, seat: Seat) -> impl Future<Output = ()>;
 }
 
-/// What a connection has for itself.
+/// The resources that a connection has for itself.
 pub(crate) struct Seat {
     /// Counts up from 0 with each connection.
     pub(crate) id: u64,

@@ -1,10 +1,10 @@
-//! What was done, counted.
+//! Counters of the work done.
 
 use core::cell::{Cell, RefCell};
 
 use brindle_io::{Histogram, Instant, Io};
 
-/// What was done on an export, or on a connection, so far.
+/// Counters of the work on an export, or on a connection, so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests replied to.

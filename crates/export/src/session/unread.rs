@@ -1,7 +1,7 @@
 //! Whether a client takes anything at all of its replies, counted in rounds.
 //!
-//! A send that is under way tells little: it ends when all of it has found room in the socket, so that small replies which
-//! nobody reads look like an idle client, and a large one like a deaf client to whom it goes drop by drop. So what the
+//! A send under way tells little, since it ends when all of it has found room in the socket. Small replies that the
+//! client does not read make it look idle. A large reply that it takes drop by drop makes it look deaf. So what the
 //! socket holds is looked at. A client is thought deaf only if that did not change in either direction, and nothing
 //! was added: as something is added, the same amount as before says that something was taken.
 //!

@@ -75,8 +75,8 @@ pub fn write(log: &mut [u8], bad: &[BadRange]) -> bool {
     true
 }
 
-/// A log as it stands on a device, entry by entry, and how it is changed so that a cut in between loses no range: entries that
-/// stay keep their places, and what is taken out gives its place to another entry once more.
+/// A log as it is on a device, entry by entry, and the steps that change it so that a cut in between loses no range.
+/// Entries that stay keep their places; the place of a removed entry holds another entry once more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries(Vec<u64>);
 
@@ -97,10 +97,10 @@ impl Entries {
         (self.0.len() as u64).saturating_mul(8)
     }
 
-    /// The logs to be written one after the other, each made stable before the next, after which the last one names just the
-    /// ranges of `bad`: each of them names all ranges that the one before it and the last one have in common, also if only
-    /// some sectors of it were written. `None` if a log of `bytes` bytes has no room for that, or a range is not aligned to
-    /// sectors.
+    /// The logs to be written one after the other, each made stable before the next. The last one names just the
+    /// ranges of `bad`. Each names all ranges that the one before it and the last one have in common, even if only
+    /// some of its sectors were written. `None` if a log of `bytes` bytes has no room for that, or a range is not
+    /// aligned to sectors.
     pub fn change(&self, bad: &[BadRange], bytes: usize) -> Option<[Self; 2]> {
         let mut wanted = Vec::new();
         for range in bad {

@@ -16,6 +16,9 @@ pub const BITMAP_MAGIC: u32 = 0x6d74_6962;
 /// Bytes of the superblock; the bits follow.
 pub const BITMAP_SUPER_BYTES: usize = 256;
 
+/// Seconds between two flushes of a write-intent bitmap.
+pub const BITMAP_DAEMON_SLEEP: u32 = 5;
+
 /// Version of a bitmap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BitmapVersion {
@@ -161,7 +164,7 @@ impl BitmapSuper {
             sync_bytes,
             state: BitmapState::default(),
             chunk,
-            daemon_sleep: super::defaults::BITMAP_DAEMON_SLEEP,
+            daemon_sleep: BITMAP_DAEMON_SLEEP,
             write_behind: 0,
             reserved_bytes: 0,
             nodes: 0,

@@ -3,6 +3,7 @@
 //! The formulas are those of mdadm 4.2 and later: `validate_geometry1`, `choose_bm_space`, `write_init_super1` and
 //! `add_internal_bitmap1` in `super1.c`, `validate_geometry0` in `super0.c`, the rounding to chunks in `Create.c`.
 
+pub use super::bitmap::BITMAP_DAEMON_SLEEP;
 use super::bitmap::BITMAP_SUPER_BYTES;
 use super::{BadBlockLog, MAX_DEVICES_1, Ppl, SUPERBLOCK_BYTES, Superblock, Version};
 
@@ -19,9 +20,6 @@ pub const BAD_BLOCK_LOG_BYTES: u64 = 4 * KIB;
 /// Bytes that all partial parity logs of a member take together.
 pub const PPL_AREA_BYTES: u64 = MIB;
 
-/// Seconds between two flushes of a write-intent bitmap.
-pub const BITMAP_DAEMON_SLEEP: u32 = 5;
-
 /// Smallest bitmap chunk that mdadm picks by itself.
 pub const BITMAP_CHUNK: u64 = 64 * MIB;
 
@@ -34,7 +32,7 @@ const BITMAP_ROOM_0_90: u64 = 60 * KIB;
 /// Largest member of a 0.90 array of level 1 or more: its size is 32 bits of KiB.
 pub const MAX_COMPONENT_0_90: u64 = u32::MAX as u64 * KIB;
 
-/// What keeps track of writes under way.
+/// The means by which an array keeps track of writes under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Consistency {
     /// Nothing: a crash leads to a full resync. Space for a later bitmap is reserved.
@@ -143,8 +141,8 @@ pub fn available(
     (room > 0).then_some(room)
 }
 
-/// Bytes that the array uses of each member, if the smallest offers `available`: whole chunks, or units of 64 KiB for
-/// RAID 1, which has no chunks but may get them in a reshape; `None` if nothing is left or 0.90 cannot record it.
+/// Bytes that the array uses of each member, if the smallest offers `available`. Whole chunks, or units of 64 KiB for
+/// RAID 1, which has no chunks but may get them in a reshape. `None` if nothing is left or 0.90 cannot record it.
 ///
 /// RAID 10 with far or offset copies uses whole chunks for each copy: the kernel rounds further down by itself.
 pub fn component_size(version: Version, available: u64, chunk: u64) -> Option<u64> {
@@ -351,7 +349,7 @@ pub fn bitmap_room(version: Version, component_size: u64) -> u64 {
 }
 
 /// Plans a bitmap over `sync_bytes` (the component, or for RAID 10 the whole array) in at most `room` bytes, with
-/// mdadm's chunk unless one is asked for; `None` if it does not fit or the chunk is no power of two.
+/// mdadm's chunk unless one is given. `None` if it does not fit or the chunk is no power of two.
 pub fn bitmap_plan(sync_bytes: u64, room: u64, chunk: Option<u64>) -> Option<BitmapPlan> {
     let room = if chunk.is_none() { room.min(128 * KIB) } else { room };
     let most = room.checked_sub(BITMAP_SUPER_BYTES as u64).filter(|&b| b > 0)?.checked_mul(8)?;

@@ -1,4 +1,4 @@
-//! What can be wrong with md metadata.
+//! Errors in md metadata.
 
 use thiserror::Error;
 
@@ -61,7 +61,7 @@ pub enum SuperblockError {
         "{area} ends at byte {end}, but the device has {device_bytes} bytes: it is truncated or too small"
     )]
     BeyondDevice {
-        /// What ends beyond the device.
+        /// The area that ends beyond the device.
         area: &'static str,
         /// First byte after the area.
         end: u64,
@@ -77,12 +77,12 @@ pub enum SuperblockError {
         /// The partition.
         number: u32,
         /// The table that has it.
-        table: crate::signature::Signature,
+        table: crate::kind::Signature,
     },
     /// Two areas of the device share bytes.
     #[error("{area} overlaps the superblock")]
     Overlap {
-        /// What overlaps.
+        /// The area that overlaps.
         area: &'static str,
     },
 }
@@ -143,7 +143,7 @@ pub enum EncodeError {
     Unsupported {
         /// Metadata version.
         version: super::Version,
-        /// What was asked for.
+        /// The thing that was asked for.
         what: &'static str,
     },
 }

@@ -80,7 +80,7 @@ pub enum JournalError {
     },
 }
 
-/// What a meta block says about the blocks that follow it.
+/// The description in a meta block of the blocks that follow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// Data of the array: `checksums.len()` blocks follow.
@@ -117,7 +117,7 @@ pub struct MetaBlock {
     pub sequence: u64,
     /// Byte of the journal's data area at which this block stands.
     pub position: u64,
-    /// What follows.
+    /// The descriptions of the blocks that follow.
     pub payloads: Vec<Payload>,
 }
 

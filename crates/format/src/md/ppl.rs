@@ -38,7 +38,7 @@ struct Raw {
     entries_count: U32,
     checksum: U32,
     entries: [RawEntry; PPL_MAX_ENTRIES],
-    /// What 148 entries of 24 bytes leave of the page.
+    /// The rest of the page behind 148 entries of 24 bytes.
     tail: [u8; 8],
 }
 

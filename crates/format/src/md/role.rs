@@ -1,4 +1,4 @@
-//! What a device is in its array.
+//! The role of a device in its array.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ const SPARE: u16 = 0xffff;
 const FAULTY: u16 = 0xfffe;
 const JOURNAL: u16 = 0xfffd;
 
-/// What a device is in its array.
+/// The role of a device in its array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceRole {
     /// Fills this place of the array, counted from 0.

@@ -141,7 +141,8 @@ pub struct Superblock {
 pub(super) enum Sum {
     /// It must.
     Checked,
-    /// Whoever asks has another proof, or asks for none; see [`Superblock::parse_torn`] and [`Superblock::claimed`].
+    /// The checksum is not checked: the caller has another proof, or needs none; see [`Superblock::parse_torn`] and
+    /// [`Superblock::claimed`].
     Ignored,
 }
 

@@ -2,10 +2,11 @@
 //!
 //! A drive writes a sector whole or not at all. A superblock of 0.90, and one of 1.x with more than 128 devices, has
 //! several sectors, of which a cut leaves each old or new. The first one holds the checksum and all that changes with
-//! every update; the others hold entries of the table of roles. Brindle changes one of those at a time, so that the
-//! first sector, old or new, is always that of a table which differs from the one that is there in one role at most; or, in 0.90, by a
-//! device that takes the place of a role, for which two entries change, and where it is the superblock's own, the copy of that
-//! too; or by the flags of the superblock's own device, which stand there twice.
+//! every update; the others hold entries of the table of roles. Brindle changes one such entry at a time. So the
+//! first sector, old or new, always belongs to a table that differs from the one on the device in one role at most.
+//! In 0.90 there are two other cases. A device may take the place of a role, which changes two entries, and the copy
+//! of the superblock's own entry if it is the superblock's own. Or the flags of the superblock's own device change,
+//! which stand there twice.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,8 @@ const IN_FIRST_SECTOR: usize = 128;
 const MOST_TRIES: usize = 8192;
 
 impl Superblock {
-    /// Reads a superblock whose checksum is wrong, if that is because the power went while it was written: its first
-    /// sector is, to the byte and with its checksum, the one of a superblock that has another role for one device.
+    /// Reads a superblock whose checksum is wrong, if the cause is a power cut during its write. Its first sector
+    /// must be, to the byte and with its checksum, that of a superblock that has another role for one device.
     ///
     /// All but [`roles`](Self::roles) is then what that first sector says, before or after the update. The roles are
     /// as found: of the device whose role was being changed they may say what was or what was to be. A role of the
@@ -50,8 +51,8 @@ impl Superblock {
         !self.version.is_v1() && !v0::copy_agrees(self)
     }
 
-    /// What a superblock whose checksum is wrong says of the array and the event count that it belongs to. Nothing proves
-    /// it: a reason to be careful, never one to use the device.
+    /// The array and the event count that a superblock with a wrong checksum names. Nothing proves them: a reason to
+    /// be careful, never one to use the device.
     ///
     /// `None` if there are too few bytes.
     pub fn claimed(version: Version, bytes: &[u8]) -> Option<(Uuid, u64)> {
@@ -75,9 +76,9 @@ impl Superblock {
         Some((Uuid::from_bytes(uuid), events))
     }
 
-    /// What the roles of the other devices, from the entry `beyond` of the table on, may have been or be about to be:
-    /// faulty, spare, or one that nobody fills, likely ones first. None becomes spare from faulty or the other way: the
-    /// checksum would not tell that from rot.
+    /// The roles that other devices, from entry `beyond` of the table on, may have had before or after the torn
+    /// write: faulty, spare, or unused, likely ones first. A change between spare and faulty is not tried: the
+    /// checksum could not tell it from decay.
     fn other_roles(&self, beyond: usize) -> impl Iterator<Item = (usize, DeviceRole)> {
         let others = || {
             let all = self.roles.iter().enumerate().skip(beyond);

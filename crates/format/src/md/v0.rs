@@ -447,8 +447,9 @@ pub(super) fn copied_flags(sb: &Superblock) -> DeviceFlags {
     }
 }
 
-/// The block from which a superblock was read, with an entry of its table that has no flags, and holds as much more of a device's
-/// numbers in its host and its flags as `sum` says: of these only the sum can be told, which is all that a checksum needs.
+/// The block from which a superblock was read, with a changed entry in its table. The entry has no flags, and `sum`
+/// more in the numbers of its host and its flags. Only the sum of these can be told, which is all that a checksum
+/// needs.
 pub(super) fn with_lost(sb: &Superblock, number: usize, sum: u32) -> Kept {
     fn set<O: ByteOrder>(sb: &Superblock, number: usize, sum: u32) -> Kept {
         let mut raw: Raw<O> = zerocopy::transmute!(*sb.raw.0);

@@ -261,7 +261,7 @@ fn features_agree(sb: &Superblock) -> bool {
     let ppl = !has(ANY_PPL) || !has(Features::BITMAP_OFFSET | Features::JOURNAL);
     let one_ppl = !sb.features.contains(ANY_PPL);
     let journal = sb.role() != DeviceRole::Journal || has(Features::JOURNAL);
-    // What only a reshape can have.
+    // Features that only an array in a reshape can have.
     let reshape = !has(Features::RESHAPE_BACKWARDS | Features::NEW_OFFSET) || has(Features::RESHAPE_ACTIVE);
     raid0 && ppl && one_ppl && journal && reshape
 }

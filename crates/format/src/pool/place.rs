@@ -1,9 +1,10 @@
 //! Where a block lies: a function of its address and its segment's record alone.
 //!
-//! A segment has `width` members, each with `rows` blocks in its unit. Its places are numbered row by row: place `i` is on the
-//! segment's member `i % width`, in row `i / width`. Stripe `s` takes the places `s * stripe` to `(s + 1) * stripe`, which are on
-//! different members since a stripe is no wider than the segment. The last `parity` slots of a stripe are P, Q and R; slot `j` of
-//! stripe `s` is in its place `(j + s) % stripe`, so that parity goes round the members also where a stripe is as wide as the segment.
+//! A segment has `width` members, each with `rows` blocks in its unit. Its places are numbered row by row: place `i`
+//! is on the segment's member `i % width`, in row `i / width`. Stripe `s` takes the places `s * stripe` to `(s + 1) *
+//! stripe`, which are on different members since a stripe is no wider than the segment. The last `parity` slots of a
+//! stripe are P, Q and R; slot `j` of stripe `s` is in its place `(j + s) % stripe`. So parity rotates over the
+//! members even where a stripe is as wide as the segment.
 
 use super::error::{PoolError, impossible};
 use super::segment::SegmentRecord;

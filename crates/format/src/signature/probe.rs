@@ -1,7 +1,7 @@
 //! Formats that take more than one magic number at one place to tell.
 
 use super::sample::Samples;
-use super::{Found, Signature, zfs};
+use super::{Found, Signature, bare, zfs};
 use crate::SECTOR;
 use crate::md::{self, Endian, Version};
 
@@ -16,10 +16,6 @@ pub(super) fn find(device: &Samples<'_>) -> Vec<Found> {
     let single = [ext, mbr, lvm_pv, zfs::find, imsm, ddf, drbd, bios_raid];
     found.extend(single.iter().filter_map(|probe| probe(device)));
     found
-}
-
-pub(super) fn bare(signature: Signature, offset: u64) -> Found {
-    Found { signature, offset, label: None, uuid: None }
 }
 
 /// The magic number of ext is only 16 bits: the rest of its superblock must make sense too.

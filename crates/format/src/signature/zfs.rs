@@ -4,9 +4,8 @@
 //! that describes the pool, and in its second half a ring of uberblocks. Either tells a member: spares and new ones
 //! have no uberblock yet, a rewritten list may be damaged.
 
-use super::probe::bare;
 use super::sample::Samples;
-use super::{Found, Signature};
+use super::{Found, Signature, bare};
 
 const KIB: u64 = 1 << 10;
 const LABEL: u64 = 256 * KIB;

@@ -11,11 +11,11 @@ pub(crate) struct Row<'a> {
     pub(crate) order: &'a str,
     /// As in the struct that lays out the bytes.
     pub(crate) name: &'a str,
-    /// What the code makes of it.
+    /// The meaning of the row for the code.
     pub(crate) meaning: Meaning<'a>,
 }
 
-/// What stands in the column *in Brindle*.
+/// The column *in Brindle*.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning<'a> {
     /// Any other value is refused.

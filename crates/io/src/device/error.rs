@@ -13,7 +13,7 @@ pub struct DeviceError {
     pub path: PathBuf,
     /// Why.
     pub kind: DeviceErrorKind,
-    /// What the kernel said, if it was asked.
+    /// The kernel's error, if the kernel was asked.
     #[source]
     pub source: Option<io::Error>,
 }

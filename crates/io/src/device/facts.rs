@@ -1,4 +1,4 @@
-//! What the kernel tells of a device: sizes, blocks, abilities, and who else has it.
+//! Facts about a device from the kernel: sizes, blocks, abilities, and other users.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;

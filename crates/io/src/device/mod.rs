@@ -20,7 +20,7 @@ pub use error::{DeviceError, DeviceErrorKind};
 /// Bytes of a sector, which no device is addressed by less than.
 const SECTOR: u64 = 512;
 
-/// What a member is opened for, and so how it is locked.
+/// The purpose for which a member is opened, which decides how it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceAccess {
     /// To look at something that others may be changing: not locked at all. For reports only.
@@ -31,7 +31,7 @@ pub enum DeviceAccess {
     Write,
 }
 
-/// What tells two devices apart, however they are named.
+/// The identity of a device, however it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     block: bool,
@@ -168,7 +168,7 @@ impl OpenDevice {
         &self.path
     }
 
-    /// What it was opened for.
+    /// The purpose for which it was opened.
     pub fn access(&self) -> DeviceAccess {
         self.access
     }
@@ -264,7 +264,7 @@ impl OpenDevice {
     /// Whether the range is known to read as zeroes because a regular file holds nothing there. A false says nothing.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn is_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
         if self.identity.block {
             return Ok(false);

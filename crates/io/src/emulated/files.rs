@@ -18,10 +18,10 @@ pub struct BufferedFile {
 }
 
 impl BufferedFile {
-    /// What a device is, with the page cache between.
+    /// The file of an open device, reopened to go through the page cache.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn of(device: &OpenDevice) -> Result<Self, DeviceError> {
         let write = device.access() == DeviceAccess::Write;
         let flags = OFlags::CLOEXEC | if write { OFlags::RDWR } else { OFlags::RDONLY };

@@ -6,8 +6,8 @@
 //! is the ring's, and held back likewise. Timers of the kernel come late by tens of microseconds: within [`SPIN`] of the next moment
 //! the thread does not sleep, so that a busy emulation takes one core.
 //!
-//! Whoever waits for an answer that comes late asks for the next thing late, too, which no drive is to blame for: what is asked in
-//! the turn after such an answer is taken to have come so much earlier, but not by more than [`CREDIT`].
+//! A late answer makes its caller send the next request late, too, for which no drive is to blame. So a request sent
+//! in the turn after a late answer counts as sent that much earlier, but by no more than [`CREDIT`].
 
 mod files;
 mod tally;
@@ -191,7 +191,7 @@ impl Emulated {
             let now = self.ring.now();
             state.collect(now.as_nanos(), done);
             let over = until.is_some_and(|until| now >= until);
-            // Whoever unparks wants the turn to end, though nothing is over.
+            // An unpark ends the turn, even if nothing has completed.
             let unparked = !woken && sleep.is_none_or(|sleep| sleep > now.as_nanos());
             if done.len() > before || over || unparked {
                 return;
@@ -290,7 +290,7 @@ unsafe impl Reactor for Emulated {
     }
 
     fn give_up(&mut self, key: OpKey) {
-        // What its file has done already is not the ring's.
+        // An operation that its file has carried out already is not in the ring.
         let flight =
             |state: &State| state.flights.get(key.0 as usize)?.as_ref().map(|flight| flight.result.is_some());
         if flight(&self.state.borrow()) != Some(true) {

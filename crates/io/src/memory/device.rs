@@ -5,7 +5,7 @@ use core::ops::Range;
 use crate::arena::PAGE;
 use crate::op::{Mapped, MemberInfo, OpError, OpKind, OpView, Place, Probe, Segment};
 
-/// What an operation gets that is not of whole logical blocks: EINVAL.
+/// The error of an operation that does not cover whole logical blocks: EINVAL.
 pub(super) const MISALIGNED: OpError = OpError::Medium(22);
 
 pub(super) struct RamDevice {
@@ -175,7 +175,7 @@ impl RamDevice {
         Ok(len)
     }
 
-    /// What a write does to a device that is not healthy.
+    /// Applies the device's faults to a write.
     #[cold]
     fn take(&mut self, offset: u64, len: u64) -> Result<(), OpError> {
         if self.refuses_writes {

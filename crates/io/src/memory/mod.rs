@@ -34,8 +34,8 @@ struct State {
     strikes: Vec<Strike>,
     /// Operations on members that hang.
     hung: Vec<Hung>,
-    /// What somebody above did wrong: the next park panics with it. A panic in `submit` would leave the executor waiting
-    /// for an operation that never came.
+    /// A caller's mistake: the next park panics with it. A panic in `submit` would leave the executor waiting for an
+    /// operation that never came.
     bug: Option<String>,
     signal: Arc<Signal>,
     attached: bool,
@@ -290,7 +290,7 @@ impl Memory {
         self.ailing(member).truncate(size);
     }
 
-    /// What [`crate::Io::probe`] says of the member's name from now on.
+    /// Sets the answer of [`crate::Io::probe`] for the member's name.
     pub fn set_place(&self, member: MemberId, place: Place) {
         self.0.borrow_mut().devices[member.place()].place = place;
     }
@@ -314,9 +314,8 @@ impl Memory {
     }
 }
 
-// SAFETY: an operation on a member is done, and its completion noted once, within `submit`, or when it leaves the list of
-// those that hang; a pipe takes the segments
-// it keeps out of its state when it notes their operation's completion.
+// SAFETY: an operation on a member is done, and its completion noted once, within `submit`, or when it leaves the list
+// of those that hang. A pipe takes the segments it keeps out of its state when it notes their operation's completion.
 unsafe impl Reactor for Memory {
     fn attach(&mut self) {
         let attached = &mut self.0.borrow_mut().attached;

@@ -33,7 +33,7 @@ struct Receiving {
 
 struct Sending {
     key: OpKey,
-    /// What has not gone yet.
+    /// The bytes not sent yet.
     segments: Vec<Segment>,
     _bounce: Option<Bounce>,
     sent: u64,

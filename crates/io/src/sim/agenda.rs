@@ -1,5 +1,5 @@
-//! What is to come, by moment: a wheel of short stretches of time (a calendar queue, R. Brown, 1988). Most of what drives do comes
-//! within the next moments, and finding the first of it should not take longer the more of it there is.
+//! Future events by their time: a calendar queue (R. Brown, 1988), a wheel of short stretches of time. Most events of
+//! drives lie in the near future; finding the first should not take longer the more of them there are.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,7 +21,7 @@ pub(super) struct Agenda<T> {
     first: u64,
     width: u32,
     in_wheel: usize,
-    /// What comes after all of the wheel.
+    /// Entries later than the end of the wheel.
     later: BinaryHeap<Reverse<(u64, u64, T)>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a drive that was measured is busy with: see [`Stations`]. Times are nanoseconds on the sim's clock.
+//! The timing of a drive with a measured model: see [`Stations`]. Times are nanoseconds on the sim's clock.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

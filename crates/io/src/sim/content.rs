@@ -26,7 +26,7 @@ fn mask(within: usize, len: usize) -> u64 {
     (u64::MAX >> (63 - (last - first))) << first
 }
 
-/// What never-written sectors read as.
+/// The content of sectors that were never written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unwritten {
     Zeroes,

@@ -1,4 +1,4 @@
-//! What a modelled drive holds: what a reader sees, and what would survive a power cut.
+//! The content of a modelled drive: the bytes that a reader sees, and those that would survive a power cut.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::content::{Content, Unwritten};
 use super::rng::Rng;
 use crate::op::Segment;
 
-/// What an operation brings.
+/// The data of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Data<'a> {
     Memory(&'a [Segment]),
@@ -42,8 +42,8 @@ impl Landing {
 struct Unstable {
     unit: u64,
     write: u64,
-    /// What the unit held before stands in [`Disk::before`]. If not, the change itself was stable at once, and nothing
-    /// older can come back.
+    /// The earlier content of the unit is in [`Disk::before`]. If not, the change itself was stable at once, and
+    /// nothing older can come back.
     kept: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Disk {
     writes: u64,
     /// Oldest first.
     unstable: VecDeque<Unstable>,
-    /// What the kept units of `unstable` held before, in the same order.
+    /// The earlier content of the kept units of `unstable`, in the same order.
     before: VecDeque<u8>,
 }
 
@@ -230,7 +230,7 @@ impl Disk {
     }
 }
 
-/// What a write brings, from its first byte on.
+/// The data of a write, from its first byte on.
 struct Source<'a> {
     data: Data<'a>,
     segment: usize,

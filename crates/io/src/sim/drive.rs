@@ -56,7 +56,7 @@ impl Flying {
         unsafe { &*self.segments }
     }
 
-    /// What the operation changes on its drive.
+    /// The range and data that the operation changes on its drive.
     pub(super) fn change(&self) -> Option<(u64, u64, Data<'_>)> {
         match self.kind {
             OpKind::Write { offset, .. } => Some((offset, self.len, Data::Memory(self.segments()))),
@@ -211,7 +211,8 @@ impl Drive {
             self.disk.forget_unflushed();
             return Err(OpError::Medium(EIO));
         }
-        // What is about to be forgotten is not made stable by another flush, though that succeeds.
+        // Another flush is about to fail and drop unstable data: a flush that succeeds meanwhile must not make them
+        // stable.
         if self.failing == 0 {
             self.disk.flush(op.covers);
         }

@@ -1,11 +1,11 @@
-//! What is wrong with a drive, and until when.
+//! Faults of a drive, and how long they last.
 
 use core::ops::Range;
 
 use crate::op::Place;
 
-/// What is wrong with one drive. A test changes it through [`super::Sim::afflict`] or, to come later,
-/// [`super::Sim::schedule`]; the world counts down what passes. Ranges are bytes on the drive.
+/// The faults of one drive. A test changes them through [`super::Sim::afflict`] or, to come later,
+/// [`super::Sim::schedule`]; the world counts down those that pass. Ranges are bytes on the drive.
 ///
 /// Faults outlast a restart: what a power cycle mends, the test mends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Faults {
     pub misdirected_writes: u32,
     /// Bytes, whole logical blocks; the drive's first byte follows its last.
     pub misdirection: u64,
-    /// What [`crate::Io::probe`] says of the drive's name.
+    /// The answer of [`crate::Io::probe`] for the drive's name.
     pub place: Place,
     /// Where the drive holds other bytes than it was given, and says nothing: lost, torn and misdirected writes and
     /// [`super::Sim::rot`] note it here, whole writes over it take it away.
@@ -133,7 +133,7 @@ impl Faults {
     }
 }
 
-/// What is left of a range on either side of another; either may be empty.
+/// The parts of a range on either side of another; either may be empty.
 fn without(range: &Range<u64>, gone: &Range<u64>) -> [Range<u64>; 2] {
     [range.start..range.end.min(gone.start), range.start.max(gone.end)..range.end]
 }

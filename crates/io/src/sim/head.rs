@@ -50,8 +50,9 @@ impl Head {
         self.drain(now);
         let chosen = waiting.min(self.platter.queue.max(1) as usize - 1);
         if !reads && self.platter.cache > 0 {
-            // What is in the cache goes to the platter in the order that suits the head: of so many drawn by chance the nearest is
-            // nearer by as many times as they are, and what was chosen of those that wait is that already.
+            // Cached writes go to the platter in the order that suits the head. The nearest of `n` places drawn at
+            // random is nearer by a factor of about `n`. The operation was already the nearest of the `chosen` that
+            // wait.
             let queued = chosen.max(self.cached.len().min(self.platter.queue as usize));
             let nearer = (chosen as u64 + 1, queued as u64 + 1);
             let takes = self.position(offset, nearer, rng) + self.transfer(offset, len);
@@ -62,7 +63,7 @@ impl Head {
         let takes =
             self.position(offset, (chosen as u64 + 1, chosen as u64 + 1), rng) + self.transfer(offset, len);
         self.went(offset, len, takes);
-        // What is in the cache waits meanwhile.
+        // Cached writes wait until this operation is done.
         self.cached.iter_mut().skip(1).for_each(|(end, _)| *end = end.saturating_add(takes));
         under_way.saturating_add(takes)
     }
@@ -77,9 +78,9 @@ impl Head {
         self.cached.back().map_or(0, |(end, _)| end - now)
     }
 
-    /// The seek, and the wait for the sector. Of `all` that wait, about the root of their number are so near that the head chooses
-    /// among them by the wait, and of so many drawn by chance the shortest is a whole turn divided by one more than they are. The
-    /// place is the nearest of `chosen` already.
+    /// The seek, and the wait for the sector. Of `all` that wait, about the root of their number are so near that the
+    /// head chooses among them by the rotational wait. Of that many waits drawn by chance the shortest is a whole
+    /// turn divided by their number plus one. The place is the nearest of `chosen` already.
     fn position(&self, offset: u64, (chosen, all): (u64, u64), rng: &mut Rng) -> u64 {
         if offset == self.at {
             return 0;

@@ -45,12 +45,12 @@ pub use model::Model;
 pub use stations::{Path, Platter, Stations};
 use world::{Deed, World};
 
-/// What the world does of its own accord, as chance from its seed has it. By default nothing.
+/// Faults that the world causes by itself, at random from its seed. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hostility {
     /// Of 1000 transfers of more than a block, as many move fewer bytes than asked.
     pub short_transfers: u32,
-    /// What becomes of changes under way that overlap on one drive.
+    /// The treatment of changes under way that overlap on one drive.
     pub overlaps: Overlaps,
     /// Bytes of a connection are on their way for no longer than this.
     pub socket_latency: Duration,
@@ -60,8 +60,8 @@ pub struct Hostility {
     pub socket_resets: u32,
 }
 
-/// What becomes of writes, write-zeroes and discards under way that overlap on one drive: drives do them in any order,
-/// so that redundancy would differ.
+/// The treatment of writes, write-zeroes and discards under way that overlap on one drive. Drives carry them out in
+/// any order, so that redundancy would come to differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlaps {
     /// They are somebody else's affair: a client's, where there is no redundancy.
@@ -186,12 +186,12 @@ impl Sim {
         drive.truncate(size, &mut world.rng);
     }
 
-    /// What the drive has not made stable is as it was before, as after a flush that failed.
+    /// Drops the data that the drive has not made stable, as a failed flush does.
     pub fn forget_unflushed(&self, member: MemberId) {
         self.with(member, |drive| drive.disk.forget_unflushed());
     }
 
-    /// What is wrong with the drive now.
+    /// The drive's present faults.
     pub fn faults(&self, member: MemberId) -> Faults {
         self.with(member, |drive| drive.faults.clone())
     }
@@ -336,8 +336,8 @@ impl Drop for Watch<'_> {
     }
 }
 
-// SAFETY: an operation leaves the list of those that fly, with the segments, when its one completion is noted or when the
-// world has ended and it is only to be cancelled; a pipe takes the segments it keeps out of its state when it notes their
+// SAFETY: an operation leaves the list of those that fly, with the segments, when its one completion is noted, or when the
+// world has ended and it is only to be cancelled. A pipe takes the segments it keeps out of its state when it notes their
 // operation's completion.
 unsafe impl Reactor for Sim {
     fn attach(&mut self) {

@@ -1,4 +1,4 @@
-//! What a drive was measured to do, as a network of stations.
+//! A drive's measured performance as a network of stations.
 //!
 //! An operation that finds a free unit spends its latency there, beside others of either kind; then it passes the one
 //! station that all operations share, in the order in which they became ready, and holds it for its occupancy. With one
@@ -60,7 +60,7 @@ pub struct Platter {
     pub cache: u64,
 }
 
-/// What the drives of a world have in common: moments until which the link is busy.
+/// The link that all drives of a world share: the times until which it is busy.
 #[derive(Debug, Default)]
 pub(super) struct Uplink {
     pub(super) read: u64,

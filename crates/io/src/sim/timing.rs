@@ -1,4 +1,4 @@
-//! What a modelled drive is busy with. Times are nanoseconds on the sim's clock.
+//! The timing of a modelled drive. Times are nanoseconds on the sim's clock.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What is to happen and when: operations on their way, faults to come, the end of the power.
+//! Events to come and their times: operations on their way, planned faults, the power cut.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const EINVAL: i32 = 22;
 /// Bytes of the largest fragment of a stream.
 const MOST_FRAGMENT: u64 = 2000;
 
-/// What happens at a moment.
+/// An event at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// An operation's first byte can move.
@@ -36,7 +36,7 @@ pub(super) enum Event {
     Deed(u32),
 }
 
-/// What a test has planned.
+/// An action that a test has planned.
 pub(super) enum Deed {
     CutPower,
     Afflict(MemberId, Box<dyn FnOnce(&mut Faults)>),
@@ -53,9 +53,9 @@ pub(super) struct World {
     /// By key.
     flying: Vec<Option<Flying>>,
     pub(super) shared: SharedMemory,
-    /// What stands in for the memory of operations that others change, by key.
+    /// Copies that stand in for memory that others may change, by the operation's key.
     bounces: BTreeMap<u32, Bounce>,
-    /// What drives that hang would have done by now.
+    /// Events held back because their drives hang.
     hung: Vec<(MemberId, Event)>,
     pub(super) pipes: Pipes,
     /// Completions that the next park hands over.
@@ -66,15 +66,15 @@ pub(super) struct World {
     pub(super) by_step: BTreeMap<u64, Vec<Deed>>,
     timed: Vec<Option<Deed>>,
     pub(super) overlaps: Vec<Overlap>,
-    /// What somebody above did wrong. The next park panics with it: a panic in `submit` would leave the executor waiting
-    /// for an operation that never came.
+    /// A caller's mistake. The next park panics with it: a panic in `submit` would leave the executor waiting for an
+    /// operation that never came.
     pub(super) bug: Option<String>,
     pub(super) attached: bool,
     /// Nothing happens any more.
     pub(super) ended: bool,
     /// Operations that never complete, for the world has ended.
     frozen: Vec<OpKey>,
-    /// Who is to be told of the end.
+    /// The task to wake when the world ends.
     pub(super) watcher: Option<(Rc<Scheduler>, TaskId)>,
 }
 
@@ -309,7 +309,7 @@ impl World {
         let Some(member) = self.hangs(key, event).filter(|&of| of == member) else { return };
         let Some(op) = self.flying[key as usize].take() else { return };
         if let OpKind::Read { offset, .. } = op.kind {
-            // What is being written may be seen in part.
+            // A read may see part of a write under way.
             self.let_land(member, offset..offset.saturating_add(op.len));
         }
         let mut bounce = self.bounces.remove(&key);
@@ -421,7 +421,7 @@ impl World {
         }
     }
 
-    /// What waits without end for no drive is completed: the executor ends.
+    /// Operations that wait without end for no drive (on pipes) are completed: the executor ends.
     pub(super) fn cancel_all(&mut self) {
         self.pipes.cancel_all(&mut self.completed);
         let cancelled = |key| Completion { key, result: Err(OpError::Cancelled) };
@@ -444,7 +444,7 @@ impl World {
     }
 }
 
-/// What real drives refuse: a range that is not of whole logical blocks, or such memory.
+/// The refusal of a real drive: a range or memory that is not aligned to logical blocks.
 fn misaligned(drive: &Drive, op: &OpView<'_>) -> Option<String> {
     let block = u64::from(drive.info.logical_block);
     let (offset, len) = match op.kind {

@@ -1,10 +1,10 @@
-//! What each member was asked, and how it answered.
+//! Counters of each member's operations and answers.
 
 use super::{Slot, Table};
 use crate::op::{MemberId, OpKind};
 use crate::time::{Duration, Instant};
 
-/// What a member was asked so far, and how it answered. Numbers only grow, but for [`MemberCounters::in_flight`] and
+/// Counters of a member's operations and answers so far. They only grow, but for [`MemberCounters::in_flight`] and
 /// [`MemberCounters::oldest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberCounters {

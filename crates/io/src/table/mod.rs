@@ -68,11 +68,11 @@ struct GroupSlot {
     until: Instant,
 }
 
-/// What failed of a group: next to always nothing. One word, so that with the group's value it comes back in registers.
+/// The failures of a group: nearly always none. One word, so that it comes back in registers with the group's value.
 #[allow(clippy::box_collection, reason = "a list by itself is three words")]
 pub(crate) type Failures = Option<Box<Vec<Failure>>>;
 
-/// What the table knows of one member.
+/// The table's record of one member.
 struct MemberState {
     /// The operation that a group last began on it. Checked before it is trusted, so never cleared.
     last: OpKey,
@@ -118,7 +118,7 @@ impl Way {
     }
 }
 
-/// What the table wants done after a completion.
+/// The action that the table wants after a completion.
 pub(crate) enum After {
     Nothing,
     Wake(TaskId),
@@ -135,7 +135,7 @@ impl OpKind {
         matches!(self, Self::Read { .. } | Self::Recv { .. })
     }
 
-    /// What it means that a transfer stands still before its end.
+    /// The error for a transfer that stops before its end.
     #[cold]
     fn ended_early(&self) -> OpError {
         match self {
@@ -228,8 +228,8 @@ impl Table {
 
     /// Begins an operation, or goes on with the group's last one on that member where this one continues it.
     ///
-    /// What is asked comes in pieces: as a kind it would be put together in memory by the caller, and copied from there
-    /// before the processor has it in one piece, which is 6 ns.
+    /// The operation is passed in parts. As a kind it would be put together in memory by the caller and copied from
+    /// there, which costs 6 ns.
     #[inline(never)]
     pub(crate) fn transfer(
         &mut self,

@@ -1,7 +1,7 @@
 //! Operations that are given up: at the deadline of their group, or since their member is forsaken.
 //!
-//! Who waits and who owns are two things. Whoever waits for an operation that is given up gets a failure at once; the
-//! table keeps it, an orphan now, with its memory borrowed as before, until the reactor's real completion.
+//! A task that waits for an operation which is given up gets a failure at once. The table keeps the operation as an
+//! orphan, with its memory borrowed as before, until the reactor's real completion.
 
 use core::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::op::{Failure, MemberId, OpError, OpKey, OpKind, OpSpan, Owner};
 use crate::task::TaskId;
 use crate::time::Instant;
 
-/// What giving up has led to.
+/// The consequences of giving up.
 #[derive(Default)]
 pub(crate) struct GivenUp {
     /// Tasks whose groups have failures now.

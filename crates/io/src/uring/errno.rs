@@ -2,7 +2,7 @@
 
 use crate::op::{OpError, OpKind};
 
-/// What an error number means for an operation.
+/// The meaning of an error number for an operation.
 #[cold]
 pub(crate) fn error(kind: OpKind, errno: i32) -> OpError {
     match errno {
@@ -16,7 +16,7 @@ pub(crate) fn error(kind: OpKind, errno: i32) -> OpError {
             libc::ENOMEM | libc::ENOBUFS | libc::EMFILE | libc::ENFILE => OpError::Medium(errno),
             _ => OpError::Disconnected,
         },
-        // What a device or file system can't do with a range it also calls invalid.
+        // Devices and file systems also answer EINVAL to ranges for which they do not support the operation.
         OpKind::Discard { .. } | OpKind::WriteZeroes { .. } if errno == libc::EINVAL => OpError::Unsupported,
         _ => match errno {
             libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::ENOTCONN => OpError::Gone,

@@ -60,7 +60,7 @@ pub(super) struct Members {
     /// Of the ring: what happened in it happened after the one before.
     turn: u64,
     has_table: bool,
-    /// What the kernel's workers for this thread may be at most.
+    /// The limit on the kernel's worker threads for this thread.
     workers: u32,
 }
 
@@ -125,7 +125,7 @@ impl Members {
         &self.members[member.place()].file
     }
 
-    /// What a member was opened as.
+    /// The device as which a member was opened.
     pub(super) fn origin(&self, member: MemberId) -> &Origin {
         &self.members[member.place()].origin
     }
@@ -135,7 +135,7 @@ impl Members {
         self.members[member.place()].device.as_ref().expect("it is open while operations are in flight")
     }
 
-    /// What offsets and lengths on the member are multiples of, in bytes.
+    /// The unit of offsets and lengths on the member, in bytes.
     #[inline]
     pub(super) fn block(&self, member: MemberId) -> u32 {
         self.members[member.place()].info.logical_block

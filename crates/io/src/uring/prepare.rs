@@ -39,7 +39,7 @@ fn ioprio(class: OpClass) -> u16 {
     if class == OpClass::Repair { LAST_OF_BEST_EFFORT } else { 0 }
 }
 
-/// What the kernel was asked under one key.
+/// The kernel's operation under one key.
 pub(super) struct Running {
     kind: OpKind,
     /// The op table's array of stretches: stays in place until the completion.
@@ -52,7 +52,7 @@ pub(super) struct Running {
     given_up: bool,
     /// For what it is, as the kernel's schedulers put it.
     ioprio: u16,
-    /// What is looked at; kept for the next.
+    /// The state of a probe; kept for the next.
     look: Option<Box<Look>>,
     /// The header of a send of several stretches; kept for the next.
     message: Option<Box<libc::msghdr>>,
@@ -128,7 +128,7 @@ impl Running {
         }
     }
 
-    /// What the kernel's answer to a look comes to; `None` if there is more to ask.
+    /// The result of a probe from the kernel's answer; `None` if there is more to ask.
     pub(super) fn looked(
         &mut self,
         device: &OpenDevice,
@@ -156,7 +156,7 @@ impl Running {
         self.segments.cast()
     }
 
-    /// What to send to the kernel.
+    /// The submission entry for the kernel.
     #[inline]
     pub(super) fn entry(&mut self, members: &Members, sockets: &Sockets, ring: &Ring) -> squeue::Entry {
         match self.kind {

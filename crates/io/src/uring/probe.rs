@@ -19,7 +19,7 @@ use crate::threads::Work;
 /// `BLKGETSIZE64` of `linux/fs.h`: `_IOR(0x12, 114, size_t)`, which fills 64 bits whatever `size_t` is.
 const BLKGETSIZE64: rustix::ioctl::Opcode = read::<usize>(0x12, 114);
 
-/// What a member was opened as.
+/// The device as which a member was opened.
 pub(super) struct Origin {
     fd: RawFd,
     /// Absolute, so that it means the same whatever the process's directory.
@@ -52,7 +52,7 @@ impl Look {
         Self { answer, size: 0, linked: true, by_name: origin.identity.is_block() }
     }
 
-    /// What to ask the kernel next. The answer's memory is in use until the completion.
+    /// The next entry for the kernel. The answer's memory is in use until the completion.
     pub(super) fn entry(&mut self, origin: &Origin) -> squeue::Entry {
         let into: *mut types::statx = (&raw mut self.answer).cast();
         let wanted = StatxFlags::BASIC_STATS.bits();

@@ -60,7 +60,7 @@ impl From<io::Error> for UringError {
     }
 }
 
-/// What a completion answers: the kernel carries it as the entry's user data.
+/// The origin of a completion: the kernel carries it as the entry's user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Op(OpKey),
@@ -124,7 +124,7 @@ impl Ring {
     /// Takes an entry, to be sent with the next [`Ring::enter`] or before.
     ///
     /// # Safety
-    /// What the entry points to stays valid until its completion.
+    /// The memory that the entry points to must stay valid until its completion.
     #[inline]
     pub(super) unsafe fn push(&mut self, entry: squeue::Entry, token: Token) {
         let entry = entry.user_data(token.to_bits());

@@ -32,7 +32,7 @@ struct Socket {
     operations: u32,
     /// A cancellation is under way.
     cancelling: bool,
-    /// What is under way is to end.
+    /// Operations under way are to end.
     stopped: bool,
     /// To be closed when nothing under way names the descriptor any more.
     closing: bool,

@@ -58,7 +58,7 @@ pub(crate) fn given_memory_is_read_and_filled_where_it_is<W: World>(stage: &Stag
             group.submit().await.ok().unwrap();
             let mut group = io.group();
             group.read(member, 4096, &into);
-            // What lies beside it in the same pages is used meanwhile.
+            // Memory beside it in the same pages is in use meanwhile.
             group.write(member, 512 << 10, &given.slice(2 * ARENA, 1024, BLOCK).unwrap(), false);
             group.submit().await.ok().unwrap();
         });
@@ -188,7 +188,8 @@ pub(crate) fn given_memory_is_sent_and_received<W: World>(stage: &Stage<W>) {
     assert!(bytes_of(&file, 1 << 20, PAGE) == put);
 }
 
-/// Who has given up may still find the memory changed: it is told so, of these bytes and no others, and the memory stays.
+/// Memory of an operation that was given up may still change. Its slices are marked as lent, those and no others, and
+/// the memory stays mapped.
 pub(crate) fn given_memory_of_a_forsaken_member_stays<W: AtCommand>(stage: &Stage<W>) {
     let io = &stage.io;
     let (hung, member) =

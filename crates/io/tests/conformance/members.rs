@@ -229,7 +229,7 @@ pub(crate) fn a_member_that_hangs_keeps_only_its_own<W: AtCommand>(stage: &Stage
         waiting.await.unwrap();
         read(io, hangs, 0, &buf.all()).await.unwrap();
         assert!(buf.bytes().iter().all(|&byte| byte == 5));
-        // Who asks with a deadline is answered, and the operation goes on without him.
+        // A caller with a deadline gets an answer in time, while the operation goes on.
         world.hang(hangs);
         let other = pool.alloc(PAGE).await;
         other.bytes_mut().fill(6);

@@ -16,7 +16,7 @@ use brindle_io::{MemberId, Reactor, SocketId};
 use brindle_testkit::skip::Missing;
 use tempfile::TempDir;
 
-/// What a test needs of a world. Handles: the executor owns the reactor.
+/// The interface of a world for these tests. Handles: the executor owns the reactor.
 pub(crate) trait World: Sized + 'static {
     /// The world, or why it can't be had here.
     fn new() -> Result<Self, Missing>;

@@ -1,4 +1,4 @@
-//! What drives hold, and how they take changes: noise, discards, short transfers, overlaps, the order of the link.
+//! Content of drives, and changes to it: noise, discards, short transfers, overlaps, the order of the link.
 
 use brindle_io::sim::{Hostility, Model, Overlaps, Sim};
 use brindle_io::sync::join_all;

@@ -1,4 +1,4 @@
-//! What is wrong with drives: that it strikes, that it passes or stays, and that a seed replays it.
+//! Faults of drives: each one strikes, passes or stays, and is replayed by its seed.
 
 use brindle_io::sim::{BadRange, Faults, Hostility, Model, Overlaps, Sim, When};
 use brindle_io::{Duration, Instant, Io, MemberId, OpError, PAGE, Place, Pool, Probe};
@@ -56,7 +56,7 @@ fn errors_pass_or_stay() {
         for _ in 0..3 {
             assert_eq!(write(&io, &pool, member, 40960, 1, false).await, Err(EIO));
         }
-        // What writing mends is not mended by what does not reach it all.
+        // A place that is mended by writing must be written whole.
         write_bytes(&io, &pool, member, 20480, &[2; 512], false).await.unwrap();
         assert_eq!([at(20480).await, at(16384).await], [Err(EIO), Ok(1)]);
     });

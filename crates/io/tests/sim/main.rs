@@ -64,7 +64,7 @@ async fn flush(io: &Io, member: MemberId) -> Result<(), OpError> {
     group.submit().await.ok()
 }
 
-/// What a reader of the drive would see.
+/// The bytes that a reader of the drive would see.
 fn look(sim: &Sim, member: MemberId, offset: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     sim.peek(member, offset, &mut bytes);

@@ -30,7 +30,8 @@ fn flat() -> Stations {
     }
 }
 
-/// What each of `depth` tasks does `rounds` times: a request number, and the member.
+/// Runs `depth` tasks, each of which sends `rounds` requests, one after the other: `of` gives the request of a number. Returns
+/// the nanoseconds that all took.
 fn load(io: &Io, depth: u64, rounds: u64, of: impl Fn(u64) -> (MemberId, u64, usize, bool)) -> u64 {
     let began = io.now();
     let pool = io.pool(64 << 20);
@@ -277,7 +278,7 @@ fn drives_on_another_clock_take_as_long() {
         let (_, io, drive) = with(stations.clone());
         let simulated = load(&io, depth, rounds, |n| (drive, of(n).0, of(n).1, of(n).2));
         let took = emulated(stations.clone(), depth, rounds, of);
-        // What happens at one moment comes in another order.
+        // Events of one moment come in another order, so that the times differ a little.
         let apart = took.abs_diff(simulated) as f64 / simulated as f64;
         assert!(apart < 0.01, "{depth} in flight: {took} and {simulated}");
     }

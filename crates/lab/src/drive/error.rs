@@ -1,15 +1,15 @@
-//! What is wrong with a model or a table, and where.
+//! Errors in models of drives and in tables, with their place.
 
 use core::fmt;
 
-/// What is wrong with a file, and in which line of it.
+/// An error in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveError {
     /// The file, as it was named.
     pub file: String,
     /// Its line, from 1; 0 is the file as a whole.
     pub line: usize,
-    /// What is wrong.
+    /// The error itself.
     pub kind: DriveErrorKind,
 }
 
@@ -24,7 +24,7 @@ pub enum DriveErrorKind {
     Number {
         /// Of what.
         what: &'static str,
-        /// What it may be.
+        /// The values that are allowed.
         wanted: &'static str,
     },
     /// Points of a curve that do not rise.

@@ -16,7 +16,7 @@ const DISTURBED: f64 = 1.10;
 /// Where no latency was measured: nanoseconds of a read and of a write of drives with flash.
 const USUAL: [f64; 2] = [80_000.0, 15_000.0];
 
-/// What came of a fit.
+/// The result of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// The model.
@@ -166,7 +166,7 @@ fn curve(points: impl Iterator<Item = (u64, f64)>) -> Option<Curve> {
     Curve::through(points.map(|(x, y)| (x, y.max(0.0).round() as u64)).collect())
 }
 
-/// What a mix takes, against what its reads and writes would take by themselves.
+/// The cost of mixed reads and writes, relative to the cost of the same reads and writes alone.
 fn mixed(tables: &[Table], saturated: &[Times; 2]) -> Vec<(u32, Curve)> {
     let mut all: BTreeMap<u32, Times> = BTreeMap::new();
     for row in tables.iter().flat_map(|table| &table.rows).filter(|row| row.measure == Measure::Saturated) {

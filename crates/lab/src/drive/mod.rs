@@ -23,13 +23,13 @@ pub use write::to_toml;
 /// A drive that can be put into a sim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
-    /// What it is called on the command line.
+    /// The drive's name on the command line.
     pub name: String,
     /// Where its figures come from.
     pub source: String,
     /// Bytes.
     pub size: u64,
-    /// What it takes how long for.
+    /// The stations that a request passes, and the time that each takes.
     pub stations: Rc<Stations>,
 }
 
@@ -54,8 +54,8 @@ impl Drive {
     }
 }
 
-/// What was chosen by looking at an array's figures, and not only at a single drive's: nothing else was. Frozen; why each is
-/// what it is stands in docs/bench/accuracy.md.
+/// The constants that were chosen with an array's figures in view; all others come from single drives alone. They are
+/// frozen: docs/bench/accuracy.md gives the reason for each.
 pub mod constants {
     /// Standard deviation of the time until a read's first byte, per cent: cells are read at different speeds, and a request
     /// over several drives waits for the slowest.

@@ -1,4 +1,4 @@
-//! What a drive is asked so that a model can be fitted to it: sizes, mixes, one and many in flight.
+//! The measurements on a drive from which a model is fitted: sizes, mixes, one request and many in flight.
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -43,7 +43,8 @@ fn probe(size: u64, reads: u64, many: bool, long: Duration) -> Job {
     }
 }
 
-/// What came of [`probes`] as measured tables, such as a user might bring: IOPS with many in flight, milliseconds with one.
+/// The results of [`probes`] as measured tables, like those a user might bring: IOPS with many in flight,
+/// milliseconds with one.
 ///
 /// # Errors
 /// A load of which no request came back in its time.

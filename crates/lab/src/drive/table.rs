@@ -12,7 +12,7 @@ pub struct Table {
     pub file: String,
     /// Its comments, as one text.
     pub about: String,
-    /// What it measured.
+    /// The measured rows.
     pub rows: Vec<Row>,
 }
 
@@ -27,13 +27,13 @@ pub struct Row {
     pub reads: u32,
     /// Places are drawn by chance.
     pub random: bool,
-    /// What was measured.
+    /// The measured quantity.
     pub measure: Measure,
     /// The figure: MiB/s, IOPS or milliseconds.
     pub value: f64,
 }
 
-/// What a figure says.
+/// The quantity that a figure gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// MiB/s with one request in flight.
@@ -46,9 +46,9 @@ pub enum Measure {
     Longest,
 }
 
-/// Reads a table. Three kinds are told by their headers: `pattern,bs_kib,mb_s`, MiB/s of `read`, `write`, `randread` and
-/// `randwrite` with one request in flight; `bs,r0,...,r100`, IOPS by block size and per cent of reads with many in flight;
-/// `stat,bs,r0,...,r100`, milliseconds (`avg`, `max`) with one in flight.
+/// Reads a table. Three kinds, told apart by their headers. `pattern,bs_kib,mb_s`: MiB/s of `read`, `write`,
+/// `randread` and `randwrite` with one request in flight. `bs,r0,...,r100`: IOPS by block size and per cent of reads
+/// with many in flight. `stat,bs,r0,...,r100`: milliseconds (`avg`, `max`) with one in flight.
 ///
 /// # Errors
 /// The first thing that is wrong, and its line.
@@ -59,7 +59,7 @@ pub fn table(file: &str, text: &str) -> Result<Table, DriveError> {
     }
     let mut table = Table { file: file.to_owned(), about: String::new(), rows: Vec::new() };
     let mut header: Option<Header> = None;
-    // What was measured, and in which line that stands.
+    // Rows seen so far, each with its line, to find duplicates.
     let mut seen = BTreeMap::new();
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.trim();

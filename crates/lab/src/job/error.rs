@@ -28,11 +28,11 @@ impl fmt::Display for Place {
 pub struct JobError {
     /// Where.
     pub place: Place,
-    /// What is wrong there.
+    /// The error itself.
     pub kind: JobErrorKind,
 }
 
-/// What is wrong with a job file.
+/// An error in a job file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobErrorKind {
     /// A file can't be read.
@@ -63,7 +63,7 @@ pub enum JobErrorKind {
         option: String,
         /// As it was given.
         value: String,
-        /// What would be right.
+        /// The values that are allowed.
         wants: &'static str,
     },
     /// Options that can't be true together.
@@ -71,7 +71,7 @@ pub enum JobErrorKind {
     Contradiction {
         /// The job.
         job: String,
-        /// What does not fit.
+        /// The reason why the value does not fit.
         why: &'static str,
     },
     /// There are only global sections.
@@ -90,6 +90,6 @@ impl JobErrorKind {
     }
 }
 
-/// What a value should have been.
+/// The values that would have been allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wants(pub(super) &'static str);

@@ -1,7 +1,7 @@
 //! fio's job files and its options: text in, typed jobs out. Pure: who calls it brings files and environment along.
 //!
-//! What each option means stands in fio's HOWTO; which are understood, which are taken without an effect, and what becomes
-//! of those, stands in `docs/fio.md`.
+//! fio's HOWTO explains each option. `docs/fio.md` lists the options that are understood, and those that are accepted
+//! without effect.
 
 mod error;
 mod expression;
@@ -12,6 +12,7 @@ mod options;
 mod parse;
 mod pattern;
 mod split;
+mod surroundings;
 mod table;
 mod taken;
 mod text;
@@ -22,6 +23,7 @@ pub use options::{
     Blocks, DIRECTIONS, Direction, Distribution, Each, Extent, IoPattern, Job, Kinds, Logs, PERCENTILES,
     Unified, Verify, Zone,
 };
-pub use parse::{Note, Plan, Surroundings, parse, parse_words};
+pub use parse::{Note, Plan, parse, parse_words};
+pub use surroundings::Surroundings;
 pub use table::{HONOURED, Honoured};
 pub use taken::{OTHER_WORK, TAKEN, Taken};

@@ -9,7 +9,7 @@ const COUNT: Wants = Wants("a whole number");
 const TIME: Wants = Wants("a time, for example 30, 30s, 500ms or 2m");
 const RANGE: Wants = Wants("a range, for example 4k-64k");
 
-/// What `k` means: fio's kb_base.
+/// The value of the unit `k`: fio's kb_base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Base {
     /// `k` is 1024 and `ki` is 1000, as old scripts have it.

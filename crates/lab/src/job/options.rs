@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::given::Given;
 
-/// What a request does with its blocks. The order is fio's.
+/// The operation of a request. The order is fio's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Reads them.
@@ -37,7 +37,7 @@ impl Direction {
 /// One value for each direction, in the order of [`DIRECTIONS`].
 pub type Each<T> = [T; 3];
 
-/// What a job does.
+/// The operations of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinds {
     /// Only one thing.
@@ -62,7 +62,7 @@ impl Kinds {
 /// `rw`: what is done and in which order of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoPattern {
-    /// What is done.
+    /// The operations of the job.
     pub kinds: Kinds,
     /// Blocks are drawn, not taken one after the other.
     pub random: bool,
@@ -157,7 +157,7 @@ pub enum Distribution {
     Zoned(Box<Each<Vec<Zone>>>),
 }
 
-/// What written blocks hold so that reads can tell whether it is still there.
+/// The content of written blocks, by which reads verify them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verify {
     /// A header with a CRC-32C of the rest.
@@ -201,9 +201,9 @@ pub const PERCENTILES: [f64; 17] =
 pub struct Job {
     /// Its name.
     pub name: String,
-    /// What its own section said, for reports.
+    /// The options of the job's own section, for reports.
     pub given: Vec<Given>,
-    /// What is done.
+    /// The operations, and where they go.
     pub access: IoPattern,
     /// Sizes of requests.
     pub blocks: Each<Blocks>,
@@ -215,7 +215,7 @@ pub struct Job {
     pub filesize: Option<u64>,
     /// Where in the target that begins.
     pub offset: Extent,
-    /// What each further copy of the job adds to that.
+    /// The distance that each further copy of the job adds to the offset.
     pub offset_increment: Extent,
     /// Bytes after which it ends, if not all of the size.
     pub io_size: Option<Extent>,
@@ -269,13 +269,13 @@ pub struct Job {
     pub thinktime_blocks: u64,
     /// Which blocks are drawn how often.
     pub distribution: Distribution,
-    /// What is written so that it can be verified.
+    /// The content that is written so that it can be verified.
     pub verify: Option<Verify>,
     /// `verify_pattern`, also where nothing is verified.
     pub verify_pattern: Option<Vec<u8>>,
     /// Whether a pass of writes is followed by one of reads that verify it.
     pub do_verify: bool,
-    /// What is written else.
+    /// The content that is written without `verify`.
     pub buffer_pattern: Option<Vec<u8>>,
     /// A flush after so many writes; 0 for none.
     pub fsync: u64,
@@ -358,7 +358,7 @@ impl Job {
         if self.one_at_a_time { 1 } else { self.iodepth }
     }
 
-    /// What it asks for, without where and how long: for a simulator.
+    /// The job's load without its target and duration: for a simulator.
     #[must_use]
     pub fn load(&self) -> Self {
         Self {

@@ -6,6 +6,7 @@ use super::error::{JobError, JobErrorKind, Place, Wants};
 use super::given::{self, Given};
 use super::number::Base;
 use super::options::{Distribution, Job, Verify};
+use super::surroundings::Surroundings;
 use super::table::{self, Word};
 use super::taken::{self, CHECKSUMS, MANY, ONE_AT_A_TIME, OTHER_WORK};
 use super::text::{self, Section, Setting};
@@ -15,44 +16,27 @@ const MOST_JOBS: usize = 4096;
 /// Most bytes of a value, once its variables are there.
 const LONGEST: usize = 64 << 10;
 
-/// What a job file may refer to.
-pub trait Surroundings {
-    /// The text of a file: a job file, or one that it includes.
-    ///
-    /// # Errors
-    /// Why it can't be read, for people.
-    fn read(&self, file: &str) -> Result<String, String>;
-    /// A variable of the environment, for `${NAME}`.
-    fn variable(&self, name: &str) -> Option<String>;
-    /// Bytes of a page of memory: `$pagesize`.
-    fn pagesize(&self) -> u64;
-    /// MiB of memory: `$mb_memory`.
-    fn mb_memory(&self) -> u64;
-    /// Processors: `$ncpus`.
-    fn ncpus(&self) -> u64;
-}
-
-/// What became of an option that has no effect of its own.
+/// A note about an option that has no effect of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Where it stands.
     pub place: Place,
     /// The option.
     pub option: String,
-    /// What became of it.
+    /// The treatment of the option.
     pub fate: String,
 }
 
 /// All that job files ask for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What sections `[global]` said, for reports.
+    /// The options of the `[global]` sections, for reports.
     pub global: Vec<Given>,
     /// The jobs, in their order.
     pub jobs: Vec<Job>,
     /// Options without an effect of their own.
     pub notes: Vec<Note>,
-    /// What was left out, with `lenient` only.
+    /// Errors that were skipped, with `lenient` only.
     pub warnings: Vec<JobError>,
 }
 
@@ -152,7 +136,7 @@ impl<S: Surroundings> Builder<'_, S> {
     ) -> Result<(), JobError> {
         let settings = section.settings.iter().map(|setting| self.expanded(setting));
         let settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
-        // What a unit means has to be known before the first one.
+        // The unit `k` must be known before the first value is read.
         for setting in settings.iter().filter(|setting| setting.name == "kb_base") {
             *base = match setting.value.as_deref() {
                 Some("1000") => Base::Si,
@@ -224,7 +208,7 @@ impl<S: Surroundings> Builder<'_, S> {
         while let Some((before, after)) = rest.split_once("${") {
             let Some((name, after)) = after.split_once('}') else { break };
             out.push_str(before);
-            // What is not there is nothing, as fio has it.
+            // An unset variable is empty, as in fio.
             out.push_str(&self.around.variable(name).unwrap_or_default());
             rest = after;
         }
@@ -247,7 +231,7 @@ fn wrong(setting: &Setting, option: &str, wants: Wants) -> JobError {
     JobErrorKind::Value { option: option.to_owned(), value, wants: wants.0 }.at(&setting.place)
 }
 
-/// What an engine means here.
+/// The meaning of an I/O engine here.
 fn engine(setting: &Setting, job: &mut Job) -> Result<&'static str, JobError> {
     let name = setting.value.as_deref().unwrap_or_default();
     // An engine may have a file behind it.
@@ -289,7 +273,7 @@ fn check(job: &Job, before: &[Job]) -> Result<(), JobErrorKind> {
     Err(JobErrorKind::Contradiction { job: job.name.clone(), why })
 }
 
-/// What options say together.
+/// Applies the rules that combine several options.
 fn settle(job: &mut Job) {
     if let (Some(Verify::Pattern(bytes)), Some(pattern)) = (&mut job.verify, &job.verify_pattern) {
         bytes.clone_from(pattern);

@@ -91,7 +91,7 @@ fn of_direction(text: &str, extent: impl Fn(&str) -> Option<Extent>) -> Option<V
     (shares == 100 && entries.len() <= MOST).then(|| zones.collect())
 }
 
-/// What is left for each of the zones without a size; none where zones don't make a whole.
+/// The share left for each zone without a size; `None` where the zones don't add up to a whole.
 fn rest(sizes: &[Extent], open: usize) -> Option<Extent> {
     let sum = |of: fn(&Extent) -> u64| sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(of(size)));
     let percents = sum(|size| if let Extent::Percent(percent) = size { (*percent).into() } else { 0 })?;

@@ -30,9 +30,9 @@ pub struct Honoured {
     pub name: &'static str,
     /// Other names of it.
     pub aliases: &'static [&'static str],
-    /// What follows the `=`; empty where nothing has to.
+    /// The form of the value behind the `=`; empty where none is needed.
     pub value: &'static str,
-    /// What it says.
+    /// The option's help text.
     pub help: &'static str,
     pub(super) set: Setter,
 }

@@ -275,7 +275,7 @@ pub(super) const CHECKSUMS: &[&str] = &[
     "sha3-384", "sha3-512", "meta",
 ];
 
-/// What becomes of an option that is taken.
+/// The treatment of an accepted option that has no effect.
 pub(super) fn fate(name: &str) -> Option<&'static str> {
     TAKEN.iter().find(|(names, _)| names.contains(&name)).map(|(_, fate)| *fate)
 }

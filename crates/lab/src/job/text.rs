@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{JobError, JobErrorKind, Place};
-use super::parse::Surroundings;
+use super::surroundings::Surroundings;
 
 /// Most files that may include one another in a row.
 const DEEPEST: usize = 16;

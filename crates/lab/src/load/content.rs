@@ -1,4 +1,4 @@
-//! What is written, and whether it is still there.
+//! The content of written blocks, and its verification.
 
 use super::chance::{Chance, mix};
 use crate::job::Verify;
@@ -8,7 +8,7 @@ const MAGIC: u64 = 0x7966_566c_646e_7262;
 /// Bytes before the content of a block: magic, offset, what writes it, length, CRC-32C of the rest.
 const HEADER: usize = 32;
 
-/// What is written.
+/// The content of a job's written blocks.
 #[derive(Clone, Debug)]
 pub struct Content {
     verify: Option<Verify>,
@@ -17,7 +17,7 @@ pub struct Content {
     writer: u64,
 }
 
-/// What was read is not what was written.
+/// A block that was read differs from the one that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// There is no header, or another block's.

@@ -7,7 +7,7 @@ use crate::job::{Blocks, DIRECTIONS, Direction, Each, Extent, Job, Kinds};
 /// A request. Bytes of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it does.
+    /// The operation.
     pub direction: Direction,
     /// First byte.
     pub offset: u64,
@@ -178,7 +178,7 @@ impl Load {
         })
     }
 
-    /// What is asked next; none at the end of the pass.
+    /// The next request; `None` at the end of the pass.
     pub fn next_request(&mut self) -> Option<Request> {
         if let Some(request) = self.to_write.take() {
             return Some(request);
@@ -247,7 +247,7 @@ impl Load {
             return Some((next, len));
         }
         let blocks = (self.range.len / self.unit).max(1);
-        // What is not covered once may be no multiple of the unit.
+        // The part not covered yet need not be a multiple of the unit.
         let most = len.div_ceil(self.unit);
         let (first, count) = match self.draw.next(&mut self.chance, of, blocks, most) {
             Some(drawn) => drawn,

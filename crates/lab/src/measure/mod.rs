@@ -1,4 +1,4 @@
-//! What was measured: latencies, throughput over time, and whether that is steady.
+//! Measurements: latencies, throughput over time, and whether it is steady.
 
 mod latency;
 mod series;

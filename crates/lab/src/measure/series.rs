@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// What completed within one step.
+/// The requests that completed within one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
     /// Requests.

@@ -1,8 +1,8 @@
-//! Steady state as SNIA's Solid State Storage Performance Test Specification 2.0.2 defines it: over the last five rounds, no
-//! value is further from another than a fifth of their mean, and the line through them (least squares) rises or falls by no
-//! more than a tenth of it.
+//! Steady state as SNIA's Solid State Storage Performance Test Specification 2.0.2 defines it, over the last five
+//! rounds. No value is further from another than a fifth of their mean. The line through them (least squares) rises
+//! or falls by no more than a tenth of it.
 
-/// What one round measured.
+/// The value measured in one round.
 pub type Round = f64;
 
 /// Rounds that are looked at.

@@ -1,4 +1,4 @@
-//! What the requests of one direction of a job came to.
+//! The totals of a job's requests in one direction.
 
 use core::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct Entry {
     pub offset: u64,
 }
 
-/// What the requests of one direction came to.
+/// The totals of the requests in one direction.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Requests.

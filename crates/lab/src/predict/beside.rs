@@ -1,4 +1,5 @@
-//! What stands beside a prediction: the same load on as many drives by themselves, and what these drives allow at most.
+//! Figures to compare a prediction with: the same load on as many single drives, and the most that these drives
+//! allow.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -66,7 +67,7 @@ impl Beside {
     }
 }
 
-/// What counted I/O makes of a load: the fewest operations that it can cost the members.
+/// The cost of a load in counted I/O: the fewest operations that it can cost the members.
 #[derive(Clone, Debug)]
 pub struct Counted {
     /// These operations, on the members by themselves, with as many in flight as keep all of them busy.
@@ -85,7 +86,7 @@ impl Counted {
     }
 }
 
-/// What the members do for a load, with as much in flight as keeps them busy.
+/// A job that puts the counted operations of a load on the members, with enough in flight to keep them busy.
 fn saturating(job: &Job, moved: &Moved, members: u16, memory: u64) -> Job {
     let kinds = moved.kinds();
     let blocks = [moved.reads.blocks(), moved.writes.blocks(), moved.reads.blocks()];

@@ -14,7 +14,7 @@ pub(super) struct Processors {
     io: Io,
     /// Each is free from then on.
     free: Rc<[Cell<Instant>]>,
-    /// What only one at a time may have.
+    /// The part of the processor that only one request can have at a time: free from this time on.
     shared: Rc<Cell<Instant>>,
     worked: Rc<Cell<u64>>,
 }

@@ -7,9 +7,10 @@ use crate::drive::constants::MD_PIECE;
 
 /// md works on parity in pieces of a page of each member.
 const PAGE: u64 = 4096;
-/// Nanoseconds of md's parity thread for a stripe (a page of each member) of which it reads and writes six blocks: 39,908
-/// writes of 4 KiB a second to a RAID 6 over 12 NVMe drives, whatever else the drives could do (published, 2018; kernel
-/// 4.11), which one thread is busy with. A stripe of which it moves more or fewer takes as much more or less.
+/// Nanoseconds of md's parity thread for a stripe (a page of each member) of which it reads and writes six blocks.
+/// Published in 2018 for kernel 4.11: 39,908 writes of 4 KiB a second to a RAID 6 over 12 NVMe drives, whatever else
+/// the drives could do. One thread is busy with that. A stripe of which it moves more or fewer takes as much more or
+/// less.
 const MD_SIX_BLOCKS: u64 = 25_000;
 
 /// Nanoseconds.
@@ -23,7 +24,7 @@ pub(super) struct Cost {
     pub(super) beside: u64,
 }
 
-/// What requests to an array cost.
+/// The processor time of requests to an array.
 pub(super) struct Costs {
     policies: Policies,
     chunk: u64,

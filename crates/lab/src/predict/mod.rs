@@ -1,4 +1,4 @@
-//! What an array of modelled drives would do: the engine itself, in virtual time.
+//! Predictions for an array of modelled drives: the engine itself runs in virtual time.
 
 mod beside;
 mod costly;
@@ -44,7 +44,7 @@ const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86400);
 /// Steps of the time that is counted, for whoever draws what happened over it.
 const STEPS: u32 = 50;
 
-/// What came of a prediction.
+/// The result of a prediction.
 #[derive(Clone, Debug)]
 pub struct Predicted {
     /// All copies of the job as one.
@@ -205,7 +205,7 @@ impl Stage {
 /// Most bytes of requests in flight.
 const MEMORY: u64 = 4 << 30;
 
-/// What a single drive does, for whoever compares: see [`predict`].
+/// The prediction for a single drive, to compare with: see [`predict`].
 ///
 /// # Errors
 /// As [`predict`].

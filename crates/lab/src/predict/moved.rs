@@ -1,4 +1,4 @@
-//! What the members of an array have to move for a load, at the fewest: counted, with no drive and no engine.
+//! The least that the members of an array must read and write for a load. Counted, with no drive and no engine.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ impl Sizes {
     }
 }
 
-/// What one request costs the members on average.
+/// The average cost of one request to the members.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Moved {
     /// Bytes that were asked for.
@@ -76,7 +76,7 @@ impl Moved {
         }
         for (size, share) in sizes(&job.blocks[Direction::Write.index()], shares[1]) {
             moved.asked += size as f64 * share;
-            // What follows one another and is in flight together may be one write.
+            // Sequential requests in flight together may become one write.
             let together = if job.access.random { size } else { array.together(size, job.depth().into()) };
             array.write(&mut moved, (size, together), share, job.access.random);
         }
@@ -113,7 +113,7 @@ fn sizes(blocks: &Blocks, share: f64) -> Vec<(u64, f64)> {
     list.into_iter().map(|(size, weight)| (size, share * weight as f64 / all.max(1) as f64)).collect()
 }
 
-/// What of an array decides how much is moved.
+/// The properties of an array that decide how much is read and written.
 struct Array {
     /// 0 where nothing is striped.
     chunk: u64,
@@ -183,7 +183,7 @@ impl Array {
         let rest = size - whole;
         let band = rest.min(self.chunk);
         let changed = rest + self.parity * band;
-        // What is left of the last row lies on each member beside the whole ones.
+        // The changed part of the last, incomplete row adds to the whole rows on each member.
         let each = match whole {
             0 => band,
             _ => self.piece(if random { whole } else { together }) + changed / (self.width + self.parity),
@@ -221,14 +221,14 @@ mod tests {
         // A row of ten chunks is written whole; in sequence, any size is a part of one.
         assert_eq!(moved(Level::Raid6, 12, &[("rw", "randwrite"), ("bs", "640k")]), (0.0, 12.0, 0));
         assert_eq!(moved(Level::Raid6, 12, &[("rw", "write"), ("bs", "640k")]).0, 0.0);
-        // What is left of the last row is no operation of its own; it reads what else is in it.
+        // The partial last row needs no write of its own, but the rest of that row must be read.
         let (reads, written, _) = moved(Level::Raid6, 12, &[("rw", "randwrite"), ("bs", "704k")]);
         assert!((11.0..=12.5).contains(&written) && reads == 3.0, "{reads} {written}");
         // Four chunks of seven members in two copies: one of the reads may be two chunks, and one of the writes.
         assert_eq!(moved(Level::Raid10, 7, &[("rw", "randread"), ("bs", "256k")]).0, 2.0);
         let written = moved(Level::Raid10, 7, &[("rw", "randwrite"), ("bs", "256k")]).1;
         assert!((6.9..7.1).contains(&written), "{written}");
-        // What follows one another comes together, as far as it is in flight, up to a row.
+        // Sequential writes in flight are merged, up to a row.
         let shallow = moved(Level::Raid5, 4, &[("rw", "write"), ("bs", "16k")]).1;
         assert!((shallow - 4.0 / 3.0).abs() < 1e-9, "{shallow}");
         let deep = [("rw", "write"), ("bs", "16k"), ("iodepth", "12")];

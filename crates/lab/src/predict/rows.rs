@@ -1,4 +1,4 @@
-//! What a model says of the rows that it was fitted to.
+//! The predictions of a model for the rows that it was fitted to.
 
 use super::{PredictError, alone, job};
 use crate::drive::{Drive, Measure, Row};
@@ -7,7 +7,7 @@ use crate::job::{Direction, Job};
 /// A figure beside what the model makes of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// What was measured.
+    /// The measured row.
     pub row: Row,
     /// The same of the model.
     pub model: f64,

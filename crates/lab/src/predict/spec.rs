@@ -1,4 +1,4 @@
-//! What is to be predicted.
+//! The specification of a prediction.
 
 use brindle_array::OpenError;
 use brindle_array::assembly::AssemblyError;
@@ -17,7 +17,7 @@ pub struct Spec {
     pub drive: Drive,
     /// The array; none asks for one drive by itself.
     pub shape: Option<Shape>,
-    /// Whose policies it has.
+    /// The policies that the array follows.
     pub policies: Policies,
     /// Processors: of md its worker threads.
     pub cores: u32,
@@ -40,7 +40,7 @@ pub struct Shape {
     pub bitmap: Option<u64>,
 }
 
-/// Who makes the array.
+/// The implementation that runs the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policies {
     /// This engine as it is.
@@ -126,7 +126,7 @@ impl Spec {
 /// A load in fio's words: `rw`, `bs`, `rwmixread`, `iodepth`, `numjobs`; places of random ones may come again.
 ///
 /// # Errors
-/// What makes no sense.
+/// The first error in the words of the job.
 pub fn job(words: &[(&str, &str)]) -> Result<Job, JobError> {
     let mut words: Vec<_> =
         words.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect();

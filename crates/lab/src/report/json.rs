@@ -11,11 +11,11 @@ use crate::run::Outcome;
 /// The steps into which fio puts latencies, of each unit.
 const STEPS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// What fio would write of these outcomes with `--output-format=json`.
+/// The report that fio would write of these outcomes with `--output-format=json`.
 pub fn json(run: &Run, outcomes: &[Outcome]) -> Value {
     let jobs: Vec<Value> = outcomes.iter().map(|outcome| job(run, outcome)).collect();
     let mut all = json!({
-        // What reads fio's reports looks for its name.
+        // Programs that read fio's reports look for fio's name here.
         "fio version": concat!("fio-3.33-brindle-", env!("CARGO_PKG_VERSION")),
         "timestamp": run.time.0 / 1000,
         "timestamp_ms": run.time.0,
@@ -79,14 +79,14 @@ fn job(run: &Run, outcome: &Outcome) -> Value {
     all
 }
 
-/// What a job says of itself.
+/// The description that a job gives of itself.
 fn description(run: &Run, job: &Job) -> Option<Value> {
     let given = job.given.iter().rev().chain(run.global.iter().rev());
     let found = { given }.find(|given| given.name == "description")?;
     Some(found.value.as_str().into())
 }
 
-/// What the job's section said, and what those who draw reports look for even where it was not said.
+/// The options of the job's section, and those that plotting tools expect even if they were not given.
 fn job_options(outcome: &Outcome) -> Value {
     let job = &outcome.job;
     let mut all = options(&job.given);

@@ -13,7 +13,7 @@ pub struct Log {
     pub text: String,
 }
 
-/// What a log has of a request, and of a step of so many seconds.
+/// The kind of a log: the value that it takes from a request, and from a step of so many seconds.
 struct Kind {
     name: &'static str,
     entry: fn(&Entry) -> u64,

@@ -1,4 +1,4 @@
-//! What came of a run, as fio writes it: JSON (`json` and `json+`), text, and logs of values over time. Pure.
+//! Reports of a run in fio's formats: JSON (`json` and `json+`), text, and logs of values over time. Pure.
 
 mod direction;
 mod json;
@@ -15,22 +15,22 @@ pub use logs::{Log, logs};
 pub use series::{series_csv, series_html};
 pub use text::{summary, text};
 
-/// What a report says beside the jobs.
+/// The parts of a report beside the jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// What sections `[global]` said.
+    /// The options of the `[global]` sections.
     pub global: Vec<Given>,
     /// When it was made: milliseconds since 1970, and as a date.
     pub time: (u64, String),
-    /// What the process used.
+    /// The resources that the process used.
     pub usage: Usage,
-    /// What the disks below did.
+    /// The work of the disks below.
     pub disks: Vec<Disk>,
     /// `json+`: with all bins of latencies.
     pub bins: bool,
 }
 
-/// What a process used between two moments.
+/// The resources that a process used between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Processor time of its own, of 100 for one processor.
@@ -45,7 +45,7 @@ pub struct Usage {
     pub minor: u64,
 }
 
-/// What a disk did between two moments, as the kernel counts it.
+/// The work of a disk between two moments, as the kernel counts it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disk {
     /// Its name.

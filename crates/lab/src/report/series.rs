@@ -1,4 +1,4 @@
-//! What happened over time: a table, and one page that draws it and needs nothing else.
+//! The course of a run over time: a table, and one page that draws it and needs no other file.
 
 use core::fmt::Write;
 

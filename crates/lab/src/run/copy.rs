@@ -12,7 +12,7 @@ use super::work::{Asked, Mode, Work};
 use crate::job::Direction;
 use crate::load::{Content, Request};
 
-/// What every slot of a copy has.
+/// The parts that all slots of a copy share.
 pub(super) struct Bench<V> {
     pub(super) io: Io,
     pub(super) targets: Rc<[V]>,
@@ -73,7 +73,8 @@ async fn slot<V: Volume>(bench: &Bench<V>) {
             }
         }
         match carry(bench, asked, &work.content(), &memory).await {
-            // Whoever keeps it gives it back in time; nobody waits for memory while he holds some.
+            // The memory that is short is held by tasks that give it back in time; none of them waits for more while
+            // it holds some. So this one gives its own back first.
             Err(WhyNot::Volume(VolumeError::Again)) => {
                 drop(memory);
                 memory = bench.pool.alloc(len).await;

@@ -1,6 +1,7 @@
 //! Runs jobs on volumes, in any world: the reactor's time is what is measured.
 
 mod copy;
+mod index;
 mod lone_member;
 mod outcome;
 mod pace;
@@ -8,6 +9,7 @@ mod phases;
 mod replay;
 mod work;
 
+pub use index::index;
 pub use lone_member::LoneMember;
 pub use outcome::{Live, Outcome, RunError, Trouble, WhyNot};
 pub use phases::{Terms, memory_for, run};

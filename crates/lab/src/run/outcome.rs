@@ -1,4 +1,4 @@
-//! What became of a job.
+//! The outcome of a job.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -9,7 +9,7 @@ use crate::job::{DIRECTIONS, Direction, Each, Job};
 use crate::load::{Mismatch, RangeError, Request};
 use crate::measure::{Latency, Tally};
 
-/// What one copy of a job, or a group of them, came to.
+/// The outcome of one copy of a job, or of a group of them.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The job.
@@ -26,17 +26,17 @@ pub struct Outcome {
     pub began: Duration,
     /// From its beginning to its end.
     pub elapsed: Duration,
-    /// What ended it before its time.
+    /// The error that ended it early.
     pub trouble: Option<Trouble>,
 }
 
-/// What ended a job.
+/// The error that ended a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} of {} bytes at byte {}: {why}", request.direction.name(), request.len, request.offset)]
 pub struct Trouble {
     /// The request.
     pub request: Request,
-    /// What became of it.
+    /// The cause.
     pub why: WhyNot,
 }
 
@@ -46,7 +46,7 @@ pub enum WhyNot {
     /// The target said so.
     #[error("{0}")]
     Volume(VolumeError),
-    /// What was read is not what was written.
+    /// The content that was read differs from the content that was written.
     #[error("verification failed: {0}")]
     Verify(Mismatch),
 }
@@ -78,7 +78,7 @@ pub enum RunError {
     /// A job writes, and a target is read-only.
     #[error("job '{0}' writes, and the target is read-only")]
     ReadOnly(String),
-    /// What is verified would be overwritten in parts.
+    /// Blocks to be verified would be partly overwritten.
     #[error(
         "job '{0}': verify needs requests of one size, or blocks that come once (without norandommap and the like)"
     )]
@@ -122,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// What has been done so far, for whoever shows it: by direction, and since the run began.
+/// The work done so far, for progress displays: by direction, since the run began.
 #[derive(Debug, Default)]
 pub struct Live {
     ios: Cell<Each<u64>>,

@@ -15,7 +15,7 @@ use super::work::{Places, Work};
 use crate::job::{Direction, Job};
 use crate::load::Range;
 
-/// What a run is given beside its jobs.
+/// The parameters of a run beside its jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// Chance, for jobs with `randrepeat=0`.

@@ -18,7 +18,7 @@ use crate::trace::{Act, TraceError};
 /// How often somebody who waits for a request's time looks whether all is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replayed {
     /// As a job's.
@@ -29,7 +29,7 @@ pub struct Replayed {
     pub moved: u64,
     /// Requests that took whole blocks where the trace has parts.
     pub widened: u64,
-    /// What is wrong with the trace, and ended it.
+    /// The error in the trace that ended it.
     pub broken: Option<TraceError>,
 }
 
@@ -114,7 +114,7 @@ pub async fn replay<V: Volume + Clone + 'static>(
     Ok(replayed)
 }
 
-/// What is due, and when.
+/// The requests to be sent, each with its time.
 type Due = Box<dyn Iterator<Item = Result<(Duration, Act), TraceError>>>;
 
 /// Whether a request is to be sent again.

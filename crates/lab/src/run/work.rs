@@ -1,4 +1,4 @@
-//! What the slots of a copy share: which request is next, and what is counted.
+//! The state that the slots of a copy share: the next request, and the counters.
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -12,12 +12,12 @@ use crate::job::{Direction, Each, Job, Kinds};
 use crate::load::{Content, Load, Range, Request};
 use crate::measure::{Latency, Tally, Timing};
 
-/// What is done with a pass.
+/// The purpose of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// What the job asks for.
+    /// The job's own requests.
     Job,
-    /// What it wrote is read.
+    /// Reads that verify the blocks that the job wrote.
     Verify,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Work {
     pub(super) job: Job,
     places: Places,
     pub(super) pace: Pace,
-    /// What is counted begins here.
+    /// Requests that complete from this time on are counted.
     counts: Instant,
     until: Option<Instant>,
     loads: RefCell<Vec<Load>>,
@@ -66,7 +66,7 @@ pub(super) struct Work {
     pub(super) sums: RefCell<Sums>,
 }
 
-/// What is counted.
+/// The counters.
 pub(super) struct Sums {
     pub(super) tallies: Each<Tally>,
     pub(super) flushes: Latency,
@@ -116,7 +116,7 @@ impl Work {
             Rc::new(Content::new(verify, pattern, self.places.content, self.pass.get()));
     }
 
-    /// What is written in this pass.
+    /// The content that is written in this pass.
     pub(super) fn content(&self) -> Rc<Content> {
         Rc::clone(&self.content.borrow())
     }
@@ -155,7 +155,7 @@ impl Work {
             || self.sums.borrow().trouble.is_some()
     }
 
-    /// What is to be asked next.
+    /// The next request.
     pub(super) fn next(&self, now: Instant) -> Option<Asked> {
         if self.is_over(now) {
             return None;

@@ -11,7 +11,7 @@ use crate::run::Outcome;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Jobs {
-    /// What the suite is for.
+    /// The purpose of the suite.
     #[serde(default)]
     pub about: String,
     /// fio's options of all jobs.
@@ -46,7 +46,7 @@ pub enum Of {
     MeanUs,
 }
 
-/// What a score came to.
+/// The value of a score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
     /// The score's name.
@@ -102,7 +102,7 @@ impl Score {
 }
 
 impl Jobs {
-    /// What is wrong with it, and at which byte.
+    /// Checks the score; the error says what is wrong, and at which byte.
     pub(super) fn check(&self) -> Result<(), (usize, String)> {
         let mut names = Vec::new();
         self.options.iter().try_for_each(|option| word(option).map(drop)).map_err(|why| (0, why))?;

@@ -12,7 +12,7 @@ use crate::sweep::{Axes, Point};
 
 /// How long each load of a suite with axes is measured, unless somebody says otherwise.
 const RUNTIME: &str = "10s";
-/// What may be said beside any suite: it is of all its jobs.
+/// Options that may be given beside any suite: they hold for all its jobs.
 const OF_ALL: [&str; 2] = ["stonewall", "group_reporting"];
 
 /// A suite's jobs, one after the other.
@@ -135,7 +135,7 @@ impl Loads {
         }
     }
 
-    /// What the scores came to; those of jobs that did not run are left out.
+    /// The values of the scores; those of jobs that did not run are left out.
     pub fn scores(&self, outcomes: &[Outcome]) -> Vec<Scored> {
         self.scores.iter().filter_map(|score| score.over(outcomes)).collect()
     }

@@ -35,7 +35,7 @@ pub enum Suite {
     Jobs(Jobs),
 }
 
-/// What is wrong with a suite, and in which line of it.
+/// An error in a suite, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {why}")]
 pub struct SuiteError {
@@ -43,14 +43,14 @@ pub struct SuiteError {
     pub file: String,
     /// Its line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error itself.
     pub why: String,
 }
 
 /// Reads a suite.
 ///
 /// # Errors
-/// What is no TOML, no axis, no job, or a score of no job.
+/// If the text is not TOML, an axis or a job is wrong, or a score names no job.
 pub fn suite(file: &str, text: &str) -> Result<Suite, SuiteError> {
     let table: toml::Table = read(file, text)?;
     if !table.contains_key("job") {
@@ -62,7 +62,7 @@ pub fn suite(file: &str, text: &str) -> Result<Suite, SuiteError> {
 }
 
 impl Suite {
-    /// What it is for.
+    /// The purpose of the suite.
     pub fn about(&self) -> &str {
         match self {
             Self::Axes(axes) => &axes.about,

@@ -5,10 +5,10 @@ use core::fmt::Write;
 
 use super::{Finished, Point};
 
-/// What the page says of the run.
+/// The facts of the run that the page shows.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// What was swept.
+    /// The thing that was swept.
     pub title: String,
     /// Names and values: program, kernel, processor, drive.
     pub facts: Vec<(String, String)>,

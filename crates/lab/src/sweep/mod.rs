@@ -9,11 +9,11 @@ use crate::measure::{Bin, Series, Tally};
 
 pub use html::{Environment, escaped, head, html};
 
-/// What is varied: each list is an axis, in the words of the command line and of fio.
+/// The axes of a sweep: each list is one, in the words of the command line and of fio.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Axes {
-    /// What the suite is for.
+    /// The purpose of the suite.
     pub about: String,
     /// Levels.
     pub level: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Axes {
     pub members: Vec<String>,
     /// Sizes of requests, or fio's `bssplit` where there is a `/` in it.
     pub bs: Vec<String>,
-    /// What is done.
+    /// The operations, as fio's `rw`.
     pub rw: Vec<String>,
     /// Per cent of reads, of loads that mix them.
     pub rwmixread: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Point {
     pub numjobs: String,
 }
 
-/// What a point came to.
+/// The figures of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// MiB/s.
@@ -95,7 +95,7 @@ pub struct Figures {
     pub digest: String,
 }
 
-/// What completed within a step of a run.
+/// The requests that completed within one step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Seconds from the beginning of what is counted to the step's end.
@@ -126,7 +126,7 @@ impl Step {
     }
 }
 
-/// What is known of a run beside its requests.
+/// The facts of a run beside its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aside {
     /// See [`Figures`].
@@ -146,7 +146,7 @@ pub struct Aside {
 pub struct Finished {
     /// Which.
     pub point: Point,
-    /// What it came to.
+    /// The figures of the point.
     pub figures: Option<Figures>,
     /// Why it can't be.
     pub refused: Option<String>,

@@ -72,7 +72,7 @@ fn entry(line: &str) -> Result<Option<Entry>, TraceErrorKind> {
     Ok(act.map(|act| Entry { at, act }))
 }
 
-/// What is done; none for a flush alone.
+/// The direction of the request; `None` for a flush alone.
 fn direction(rwbs: &str) -> Result<Option<Direction>, TraceErrorKind> {
     // A flush stands before what it is of, and F behind it is FUA.
     match rwbs.trim_start_matches('F').bytes().next() {

@@ -11,7 +11,7 @@ const MAGIC: u32 = 0x6561_7400;
 const VERSION: u8 = 7;
 const LEN: usize = 48;
 
-/// What happened, in the lower half of `action`.
+/// The action, in the lower half of `action`.
 const QUEUE: u32 = 1;
 /// The record carries a control group's number in addition.
 const CGROUP: u32 = 1 << 8;
@@ -100,7 +100,7 @@ impl<R: BufRead> Iterator for Records<R> {
     }
 }
 
-/// What counts of a record.
+/// The fields of a record that are used.
 struct Record {
     at: u64,
     sector: u64,

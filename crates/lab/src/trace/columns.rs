@@ -9,11 +9,11 @@ use super::lines::Lines;
 use super::{Entry, request};
 use crate::job::Direction;
 
-/// What the columns of a trace mean. Columns count from 1.
+/// The meaning of a trace's columns. Columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Columns {
-    /// What stands between columns.
+    /// The separator of columns.
     #[serde(default = "comma")]
     pub separator: char,
     /// Lines before the first request.
@@ -33,13 +33,13 @@ pub struct Columns {
     /// In units of so many bytes.
     #[serde(default = "one")]
     pub size_unit: u32,
-    /// What it does.
+    /// The column of the operation.
     pub kind: usize,
-    /// What reads are called.
+    /// The words that mean a read.
     pub read: Vec<String>,
-    /// What writes are called.
+    /// The words that mean a write.
     pub write: Vec<String>,
-    /// What trims are called.
+    /// The words that mean a trim.
     #[serde(default)]
     pub trim: Vec<String>,
     /// On which volume.
@@ -106,7 +106,7 @@ impl Unit {
 /// Reads a map of columns.
 ///
 /// # Errors
-/// What is no TOML, lacks a column or says a thing that can't be.
+/// If the text is not TOML, lacks a column or holds an impossible value.
 pub fn columns(file: &str, text: &str) -> Result<Columns, TraceError> {
     let wrong = |at: usize, why: String| {
         let place = text.bytes().take(at).filter(|byte| *byte == b'\n').count() as u64 + 1;

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace, and where in it.
+//! Errors in traces, with their place.
 
 /// Why a trace can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -8,11 +8,11 @@ pub struct TraceError {
     pub file: String,
     /// Its line, or the number of its record, from 1; 0 for all of it.
     pub place: u64,
-    /// What is wrong.
+    /// The error itself.
     pub kind: TraceErrorKind,
 }
 
-/// What is wrong with a trace.
+/// An error in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceErrorKind {
     /// The bytes can't be had.
@@ -32,7 +32,7 @@ pub enum TraceErrorKind {
     Fields {
         /// How many there are.
         found: usize,
-        /// What they should be.
+        /// The values that are allowed.
         wanted: &'static str,
     },
     /// A field is no such thing.
@@ -40,7 +40,7 @@ pub enum TraceErrorKind {
     Field {
         /// The field.
         text: String,
-        /// What it should be.
+        /// The value that is allowed.
         wanted: &'static str,
     },
     /// A request that can't be.

@@ -16,7 +16,7 @@ use std::io::BufRead;
 pub use columns::{Columns, Unit, columns, msr};
 pub use error::{TraceError, TraceErrorKind};
 pub use pacing::{Pacing, paced};
-pub use set::{Member, Set, index, set};
+pub use set::{Member, Set, set};
 
 use crate::job::Direction;
 use crate::load::Request;
@@ -27,11 +27,11 @@ use lines::Lines;
 pub struct Entry {
     /// Nanoseconds from any moment.
     pub at: u64,
-    /// What was asked.
+    /// The operation.
     pub act: Act,
 }
 
-/// What was asked.
+/// An operation of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A read, write or trim; of at least one byte.
@@ -56,7 +56,7 @@ pub enum Format {
 /// Largest request that a trace may hold. Bytes.
 pub const LARGEST: u64 = 32 << 20;
 
-/// What a trace asks for.
+/// The summary of a trace's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Reads, writes and trims.
@@ -82,7 +82,7 @@ impl Survey {
     }
 }
 
-/// What a trace is by its first bytes, if they tell.
+/// The format of a trace by its first bytes, if they tell.
 pub fn recognised(start: &[u8]) -> Option<Format> {
     if iolog::is_one(start) {
         return Some(Format::Iolog);

@@ -21,7 +21,8 @@ impl Default for Pacing {
     }
 }
 
-/// What is asked, and how long after the first it is due. Times that go back are taken for the latest before them.
+/// The requests of a trace, each with the time after the first at which it is due. A time before the previous one is
+/// replaced by the latest so far.
 pub fn paced(
     pacing: Pacing,
     entries: impl Iterator<Item = Result<Entry, TraceError>>,

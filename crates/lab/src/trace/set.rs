@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use super::error::{TraceError, TraceErrorKind};
-use crate::run::Outcome;
 
 /// Traces that are replayed one after the other.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -34,7 +33,7 @@ const fn one() -> f64 {
 /// Reads a set of traces.
 ///
 /// # Errors
-/// What is no TOML, names no trace, or has a weight that is none.
+/// If the text is not TOML, names no trace, or has an invalid weight.
 pub fn set(file: &str, text: &str) -> Result<Set, TraceError> {
     let wrong = |at: usize, why: String| {
         let place = text.bytes().take(at).filter(|byte| *byte == b'\n').count() as u64 + 1;
@@ -49,18 +48,4 @@ pub fn set(file: &str, text: &str) -> Result<Set, TraceError> {
         Some(one) => Err(wrong(0, format!("weight {} of {}: say more than 0", one.weight, one.file))),
         None => Ok(set),
     }
-}
-
-/// The weighted geometric means of mean latencies (microseconds) and of rates (MiB/s); none unless each trace has both.
-pub fn index(outcomes: &[Outcome], weights: &[f64]) -> Option<(f64, f64)> {
-    let sum: f64 = weights.iter().sum();
-    let mean = |figure: &dyn Fn(&Outcome) -> f64| {
-        let logs = outcomes.iter().zip(weights).map(|(outcome, weight)| figure(outcome).ln() * weight);
-        let mean = (logs.sum::<f64>() / sum).exp();
-        (mean.is_finite() && mean > 0.0).then_some(mean)
-    };
-    let whole = outcomes.len() == weights.len() && !weights.is_empty();
-    let micros = mean(&|outcome| outcome.mixed().total.mean() / 1000.0)?;
-    let rate = mean(&|outcome| outcome.mixed().bandwidth() / 1_048_576.0)?;
-    whole.then_some((micros, rate))
 }

@@ -23,7 +23,7 @@ impl Surroundings for Text {
     }
 }
 
-/// What a job file asks for.
+/// The plan of a job file.
 #[allow(dead_code, reason = "not every test needs all")]
 pub(crate) fn plan(text: &str) -> Plan {
     parse(&["job.fio"], false, &Text(text.to_owned())).unwrap_or_else(|error| panic!("{error}"))

@@ -143,9 +143,9 @@ fn unequal_members() {
     }
 }
 
-/// Where md's rule puts the copies of a chunk, told without any of our tables: the near copies of all
-/// chunks one after the other over the members, row by row; then each far copy `near` members further on,
-/// round its set of members.
+/// The places of a chunk's copies by md's rule, computed without any of our tables. The near copies of all chunks
+/// come one after the other over the members, row by row. Each far copy is `near` members further on, round its set
+/// of members.
 fn by_the_rule(layout: Raid10Layout, members: u64, rows: u64, chunk: u64) -> Vec<(u64, u64)> {
     let (near, far) = (u64::from(layout.near), u64::from(layout.far));
     let (first_row, first_member) = (chunk * near / members, chunk * near % members);

@@ -66,7 +66,7 @@ fn copies_lie_within_groups_of_members() {
     assert!(split > 3, "n2 and n3 on more members: {split}");
 }
 
-/// What an administrator expects of the common RAID 10s.
+/// The losses that common RAID 10s bear, as administrators know them.
 #[test]
 fn raid10_by_hand() {
     let array = |layout: &str, members: usize| {

@@ -1,4 +1,4 @@
-//! What no array can have, and that each refusal says so.
+//! Geometries that no array can have, and the message of each refusal.
 
 use brindle_layout::{
     Family, Geometry, GeometryError, Layout, Level, MAX_RAID6_MEMBERS, ParityLayout, Raid10Layout,
@@ -174,8 +174,8 @@ fn sizes() {
     assert_eq!(shape(Level::Raid10, "o3", CHUNK, &uneven), (12 * CHUNK, 9 * CHUNK, 4 * CHUNK));
 }
 
-/// md masks RAID 0's sizes with chunk - 1 sectors even where the chunk is no power of two, and so announces
-/// less than the members hold: of 12 KiB (24 sectors, mask 23) on 3 x 24 sectors, 8 sectors each.
+/// md masks RAID 0's sizes with chunk - 1 sectors even where the chunk is no power of two. So it announces less than
+/// the members hold: with 12 KiB (24 sectors, mask 23) on 3 x 24 sectors, 8 sectors each.
 #[test]
 fn raid0_with_odd_chunks_has_mds_size() {
     let geometry = Geometry::new(Level::Raid0, Layout::None, 12288, &[12288; 3]).unwrap();

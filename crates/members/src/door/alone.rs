@@ -36,7 +36,7 @@ impl<'a> Door<'a> {
         Alone { door: self, group: self.set.io.group(), asked }
     }
 
-    /// What became of operations that went alone.
+    /// The outcome of operations that went alone.
     #[cold]
     pub fn done(self, asked: Asked, outcome: &Outcome) -> Done {
         judge(self, asked, Aside::default(), outcome)

@@ -1,18 +1,18 @@
-//! What became of operations on members.
+//! The outcome of operations on members.
 
 use brindle_io::OpError;
 use brindle_volume::VolumeError;
 
 use super::Refused;
 
-/// What became of the operations: `None` if all were carried out.
+/// The outcome of the operations: `None` if all succeeded.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Done(pub(super) Option<Box<NotDone>>);
 
 #[derive(Debug)]
 pub(super) struct NotDone {
-    /// Whose operation failed first, if that role still has that member, and why.
+    /// The role of the operation that failed first, if that role still has the same member, and the error.
     pub(super) first: (Option<u16>, OpError),
     /// In the order in which they failed.
     pub(super) refused: Vec<Refused>,
@@ -30,7 +30,7 @@ impl Done {
         self.0.as_ref().map_or(&[], |not_done| &not_done.refused)
     }
 
-    /// What became of the operations of several groups.
+    /// The combined outcome of several groups.
     pub fn of_all(groups: impl IntoIterator<Item = Self>) -> Self {
         groups.into_iter().fold(Self::default(), |all, group| match (all.0, group.0) {
             (Some(mut all), Some(group)) => {

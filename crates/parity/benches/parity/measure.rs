@@ -23,7 +23,7 @@ const CACHE_TURN: Duration = Duration::from_millis(4);
 /// Turns of each contender.
 const ROUNDS: usize = 21;
 
-/// What is computed for each row.
+/// The computation for each row.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Work {
     Xor,

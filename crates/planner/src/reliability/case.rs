@@ -1,4 +1,4 @@
-//! What is asked: groups of drives, how drives fail and are replaced, and for how long.
+//! The question to the estimate: groups of drives, how drives fail and are replaced, and for how long.
 
 use super::weibull::Weibull;
 
@@ -64,13 +64,13 @@ pub struct Case {
     pub hours: f64,
 }
 
-/// What makes no sense. `field` is the name of the field, with hyphens: that of the flag too.
+/// An impossible value. `field` is the name of the field, with hyphens: that of the flag too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct Unsound {
     /// Which field.
     pub field: &'static str,
-    /// What is wrong with it, and what it may be.
+    /// The error, and the values that are allowed.
     pub why: String,
 }
 

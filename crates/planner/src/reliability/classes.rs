@@ -4,7 +4,7 @@ use super::case::HOURS_PER_YEAR;
 use super::interval::Interval;
 use super::weibull::Weibull;
 
-/// What was published of failures.
+/// Published figures of failures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
     /// Failures, and days of drives in which they were met: a constant rate, with bounds.
@@ -21,7 +21,7 @@ pub enum Published {
 /// A class of drives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    /// What it is called by.
+    /// The class's name.
     pub name: &'static str,
     /// Which drives.
     pub about: &'static str,

@@ -33,7 +33,7 @@ impl Defects {
 }
 
 impl Curve {
-    /// A defect is there at t if it arose at some s before, while there was none, and no scrub has come since:
+    /// A defect is there at t if it arose at some s before, while there was none, and no scrub has come since. So
     /// q(t) = rate * integral of (1 - q(s)) S(t - s), solved step by step by the rule of trapezoids.
     fn new(rate: f64, scrub: &Weibull, hours: f64) -> Self {
         // One in a million waits for longer.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use super::answer::{Estimate, mttdl, per_year};
 use super::case::{Case, HOURS_PER_YEAR, Redundancy, Unsound};
 use super::chance::Chance;
 use super::defects::Defects;
@@ -37,7 +38,7 @@ pub struct Effort {
     pub until_relative_error: Option<f64>,
     /// How sure intervals are, as 0.95.
     pub confidence: f64,
-    /// What all chance comes from.
+    /// The seed of all random draws.
     pub seed: u64,
     /// Threads; 0 for all cores. The answer does not depend on it.
     pub threads: usize,
@@ -56,35 +57,6 @@ impl Default for Effort {
             method: Method::Weighted,
         }
     }
-}
-
-/// The answer, for all groups together.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
-    /// Probability that any data is lost by the end.
-    pub loss: Interval,
-    /// The same for a year: the constant rate that leads to it.
-    pub loss_per_year: Interval,
-    /// Probability that a group is lost as a whole.
-    pub whole: Interval,
-    /// Expected losses by the end, of groups and of sectors, if use goes on after each.
-    pub losses: Interval,
-    /// Of these, groups.
-    pub wholes: Interval,
-    /// Of these, sectors.
-    pub sectors: Interval,
-    /// Expected bytes lost by the end.
-    pub bytes: Interval,
-    /// The same, relative to the capacity: NOMDL.
-    pub nomdl: Interval,
-    /// For comparison only: the Markov chain's mean time to data loss, in hours; none where failures depend on which drives.
-    pub mttdl: Option<f64>,
-    /// Exact probability of loss, where the case has none but constant rates and no defects.
-    pub exact: Option<f64>,
-    /// Histories that were simulated; 0 where none is needed.
-    pub histories: u64,
-    /// Histories of these in which data was lost, or could have been.
-    pub met: u64,
 }
 
 /// Answers a question. `progress` is told how many histories are done, of how many as far as is known.
@@ -232,11 +204,6 @@ fn combine(case: &Case, effort: &Effort, strata: &[(f64, f64)], tallies: &[Tally
     }
 }
 
-/// The constant rate that comes to this probability, as a probability of a year.
-pub(super) fn per_year(probability: f64, years: f64) -> f64 {
-    -((-probability).ln_1p() / years).exp_m1()
-}
-
 struct Figures<'a> {
     case: &'a Case,
     effort: &'a Effort,
@@ -296,19 +263,6 @@ impl Figures<'_> {
         let groups = f64::from(self.case.groups);
         Interval::of_mean(value, variance.sqrt(), self.z).map(|mean| mean * groups)
     }
-}
-
-/// Mean times of the distributions, as if they were exponential: what calculators do.
-pub(super) fn mttdl(case: &Case) -> Option<f64> {
-    let Redundancy::Bears(bears) = case.group.redundancy else { return None };
-    let repair = case.repairs.mean() + case.delay.mean();
-    let chain = Chain {
-        drives: case.group.drives,
-        bears,
-        failures: 1.0 / case.failures.mean(),
-        repairs: 1.0 / repair,
-    };
-    Some(chain.mttdl() / f64::from(case.groups))
 }
 
 /// Where the case is that of the chain.

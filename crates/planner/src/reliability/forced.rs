@@ -1,12 +1,12 @@
 //! Histories in which losses are not rare, weighted so that their mean is true.
 //!
-//! The first failure is forced: it is drawn from those before the end, and the history is weighted by the probability that
-//! there is one (Lewis and Bohm 1984; Nicola, Shahabuddin and Heidelberger 1993). From then on a history takes its course. At
-//! each failure of a whole group a second world branches off, in which failures are more likely as long as drives are missing
-//! (failure biasing); it ends when all are back, and its weight is the ratio of the probabilities of what happened there. So
-//! weights never pile up over the cycles of a long history, as they do where the history itself is biased. A branch and what
-//! its history went on with are independent given the moment when they part, so that the sum of
-//! P(nothing lost before) * (what the branch lost) is P(loss) in the mean.
+//! The first failure is forced: it is drawn from those before the end, and the history is weighted by the probability
+//! that there is one (Lewis and Bohm 1984; Nicola, Shahabuddin and Heidelberger 1993). From then on a history takes
+//! its course. At each failure of a whole group a second world branches off, in which failures are more likely as
+//! long as drives are missing (failure biasing). It ends when all are back, and its weight is the ratio of the
+//! probabilities of its events. So weights never pile up over the cycles of a long history, as they do where the
+//! history itself is biased. A branch and what its history went on with are independent given the moment when they
+//! part, so that the sum of P(nothing lost before) * (what the branch lost) is P(loss) in the mean.
 //!
 //! Defects are not drawn at all: they arise without memory, so the probability that a drive has one is a function of the time
 //! since it was known to have none.
@@ -22,14 +22,14 @@ const PUSH: f64 = 1.0;
 /// In a branch another drive is pulled with this probability, at least, if that can happen at all.
 const PULL: f64 = 0.5;
 
-/// What simulates histories.
+/// The simulator of histories.
 pub(super) struct Forced<'a> {
     defects: &'a Defects,
     main: World<'a>,
     branch: World<'a>,
 }
 
-/// What happens next.
+/// The next event.
 enum Event {
     End,
     Fail(usize),
@@ -133,7 +133,7 @@ impl<'a> Forced<'a> {
         true
     }
 
-    /// What may become of this failure: a branch in which more drives fail.
+    /// The possible consequence of this failure: a branch in which more drives fail.
     fn cycle(&mut self, chance: &mut Chance) -> Seen {
         self.branch.copy_from(&self.main);
         for drive in &mut self.branch.drives {
@@ -232,7 +232,7 @@ impl Branch<'_, '_> {
         self.world.now = at;
     }
 
-    /// Who is pulled by mistake.
+    /// The working drive that is pulled by mistake, if one is.
     fn pulled(&mut self, chance: &mut Chance) -> Option<usize> {
         let true_one = self.world.case.wrong_pull;
         let pushed = true_one.max(PULL);
@@ -257,7 +257,7 @@ impl Push {
     }
 }
 
-/// What happens next, and when, if drives fail at these times.
+/// The next event and its time, if drives fail at these times.
 fn next(world: &World<'_>, fails_at: impl Fn(&World<'_>, usize) -> f64) -> (f64, Event) {
     let mut found = (world.case.hours, Event::End);
     let mut sooner = |at: f64, event: Event| {

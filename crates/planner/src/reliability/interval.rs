@@ -1,4 +1,4 @@
-//! Figures with what is known of how true they are.
+//! Figures with their confidence intervals.
 
 /// A figure, and between which two it lies with the confidence that was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
@@ -12,7 +12,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// What is known to the last digit.
+    /// A value that is exactly known.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self { value, low: value, high: value }

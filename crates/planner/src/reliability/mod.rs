@@ -1,6 +1,7 @@
 //! How likely an array loses data: Monte Carlo over drives that age, fail, have defects that nobody notices, and are replaced
 //! by people who err. `docs/reliability.md` tells of the model, its sources, and what it was held against.
 
+mod answer;
 mod case;
 mod chance;
 mod classes;
@@ -15,9 +16,10 @@ mod tally;
 mod weibull;
 mod world;
 
+pub use answer::Estimate;
 pub use case::{Batch, Case, Group, HOURS_PER_YEAR, MOST_DRIVES, Redundancy, Unsound};
 pub use classes::{CLASSES, Class, Published};
-pub use estimate::{Effort, Estimate, Method, estimate};
+pub use estimate::{Effort, Method, estimate};
 pub use interval::Interval;
 pub use markov::Chain;
 pub use weibull::{NoWeibull, Weibull};

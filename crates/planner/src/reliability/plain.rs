@@ -1,5 +1,5 @@
-//! Histories as they come: every defect is drawn, nothing is weighted. Slow where losses are rare; what the weighted ones are
-//! held against.
+//! Histories as they come: every defect is drawn, nothing is weighted. Slow where losses are rare. The weighted
+//! histories are checked against these.
 
 use super::case::Case;
 use super::chance::Chance;
@@ -13,7 +13,7 @@ struct Defect {
     until: f64,
 }
 
-/// What simulates histories.
+/// The simulator of histories.
 pub(super) struct Plain<'a> {
     world: World<'a>,
     defects: Vec<Defect>,
@@ -88,7 +88,7 @@ impl<'a> Plain<'a> {
         true
     }
 
-    /// What a failure has brought.
+    /// Counts the losses that a failure has caused.
     fn met(&mut self, before: u128, chance: &mut Chance) {
         if self.down {
             return;

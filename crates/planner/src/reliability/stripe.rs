@@ -1,7 +1,7 @@
 //! A stripe without redundancy: every failure and every defect is a loss, and closed forms tell all.
 
+use super::answer::{Estimate, mttdl, per_year};
 use super::case::{Case, HOURS_PER_YEAR};
-use super::estimate::{Estimate, mttdl, per_year};
 use super::interval::Interval;
 
 pub(super) fn estimate(case: &Case) -> Estimate {

@@ -1,8 +1,8 @@
-//! What histories came to, added up.
+//! Sums of the results of histories.
 
 use super::case::Group;
 
-/// What one history came to, weighted.
+/// The weighted result of one history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// Whether data was lost at all.

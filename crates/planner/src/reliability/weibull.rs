@@ -44,7 +44,7 @@ impl Weibull {
         Self { location: 0.0, shape: 1.0, scale: mean }
     }
 
-    /// What makes no sense of it, for a message that names it first.
+    /// The reason why its parameters are impossible, for a message that begins with its name.
     pub(super) fn trouble(&self) -> Option<String> {
         let Self { location, shape, scale } = *self;
         if !(0.1..=20.0).contains(&shape) {

@@ -27,7 +27,7 @@ pub(super) struct Drive {
     replaced: bool,
 }
 
-/// What drives hold on which everything depends from now on.
+/// Defects on the drives that have just lost their redundancy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     /// Probability that one of them has a defect, given that no data was lost so far.
@@ -134,18 +134,18 @@ impl<'a> World<'a> {
             expected += there;
             any += (-there).ln_1p();
             first += (-defects.after(self.now - state.known)).ln_1p();
-            // Who goes on from here has lost nothing.
+            // Histories that go on from here have lost no data on this drive.
             state.known = self.now;
         }
         Look { first: -first.exp_m1(), any: -any.exp_m1(), defects: expected }
     }
 
-    /// Who is rebuilt next, and when.
+    /// The drive that is rebuilt next, and when.
     pub(super) fn next_back(&self) -> (f64, usize) {
         self.soonest(|drive| drive.back_at)
     }
 
-    /// Whose replacement is handled next, and when.
+    /// The drive that is pulled next, and when.
     pub(super) fn next_pull(&self) -> (f64, usize) {
         self.soonest(|drive| drive.pull_at)
     }

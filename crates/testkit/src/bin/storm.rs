@@ -23,7 +23,7 @@ const HOSTS: &str = "hosts";
 /// One seed in so many drives hosts, too.
 const HOSTS_ONE_IN: u64 = 16;
 
-/// What is told on the command line.
+/// The options of the command line.
 struct Options {
     seed: u64,
     /// Replays: the power goes just before this step, if at all.
@@ -158,7 +158,7 @@ fn strikes(kinds: &[Fault]) -> Vec<Strike> {
     [Strike::PowerCut].into_iter().chain(kinds.iter().map(|&fault| Strike::Fault(fault))).collect()
 }
 
-/// What all threads have found.
+/// The findings of all threads.
 #[derive(Default)]
 struct Found {
     runs: u64,

@@ -1,4 +1,4 @@
-//! What changes change.
+//! The effects of writes, zeroes and discards.
 
 use brindle_io::Slice;
 use brindle_volume::{Volume, VolumeError, ZeroOptions};

@@ -1,4 +1,5 @@
-//! What holds of every volume: the contract at [`brindle_volume::Volume`], as one suite. Only who makes the volume differs.
+//! The contract of every volume, at [`brindle_volume::Volume`], as one suite. Implementations differ only in how a
+//! volume is made.
 
 mod changes;
 mod compared;
@@ -126,8 +127,8 @@ impl<'a, V: Volume> Subject<'a, V> {
         buf.slice(range)
     }
 
-    /// Writes some, flushes; writes some more, part of it with FUA, and gives the bytes that are to be there after a power cut
-    /// that comes now: `None` where none can be told, since what was there may be lost or not.
+    /// Writes some, flushes, and writes some more, part of it with FUA. Gives the bytes that must be there after a
+    /// power cut that comes now: `None` where the old or the new ones may be.
     ///
     /// # Panics
     /// If something can't be written.

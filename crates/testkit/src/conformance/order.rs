@@ -53,7 +53,7 @@ impl<V: Volume> Subject<'_, V> {
             let (offset, len) = self.range();
             let memory = self.memory(0..len).await;
             self.begin_and_drop(round, offset, &memory).await;
-            // What was sent to members ends first: until then each block may still go from old to new.
+            // Writes already sent to members end first: until then each block may still change from old to new.
             self.io.sleep(Duration::from_secs(1)).await;
             let is_write = is_write(round);
             let written = if is_write { memory.bytes().to_vec() } else { Vec::new() };

@@ -1,12 +1,12 @@
-//! What is refused, and what is nothing.
+//! Requests that are refused, and requests of no bytes.
 
 use brindle_io::{Io, Pool};
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
 
 use super::Subject;
 
-/// What each method says to a range; reads and writes get memory from `pool`. Allocation is not asked of volumes that are
-/// `read_only`.
+/// The answer of each method for a range; reads and writes get memory from `pool`. Allocation is not asked of volumes
+/// that are `read_only`.
 async fn answers<V: Volume>(pool: &Pool, volume: &V, offset: u64, len: u64) -> Vec<Result<(), VolumeError>> {
     let memory = pool.alloc(len.max(1) as usize).await.slice(0..len as usize);
     let mut found = Vec::new();

@@ -8,8 +8,8 @@ use super::Subject;
 use crate::guest::Guest;
 
 impl<V: Volume> Subject<'_, V> {
-    /// What a write leaves of memory that others change meanwhile is a mix of what that held, and stays. A read fills such
-    /// memory. Both stand in lists beside memory that stays.
+    /// Requests with memory that others change meanwhile. A write of such memory leaves a mix of the contents that it
+    /// had, and that mix stays. A read fills such memory. Both have such memory and stable memory in one list.
     pub(super) async fn memory_of_others_may_change(&self) {
         let block = self.block() as usize;
         let blocks = (self.size() as usize).next_multiple_of(PAGE) / block;

@@ -1,7 +1,7 @@
-//! A host as storms drive it: two arrays that share spares, under load, while members go away and come back, are failed, replaced
-//! and removed by command, and arrays are stopped and started by name. Nobody says what its policies have to do in which moment:
-//! no device may belong to two arrays at a time, every byte is held against what it may be, and once nothing is broken any more
-//! every array has to become whole.
+//! A host as storms drive it: two arrays that share spares, under load, while members go away and come back, are
+//! failed, replaced and removed by command, and arrays are stopped and started by name. Its policies run by
+//! themselves. No device may belong to two arrays at a time, and every byte is compared with the values that it may
+//! have. Once nothing is broken any more every array has to become whole.
 
 mod drives;
 mod orders;

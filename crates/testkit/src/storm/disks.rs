@@ -1,5 +1,6 @@
-//! What stands on the drives at the end of a life, whoever reads it next: md takes the members too, it takes no superblock
-//! that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is but one behind.
+//! Checks of the drives at the end of a life, for any next reader. md may take the members too: it takes no
+//! superblock that is torn, and up to Linux 6.7 it takes a member for one in sync whose event count is only one
+//! behind.
 
 use brindle_array::{Array, DeviceState, EventKind};
 use brindle_format::md::{DeviceFlags, DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
@@ -45,7 +46,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What an array knows; nothing while it is recording.
+    /// The array's view of its drives; none while it is recording.
     pub(super) fn of(array: &Array, drives: &[MemberId]) -> Self {
         if array.state_change().is_some() {
             return Self::default();
@@ -57,7 +58,7 @@ impl Known {
         };
         let whole = |kind| matches!(kind, EventKind::RecoveryEnded | EventKind::CopyEnded);
         let ended = array.events_since(0).iter().any(|event| whole(event.kind));
-        // What replaces a member goes on in its place when that fails, without a recovery that ends.
+        // A replacement takes its member's place when that fails, without the end of a recovery.
         let is =
             |role, state| detail.devices.iter().any(|device| device.role == role && device.state == state);
         let mut failed = detail.devices.iter().filter(|device| device.state == DeviceState::Failed);

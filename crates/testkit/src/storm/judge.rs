@@ -1,4 +1,4 @@
-//! What breaks a promise.
+//! Failures of a storm: broken promises.
 
 use core::fmt;
 
@@ -27,7 +27,7 @@ pub enum Failure {
     ThrownOut(Vec<u16>),
     /// The engine failed at something that it must do.
     Engine {
-        /// What: resync, scrub, check or stop.
+        /// The call: resync, scrub, check or stop.
         what: &'static str,
         /// How.
         error: ProcessError,
@@ -69,14 +69,14 @@ pub enum Failure {
     /// After a stop the superblocks do not say clean.
     NotClean,
     /// The two devices of a role differ.
-    SeatsDiffer {
+    SecondsDiffer {
         /// The role.
         role: u16,
         /// The first byte of its data area that differ, by 4 KiB.
         offset: u64,
     },
-    /// The second device of a role to which nothing happened has lost its seat.
-    SeatLost(u16),
+    /// The second device of a role to which nothing happened has left the role.
+    SecondLost(u16),
     /// Faults have ended, and an array lacks members that are not lost, by their roles, or is busy still, after so many steps.
     NotAlive {
         /// Roles that are not in sync.
@@ -145,10 +145,10 @@ impl fmt::Display for Failure {
                 )
             }
             Self::NotClean => f.write_str("stopped, but not clean"),
-            Self::SeatsDiffer { role, offset } => {
+            Self::SecondsDiffer { role, offset } => {
                 write!(f, "the devices of role {role} differ from byte {offset} of the data area on")
             }
-            Self::SeatLost(role) => write!(f, "the second device of role {role} is out of use"),
+            Self::SecondLost(role) => write!(f, "the second device of role {role} is out of use"),
             Self::NotAlive { roles, steps } if roles.is_empty() => {
                 write!(f, "{steps} steps after faults ended, which is too many, the array is whole")
             }

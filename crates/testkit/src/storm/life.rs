@@ -20,7 +20,7 @@ use std::rc::Rc;
 use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
 use brindle_array::{Access, Array, EventKind, OpenConfig, Recovery, RoleState};
 use brindle_format::md::DeviceFlags;
-use brindle_io::sim::{Sim, When};
+use brindle_io::sim::When;
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
@@ -31,16 +31,15 @@ use patience::Patience;
 use super::disks::{Disks, Known};
 use super::judge::Failure;
 use super::marks;
-use super::plan::Plan;
-use super::run::Planned;
-use super::seats::{self, Seats};
+use super::plan::Planned;
+use super::second_devices::{self, SecondDevices};
 use super::seen::Seen;
+use super::stage::Stage;
 use super::standstill::{Standstill, Waiting};
 use super::tally::{Condition, Strike, Tally};
 use crate::client::{Client, Trouble};
 use crate::guard;
 use crate::load::{Load, Request};
-use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::stamp::SECTOR;
 use crate::world::NOW;
@@ -48,12 +47,12 @@ use crate::world::NOW;
 /// Bytes of memory for clients, which is more than they ask for at once.
 const POOL: usize = 1 << 20;
 
-/// What a strike needs to know of the array when it comes.
+/// The state of the array that a strike needs to know.
 #[derive(Default)]
 struct Board {
     array: RefCell<Option<Array>>,
     resyncing: Cell<bool>,
-    /// What the life is at, for those that come to no end.
+    /// The present activity of the life, for lives that come to no end.
     doing: Cell<&'static str>,
     after_cut: bool,
     /// Redundancy was in doubt when this life began.
@@ -65,7 +64,7 @@ struct Board {
     stopping: Cell<bool>,
     /// A bitmap has come: it tells nothing of what was written before.
     grown: Cell<bool>,
-    /// What members were given as their flags, as was acknowledged; `None` while that is not known.
+    /// The flags that members were given, once acknowledged; `None` while the outcome is unknown.
     flags: RefCell<BTreeMap<MemberId, Option<DeviceFlags>>>,
     /// Steps before which superblocks were being written, if that is asked for.
     changing: RefCell<Vec<u64>>,
@@ -73,7 +72,7 @@ struct Board {
 }
 
 impl Board {
-    /// What the array knew of its drives when the power went. While it stops it may be recording without a word.
+    /// The array's view of its drives when the power went. None while it stops, since it may be recording then.
     fn known(&self, drives: &[MemberId]) -> Known {
         let array = self.array.borrow();
         let array = array.as_ref().filter(|_| !self.stopping.get());
@@ -119,7 +118,7 @@ impl Board {
     }
 }
 
-/// What is to become of one life.
+/// The plan of one life.
 #[derive(Clone, Debug)]
 pub(super) struct Fate {
     /// 1 for the first.
@@ -158,7 +157,7 @@ pub(super) enum End {
     Forced,
 }
 
-/// What came of a life.
+/// The outcome of a life.
 pub(super) struct Lived {
     pub(super) end: Result<End, Failure>,
     pub(super) tally: Tally,
@@ -170,19 +169,6 @@ pub(super) struct Lived {
     pub(super) doubt: bool,
     /// Steps before which superblocks were being written.
     pub(super) changing: Vec<u64>,
-}
-
-/// The world of one life.
-pub(super) struct Stage<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) sim: Sim,
-    /// Members by role, then spares.
-    pub(super) drives: &'a [MemberId],
-    /// The second devices of the roles, if they have some.
-    pub(super) seconds: &'a [MemberId],
-    /// Files that bitmaps may stand in, if there are some: the first has it at first.
-    pub(super) files: &'a [MemberId],
-    pub(super) oracle: Rc<RefCell<Oracle>>,
 }
 
 /// Steps after which nothing will come to an end any more: many times as many as a life has, of large members too.
@@ -229,7 +215,7 @@ impl Stage<'_> {
         };
         let recovered = board.count(EventKind::RecoveryEnded) + board.count(EventKind::CopyEnded);
         let returned = board.count(EventKind::Readded);
-        // What the world still had planned holds the board: the array must not live on with it.
+        // Events still planned in the world hold the board: the array must not live on with them.
         board.array.borrow_mut().take();
         drop(run);
         io.shutdown();
@@ -238,7 +224,7 @@ impl Stage<'_> {
         Lived { end: result, tally, recovered, returned, doubt: board.doubt.get(), changing }
     }
 
-    /// What stands on the drives.
+    /// The content of the drives.
     pub(super) fn seen(&self) -> Seen {
         Seen::look(&self.sim, self.drives, self.plan)
     }
@@ -275,7 +261,7 @@ impl Run<'_> {
         }
         let patient = Patience { errors: self.may_fail(&array) };
         self.plan_faults(&array);
-        let seats = Seats::begin(&self.io, &array, self.stage);
+        let second_devices = SecondDevices::begin(&self.io, &array, self.stage);
         if self.fate.number > 1 {
             doing("reading what was there");
             patient.with(client.read_all().await)?;
@@ -292,12 +278,12 @@ impl Run<'_> {
         doing("reading all");
         patient.with(client.read_all().await)?;
         doing("stop");
-        seats.filled().await;
+        second_devices.filled().await;
         let clean = self.stop(&array, patient).await?;
         let discarded = plan.mix.discards > 0 && self.fate.reads_only;
         if !discarded {
-            seats::judge_seats(&array, self.stage, &self.fate.struck)?;
-            seats::judge(&array, self.stage)?;
+            second_devices::judge_lost(&array, self.stage, &self.fate.struck)?;
+            second_devices::judge(&array, self.stage)?;
         }
         Ok(End::Well { clean })
     }
@@ -322,7 +308,7 @@ impl Run<'_> {
             self.stage.disks().judge_torn(&assembly.geometry, &self.fate.struck)?;
         }
         if self.stage.plan.shape.bitmap.is_some() {
-            // What was discarded is never the same twice.
+            // Discarded blocks read differently each time, so that they can't be compared.
             marks::judge(&self.stage.sim, &assembly, &ids, self.stage.plan.mix.discards == 0)?;
         }
         if self.fate.stopped && !assembly.is_clean() {

@@ -1,5 +1,5 @@
-//! What the write-intent bitmaps on the drives say, beside the engine's back: md reads that of one member, whichever it
-//! likes, so each of them must mark whatever a cut has left apart.
+//! The write-intent bitmaps on the drives, read beside the engine. md reads the bitmap of one member, whichever it
+//! likes, so each of them must mark all places at which a cut has left members different.
 
 use brindle_array::assembly::{Assembly, DeviceUse};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
@@ -18,7 +18,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// What stands where a superblock says that the bitmap is, if it is one.
+    /// The bitmap at the place that a superblock names, if it is one.
     pub(super) fn look(sim: &Sim, drive: MemberId, superblock: &Superblock) -> Option<Self> {
         Self::look_at(sim, drive, superblock.super_offset.checked_add_signed(superblock.bitmap_offset?)?)
     }
@@ -39,9 +39,10 @@ impl Marks {
     }
 }
 
-/// Each member has a bitmap if the newest superblock says that there is one, though its own does not say so yet; as new as its superblock
-/// if that says so; and it marks all in which redundancy differs, if that `counts` and no member is missing. A member may have refused a
-/// bitmap that was named again just then, since a file to which it was moving had failed: what stands there is stale, and so is safe.
+/// Each member has a bitmap if the newest superblock says that there is one, even if its own does not say so yet. The
+/// bitmap is as new as the member's superblock, if that names one. It marks all places where redundancy differs, if
+/// that `counts` and no member is missing. A member may have refused a bitmap that was named again just then, since a
+/// file to which it was moving had failed: what stands there is stale, and so is safe.
 pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bool) -> Result<(), Failure> {
     let members = Members::of(sim, assembly, ids);
     let newest = members.0.iter().find(|member| member.superblock.events == assembly.events);
@@ -66,7 +67,8 @@ pub(super) fn judge(sim: &Sim, assembly: &Assembly, ids: &[MemberId], counts: bo
     Ok(())
 }
 
-/// What stands in a file marks all in which redundancy differs, if it counts: it is as new as the superblocks, and says so.
+/// Checks the bitmap in a file: if it counts (it is as new as the superblocks), it must mark all places where
+/// redundancy differs.
 pub(super) fn judge_file(
     sim: &Sim,
     assembly: &Assembly,

@@ -1,4 +1,4 @@
-//! What a seed stands for: an array, its drives, and the load on it.
+//! The meaning of a seed: an array, its drives, and the load on it.
 
 use brindle_format::md::{Endian, Version};
 use brindle_io::Duration;
@@ -6,11 +6,23 @@ use brindle_io::sim::Model;
 use brindle_layout::Level;
 
 use super::work::Work;
+use crate::faults::Fault;
 use crate::load::Mix;
 use crate::random::Random;
 use crate::shape::Shape;
 
-/// What of a storm depends on its seed alone, whenever the power goes.
+/// A fault to come: before which step of a life, which, and to which role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// See [`brindle_io::sim::When::Step`].
+    pub step: u64,
+    /// The fault itself.
+    pub fault: Fault,
+    /// To whose member.
+    pub role: u16,
+}
+
+/// The part of a storm that depends on its seed alone, whenever the power goes.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Whence all chance comes.
@@ -23,7 +35,7 @@ pub struct Plan {
     pub lanes: u64,
     /// Requests of each.
     pub requests: u64,
-    /// What they ask.
+    /// The clients' requests.
     pub mix: Mix,
     /// Time without writes after which the array is marked clean.
     pub idle: Duration,
@@ -34,7 +46,7 @@ pub struct Plan {
     /// The array's state is kept by a container, which describes another array beside it, not by superblocks.
     pub container: bool,
     /// Each role has a second device, which may fail as the first may.
-    pub seats: bool,
+    pub second_devices: bool,
     /// How many times as long the first drive takes as the others.
     pub slower: u32,
     /// Time between two rounds that clear bits of the bitmap, if there is one.
@@ -97,7 +109,7 @@ impl Plan {
             filled: false,
             short_transfers: 0,
             container: false,
-            seats: false,
+            second_devices: false,
             slower: 1,
             daemon_sleep: Duration::from_micros(200),
             unable: false,
@@ -160,7 +172,7 @@ impl Plan {
             late: false,
             work: None,
             watched: !Random::stream(seed, 0x7761_7463).one_in(4),
-            seats: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
+            second_devices: level.is_redundant() && Random::stream(seed, 0x7365_6174).one_in(8),
         }
         .of_odd_size()
         .with_some_spares()
@@ -217,9 +229,9 @@ impl Plan {
         self.shape.spares > 0 && !self.shape.version.is_v1()
     }
 
-    /// A container has none yet, and what fills a second seat is not what replaces a member.
+    /// A container has none yet, and what fills a second place is not what replaces a member.
     pub fn may_have_spares(&self) -> bool {
-        self.shape.level.is_redundant() && !self.container && !self.seats
+        self.shape.level.is_redundant() && !self.container && !self.second_devices
     }
 }
 
@@ -244,14 +256,14 @@ impl core::fmt::Display for Plan {
         let cache = if self.model.volatile_cache { "volatile" } else { "no" };
         let (shape, block, tear) = (&self.shape, self.model.logical_block, self.model.tear_unit);
         let container = if self.container { ", kept by a container" } else { "" };
-        let seats = if self.seats { ", two devices to a role" } else { "" };
+        let second_devices = if self.second_devices { ", two devices to a role" } else { "" };
         let watched = if self.watched { "" } else { ", unwatched" };
         let large = if self.is_large() { ", large members" } else { "" };
         let late = if self.late { ", spares that are added late" } else { "" };
         let unable = if self.unable { ", some of which make no zeroes" } else { "" };
         write!(
             f,
-            "{shape}{large}{container}{seats}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
+            "{shape}{large}{container}{second_devices}{late}{watched}; drives with {cache} cache, blocks of {block}, torn at {tear}{unable}; "
         )?;
         write!(f, "{} clients of {} requests each", self.lanes, self.requests)
     }

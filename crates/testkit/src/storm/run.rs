@@ -14,8 +14,9 @@ use brindle_layout::{Geometry, Level};
 
 use super::files;
 use super::judge::Failure;
-use super::life::{End, Fate, Stage};
-use super::plan::Plan;
+use super::life::{End, Fate};
+use super::plan::{Plan, Planned};
+use super::stage::Stage;
 use super::tally::Tally;
 use crate::container;
 use crate::faults::{Atlas, Fault};
@@ -23,17 +24,6 @@ use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::shape::planned;
 use crate::world::drives;
-
-/// A fault to come: before which step of a life, which, and to which role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Planned {
-    /// See [`brindle_io::sim::When::Step`].
-    pub step: u64,
-    /// What happens.
-    pub fault: Fault,
-    /// To whose member.
-    pub role: u16,
-}
 
 /// How a life after the first begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +53,7 @@ pub struct Course {
     pub calm: Option<u64>,
 }
 
-/// What came of a storm.
+/// The outcome of a storm.
 #[derive(Debug)]
 pub struct Storm {
     /// The promise that was broken, if one was.
@@ -78,7 +68,7 @@ pub struct Storm {
     pub recovered: u64,
     /// Members that were away and were taken again.
     pub returned: u64,
-    /// What met what.
+    /// Counts of faults by the condition of the array.
     pub tally: Tally,
     /// Steps of the first life.
     pub steps: u64,
@@ -100,7 +90,7 @@ impl Calm {
     /// That of a seed.
     ///
     /// # Errors
-    /// What broke even so.
+    /// The promise that the storm broke without a cut.
     pub fn of(seed: u64) -> Result<Self, Failure> {
         Self::of_plan(Plan::new(seed))
     }
@@ -108,7 +98,7 @@ impl Calm {
     /// That of a plan.
     ///
     /// # Errors
-    /// What broke even so.
+    /// The promise that the storm broke without a cut.
     pub fn of_plan(plan: Plan) -> Result<Self, Failure> {
         let storm = Course::calm(plan).run_watched(MOST_WATCHED);
         let Storm { steps, changing, .. } = storm;
@@ -175,7 +165,7 @@ impl FromStr for Cut {
 /// Steps of the life of a plan in which nothing goes wrong.
 ///
 /// # Errors
-/// What broke even so.
+/// The promise that the storm broke without a fault.
 pub fn calm_steps(plan: Plan) -> Result<u64, Failure> {
     let storm = Course::calm(plan).run();
     storm.failure.map_or(Ok(storm.steps), Err)
@@ -290,7 +280,7 @@ impl Course {
             container::create(&sim, &drives, plan.shape.device_bytes(), &states);
         }
         let second = |_: &MemberId| sim.add_drive(plan.model, plan.shape.device_bytes());
-        let seconds: Vec<MemberId> = drives.iter().filter(|_| plan.seats).map(second).collect();
+        let seconds: Vec<MemberId> = drives.iter().filter(|_| plan.second_devices).map(second).collect();
         let files = files::make(&sim, plan);
         let geometry = planned(&plan.shape.spec()).geometry;
         let new = if plan.shape.in_sync { Oracle::zeroes } else { Oracle::anything };
@@ -384,7 +374,7 @@ impl Course {
     }
 }
 
-/// What the lives so far have left, beside what is on the drives.
+/// The state that the lives so far have left, beside the content of the drives.
 #[derive(Default)]
 struct Past {
     /// Roles to which something has happened.

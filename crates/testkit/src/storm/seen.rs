@@ -1,4 +1,4 @@
-//! What stands on the drives at the end of a life, whichever ledger the array has.
+//! The content of the drives at the end of a life, with any ledger.
 
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
@@ -8,7 +8,7 @@ use super::judge::Failure;
 use super::plan::Plan;
 use crate::container::Record;
 
-/// What stands on the drives.
+/// The content of the drives, by the ledger that wrote it.
 pub(super) enum Seen {
     /// Superblocks.
     Superblocks(Disks),

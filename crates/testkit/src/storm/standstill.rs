@@ -1,4 +1,4 @@
-//! What an array was busy with when nothing came to an end.
+//! The state of an array whose storm came to no end.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ const EVENTS: usize = 12;
 /// A life that came to no end: what its clients waited for, and what the array waited for.
 #[derive(Clone, Debug)]
 pub struct Standstill {
-    /// What the life was doing.
+    /// The activity of the life.
     pub doing: &'static str,
     /// When it was given up, since the life began.
     pub at: Instant,
@@ -33,7 +33,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// What `array` waits for now.
+    /// The operations and state changes that `array` waits for now.
     pub fn of(array: &Array, io: &Io) -> Self {
         let detail = array.detail();
         let change = array.state_change();
@@ -57,7 +57,7 @@ impl Waiting {
     }
 }
 
-/// What is under way on a member: the age of the oldest of each class, and what was given up.
+/// The operations under way on a member: the age of the oldest of each class, and the number given up.
 fn in_flight(io: &Io, member: brindle_io::MemberId) -> String {
     let classes = [OpSpan::Read, OpSpan::Write, OpSpan::Slow, OpSpan::Probe];
     let oldest = classes.iter().filter_map(|&class| Some((class, io.oldest(member, class)?)));

@@ -7,7 +7,7 @@ use brindle_array::{Array, ProcessKind, StateChange};
 
 use crate::faults::Fault;
 
-/// What an array was busy with when something happened to it. Several may hold at once.
+/// A condition of an array when a fault struck. Several may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
     /// It was being marked dirty, before the first write.
@@ -94,7 +94,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What happened to an array.
+/// A strike on an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strike {
     /// The power went.

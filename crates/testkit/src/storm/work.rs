@@ -1,4 +1,4 @@
-//! What is done with an array beside its clients.
+//! Work on an array beside its clients.
 
 use brindle_array::SyncMode;
 

@@ -47,7 +47,7 @@ fn a_served_array_is_checked_and_what_is_wrong_is_written_anew() {
         ("check-ended", None, Some(0)),
     ];
     assert_eq!(told.collect::<Vec<_>>(), expected.map(|(kind, role, count)| (kind.to_owned(), role, count)));
-    // What was found has been said unasked.
+    // The findings were printed when they were made.
     let (code, said) = server.signal(rustix::process::Signal::TERM);
     let lines: Vec<&str> = said.lines().collect();
     assert!(code == 0 && lines.len() == 4 && said.contains("is wrong in a place"), "{said}");
@@ -110,7 +110,7 @@ fn what_never_tells_who_is_wrong_is_left_as_it_is() {
 #[test]
 fn one_odd_member_of_an_array_that_was_never_in_sync_is_left_as_it_is() {
     for flags in ["-l 6 -c 64K", "-l 1"] {
-        // What the others make of zeroes is true.
+        // All members but one hold zeroes, which agree with each other.
         let set = Set::sparse(4, 8 * MIB);
         files::write_pattern(&set.members[3], 8 * MIB, 5);
         set.create(&format!("{flags} --assume-clean")).ok();

@@ -33,7 +33,7 @@ fn with_file_system(mkfs: &str, flags: &[&str]) -> Option<Set> {
     Some(set)
 }
 
-/// What a file system does that does not know of rows.
+/// The load of a file system that does not know of rows.
 const AMID: &str = "files that begin amid rows, as they may now";
 
 #[test]
@@ -88,7 +88,7 @@ fn a_chunk_is_judged_by_the_load_in_the_simulator() {
     set.run(&format!("advise --workload {}", name(&odd))).refused(2, &["odd.fio", "2 jobs"]);
 }
 
-/// What is and what would be, in the simulator: that is at least so many times as fast.
+/// Asserts that the simulator predicts the change at `topic` to be at least so many times as fast.
 #[track_caller]
 fn better(report: &Value, topic: &str, with: [&str; 2], times: f64) {
     let found = finding(report, topic);
@@ -294,7 +294,7 @@ fn a_running_array_is_explained_from_sysfs() {
     change("scheduler", "echo mq-deadline > /sys/block/vda/queue/scheduler");
     change("queue depth", "echo 31 > /sys/block/vda/device/queue_depth");
     assert!(finding(&report, "write cache")["command"].as_str().unwrap().contains("hdparm -W1 /dev/vda"));
-    // What sysfs says of the first drive makes it a disk, so that the simulator knows what each change gives.
+    // sysfs calls the first drive a rotating disk, so that the simulator can predict each change.
     better(&report, "read-ahead", ["read-ahead 128 KiB", "read-ahead 3 MiB"], 2.0);
     better(&report, "queue depth", ["queue depth 1", "queue depth 31"], 2.0);
     // For as long as one likes: the head has more to choose from.

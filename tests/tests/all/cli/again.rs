@@ -185,7 +185,7 @@ fn a_member_that_went_away_and_is_back_is_taken_again_by_itself_where_that_was_a
         std::fs::copy(&set.members[of], &to).unwrap();
         to
     };
-    // What fails by itself, and its place is then empty; and what is failed by command.
+    // One member fails by itself, so that its place is empty; another is failed by command.
     let copies = [copy(1), copy(2)];
     std::fs::File::options().write(true).open(&set.members[1]).unwrap().set_len(0).unwrap();
     assert_eq!(event(&mut server, "member-failed")["role"], 1);

@@ -20,7 +20,7 @@ fn seen(path: &Path, words: &str) -> Value {
     run("examine --json", &path).json()["members"][0].take()
 }
 
-/// What stands on the first of two members is named by `examine` and holds `create` off.
+/// Content on the first of two members is named by `examine` and keeps `create` off.
 #[track_caller]
 fn occupied(set: &Set, kind: &str, label: Option<&str>, uuid: Option<&str>) {
     let report = seen(&set.members[0], kind);
@@ -99,7 +99,7 @@ fn what_other_tools_make() {
         tools::run(Path::new("/bin/sh"), ["-ec", &script]);
         occupied(&set, kind, label, uuid);
         if kind == "GPT" {
-            // What is left of it when the start of the disk was overwritten.
+            // The second copy, at the end of the disk, remains when the start has been overwritten.
             put(&set.members[0], &[(0, &[0; 34 * 512])]);
             occupied(&set, kind, label, uuid);
         }
@@ -120,8 +120,8 @@ fn a_physical_volume_of_lvm() {
     occupied(&set, "LVM", None, Some(uuid));
 }
 
-/// What no tool here makes on a plain file, as its specification draws it. A label that ZFS wrote is among the tests of
-/// crate `format`; real members of Intel's and DDF containers are in `foreign`.
+/// Formats that no tool here makes on a plain file, built by hand from their specifications. A label that ZFS wrote
+/// is among the tests of crate `format`; real members of Intel's and DDF containers are in `foreign`.
 #[test]
 fn what_is_drawn_by_hand() {
     const SIZE: u64 = 8 * MIB;

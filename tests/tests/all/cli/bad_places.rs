@@ -118,6 +118,6 @@ fn places_that_are_mended_are_counted_in_status() {
     );
     let (code, err) = server.signal(rustix::process::Signal::TERM);
     assert!(code == 0 && err.contains(name(&scene.members[1])), "{code}: {err}");
-    // What was mended stays so.
+    // Mended places stay readable.
     assert_eq!(scene.run("check --json").json()["unreadable"], 0);
 }

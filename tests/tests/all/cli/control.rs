@@ -43,7 +43,7 @@ fn a_stopped_process_is_named_and_not_waited_for() {
     let others = all(&set).ended(0);
     assert!(others.err.contains(silence) && others.text().contains("no server answers"), "{others:?}");
     server.send(Signal::CONT);
-    // What was asked meanwhile is done.
+    // Requests made meanwhile are carried out.
     server.wait_for_state("degraded", true);
     server.stop_after_failing(1);
 }

@@ -1,4 +1,4 @@
-//! What others draw of our reports: fio-plot, from the Python registry.
+//! Charts that fio-plot, from the Python registry, draws of our reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn fio_plot_draws_reports_and_logs() {
         let drawn = fs::read(&picture).unwrap_or_default();
         assert!(drawn.starts_with(b"\x89PNG") && drawn.len() > 20_000, "{kind}: {}{}", ran.text(), ran.err);
     }
-    // What it needs of a report is there indeed: without the depth it finds nothing.
+    // The depth that it needs is in the report indeed: without it fio-plot finds nothing.
     let report = set.path("randread-8-1.json");
     let text = fs::read_to_string(&report).unwrap();
     assert!(text.contains("\"iodepth\": \"8\""), "{text}");

@@ -30,7 +30,7 @@ fn an_array_of_emulated_drives_is_one_of_their_files() {
     let dir = tempfile::tempdir().unwrap();
     let members = emulated("nvme", dir.path(), 3);
     run("create --level 5", &members).ended(0);
-    // What a busy machine lets come late is remarked on, and no matter here.
+    // Late answers on a busy machine are logged, and don't matter here.
     let written = run(
         "bench --rw=randwrite --bs=4k --iodepth=8 --number_ios=500 --verify=crc32c --force --array",
         &members,

@@ -239,7 +239,7 @@ fn what_can_be_no_bitmap_is_refused_by_name_and_nothing_changes() {
     refused(&with(24, &[99]), &["at event 99", "newer"]);
     refused(&with(53, &[0x30]), &["chunksize"]);
     std::fs::write(&file, &good).unwrap();
-    // What is none at all.
+    // Paths that are no bitmap file.
     let folder = set.path("folder/");
     std::fs::create_dir(&folder).unwrap();
     let missing = set.path("missing");

@@ -1,4 +1,4 @@
-//! What `serve` refuses though the members are good: other machines, copies beside their originals, too little memory.
+//! Reasons for which `serve` refuses good members: other machines, copies beside their originals, too little memory.
 
 use std::process::Command;
 
@@ -45,7 +45,7 @@ fn copies_are_not_served_beside_their_originals() {
     readers.into_iter().for_each(Server::stop);
 }
 
-/// What is written to the copies and not to the originals makes members that do not fit together.
+/// Writes to copies and not to their originals make members that do not fit together.
 #[test]
 fn members_that_were_written_apart_are_told_from_each_other() {
     for metadata in ["1.2", "0.90"] {

@@ -163,7 +163,7 @@ struct Damage {
     members: usize,
     victim: usize,
     kind: &'static str,
-    /// What md counts for it: a page of a row, or a block of 64 KiB of a mirror.
+    /// The sectors that md counts for it: a page of a row, or a block of 64 KiB of a mirror.
     sectors: u64,
     /// Whether it can be known that this member is wrong.
     located: bool,

@@ -1,4 +1,4 @@
-//! What a server tells of what happens to it, and that it never waits for whoever reads that.
+//! A server's log tells of the events around it, and the server never waits for the reader of the log.
 
 use std::io::Read;
 use std::net::Shutdown;

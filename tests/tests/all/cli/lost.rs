@@ -5,7 +5,7 @@ use rustix::process::Signal;
 
 use super::*;
 
-/// What the server says until something of that kind has happened.
+/// Reads the server's events up to one of that kind.
 pub(super) fn event(server: &mut Server, kind: &str) -> Value {
     loop {
         let event = server.next_event();

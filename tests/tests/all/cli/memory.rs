@@ -1,5 +1,5 @@
-//! What memory a server has. All of it counts, pages of the program's file among them; peaks are the kernel's own record
-//! of them (`VmHWM`), so that nothing depends on the moment at which it is looked.
+//! Memory of a server. All of it counts, pages of the program's file included. Peaks are the kernel's own record of
+//! them (`VmHWM`), so that nothing depends on the moment of the measurement.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ fn a_server_starts_small_however_much_memory_it_may_have() {
     });
     assert!(peaks.iter().all(|&peak| peak <= REST), "{peaks:?}");
     let [least, most] = [peaks.iter().min(), peaks.iter().max()].map(Option::unwrap);
-    // What differs between two starts of one program, with room to spare.
+    // Two starts of one program differ by less than this.
     assert!(most - least <= 2 * MIB, "{peaks:?}");
 }
 

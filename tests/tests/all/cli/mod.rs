@@ -137,7 +137,7 @@ impl Set {
         self.members.iter().map(|member| files::sha256(member)).collect()
     }
 
-    /// What `work` does changes no member.
+    /// Asserts that `work` changes no member.
     #[track_caller]
     fn unchanged(&self, work: impl FnOnce()) {
         let before = self.hashes();

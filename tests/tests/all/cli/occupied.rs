@@ -113,7 +113,7 @@ fn a_full_disk_while_creating() {
     let Some(mount) = or_skip(Mount::new(&set, &["-t", "tmpfs", "-o", "size=4m", "none"])) else { return };
     for (level, content) in [("1", 3 * MIB), ("5 -c 64K", 2 * MIB)] {
         let members = files::members(&mount.0, "m", 3, 16 * MIB);
-        // What can be reserved for superblocks, and what a resync would have to write, are different amounts.
+        // The space reserved for superblocks and the amount that a resync would write are different.
         files::write_pattern(&members[0], content, 1);
         std::fs::File::options().write(true).open(&members[0]).unwrap().set_len(16 * MIB).unwrap();
         for filler in [true, false] {

@@ -45,7 +45,7 @@ fn an_address_in_use() {
 #[test]
 fn one_port_of_both_families_and_a_socket_for_the_group() {
     let set = Set::raid5(3);
-    // Whoever is told of a free port of one family has it in the other too, save for bad luck.
+    // A port that is free in one address family is nearly always free in the other too.
     let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);

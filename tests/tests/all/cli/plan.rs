@@ -95,7 +95,7 @@ fn what_is_asked_for_stands_first() {
         above.parse::<f64>().unwrap() / below.parse::<f64>().unwrap()
     };
     let figure = |one: &Value, key: &str| match key {
-        // What bears nothing comes last, whatever its shares.
+        // Configurations without redundancy come last, whatever their shares.
         "loss" if one["tolerates"] == 0 => 2.0,
         "loss" => share(one["loss_on_double_failure"].as_str().unwrap()),
         "usable" => -one["allocated"].as_f64().or(one["net"].as_f64()).unwrap(),
@@ -113,7 +113,7 @@ fn what_is_asked_for_stands_first() {
     ] {
         let report = plan(&format!("{flags} --sort {order}")).json();
         let all = report["configurations"].as_array().unwrap();
-        // What differs by rounding only is equal.
+        // Figures that differ by rounding only are equal.
         let figures: Vec<f32> = all.iter().map(|one| figure(one, key) as f32).collect();
         assert!(figures.len() > 20 && figures.is_sorted(), "--sort {order}: {figures:?}");
         let of = |fits: &dyn Fn(&Value) -> bool| figure(all.iter().find(|one| fits(one)).unwrap(), key);
@@ -163,7 +163,7 @@ fn what_makes_no_sense_is_refused_by_its_flag() {
     for count in ["0", "1", "-4", "4x", "500", "6-4"] {
         wrong(&format!("--drives={count} --size 2TB --iops 200"), &["--drives", count]);
     }
-    // What would not fit into 64 bits of all drives is among them.
+    // Sizes are refused too if the sum of all drives exceeds 64 bits.
     for size in ["0", "2XB", "-1TB", "900PB", "20PB", "1e3TB", "NaN", "999KB"] {
         wrong(&format!("--drives 24 --size={size} --iops 200"), &["--size"]);
         wrong(&format!("{fine} --and 2x{size}"), &["--and 2x"]);
@@ -257,7 +257,7 @@ fn the_simulator_stands_in_for_formulas_and_chooses_the_chunk() {
     assert_eq!((load("reads"), load("in_flight")), (0.75, 4.0));
     assert_eq!((load("read_size"), load("write_size")), (8192.0, 65536.0));
     fs::write(&job, "[mixed]\nrw=randrw\nrwmixread=65\nbs=64k\niodepth=16\n").unwrap();
-    // What no simulator was asked for is formulas, and the load decides.
+    // Without a simulated load the figures are formulas, and the load decides.
     let plain = plan(&format!("{flags} --json")).json();
     assert!(one(&plain, "raid10", "2x(1+1)")["formulas"].is_null());
     let far = dir.path().join("wrong.fio");

@@ -66,7 +66,7 @@ fn write(uri: &str, known: &Mutex<Vec<Known>>, enough: &AtomicBool) {
     client.close();
 }
 
-/// What the members hold after a power cut, and what has to be there and may be there.
+/// The members' content after a power cut, with the data that must and that may be there.
 struct Cut {
     images: Vec<Vec<u8>>,
     before: Vec<Known>,

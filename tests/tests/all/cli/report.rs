@@ -30,7 +30,7 @@ seen.other = lines('lines');
 document.title = 'SEEN' + JSON.stringify(seen) + 'NEES';
 </script>";
 
-/// What the browser sees of a page in a window of this width.
+/// The page as the browser lays it out in a window of this width.
 fn look(chromium: &Path, folder: &Path, width: u32) -> Value {
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     let (head, body) = page.split_once("<meta charset").unwrap();

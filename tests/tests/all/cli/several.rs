@@ -231,7 +231,7 @@ fn all_are_stopped_by_a_word_to_their_server() {
     let other = Server::start(&serving.runtime, words("--memory 32M --name c", &alone.members));
     serving.ask(&["stop"]).refused(2, &["several servers", "both, c", "name an array"]);
     other.stop();
-    // What another server calls its own is not served under the same name.
+    // A name that another server uses is not used twice.
     for flags in ["--name b", "--name a --read-only"] {
         let command = format!("serve --memory 32M --runtime-dir {} {flags}", serving.runtime.display());
         alone.unchanged(|| run(&command, &alone.members).refused(1, &["'both'", "an array named", "--name"]));
@@ -377,7 +377,7 @@ fn an_array_of_arrays_is_served_beside_another() {
         inner.chunks(2).map(|pair| format!("{}+{}", name(&pair[0]), name(&pair[1])).into()).collect();
     run("create -l 0 -c 64K -N big", &joined).ok();
     run("create -l 5 -c 64K -N a", outer).ok();
-    // What an inner array does without is no affair of the other one.
+    // A member that an inner array lacks is not reported for the other one.
     flip(&inner[3], 4096 + 72);
     let serving = Serving::start(&set, "", &[&outer[..2], &joined, &outer[2..]].concat());
     let all = serving.ask(&["status", "--json"]).json();

@@ -84,7 +84,7 @@ fn mirrors_arrays_of_arrays_and_a_file_are_measured_in_one_run() {
         assert_eq!(point["figures"]["to_jbod"].as_f64().is_some_and(|of| of > 0.0), can_be, "{point}");
         assert!(can_be || point["refused"].as_str().unwrap().contains("raid6 needs at least 4"), "{point}");
     }
-    // What a sweep that was interrupted left behind is its own, whichever array it belongs to.
+    // Members left by an interrupted sweep are recognised as its own, whichever array they belong to.
     let kept = fs::read_to_string(folder.join("points.jsonl")).unwrap();
     let first: Vec<&str> = kept.lines().take(4).collect();
     fs::write(folder.join("points.jsonl"), first.join("\n") + "\n").unwrap();

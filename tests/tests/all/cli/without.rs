@@ -70,7 +70,7 @@ fn a_member_whose_superblock_is_damaged_is_done_without() {
                 assert_eq!(ran.err.lines().count(), 1, "{metadata}: {}", ran.err);
                 assert!(command != "cat" || ran.out == content, "{metadata}");
             }
-            // Whoever does not suffice is told what would help.
+            // If too few members are left, the message says what would help.
             let help = ["role", "missing", "left out", bad, "checksum", "give a good copy"];
             run("cat", &set.members[..2]).refused(1, &help);
             run("cat --force", &set.members[..2]).refused(1, &help);
@@ -87,7 +87,7 @@ fn a_member_whose_superblock_is_damaged_is_done_without() {
         let (code, err) = server.signal(Signal::TERM);
         assert!(code == 0 && words.iter().all(|word| err.contains(word)), "{err}");
         assert_eq!(files::sha256(&set.members[1]), damaged, "what is left out is left alone");
-        // Whoever makes a new array of them has no use for the old superblocks.
+        // Old superblocks don't stand in the way of a new array.
         set.create("-l 5 --force").ok();
     }
 }

@@ -1,4 +1,4 @@
-//! What the program says: reports with the documented fields, man pages, completions.
+//! Words of the program: reports with the documented fields, man pages, completions.
 
 use std::process::Command;
 

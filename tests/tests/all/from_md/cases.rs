@@ -1,4 +1,4 @@
-//! What md is asked to make: the plans of the cover as arrays, whose layouts, numbers of members and lost roles take turns.
+//! Arrays that md is asked to make: the plans of the cover, with layouts, numbers of members and lost roles in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What md had half done when it was stopped, Brindle does to its end: resyncs and recoveries go on where the superblocks say.
+//! Resyncs and recoveries that md had half done are completed by Brindle: they go on where the superblocks say.
 
 use std::path::PathBuf;
 

@@ -95,7 +95,7 @@ pub(super) enum Value {
     Way(Way),
 }
 
-/// What is decided of an array.
+/// The values chosen for an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) family: Family,

@@ -1,5 +1,5 @@
-//! What md left behind, as Brindle's users see it: the content, the state of the array and that of each member are
-//! those that md itself shows.
+//! Arrays that md left behind, as Brindle's users see them: the content, the state of the array and that of each
+//! member are those that md itself shows.
 
 mod byte_order;
 mod cases;
@@ -13,7 +13,7 @@ use brindle_tests::states::{self, Case, Left};
 use brindle_tests::tools::{Missing, or_skip};
 use brindle_tests::vm::{Kernel, Vm};
 
-/// What the kernel made of the cases; those of a level that it does not have are left out.
+/// The arrays that the kernel made of the cases; those of a level that it does not have are left out.
 fn left(kernel: Kernel, mut cases: Vec<Case>) -> Result<Vec<Left>, Missing> {
     if !Vm::on(kernel)?.has_linear() {
         cases.retain(|case| case.recipe.level != "linear");

@@ -69,14 +69,14 @@ impl Client {
             log.note(&lines.next().expect("the client writes without end"));
         }
         assert_eq!(server.signal(Signal::KILL).0, -1);
-        // What it was told before the end counts; then it has lost its server, and ends.
+        // Acknowledgements before the end count; then the client has lost its server, and ends.
         lines.for_each(|line| log.note(&line));
         assert!(!child.wait().unwrap().success());
         oracle.power_cut();
     }
 }
 
-/// What the client said.
+/// The log that the client printed.
 struct Log<'a> {
     oracle: &'a mut Oracle,
     /// Writes.

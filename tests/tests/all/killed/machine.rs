@@ -61,7 +61,7 @@ writer() {
 }
 ";
 
-/// What is written to an array, one after the other: all of it is planned, and how far the machine came is known
+/// The writes to an array, one after the other. All are planned beforehand; how many the machine carried out is known
 /// afterwards.
 fn plan(victim: &Victim, random: &mut Random) -> Vec<Range<u64>> {
     let sectors = victim.size / 512;
@@ -154,7 +154,7 @@ fn kill(vm: Vm, victims: &[Victim], moment: usize, dir: &Path) {
     }
 }
 
-/// What Brindle says of the array, in every way it can be asked.
+/// The reports of Brindle about the array agree with one another.
 fn look(victim: &Victim) {
     let detail = victim.detail();
     let degraded: &[&str] = if victim.shape.lost.is_empty() { &[] } else { &["degraded"] };

@@ -56,7 +56,7 @@ struct Victim {
     /// By role; those that are lost too.
     members: Vec<PathBuf>,
     size: u64,
-    /// What its sectors may hold.
+    /// The values that its sectors may hold.
     oracle: RefCell<Oracle>,
 }
 

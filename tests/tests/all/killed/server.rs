@@ -61,7 +61,7 @@ fn kill(victim: &mut Victim, client: &Client, dir: &Path, writes: usize) {
     panic!("{victim}: ten servers were killed under writes, and all left it clean");
 }
 
-/// What Brindle says of what it left; nothing is changed by that.
+/// The reports of Brindle about the array that it left; they change nothing.
 fn look(victim: &Victim) {
     let detail = victim.detail();
     let degraded: &[&str] = if victim.shape.lost.is_empty() { &[] } else { &["degraded"] };

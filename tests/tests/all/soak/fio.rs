@@ -104,7 +104,7 @@ fn run(fio: &PathBuf, uri: &str, offset: u64, mib: u64, seed: u64, args: &[&str]
         .args(args);
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // What comes before the report are messages.
+    // Messages may come before the report.
     let report = out.find("\n{").map_or(&*out, |at| &out[at..]);
     let report: Value =
         serde_json::from_str(report).map_err(|error| format!("{command:?}: {error}\n{out}{err}"))?;

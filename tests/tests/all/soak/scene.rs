@@ -26,7 +26,7 @@ const DATA: std::ops::Range<u64> = 4 << 20..48 << 20;
 /// Far longer than anything here takes: what is not done by then hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What happens while clients write.
+/// The faults that happen while clients write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     Failed,
@@ -63,7 +63,7 @@ impl Scene {
         Some(scene)
     }
 
-    /// What has happened so far.
+    /// A summary of the run so far.
     pub(super) fn told(&self, verifier: &Verifier) -> String {
         let mut told = format!("{} MiB verified", verifier.verified_mib());
         for (fault, times) in &self.met {

@@ -11,9 +11,9 @@ use super::Side;
 /// Size of each member at least: small, so that a machine hands over every array thrice in a turn.
 const MEMBER: u64 = 3 * MIB;
 
-/// What follows the last whole sector of 4096 bytes of the members whose superblock stands at their end: a device of such
-/// sectors ends before it, and the superblock must be found all the same. A 1.1 or 1.2 superblock counts it as data, so
-/// that such a device is too small.
+/// A rest behind the last whole sector of 4096 bytes, on members whose superblock is at their end. A device of such
+/// sectors ends before the rest, and the superblock must be found all the same. A 1.1 or 1.2 superblock counts the
+/// rest as data, so that such a device is too small.
 const REST: u64 = 3 * 512;
 
 /// Pieces that are written in one turn.
@@ -75,7 +75,7 @@ pub(super) struct Array {
     /// The content.
     pub(super) model: Vec<u8>,
     pub(super) made: bool,
-    /// Who degrades it when it is whole the next time.
+    /// The side that degrades it when it is whole the next time.
     pub(super) next: Side,
     /// Times that one side wrote to it after the other had degraded it.
     pub(super) rounds: usize,

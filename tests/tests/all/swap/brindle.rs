@@ -144,7 +144,7 @@ impl Served<'_> {
     }
 }
 
-/// What `brindle detail` tells of the members in order of role.
+/// The members in `brindle detail`, in order of role.
 fn detail(array: &Array, members: &[PathBuf]) {
     let words = ["detail".as_ref(), "--json".as_ref()].into_iter();
     let report = program::brindle(words.chain(members.iter().map(|m| m.as_os_str()))).json();

@@ -11,7 +11,7 @@ use brindle_tests::vm::{Report, Vm};
 use super::Side;
 use super::array::{Array, Piece, Source, shuffle};
 
-/// What the scripts call; `$md` is the array, `$sys` its folder.
+/// Functions that the scripts call; `$md` is the array, `$sys` its folder.
 const HELPERS: &str = "
 # back DEVICE: a member returns as a new one. If it missed no more than one change of the superblocks, md has assembled
 # it as a failed one. mdadm wants it emptied if it still looks like a member that works.
@@ -31,7 +31,7 @@ recovered() {
 }
 ";
 
-/// What md is to do with one array.
+/// The commands for md on one array.
 struct Turn {
     script: String,
     /// Hash of what it held, if it was made before.

@@ -17,7 +17,7 @@ use brindle_tests::vm::Vm;
 use array::{Array, LOSE_ONE, LOSE_TWO, Shape, Source};
 use brindle::Client;
 
-/// Who works with an array.
+/// The side that works with an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Brindle,
@@ -68,7 +68,7 @@ fn ten_rounds(shapes: &'static [Shape], seed: u64, first: usize) {
     let mut arrays: Vec<Array> =
         shapes.iter().enumerate().map(|(i, shape)| Array::new(dir.path(), shape, i)).collect();
     let source = Source::new(dir.path());
-    // Who may not have loop devices goes on without.
+    // Without permission for loop devices the test goes on without them.
     let loops = or_skip(Loop::over(&source.path, 4096)).is_some();
     let mut turns = Turns { client, source, dir: dir.path(), random: Random::new(seed) };
     for turn in first..first + TURNS {

@@ -14,7 +14,7 @@ use brindle_tests::vm::{Kernel, Report, Vm};
 const SIZE: u64 = 12 * MIB;
 const PIECE: usize = 1 << 20;
 
-/// Who takes the member again.
+/// The side that takes the member again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Brindle,

@@ -1,5 +1,4 @@
-//! What Brindle had half done when it was stopped, md does to its end: resyncs and recoveries go on where the superblocks
-//! say.
+//! Resyncs and recoveries that Brindle had half done are completed by md: they go on where the superblocks say.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use rustix::process::Signal;
 /// Of each member.
 const SIZE: u64 = 24 * MIB;
 
-/// What was under way.
+/// The process under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     Resync,

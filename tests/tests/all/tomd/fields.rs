@@ -97,7 +97,7 @@ fn same_of_member(theirs: &Fields, ours: &Value, context: &str) {
     same_presence(theirs, ours, context);
 }
 
-/// What one of them is silent about, the other is.
+/// A field that one program leaves out must be null in the other's report.
 fn same_presence(theirs: &Fields, ours: &Value, context: &str) {
     let both = |key: &str, field: &str| {
         assert_eq!(theirs.get(key).is_some(), !ours[field].is_null(), "{key}, {field}: {context}");
@@ -159,7 +159,7 @@ fn same_as_exported(theirs: &BTreeMap<String, String>, ours: &Value, context: &s
     }
 }
 
-/// What `mdadm --detail` says of an array that md has just started, against `brindle detail` before that.
+/// Compares `mdadm --detail` of an array that md has just started with `brindle detail` before that.
 pub(super) fn same_of_array(theirs: &Fields, ours: &Value, name: &str) {
     let context = &format!("{name}: {theirs:?}\n{ours}");
     let devices = ours["devices"].as_array().expect(context);
@@ -203,7 +203,7 @@ pub(super) fn same_of_array(theirs: &Fields, ours: &Value, name: &str) {
     same_table(theirs, ours, context);
 }
 
-/// What `mdadm --detail --export` says of it, member by member: `disks` are those that md was given, by role.
+/// Compares `mdadm --detail --export`, member by member: `disks` are those that md was given, by role.
 pub(super) fn same_of_exported_array(
     theirs: &BTreeMap<String, String>,
     ours: &Value,

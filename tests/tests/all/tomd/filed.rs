@@ -1,5 +1,6 @@
-//! Write-intent bitmaps in files, between md and Brindle: what md kept when its machine was killed tells Brindle what to resync, and what
-//! Brindle kept tells md; either takes a file that the other has left in order for up to date.
+//! Write-intent bitmaps in files, shared by md and Brindle. The bitmap that md kept when its machine was killed tells
+//! Brindle what to resync, and the other way round. Either accepts as up to date a file that the other has left in
+//! order.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ impl Filed {
         }
     }
 
-    /// What was marked has been resynced, and nothing else.
+    /// The marked chunks have been resynced, and no others.
     fn judge_spoiled(&self, by: &str) {
         let checked = self.brindle("check --json").report();
         let places = checked["places"].as_array().unwrap_or_else(|| panic!("{}: {checked}", self.what));

@@ -1,5 +1,5 @@
-//! Arrays of Brindle's that were made without a write-intent bitmap and given one: md takes it as its own, takes it away and gives
-//! another; and what md had begun to write when it was killed, Brindle resyncs by the bits that md set.
+//! Arrays that Brindle made without a write-intent bitmap, and then gave one. md takes it as its own, removes it and
+//! adds another. Writes that md had begun when it was killed are resynced by Brindle, by the bits that md set.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

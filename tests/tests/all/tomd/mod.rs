@@ -1,6 +1,6 @@
-//! From Brindle to md: arrays that the program makes, serves, loses members of and rewrites; a stock kernel assembles them
-//! without a warning, reads the same content, finds all redundancy true, and takes the lost members back; mdadm says of
-//! them what Brindle says.
+//! From Brindle to md: arrays that the program makes, serves, loses members of and rewrites. A stock kernel assembles
+//! them without a warning, reads the same content, finds all redundancy true, and takes the lost members back. mdadm
+//! reports the same as Brindle.
 
 mod again;
 mod behind;

@@ -15,7 +15,7 @@ use super::matrix::Shape;
 /// Rounds of overlapping requests while the array is whole, and after each loss.
 const ROUNDS: usize = 3;
 
-/// What was done to it.
+/// An array that was made and written to.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) shape: Shape,
@@ -25,7 +25,7 @@ pub(super) struct Written {
     pub(super) lost: Vec<usize>,
     /// Of the content at the end.
     pub(super) sha256: String,
-    /// What `brindle detail` says of the members that are left at the end.
+    /// The output of `brindle detail` on the members that are left at the end.
     pub(super) detail: Value,
 }
 

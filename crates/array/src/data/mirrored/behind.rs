@@ -1,5 +1,6 @@
-//! Writes to members that are write-mostly and may lag behind: whoever asked is told as soon as all others have taken the write
-//! (md's write-behind, of RAID 1 with a write-intent bitmap whose superblock says how many writes may be under way so).
+//! Writes to members that are write-mostly and may lag behind: the client gets its answer as soon as all other
+//! members have taken the write. This is md's write-behind, of RAID 1 with a write-intent bitmap whose superblock
+//! limits the number of such writes.
 //!
 //! - The write goes on in a task of its own, from a copy. It holds its range, its bits and the dirty mark until all members have
 //!   taken it: a crash leaves bits set, and whoever writes there next, mends or compares waits.
@@ -26,7 +27,7 @@ use brindle_volume::VolumeError;
 
 use super::Mirror;
 
-/// What lags in an array.
+/// Counts of the writes that lag behind on write-mostly members.
 pub(super) struct Behind {
     /// Writes that may; 0 if none.
     most: Cell<u32>,
@@ -36,12 +37,12 @@ pub(super) struct Behind {
     lagging: Cell<u32>,
     /// The most that ever did at once.
     most_lagging: Cell<u32>,
-    /// Who waits until nothing does.
+    /// Tasks that wait until no write lags.
     waiting: Cell<u32>,
     changed: Event,
 }
 
-/// What whoever asked for a write is told: once, when it is known.
+/// The result for the client that asked for a write: set once, as soon as it is known.
 pub(crate) struct Told {
     told: Cell<Option<Result<(), VolumeError>>>,
     changed: Event,
@@ -207,7 +208,8 @@ impl Mirror {
             match self.core.begin_failing(refused.role, refused.into(), false) {
                 // A failure to record closes the array, and is told to whoever writes or flushes next.
                 Ok(recording) => drop(recording.await),
-                // What it has there is older than what was acknowledged. All else of it can be served.
+                // The member's copy of the range is older than the acknowledged data; its other bytes can still be
+                // served.
                 Err(_) => members.add_bad(refused.role, range.clone()),
             }
         }

@@ -10,7 +10,7 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::{Mirror, Readable};
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 use crate::hooks::Change;
 
 /// Bytes read at a time, as md does; where no copy gives all of those, block by block. Not more: what one copy can't give is written over
@@ -79,19 +79,19 @@ impl Mirror {
         };
         for start in (0..into.len()).step_by(STEP) {
             let end = (start + STEP).min(into.len());
-            let mut ailing = Ailing::default();
-            let mut result = self.read_piece(&piece(start..end), suspects, &mut ailing).await;
+            let mut read_failures = ReadFailures::default();
+            let mut result = self.read_piece(&piece(start..end), suspects, &mut read_failures).await;
             if result.is_err() && !into.is_lent() {
-                ailing.forget_lost();
+                read_failures.forget_lost();
                 result = Ok(());
                 let block = self.core.limits.block as usize;
                 for start in (start..end).step_by(block) {
                     let piece = piece(start..(start + block).min(end));
-                    result = result.and(self.read_piece(&piece, suspects, &mut ailing).await);
+                    result = result.and(self.read_piece(&piece, suspects, &mut read_failures).await);
                 }
             }
             // Whatever becomes of the members now, what has been read is the answer.
-            self.core.judge(self.door(), ailing).await;
+            self.core.judge(self.door(), read_failures).await;
             result?;
         }
         Ok(())
@@ -104,12 +104,14 @@ impl Mirror {
         why: OpError,
         good: &Slice,
         spare: &Slice,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> bool {
         let (role, offset) = (extent.member, extent.offset);
         let range = offset..offset + good.len() as u64;
-        let Ok(_upkeep) = self.core.upkeep(Change::Member { role, range }).await else { return false };
-        self.core.mend_place(self.door(), role, offset, why, good, spare, ailing).await
+        let Ok(_maintenance) = self.core.maintenance(Change::Member { role, range }).await else {
+            return false;
+        };
+        self.core.mend_place(self.door(), role, offset, why, good, spare, read_failures).await
     }
 
     /// Tries the copies of a piece: the suspects first, then the others in their order. A slow member is asked last, and
@@ -118,7 +120,7 @@ impl Mirror {
         &self,
         piece: &Piece,
         suspects: &Suspects,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> Result<(), VolumeError> {
         let len = piece.into.len() as u64;
         let mut copies = self.copies_in_doubt(piece.offset, len);
@@ -146,7 +148,7 @@ impl Mirror {
                             // Another device has taken over meanwhile, of which this error says nothing.
                             continue;
                         }
-                        self.mend_copy(&extent, why, &piece.into, &piece.spare, ailing).await;
+                        self.mend_copy(&extent, why, &piece.into, &piece.spare, read_failures).await;
                     }
                     return Ok(());
                 }
@@ -155,7 +157,7 @@ impl Mirror {
         }
         for (Readable { extent, .. }, error) in &bad {
             let place = extent.offset..extent.offset + len;
-            self.core.note_unread(ailing, extent.member, *error, place);
+            self.core.note_unread(read_failures, extent.member, *error, place);
         }
         Err(bad.first().map_or(VolumeError::TooManyLost, |(copy, error)| {
             VolumeError::of_member(copy.extent.member, *error)

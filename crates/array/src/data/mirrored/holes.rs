@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::Mirror;
 use super::window::CopyWindow;
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 use crate::data::report::{BadPlace, SyncReport};
 
 /// A place of the array that a copy can't give.
@@ -36,10 +36,10 @@ impl Holes {
     }
 }
 
-/// What is found out about a window.
+/// The state of the search for unreadable places of a window.
 struct Search<'a> {
     window: &'a CopyWindow,
-    ailing: Ailing,
+    read_failures: ReadFailures,
     holes: Holes,
     report: &'a mut SyncReport,
 }
@@ -54,7 +54,8 @@ impl Mirror {
         window: &CopyWindow,
         report: &mut SyncReport,
     ) -> Result<Holes, VolumeError> {
-        let mut search = Search { window, ailing: Ailing::default(), holes: Holes::default(), report };
+        let mut search =
+            Search { window, read_failures: ReadFailures::default(), holes: Holes::default(), report };
         let mut gone: SmallVec<[(u16, u32); 4]> = SmallVec::new();
         for (at, len) in window.blocks(&self.map) {
             let mut bad: SmallVec<[u16; 4]> = SmallVec::new();
@@ -64,7 +65,7 @@ impl Mirror {
                 match self.read_copy(window, copy, (at, len)).await {
                     Some(Err(OpError::Gone)) => {
                         let place = extent.offset..extent.offset + len;
-                        self.core.note_unread(&mut search.ailing, extent.member, OpError::Gone, place);
+                        self.core.note_unread(&mut search.read_failures, extent.member, OpError::Gone, place);
                         gone.push(asked);
                         search.holes.0.push(Hole { copy, at, len });
                     }
@@ -77,7 +78,7 @@ impl Mirror {
                 self.mend_copies(&mut search, (start, block.min(at + len - start)), &bad).await;
             }
         }
-        self.core.judge(self.door(), search.ailing).await;
+        self.core.judge(self.door(), search.read_failures).await;
         // Unless a spare has come into the role since it was asked.
         let stays = |&(role, joined): &(u16, u32)| {
             self.core.members.writable(role).is_some() && self.core.members.joined(role) == joined
@@ -119,11 +120,11 @@ impl Mirror {
             let mended = match &good {
                 Some(good) => {
                     let good = window.slice(good.copy, at, len);
-                    self.mend_copy(&extent, why, &good, &place, &mut search.ailing).await
+                    self.mend_copy(&extent, why, &good, &place, &mut search.read_failures).await
                 }
                 None => {
                     let place = extent.offset..extent.offset + len;
-                    self.core.note_unread(&mut search.ailing, extent.member, why, place);
+                    self.core.note_unread(&mut search.read_failures, extent.member, why, place);
                     false
                 }
             };

@@ -24,7 +24,7 @@ const AGAIN: u64 = 50;
 /// It is asked again after so long at the latest, in nanoseconds.
 const LATEST: u64 = 20_000_000_000;
 
-/// What is known of a member.
+/// The observed speed of a member.
 #[derive(Debug, Default)]
 struct Pace {
     /// Nanoseconds of a read, smoothed; 0 is not known.

@@ -13,7 +13,7 @@ use crate::config::ReadPolicy;
 
 /// Reads of at least twice this are split over copies, into parts of at least this. Bytes.
 pub(super) const PART: usize = 64 << 10;
-/// What an operation costs a member besides its bytes, in bytes: what a fast device moves in the time of its latency.
+/// The fixed cost of an operation, expressed in bytes: about what a fast device transfers in the time of its latency.
 pub(super) const OPERATION: u64 = 32 << 10;
 
 impl Mirror {

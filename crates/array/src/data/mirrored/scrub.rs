@@ -98,7 +98,7 @@ impl Mirror {
         }
         if !group.is_empty() {
             let range = window.offset..window.offset + window.len;
-            let _upkeep = self.core.upkeep(Change::Redundancy(range.clone())).await?;
+            let _maintenance = self.core.maintenance(Change::Redundancy(range.clone())).await?;
             let outcome = group.submit().await;
             match self.core.settle_range(&outcome, false, range).await {
                 // It is made true once there is room.
@@ -234,14 +234,14 @@ impl Mirror {
         let device = self.core.members.writable(role).ok_or(VolumeError::TooManyLost)?;
         let mut group = self.ask();
         for &(_, len, start) in &extents {
-            // What another copy gave need not be what the member holds.
+            // The window holds bytes of another copy, which need not be those of this member.
             if read {
                 group.write_rebuilt(role, device, pos + start, &memory(start, len));
             } else {
                 group.write(device, pos + start, &memory(start, len), false);
             }
         }
-        let _upkeep = self.core.upkeep(Change::Member { role, range: pos..pos + len }).await?;
+        let _maintenance = self.core.maintenance(Change::Member { role, range: pos..pos + len }).await?;
         let outcome = group.submit().await;
         self.core.settle_writes(&outcome, false).await?;
         outcome.named()

@@ -55,7 +55,7 @@ impl<'a> Split<'a> {
     }
 }
 
-/// What is added to the load of each role while the operations are in flight.
+/// The load added to each role while the operations are in flight.
 struct Loaded<'a> {
     mirror: &'a Mirror,
     costs: SmallVec<[u64; 4]>,

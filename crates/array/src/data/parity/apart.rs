@@ -22,10 +22,10 @@ use super::row_write::{Blocks, RowWrite, Tried, parity_blocks, with_new};
 use super::solve::{SmallSlots, generate, slots};
 use super::window::{self, Planes, RowWindow};
 
-/// What members hold is told apart by this: none has smaller blocks.
+/// Blocks of members are compared in this unit: no device has smaller blocks.
 const SECTOR: usize = 512;
 
-/// What was sent of a write before it was found that there is no room.
+/// The part of a write that had been sent when a member turned out to lack space.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     /// Parity, of which some may not have landed.
@@ -34,7 +34,7 @@ pub(super) enum Sent {
     All,
 }
 
-/// What became of parity, and then of all else.
+/// The outcomes of the parity writes and of the data writes after them.
 pub(super) struct Both {
     pub(super) parity: Done,
     pub(super) rest: Done,
@@ -71,7 +71,7 @@ impl Parity {
         if sent == Sent::All {
             self.undo_modified(job, health, &others, &blocks, outcome).await;
         }
-        // Whoever holds scratch never waits for more.
+        // Scratch must be given back before more is waited for, or writes could wait for one another.
         drop(blocks);
         for band in &anew {
             self.agree_or_doubt(job, &(band.lo..band.hi), sent, outcome).await;
@@ -84,12 +84,12 @@ impl Parity {
         outcome.refused().iter().any(|refused| self.core.is_kept(refused.role, refused.error))
     }
 
-    /// What had been sent, and what became of that, if nothing but room was missing.
+    /// The part that had been sent, and its outcome, if lack of space was the only failure.
     pub(super) fn short_of_room<'a>(&self, both: &'a Both) -> Option<(Sent, &'a Done)> {
-        if self.is_cramped(&both.parity) {
+        if self.lacks_space(&both.parity) {
             return Some((Sent::Parity, &both.parity));
         }
-        (both.parity.is_ok() && self.is_cramped(&both.rest)).then_some((Sent::All, &both.rest))
+        (both.parity.is_ok() && self.lacks_space(&both.rest)).then_some((Sent::All, &both.rest))
     }
 
     pub(super) async fn settle_both(&self, both: &Both, range: Range<u64>) -> Result<(), VolumeError> {
@@ -111,9 +111,9 @@ impl Parity {
         }
         for window in self.windows(job.number..job.number + 1, cols.clone(), 2, self.budget()) {
             if self.agree(job, &window, sent).await.is_none() {
-                let cramped: Vec<(u16, Cause)> =
+                let without_space: Vec<(u16, Cause)> =
                     outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
-                self.core.no_room(window.range(&self.map), &cramped);
+                self.core.no_room(window.range(&self.map), &without_space);
             }
         }
     }

@@ -16,7 +16,7 @@ use super::solve::{self, LostData};
 use super::window::Blocks;
 use super::{Parity, data_roles, parity_roles};
 
-/// What a row lacks, and which of its parity has been read.
+/// The missing blocks of a row, and which parity has been read.
 struct Lack {
     lost: LostData,
     p: bool,

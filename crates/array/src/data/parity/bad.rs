@@ -22,13 +22,13 @@ impl Bad {
         self.0.iter().copied()
     }
 
-    /// What ails one that can't be asked at all; else the first.
+    /// The error of a member that can't be asked at all; without one, the first error.
     pub(super) fn worst(&self) -> Option<VolumeError> {
         let first = || self.0.first().map(|&(role, error)| VolumeError::of_member(role, error));
         self.absent().or_else(first)
     }
 
-    /// What ails one of them that can't be asked at all: no smaller piece of it can be read either.
+    /// The error of a member that can't be asked at all: smaller reads would not help either.
     pub(super) fn absent(&self) -> Option<VolumeError> {
         let absent = self.iter().find(|(_, error)| !matches!(error, OpError::Medium(_)));
         absent.map(|(role, error)| VolumeError::of_member(role, error))

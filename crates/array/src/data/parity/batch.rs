@@ -62,7 +62,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// What comes in order lies beyond what has come, and costs no walk.
+    /// Sequential parts lie beyond the hull of those before, so that they need no walk.
     fn overlaps(&self, part: &Part) -> bool {
         let range = part.range();
         overlap(&self.hull, &range) && self.parts.iter().any(|other| overlap(&other.range(), &range))

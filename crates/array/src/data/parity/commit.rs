@@ -7,7 +7,7 @@ use brindle_volume::{VolumeError, ZeroOptions};
 
 use super::Parity;
 use super::window::{Planes, RowWindow};
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 use crate::hooks::{Change, Computed, Content, MemberChange};
 
 impl Parity {
@@ -45,12 +45,13 @@ impl Parity {
         role: u16,
         why: OpError,
         planes: &Planes,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> bool {
         let range = window.range(&self.map);
         let (offset, len) = (range.start, range.end - range.start);
         let (good, spare) = (planes.all(role), planes.all(self.width()));
-        let Ok(_upkeep) = self.core.upkeep(Change::Member { role, range: range.clone() }).await else {
+        let Ok(_maintenance) = self.core.maintenance(Change::Member { role, range: range.clone() }).await
+        else {
             return false;
         };
         let mended = || MemberChange { role, offset, len, content: Content::Bytes(vec![good.clone()]) };
@@ -58,6 +59,6 @@ impl Parity {
         if self.core.intent.computed(rows).await.is_err() {
             return false;
         }
-        self.core.mend_place(self.door(), role, offset, why, &good, &spare, ailing).await
+        self.core.mend_place(self.door(), role, offset, why, &good, &spare, read_failures).await
     }
 }

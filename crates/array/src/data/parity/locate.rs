@@ -19,9 +19,10 @@ pub(super) struct Wrong {
     pub(super) bytes: Range<usize>,
 }
 
-/// Who is wrong in a part of a row with P and Q, all of whose blocks are there: `computed` are the planes of P and Q computed
-/// anew. Disks forget and rot by their logical blocks, each of which has one answer or none; neighbours are one. Gives the number
-/// of sectors, too, of which that can't be told.
+/// Finds the wrong members in a part of a row with P and Q, all of whose blocks are there. `computed` are the planes
+/// of P and Q computed anew. Each logical block of a disk is judged by itself, since disks lose or corrupt whole
+/// blocks; neighbours with one answer are joined. Also gives the number of sectors for which no single member
+/// explains the difference.
 pub(super) fn locate(
     row: &Row,
     blocks: &Blocks<'_>,
@@ -50,7 +51,7 @@ pub(super) fn locate(
     (found, unknown)
 }
 
-/// Whose block that is; `None` for a term of the sum that is no member's.
+/// The role and kind of the wrong block; `None` for a term of the sum that no member holds.
 fn member(row: &Row, q: u16, culprit: Culprit) -> Option<(u16, MismatchKind)> {
     Some(match culprit {
         Culprit::P => (row.p(), MismatchKind::P),

@@ -7,10 +7,10 @@ use brindle_layout::Row;
 use brindle_volume::VolumeError;
 
 use super::bad::Bad;
-use super::rebuild::LoadError;
+use super::load::LoadError;
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity};
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 
 /// Bytes of each member that are mended at a time, as md does; where too much of those is bad, block by block. Not more: what is
 /// mended is written whole, and where redundancy is wrong beside a bad place, good bytes would go with it.
@@ -19,7 +19,7 @@ pub(super) const STEP: u64 = PAGE;
 impl Parity {
     /// The block of `role` in a window of one row, with all the means there are: members that fail to give their bytes
     /// (or are `bad` already) are left out, and what they should have given is written over theirs. The caller holds
-    /// the row alone, and [judges](Parity::judge) who is ailing afterwards.
+    /// the row alone, and [judges](Parity::judge) the members with errors afterwards.
     ///
     /// # Errors
     /// If too little is left: what a member said that could not read; one that can't be asked at all, if there is one.
@@ -28,7 +28,7 @@ impl Parity {
         window: &RowWindow,
         role: u16,
         bad: Bad,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> Result<Planes, VolumeError> {
         let mut bad = bad;
         let result = loop {
@@ -42,21 +42,21 @@ impl Parity {
         };
         match &result {
             Ok(planes) => {
-                let _left = self.mend(window, planes, &bad, ailing).await;
+                let _left = self.mend(window, planes, &bad, read_failures).await;
                 if planes.are_lent() {
                     return Err(VolumeError::Member { role: bad.silent(), error: OpError::TimedOut });
                 }
             }
-            Err(_) => self.note_window(window, &bad, ailing),
+            Err(_) => self.note_window(window, &bad, read_failures),
         }
         result
     }
 
     /// A window of one row can't be rebuilt, since these members can't read it.
-    pub(super) fn note_window(&self, window: &RowWindow, bad: &Bad, ailing: &mut Ailing) {
+    pub(super) fn note_window(&self, window: &RowWindow, bad: &Bad, read_failures: &mut ReadFailures) {
         let offset = window.offset(&self.map, window.rows.start);
         for (role, error) in bad.iter() {
-            self.core.note_unread(ailing, role, error, offset..offset + window.width());
+            self.core.note_unread(read_failures, role, error, offset..offset + window.width());
         }
     }
 
@@ -67,7 +67,7 @@ impl Parity {
         window: &RowWindow,
         planes: &Planes,
         bad: &Bad,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> Bad {
         let mut left = Bad::default();
         for (role, why) in bad.iter() {
@@ -75,7 +75,7 @@ impl Parity {
                 left.add(role, OpError::TimedOut);
                 continue;
             }
-            if !self.commit_mended(window, role, why, planes, ailing).await {
+            if !self.commit_mended(window, role, why, planes, read_failures).await {
                 left.add(role, why);
             }
         }
@@ -90,15 +90,15 @@ impl Parity {
     pub(super) async fn mend_block(&self, row: u64, cols: Range<u64>, role: u16) -> Result<(), VolumeError> {
         let mut result = Ok(());
         for step in RowWindow::of_row(row, cols).cut(STEP) {
-            let mut ailing = Ailing::default();
-            if self.load_carefully(&step, role, Bad::default(), &mut ailing).await.is_err() {
-                ailing.forget_lost();
+            let mut read_failures = ReadFailures::default();
+            if self.load_carefully(&step, role, Bad::default(), &mut read_failures).await.is_err() {
+                read_failures.forget_lost();
                 for block in step.cut(u64::from(self.core.limits.block)) {
-                    let loaded = self.load_carefully(&block, role, Bad::default(), &mut ailing).await;
+                    let loaded = self.load_carefully(&block, role, Bad::default(), &mut read_failures).await;
                     result = result.and(loaded.map(|_| ()));
                 }
             }
-            self.core.judge(self.door(), ailing).await;
+            self.core.judge(self.door(), read_failures).await;
         }
         result
     }

@@ -64,14 +64,14 @@ impl Band {
 
 pub(super) type Bands = SmallVec<[Band; 2]>;
 
-/// What to do about the columns of a row.
+/// The way in which the columns of a row are written.
 pub(super) enum Plan {
     Bands(Bands),
     /// Lost blocks have to be rebuilt before parity can be computed: all is read.
     Rebuild(Bands),
 }
 
-/// What a row has left.
+/// The blocks of a row that can still be read or written.
 pub(super) struct Health {
     /// Parity whose old content can be used: P, Q.
     pub(super) readable: [bool; 2],
@@ -98,7 +98,7 @@ impl Health {
 }
 
 impl Parity {
-    /// What is left of a row, some columns of which are to be written. Roles whose bytes there are `unreadable` count as
+    /// The state of a row some of whose columns are to be written. Roles whose bytes there are `unreadable` count as
     /// lost.
     ///
     /// # Errors

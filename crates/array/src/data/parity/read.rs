@@ -12,10 +12,10 @@ use brindle_volume::{VolumeError, stretches};
 
 use super::Parity;
 use super::bad::Bad;
+use super::load::LoadError;
 use super::mend::STEP;
-use super::rebuild::LoadError;
 use super::window::{Planes, RowWindow};
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 
 /// A stretch of one data block that a request wants.
 struct Piece {
@@ -57,7 +57,7 @@ impl Parity {
         self.reads_straight() && self.door().reads_alone(into)
     }
 
-    /// What lies at a byte of the array; [`Parity::read_on`] goes on if the member does not give it.
+    /// The member and offset that hold a byte of the array; [`Parity::read_on`] goes on if the member can't give it.
     #[inline(always)]
     pub(crate) fn place(&self, at: u64) -> Option<Stretch> {
         let position = self.map.position(at);
@@ -105,11 +105,11 @@ impl Parity {
         let rows = self.map.position(offset).row..self.map.position(offset + len - 1).row + 1;
         let mut hit: Vec<(u64, Range<u64>)> = Vec::new();
         let mut group = self.ask();
-        let shuns = self.may_shun() && !self.core.members.is_shunned_asked();
+        let avoids = self.may_avoid() && !self.core.members.is_slow_peer_asked();
         for row in rows {
             let members = &self.core.members;
             let lost = |piece: &Piece| {
-                let avoided = members.is_slow(piece.role) || shuns && members.is_shunned(piece.role);
+                let avoided = members.is_slow(piece.role) || avoids && members.is_slow_peer(piece.role);
                 avoided || self.readable_in(row, piece.role).is_none()
             };
             if pieces(&self.map, row, offset, len).any(|piece| lost(&piece)) {
@@ -155,8 +155,8 @@ impl Parity {
         let (row, start) = (position.row, position.column);
         let role = self.map.row(row).data_member(position.data_index);
         let members = &self.core.members;
-        let shuns = || self.may_shun() && members.is_shunned(role) && !members.is_shunned_asked();
-        let avoided = members.is_slow(role) || shuns();
+        let avoids = || self.may_avoid() && members.is_slow_peer(role) && !members.is_slow_peer_asked();
+        let avoided = members.is_slow(role) || avoids();
         let Some(device) = self.readable_in(row, role).filter(|_| !avoided) else {
             let _held = self.locks.acquire(row..row + 1, Hold::Shared).await;
             self.spend_for(&self.slow_members(false));
@@ -202,7 +202,7 @@ impl Parity {
         }
         let planes = match self.load(window, 0, role_wanted, &slow).await {
             Ok(planes) => planes,
-            // What can't be rebuilt need not be what is wanted: the window is as wide as both ends ask for.
+            // The failure may lie outside the requested bytes: the window spans the columns of both ends.
             Err(LoadError::Volume(_) | LoadError::Members(_)) => return Ok(false),
         };
         for row in window.rows.clone() {
@@ -218,20 +218,20 @@ impl Parity {
     }
 
     /// The members that others are to answer for: those that do not answer, and those that are only slower than others, if these are
-    /// to be `shunned`.
-    fn slow_members(&self, shunned: bool) -> Bad {
+    /// to be `slow_peer`.
+    fn slow_members(&self, slow_peer: bool) -> Bad {
         let (mut slow, members) = (Bad::default(), &self.core.members);
         if members.is_any_slow() {
-            let shuns = shunned && self.may_shun();
-            let avoided = |&role: &u16| members.is_slow(role) || shuns && members.is_shunned(role);
+            let avoids = slow_peer && self.may_avoid();
+            let avoided = |&role: &u16| members.is_slow(role) || avoids && members.is_slow_peer(role);
             let roles = (0..self.width()).filter(avoided);
             roles.for_each(|role| slow.add(role, OpError::TimedOut));
         }
         slow
     }
 
-    /// The others give everywhere what a member that is shunned holds.
-    fn may_shun(&self) -> bool {
+    /// The others give everywhere what a slow peer holds.
+    fn may_avoid(&self) -> bool {
         self.core.keeper.synced_to() == u64::MAX
     }
 
@@ -263,9 +263,9 @@ impl Parity {
         let (row, start) = (position.row, position.column);
         let role = self.map.row(row).data_member(position.data_index);
         let _held = self.locks.acquire(row..row + 1, Hold::Exclusive).await;
-        let mut shuns = true;
+        let mut avoids = true;
         loop {
-            let mut bad = self.slow_members(shuns);
+            let mut bad = self.slow_members(avoids);
             let slow = bad.silent();
             if let Some(device) = self.readable_in(row, role).filter(|_| !bad.has(role)) {
                 let mut group = self.ask();
@@ -281,8 +281,8 @@ impl Parity {
             }
             self.spend_for(&bad.only_silent());
             match (self.rebuild_into(row, role, start, into, bad).await, slow) {
-                // Who is only slower has it, perhaps.
-                (Err(_), Some(_)) if core::mem::take(&mut shuns) => {}
+                // The slow member that was passed over may still have it.
+                (Err(_), Some(_)) if core::mem::take(&mut avoids) => {}
                 (Err(_), Some(slow)) => self.core.answered(slow).await?,
                 (rebuilt, _) => return rebuilt,
             }
@@ -303,21 +303,21 @@ impl Parity {
         let put = |block: &RowWindow, planes: &Planes| {
             into.put((block.cols.start - start) as usize, &planes.block(role, row).bytes());
         };
-        let mut ailing = Ailing::default();
+        let mut read_failures = ReadFailures::default();
         let mut result = Ok(());
         let silent = bad.only_silent();
-        match self.load_carefully(&whole, role, bad, &mut ailing).await {
+        match self.load_carefully(&whole, role, bad, &mut read_failures).await {
             Ok(planes) => put(&whole, &planes),
             Err(_) => {
-                ailing.forget_lost();
+                read_failures.forget_lost();
                 for block in whole.cut(u64::from(self.core.limits.block)) {
-                    let loaded = self.load_carefully(&block, role, silent.clone(), &mut ailing).await;
+                    let loaded = self.load_carefully(&block, role, silent.clone(), &mut read_failures).await;
                     result = result.and(loaded.map(|planes| put(&block, &planes)));
                 }
             }
         }
         // Whatever becomes of the members now, what has been rebuilt is the answer.
-        self.core.judge(self.door(), ailing).await;
+        self.core.judge(self.door(), read_failures).await;
         result
     }
 }

@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 
 use super::bad::Bad;
 use super::batch::Batch;
+use super::load::LoadError;
 use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
-use super::rebuild::LoadError;
 use super::solve::{SmallSlots, generate};
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, parity_roles};
@@ -34,10 +34,10 @@ pub(super) struct RowWrite<'a> {
     pub(super) unreadable: &'a Bad,
 }
 
-/// What became of an attempt to write.
+/// The outcome of an attempt to write.
 pub(super) enum Tried {
     Done,
-    /// What is left of the row has changed so that another plan is needed.
+    /// The row has lost another member or block: another plan is needed.
     Replan,
     /// Reads failed, and nothing has been changed.
     Unread(Done),
@@ -136,6 +136,9 @@ impl Parity {
     }
 
     /// Writes the pieces, all of which lie within the columns.
+    ///
+    /// The recursion ends: [runs](Parity::write_runs) are parts of the columns that are no longer mixed, and
+    /// [`Parity::write_beside`] goes on with single device blocks, each time with another member as unreadable.
     async fn write_columns(&self, job: &RowWrite<'_>, cols: Range<u64>) -> Result<(), VolumeError> {
         let mut last = VolumeError::TooManyLost;
         let mut mended = Bad::default();
@@ -154,7 +157,8 @@ impl Parity {
                 Tried::Replan => {}
                 Tried::Unread(failed) => {
                     last = failed.named().err().unwrap_or(last);
-                    // What is unreadable again has been mended in vain, of a member that the array can't do without.
+                    // A place that fails again after it was mended belongs to a failing member that the array can't
+                    // do without.
                     if failed.refused().iter().any(|refused| mended.has(refused.role)) {
                         return Box::pin(self.write_beside(job, cols, &failed)).await;
                     }

@@ -1,7 +1,5 @@
 //! Parity compared with the data, and made true.
 
-use core::ops::Range;
-
 use brindle_io::OpError;
 use brindle_layout::{ParityRows, Row};
 use brindle_members::door::MemberOps;
@@ -10,20 +8,19 @@ use brindle_volume::VolumeError;
 use smallvec::SmallVec;
 
 use super::bad::Bad;
+use super::load::LoadError;
 use super::locate::locate;
 use super::mend::STEP;
-use super::rebuild::LoadError;
 use super::solve::generate_into;
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};
-use crate::data::mend::Ailing;
+use crate::data::mend::ReadFailures;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
 use crate::hooks::Change;
-use crate::intent::Upkeep;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.
-    fn scrub_budget(&self) -> u64 {
+    pub(super) fn scrub_budget(&self) -> u64 {
         self.budget() * 2
     }
 
@@ -69,7 +66,7 @@ impl Parity {
     }
 
     /// Writes what makes a window true. False if members have no room for it: it is made true once they have.
-    async fn write_repairs(
+    pub(super) async fn write_repairs(
         &self,
         window: &RowWindow,
         repairs: MemberOps<'_>,
@@ -78,7 +75,7 @@ impl Parity {
         if repairs.is_empty() {
             return Ok(true);
         }
-        let _upkeep = self.core.upkeep(Change::Redundancy(window.range(&self.map))).await?;
+        let _maintenance = self.core.maintenance(Change::Redundancy(window.range(&self.map))).await?;
         let outcome = self.commit(window, repairs).await?;
         match self.core.settle_range(&outcome, true, window.range(&self.map)).await {
             Err(VolumeError::Member { error: OpError::NoSpace, .. }) => {
@@ -102,12 +99,12 @@ impl Parity {
             if left.is_empty() {
                 continue;
             }
-            let mut ailing = Ailing::default();
+            let mut read_failures = ReadFailures::default();
             for block in step.cut(u64::from(self.core.limits.block)) {
-                let left = self.sync_step(&block, mode, report, &mut ailing).await?;
+                let left = self.sync_step(&block, mode, report, &mut read_failures).await?;
                 note_unreadable(&self.map, &block, &left, report);
             }
-            self.core.judge(self.door(), ailing).await;
+            self.core.judge(self.door(), read_failures).await;
         }
         Ok(())
     }
@@ -120,10 +117,10 @@ impl Parity {
         report: &mut SyncReport,
     ) -> Result<Bad, VolumeError> {
         loop {
-            let (lost, mut ailing) = (self.core.members.lost(), Ailing::default());
-            let left = self.sync_step(step, mode, report, &mut ailing).await?;
-            ailing.forget_lost();
-            self.core.judge(self.door(), ailing).await;
+            let (lost, mut read_failures) = (self.core.members.lost(), ReadFailures::default());
+            let left = self.sync_step(step, mode, report, &mut read_failures).await?;
+            read_failures.forget_lost();
+            self.core.judge(self.door(), read_failures).await;
             if let Some(role) = left.silent().filter(|&role| self.core.members.is_slow(role)) {
                 self.core.answered(role).await?;
                 continue;
@@ -141,7 +138,7 @@ impl Parity {
         window: &RowWindow,
         mode: SyncMode,
         report: &mut SyncReport,
-        ailing: &mut Ailing,
+        read_failures: &mut ReadFailures,
     ) -> Result<Bad, VolumeError> {
         let row = window.rows.start;
         let mut bad = Bad::default();
@@ -155,12 +152,12 @@ impl Parity {
                 }
                 Err(LoadError::Volume(error)) if bad.is_empty() => return Err(error),
                 Err(LoadError::Volume(_)) => {
-                    self.note_window(window, &bad, ailing);
+                    self.note_window(window, &bad, read_failures);
                     return Ok(bad);
                 }
             }
         };
-        let left = self.mend(window, &planes, &bad, ailing).await;
+        let left = self.mend(window, &planes, &bad, read_failures).await;
         for (role, _) in bad.iter().filter(|(role, _)| !left.has(*role)) {
             report.note_bad(BadPlace {
                 role,
@@ -180,7 +177,7 @@ impl Parity {
 
     /// Counts what disagrees of the members whose planes are `there`, by row and role; gives the writes that make it true as
     /// `mode` has it, and adds the rows that are true then to `whole`.
-    fn compare(
+    pub(super) fn compare(
         &self,
         window: &RowWindow,
         planes: &Planes,
@@ -256,168 +253,6 @@ impl Parity {
             }
         }
         group
-    }
-
-    /// Rebuilds a range of the members of some roles, each row with one look at the others. Parity that this does not need is
-    /// compared, and made true, as md does: after a start by force it need not agree with what the others give.
-    pub(crate) async fn recover(
-        &self,
-        roles: &[u16],
-        pos: u64,
-        len: u64,
-        report: &mut SyncReport,
-    ) -> Result<(), VolumeError> {
-        let chunk = self.map.chunk();
-        let rows: Range<u64> = pos / chunk..(pos + len).div_ceil(chunk).min(self.map.rows());
-        for window in self.windows(rows, 0..chunk, 2, self.scrub_budget()) {
-            let _held = self.locks.acquire(window.rows.clone(), Hold::Exclusive).await;
-            match self.load_recovered(&window, roles).await {
-                Ok(loaded) => self.write_recovered(&window, loaded, roles, report).await?,
-                Err(LoadError::Members(_)) => {
-                    for &role in roles.iter().filter(|&&role| self.core.members.writable(role).is_some()) {
-                        self.recover_steps(&window, role, report).await?;
-                    }
-                }
-                Err(LoadError::Volume(error)) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// The bytes of a window of some roles, and whether parity that this did not need was loaded too, to be compared.
-    async fn load_recovered(&self, window: &RowWindow, roles: &[u16]) -> Result<(Planes, bool), LoadError> {
-        let first = window.rows.start;
-        let there = |role: u16| self.readable_in(first, role).is_some();
-        let lost = (0..self.width()).filter(|&role| !there(role)).count();
-        // A member in sync that is read to fill its second device is lost to nobody.
-        let spare = lost < usize::from(self.map.parity_members()) && !roles.iter().copied().any(there);
-        let wanted = |_: &Row, role: u16| roles.contains(&role) || spare && there(role);
-        let planes = self.load(window, if spare { 2 } else { 0 }, wanted, &Bad::default()).await?;
-        Ok((planes, spare))
-    }
-
-    /// Writes what was [loaded](Self::load_recovered) of some roles, and makes parity true that was not needed for that.
-    async fn write_recovered(
-        &self,
-        window: &RowWindow,
-        (planes, spare): (Planes, bool),
-        roles: &[u16],
-        report: &mut SyncReport,
-    ) -> Result<(), VolumeError> {
-        if spare {
-            self.true_spare(window, &planes, roles, report).await?;
-        }
-        self.write_planes(window, &planes, roles).await
-    }
-
-    /// Compares parity that was not needed to rebuild some roles, and makes it true.
-    async fn true_spare(
-        &self,
-        window: &RowWindow,
-        planes: &Planes,
-        rebuilt: &[u16],
-        report: &mut SyncReport,
-    ) -> Result<(), VolumeError> {
-        let (mut found, mut whole) = (SyncReport::default(), SmallVec::new());
-        let there = |row, role| rebuilt.contains(&role) || self.readable_in(row, role).is_some();
-        let repairs = self.compare(window, planes, there, SyncMode::Repair, &mut found, &mut whole);
-        report.mismatch_sectors += found.mismatch_sectors;
-        self.write_repairs(window, repairs, &mut found).await.map(drop)
-    }
-
-    /// Rebuilds a role's part of a window, not all of which can be read, and mends that. Blocks that the others can't give are
-    /// left bad.
-    async fn recover_steps(
-        &self,
-        window: &RowWindow,
-        role: u16,
-        report: &mut SyncReport,
-    ) -> Result<(), VolumeError> {
-        for step in window.cut(STEP) {
-            let mut ailing = Ailing::default();
-            let result = match self.recover_part(&step, role, report, &mut ailing).await {
-                Ok(written) => written,
-                Err(_) => {
-                    ailing.forget_lost();
-                    self.recover_blocks(&step, role, report, &mut ailing).await
-                }
-            };
-            self.core.judge(self.door(), ailing).await;
-            result?;
-        }
-        Ok(())
-    }
-
-    async fn recover_blocks(
-        &self,
-        step: &RowWindow,
-        role: u16,
-        report: &mut SyncReport,
-        ailing: &mut Ailing,
-    ) -> Result<(), VolumeError> {
-        let mut result = Ok(());
-        for block in step.cut(u64::from(self.core.limits.block)) {
-            let written = match self.recover_part(&block, role, report, ailing).await {
-                Ok(written) => written,
-                Err(why) => self.core.leave_bad(role, block.range(&self.map), why, report).await,
-            };
-            result = result.and(written);
-        }
-        result
-    }
-
-    /// Rebuilds a role's part of a window of one row with all the means there are, and gives what became of its write.
-    ///
-    /// # Errors
-    /// Too little of the others can be read.
-    async fn recover_part(
-        &self,
-        part: &RowWindow,
-        role: u16,
-        report: &mut SyncReport,
-        ailing: &mut Ailing,
-    ) -> Result<Result<(), VolumeError>, VolumeError> {
-        let loaded = match self.load_recovered(part, &[role]).await {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                // A member that did not give its bytes is not asked again: if it gave them now, parity would stay as it is that need not agree.
-                let mut bad = Bad::default();
-                if let LoadError::Members(outcome) = error {
-                    bad.add_all(&outcome);
-                }
-                (self.load_carefully(part, role, bad, ailing).await?, false)
-            }
-        };
-        Ok(self.write_recovered(part, loaded, &[role], report).await)
-    }
-
-    /// Writes what a window holds of some roles, as far as these are in use; of one at least.
-    async fn write_planes(
-        &self,
-        window: &RowWindow,
-        planes: &Planes,
-        roles: &[u16],
-    ) -> Result<(), VolumeError> {
-        let members = &self.core.members;
-        let mut group = self.ask();
-        let mut upkeep: SmallVec<[Upkeep<'_>; 2]> = SmallVec::new();
-        for &role in roles {
-            let Some(device) = members.writable(role) else { continue };
-            group.write_rebuilt(role, device, window.offset(&self.map, window.rows.start), &planes.all(role));
-            upkeep.push(self.core.upkeep(Change::Member { role, range: window.range(&self.map) }).await?);
-        }
-        if group.is_empty() {
-            return Err(VolumeError::TooManyLost);
-        }
-        let outcome = self.commit(window, group).await?;
-        self.core.settle_writes(&outcome, true).await?;
-        // Whoever refused it is out of use: the others go on without it.
-        let gone = |role: &u16| members.writable(*role).is_none();
-        let some_left = roles.len() > 1 && !roles.iter().all(gone);
-        if some_left && outcome.refused().iter().all(|refused| gone(&refused.role)) {
-            return Ok(());
-        }
-        outcome.named()
     }
 }
 

@@ -6,7 +6,7 @@ use brindle_parity::Kernel;
 use super::Slots;
 use super::window::Blocks;
 
-/// What must be read of a row to know what is wanted of it, and which of that has to be computed.
+/// The blocks of a row that must be read for the wanted ones, and which of the wanted must be computed.
 pub(super) struct Needs {
     /// All data blocks that are there.
     pub(super) data: bool,
@@ -29,7 +29,8 @@ pub(super) fn lost_data(row: &Row, there: impl Fn(u16) -> bool) -> Result<LostDa
     Ok(lost)
 }
 
-/// What must be read to make whatever is `wanted` and not `there`. With parity that is not known true, only parity.
+/// The reads that give all blocks that are `wanted` and not `there`. Parity that is not known true is read only if it
+/// is wanted itself.
 pub(super) fn needs(
     row: &Row,
     there: impl Fn(u16) -> bool,

@@ -6,19 +6,20 @@
 //! those that the resync or a write has made true. In columns that are not known true:
 //!
 //! - Blocks that can be read are read, and a lost block is an error. Nothing else is sure not to give bytes that were
-//!   never written. For RAID 6 with one data block lost that is so even where P and Q agree about it: they are a code of
-//!   distance 3, so that with one block erased one wrong block is always found, and two are not. Agreement says that the
-//!   changes which the survivors lack, or have too much, cancel out in both equations. That rules out a torn write of one
-//!   data block. But of a torn write of two, i and j, by d and e, with P and the new i on stable storage, and Q and j
-//!   not, P and Q agree about a wrong block wherever `e = g^(i-x) d`: one in 255 bytes that change in both.
+//!   never written. For RAID 6 with one data block lost that is so even where P and Q agree about it. They are a code
+//!   of distance 3: with one block erased, one wrong block is always found, and two are not. Agreement says that the
+//!   changes which the survivors lack, or have too much, cancel out in both equations. That rules out a torn write of
+//!   one data block. But take a torn write of two blocks, i and j, that changes them by d and e. If P and the new i
+//!   are on stable storage, and Q and j are not, P and Q agree about a wrong block wherever `e = g^(i-x) d`. That is
+//!   one in 255 bytes that change in both.
 //! - Parity is never modified. With all data there it is made anew from all of it, and true from then on; also by a
 //!   write that covers every lost block.
 //! - A write that covers no lost block writes its data and leaves parity alone: a lost block stays unknown.
 //! - A block that can't be read counts as lost, in its columns.
 //! - A write that covers one of two lost blocks is refused: no parity could tell the written from the unknown.
 //!
-//! What has been made true is kept in memory, within bounds. It need not survive the run: a dirty array that lacks a
-//! member is assembled by force only, and then its parity is taken as true.
+//! The columns that have been made true are kept in memory, within bounds. They need not survive the run: a dirty
+//! array that lacks a member is assembled by force only, and then its parity is taken as true.
 
 use core::ops::Range;
 

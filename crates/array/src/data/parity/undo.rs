@@ -20,7 +20,7 @@ use super::row_write::{Blocks, RowWrite, Tried, parity_blocks};
 use super::window::{Planes, RowWindow};
 use super::{Parity, parity_roles};
 
-/// What a member held before a write, at `offset` of its data area.
+/// The bytes that a member held before a write, at `offset` of its data area.
 struct Before {
     role: u16,
     offset: u64,
@@ -30,11 +30,11 @@ struct Before {
 impl Parity {
     /// A write to a row that lacks a member was not carried out for want of room, and for no other reason.
     pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
-        self.is_cramped(outcome) && (health.careful || health.writable == [false, false])
+        self.lacks_space(outcome) && (health.careful || health.writable == [false, false])
     }
 
     /// Nothing but room is missing. Of a member that has failed while it was written to nothing is said here.
-    pub(super) fn is_cramped(&self, outcome: &Done) -> bool {
+    pub(super) fn lacks_space(&self, outcome: &Done) -> bool {
         let refused = outcome.refused();
         !refused.is_empty() && refused.iter().all(|refused| self.core.waits_for_room(refused.error))
     }
@@ -124,7 +124,7 @@ impl Parity {
 
     /// Writes back what members held. True if all of them hold it.
     async fn undo(&self, window: &RowWindow, before: &[Before], outcome: &Done) -> bool {
-        let cramped = |role: u16| outcome.refused().iter().any(|refused| refused.role == role);
+        let without_space = |role: u16| outcome.refused().iter().any(|refused| refused.role == role);
         let mut group = self.ask();
         for Before { role, offset, memory } in before {
             if let Some(device) = self.core.members.writable(*role) {
@@ -132,8 +132,10 @@ impl Parity {
             }
         }
         let Ok(written) = self.commit(window, group).await else { return false };
-        let expected = |refused: &Refused| self.core.waits_for_room(refused.error) && cramped(refused.role);
-        written.refused().iter().all(expected) && self.hold(before.iter().filter(|b| cramped(b.role))).await
+        let expected =
+            |refused: &Refused| self.core.waits_for_room(refused.error) && without_space(refused.role);
+        written.refused().iter().all(expected)
+            && self.hold(before.iter().filter(|b| without_space(b.role))).await
     }
 
     /// Whether members hold this. They are read into the same memory: a task that has some never waits for more.
@@ -148,10 +150,11 @@ impl Parity {
         group.submit().await.is_ok() && due.iter().all(|(memory, due)| digest(memory) == *due)
     }
 
-    /// Nobody knows any more what parity stands for in these bands, unless there is none, or it alone was to be written:
-    /// then it has of each sector the old or the new content, and so has what it stands for.
+    /// Parity's content in these bands is unknown from now on, with two exceptions: there is none, or it alone was to
+    /// be written. In the latter case each of its sectors has the old or the new content, and so have the blocks that
+    /// it stands for.
     fn doubt_bands(&self, job: &RowWrite<'_>, bands: &[Band], outcome: &Done) {
-        let cramped: Vec<(u16, Cause)> =
+        let without_space: Vec<(u16, Cause)> =
             outcome.refused().iter().map(|refused| (refused.role, refused.into())).collect();
         for band in bands {
             let data = job.pieces.iter().filter(|piece| piece.covers(band));
@@ -160,7 +163,7 @@ impl Parity {
             let parity = parity_roles(&job.row).filter(written).count();
             if parity > 0 && parity + data.filter(written).count() > 1 {
                 let window = RowWindow::of_row(job.number, band.lo..band.hi);
-                self.core.no_room(window.range(&self.map), &cramped);
+                self.core.no_room(window.range(&self.map), &without_space);
             }
         }
     }
@@ -169,13 +172,13 @@ impl Parity {
     pub(super) async fn end_without_room(&self, outcome: &Done) -> VolumeError {
         self.core.tell_full(outcome);
         let settled = self.core.settle_writes(outcome, true).await;
-        let cramped = outcome.refused().iter().find(|refused| refused.error == OpError::NoSpace);
-        let role = cramped.map(|refused| refused.role);
+        let without_space = outcome.refused().iter().find(|refused| refused.error == OpError::NoSpace);
+        let role = without_space.map(|refused| refused.role);
         settled.err().unwrap_or(VolumeError::Member { role, error: OpError::NoSpace })
     }
 }
 
-/// What tells bytes from others, but for chance.
+/// A 64-bit hash of the bytes: different bytes have the same one only by chance.
 fn digest(memory: &Slice) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(&memory.bytes());

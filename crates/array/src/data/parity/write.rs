@@ -88,7 +88,7 @@ impl Parity {
         {
             return result;
         }
-        // Whoever could not join has not waited, so that what was last still is.
+        // A write that could not join has not waited, so that `last` is still the last holder of the row's lock.
         let held = self.locks.enter_after(row..row + 1, Hold::Exclusive, last);
         let open = self.batches.open(&self.core.io, held.key(), part, fua);
         if self.writers.expects_company() {

@@ -16,9 +16,9 @@ use crate::ledger::Refusals;
 /// The log of one device.
 #[derive(Default)]
 pub(super) struct BadLog {
-    /// What stands on the device; `None` if it can't be changed.
+    /// The entries on the device; `None` if the log can't be changed.
     entries: Option<Entries>,
-    /// What is to stand there next: each before the one after it.
+    /// The entries to be written next, in this order.
     next: Vec<Entries>,
     /// The next update says that it stands elsewhere, and where data end.
     moves: Option<Moves>,

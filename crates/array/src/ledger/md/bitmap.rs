@@ -1,4 +1,4 @@
-//! What superblocks say of the array's write-intent bitmap when it comes, and when it goes.
+//! The fields of superblocks that name the array's write-intent bitmap, when it is added and when it is removed.
 
 use std::rc::Rc;
 
@@ -118,8 +118,8 @@ impl Superblocks {
         let Some((plan, _)) = planned(&then) else { return false };
         let mut moves = false;
         for (device, new) in alive.iter_mut().zip(new) {
-            let cramped = bitmap_room_beside(&device.superblock) < plan.bytes;
-            if let Some(new) = new.filter(|_| cramped) {
+            let too_small = bitmap_room_beside(&device.superblock) < plan.bytes;
+            if let Some(new) = new.filter(|_| too_small) {
                 device.make_room(&new);
                 moves = true;
             }
@@ -140,7 +140,7 @@ impl Superblocks {
         let id = file.id.ok_or_else(|| unusable(OpError::Gone))?;
         let bytes = self.io.member_info(id).ok_or_else(|| unusable(OpError::Gone))?.size;
         if self.io.orphans_of_all(id) > 0 {
-            // What it was given for another bitmap may land on this one.
+            // A write to this device's other bitmap was given up, and may still land on this one.
             return Err(unusable(OpError::TimedOut));
         }
         let plan =
@@ -174,8 +174,8 @@ impl Superblocks {
         let targets = members.filter_map(|device| Some((device.id, place(device)?)));
         let head = head(&least.superblock, plan);
         let bitmap = Bitmap::planned(&self.io, geometry, head, plan, targets, None, self.patience);
-        let cramped = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
-        match devices.iter().find(cramped) {
+        let too_small = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
+        match devices.iter().find(too_small) {
             Some(device) => Err(room(device)),
             None => Ok((bitmap, offset)),
         }
@@ -207,7 +207,7 @@ impl Superblocks {
         }
     }
 
-    /// What was named last is what the array has; the other has gone.
+    /// Makes the bitmap that was named last the array's own; the other is dropped.
     pub(super) fn turn_to_named(&self) {
         let (kept, next) = (self.bitmap.take(), self.next.take());
         let (kept, gone) = match self.named.replace(Named::Present) {
@@ -216,7 +216,7 @@ impl Superblocks {
         };
         self.aside.set(None);
         self.bitmap.replace(kept);
-        // What may yet land in a file meets no superblock there.
+        // Late writes to a file that was given up find no superblock there.
         self.gone.replace(gone.filter(|gone| gone.file().is_none()));
     }
 }

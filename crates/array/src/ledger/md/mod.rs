@@ -1,32 +1,33 @@
 //! md's superblocks as a ledger: in memory, and written to the members of a running array.
 //!
-//! What must hold beside what holds of every [`Ledger`], for a crash at any moment and another while that one is being
-//! recovered from ([`Superblocks::sound`] asserts at each change what of it can be seen here):
+//! Invariants, beside those of every [`Ledger`], at any moment of a crash, and of a second crash while the first is
+//! recovered from. [`Superblocks::sound`] asserts at each change those that can be checked here:
 //!
 //! 1. The event count grows by one with each update, and an update begins only when every living member has a whole
 //!    superblock of the present count. Whoever lags after a crash is brought up first, in a step of its own. So the
 //!    counts of living members never differ by more than one, which md and this program take for a crash in an update.
-//! 2. Two superblocks of one count say the same of the array, the time of the update included: laggards are given what is
+//! 2. Two superblocks of one count say the same of the array, the time of the update included: outdated devices are given what is
 //!    recorded, not what is wanted.
 //! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
 //!    on its absence, the count of all living members is two ahead of any that it may have, and was raised in two steps.
-//! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it holds
-//!    what it should: both from one update on. A spare whose superblock an update has not reached is a spare still, whatever
-//!    the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a spare until it is taken in.
-//!    One that was the member of its role before, and comes back, says the same from the update on that makes it one again,
-//!    which it gets first; and by the feature recovery-bitmap that all is true of which no bit says otherwise. Until then its
-//!    superblock stays as it was when it left.
+//! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it
+//!    holds what it should: both from one update on. A spare whose superblock an update has not reached is a spare
+//!    still, whatever the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a
+//!    spare until it is taken in. A former member that comes back says the same from the update on that makes it a
+//!    member again, and gets that update first. By the feature recovery-bitmap it also says that all is true of which
+//!    no bit says otherwise. Until then its superblock stays as it was when it left.
 //! 5. A device that is to replace a member has that one's role too, and says so itself (feature replacement). It loses that flag
 //!    with the update that calls the member lost, and not before.
-//! 6. A superblock of one sector is old or new after a crash. Of one that changes in several sectors, but one role
-//!    changes beyond the first sector, or in 0.90 the flags of its device instead, or a device takes the number of its role from one that
-//!    is not in use (`numbers`), so that its first sector tells what became of it ([`Superblock::parse_torn`]);
-//!    and such ones are never in flight on more members than the array can lose. A spare that missed several such changes
-//!    is no spare of the array while its superblock is written: the first sector is wiped first, and written last.
+//! 6. A superblock of one sector is old or new after a crash. A superblock that changes in several sectors changes
+//!    one role at most beyond the first sector. In 0.90 it may be the flags of its own device instead, or a device
+//!    may take the number of its role from one that is not in use (`numbers`). So the first sector tells how the rest
+//!    was to change ([`Superblock::parse_torn`]). Such superblocks are never in flight on more members than the array
+//!    can lose. A spare that missed several such changes is no spare of the array while its superblock is written:
+//!    the first sector is wiped first, and written last.
 //! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
-//!    living member names it. A laggard is given what the others say of it, and so is each spare (`bitmap`).
+//!    living member names it. An outdated device is given what the others say of it, and so is each spare (`bitmap`).
 //! 9. One in a file is named by no superblock, and stale for whoever finds its count behind theirs. So one that has failed is left behind
 //!    before anything relies on that: by one event, since the file may have the present count. So is any that was not given when the
 //!    array was opened, or was stale: by two, since a cut may have come between it and superblocks of its count.
@@ -80,7 +81,7 @@ struct Kept {
     guided: bool,
     /// It was a member before, and what stands on it is from then: the next update makes it one again.
     returns: bool,
-    /// What stands on the device, as far as is known.
+    /// The superblock on the device, as far as is known.
     image: Box<[u8; SUPERBLOCK_BYTES]>,
     /// The event count that stands there, if the superblock there is whole.
     count: Option<u64>,
@@ -134,7 +135,7 @@ impl Kept {
     }
 }
 
-/// What the array is, as far as it never changes while it runs.
+/// The facts of the array that never change while it runs.
 struct Identity {
     uuid: Uuid,
     name: String,
@@ -167,7 +168,7 @@ pub(crate) struct Superblocks {
     /// The same of one that is not here, as long as nothing has been recorded in this run.
     absent_file: Cell<Option<u64>>,
     events: Cell<u64>,
-    /// What superblocks of the present count say.
+    /// The facts in superblocks of the present event count.
     recorded: RefCell<Recorded>,
     /// Role of every device by number.
     roles: RefCell<Vec<DeviceRole>>,
@@ -251,7 +252,7 @@ impl Superblocks {
             if !self.identity.version.is_v1() && all.len() <= number as usize {
                 all.resize(number as usize + 1, self.unused());
             }
-            // Whoever claims the number of a member says nothing about that.
+            // A device that claims the number of a member proves nothing about that member.
             if let Some(entry) = all.get_mut(number as usize).filter(|_| !is_member(number)) {
                 *entry = DeviceRole::Spare;
             }
@@ -267,9 +268,9 @@ impl Superblocks {
         }
     }
 
-    /// Some device that is out of use may be but one change behind. md takes it for a member in sync then when it comes
-    /// back, whatever the others say of it: with 0.90 always, with 1.x up to Linux 6.7 (`super_90_validate` and
-    /// `super_1_validate` in `md.c`).
+    /// Some device that is out of use may be only one change behind. When it comes back, md takes it for a member in
+    /// sync, whatever the others say of it. That holds for 0.90 always, and for 1.x up to Linux 6.7
+    /// (`super_90_validate` and `super_1_validate` in `md.c`).
     ///
     /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
     fn must_move_on(&self) -> bool {
@@ -342,7 +343,7 @@ impl Ledger for Superblocks {
             *entry = DeviceRole::Faulty;
         }
         let role = device.role().filter(|_| !device.replaces());
-        // Who was to replace it is all that its role has now.
+        // A replacement whose original has failed becomes the role's only device.
         devices.iter_mut().filter(|device| device.alive && device.replaces()).for_each(|device| {
             if let Some(role) = device.role().filter(|&other| role == Some(other)) {
                 device.usage = DeviceUse::Recovering { role, upto: 0 };
@@ -418,14 +419,14 @@ impl Ledger for Superblocks {
     }
 
     fn begin_replacement(&self, role: u16, id: MemberId) -> bool {
-        self.seat(role, id)
+        self.place_second(role, id)
     }
 
     fn replaces(&self, member: MemberId, second: MemberId) -> bool {
         let devices = self.devices.borrow();
         let role = |id| devices.iter().find(|d| d.alive && d.id == id).and_then(Kept::role);
-        let seated = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
-        seated && role(member) == role(second)
+        let placed = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
+        placed && role(member) == role(second)
     }
 
     fn make_room_for_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
@@ -454,13 +455,13 @@ impl Ledger for Superblocks {
 
     /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
     /// none, whatever its count; spares may lag.
-    fn laggards(&self) -> Vec<MemberId> {
+    fn outdated(&self) -> Vec<MemberId> {
         let count = self.events.get();
         self.devices.borrow().iter().filter(|d| d.lags(count)).map(|d| d.id).collect()
     }
 
     fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
-        Box::pin(self.update_laggards(bears))
+        Box::pin(self.update_outdated(bears))
     }
 
     fn any_torn(&self) -> bool {
@@ -538,8 +539,8 @@ fn in_service(assembly: &Assembly) -> Service {
     service
 }
 
-/// The highest count of a device that is here but out of use, where that could be taken for one in sync; and the
-/// present one, if a torn superblock has it alone: whoever is not here may have what that one was to say.
+/// The highest count of a device that is here but out of use, where that could be taken for one in sync. It is the
+/// present count if a torn superblock is the only one to have it: an absent member may have what that one was to say.
 fn left_behind(assembly: &Assembly) -> Option<u64> {
     let counts = assembly.devices.iter().filter_map(|device| match device.usage {
         DeviceUse::LeftOut { .. } => Some(device.superblock.events),

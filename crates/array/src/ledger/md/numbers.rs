@@ -1,7 +1,8 @@
-//! Numbers of devices. As md has it in 0.90 (`super_90_sync` in the kernel's `md.c`), a device in sync has the number of its
-//! role, since mdadm takes the entry of a number for that of the role: another member that calls the entry faulty makes it
-//! leave out one or the other, by the order in which they are named. All others have numbers from those of the roles up, and
-//! entries that no device has are zero there. Numbers change only where a device is taken in or removed.
+//! Numbers of devices. In 0.90 a device in sync has the number of its role, as md has it (`super_90_sync` in the
+//! kernel's `md.c`). mdadm takes the entry of a number for that of the role. If another member's entry for that
+//! number says faulty, mdadm leaves out one or the other, by the order in which they are named. All others have
+//! numbers from those of the roles up, and entries that no device has are zero there. Numbers change only where a
+//! device is taken in or removed.
 //!
 //! In 1.x a device keeps its number, and any may have any role.
 

@@ -92,7 +92,7 @@ impl Superblocks {
         Ok(())
     }
 
-    /// What the superblock of a new device of so many bytes is like; none if the device is too small.
+    /// The superblock for a new device of `bytes`; none if the device is too small.
     pub(super) fn superblock_of_new(&self, id: MemberId, bytes: u64) -> Option<Superblock> {
         let devices = self.devices.borrow();
         let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;
@@ -163,18 +163,18 @@ impl Superblocks {
     }
 
     /// A device stands beside the member of a role from now on, and holds nothing of it: what 0.90 can't say.
-    pub(super) fn seat(&self, role: u16, id: MemberId) -> bool {
-        let mut seated = false;
+    pub(super) fn place_second(&self, role: u16, id: MemberId) -> bool {
+        let mut placed = false;
         if self.identity.version.is_v1() {
             self.with_spare(id, |device| {
                 device.usage = DeviceUse::Replacement { role, upto: 0 };
                 device.held = Some(0);
                 self.give_bitmap(device);
                 self.enter(device, role);
-                seated = true;
+                placed = true;
             });
         }
-        seated
+        placed
     }
 
     /// A device holds all that its role should; false if it is not known.

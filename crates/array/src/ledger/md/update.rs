@@ -1,4 +1,4 @@
-//! How superblocks are written: laggards first, in batches where a cut could tear them. The rules stand at the head of
+//! How superblocks are written: outdated devices first, in batches where a cut could tear them. The rules stand at the head of
 //! the module.
 
 use core::mem;
@@ -30,7 +30,7 @@ impl Superblocks {
     /// Writes `state` to every living device, with the next event count, to stable storage. Of roles beyond the
     /// first sector of a superblock one changes at a time: [`Ledger::is_settled`] tells whether more is to be written.
     pub(super) async fn update(&self, state: State, bears: Bears<'_>) -> Refusals {
-        debug_assert!(self.laggards().is_empty(), "laggards are brought up in a step of their own");
+        debug_assert!(self.outdated().is_empty(), "outdated are brought up in a step of their own");
         let failed = self.put_bad_logs().await;
         if !failed.is_empty() {
             return failed;
@@ -169,8 +169,8 @@ impl Superblocks {
         failed
     }
 
-    /// Gives laggards the present state, with the present event count. As [`Superblocks::update`] otherwise.
-    pub(super) async fn update_laggards(&self, bears: Bears<'_>) -> Refusals {
+    /// Gives outdated devices the present state, with the present event count. As [`Superblocks::update`] otherwise.
+    pub(super) async fn update_outdated(&self, bears: Bears<'_>) -> Refusals {
         let count = self.events.get();
         self.put(|device| device.lags(count), bears).await
     }
@@ -208,8 +208,9 @@ impl Superblocks {
         }
         let updates = self.encode(|device| which(device) && !out.contains(&device.id), &mut failed);
         let (enter, updates): (Vec<Update>, Vec<Update>) = updates.into_iter().partition(|u| u.enters);
-        // Who gets a role says itself first that it holds nothing of it. Whoever found the role in the others' superblocks
-        // alone could take it for a member in sync (`super_1_validate` from Linux 6.8 on).
+        // A device that gets a role first writes its own superblock, which says that it holds nothing of the role
+        // yet. From the others' superblocks alone a reader could take it for a member in sync (`super_1_validate`
+        // from Linux 6.8 on).
         failed.extend(self.put_batch(&enter).await);
         for batch in batches(updates, bears) {
             failed.extend(self.put_batch(&batch).await);
@@ -262,7 +263,7 @@ impl Superblocks {
     }
 
     /// The time of an update, as far as the version can hold it: in seconds, since md shows nonsense where 1.x has
-    /// microseconds too. All superblocks of one count have the same, laggards too: what differs was not written together
+    /// microseconds too. All superblocks of one count have the same, outdated devices too: what differs was not written together
     /// (`assembly/apart.rs`).
     fn time(&self) -> Timestamp {
         let most = match self.identity.version {
@@ -301,7 +302,7 @@ impl Superblocks {
         failed
     }
 
-    /// What can be seen here of the rules at the head of the module.
+    /// The rules at the head of the module, as far as they can be checked here.
     fn sound(&self) -> bool {
         let events = self.events.get();
         let roles = &self.recorded.borrow().roles;
@@ -317,7 +318,7 @@ impl Superblocks {
     }
 }
 
-/// Who did not take what was sent, and why.
+/// The devices that refused a write, each with its error.
 fn refusals(outcome: &Outcome) -> Refusals {
     outcome.failures().iter().filter_map(|failure| Some((failure.kind.member()?, failure.error))).collect()
 }

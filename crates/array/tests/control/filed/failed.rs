@@ -7,7 +7,7 @@ use super::*;
 
 type Strike = fn(&mut Faults);
 
-/// What may happen to a file.
+/// Faults of a bitmap file.
 const FAULTS: [(&str, Strike); 4] = [
     ("gone", |faults| faults.gone = true),
     ("hangs", |faults| faults.hangs = true),

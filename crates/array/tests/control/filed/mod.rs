@@ -65,7 +65,7 @@ fn set(world: &World<Sim>, array: &Array, spec: BitmapSpec) -> Result<(), Bitmap
     world.io.block_on(array.set_bitmap(spec))
 }
 
-/// What stands in a file: the bitmap's superblock, and the numbers of the bits that are set.
+/// The content of a bitmap file: its superblock, and the numbers of the set bits.
 fn in_file(world: &World<Sim>, file: MemberId) -> (BitmapSuper, Vec<u64>) {
     let mut bytes = vec![0; ROOM as usize];
     world.bench.peek(file, 0, &mut bytes);

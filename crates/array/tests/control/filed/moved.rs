@@ -132,7 +132,7 @@ fn cut_moves_everywhere(level: Level, members: usize, version: Version, table: u
         }
         drop(array);
         let world = world.restart(cut + 1);
-        // Whoever gives the wrong one must not be worse off.
+        // A user who names the wrong one of the two files must lose nothing.
         let wrong = cut % 2 == 1;
         let mut order = newest(&world, &files);
         if wrong {

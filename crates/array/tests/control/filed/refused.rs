@@ -1,4 +1,4 @@
-//! What can't be an array's bitmap, or have it: named, and nothing changes.
+//! Files that can't be an array's bitmap, and arrays that can't have one: the error names them, and nothing changes.
 
 use brindle_array::assembly::Limitation;
 use brindle_format::md::Uuid;
@@ -69,7 +69,7 @@ fn what_can_not_be_the_arrays_bitmap_is_refused_by_name_and_nothing_changes() {
     // One that is ahead by one: the power went before the superblocks were written.
     change_head(&world, file, |head| head.events += 1);
     world.stop(&open_with(&world, file));
-    // What says of itself that it is stale counts as that.
+    // A bitmap that marks itself as stale is treated as stale.
     for state in [BitmapState::STALE, BitmapState::WRITE_ERROR] {
         change_head(&world, file, |head| head.state = state);
         let found = open_with(&world, file).detail().bitmap.unwrap();

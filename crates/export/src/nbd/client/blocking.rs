@@ -18,7 +18,7 @@ const DEPTH: usize = 8;
 pub enum Answer {
     /// Done; data of a read are where [`Client::receive`] was told.
     Done,
-    /// What a block status request was told.
+    /// The answer to a block status request.
     Status(Vec<Extent>),
     /// The server refuses: a [`crate::nbd::proto::Errno`].
     Failed(u32),
@@ -57,7 +57,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// What was agreed upon: size, block, abilities.
+    /// The agreed size, block and abilities.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
@@ -91,7 +91,7 @@ impl<S: Read + Write> Client<S> {
     /// which must be as long as was asked for.
     ///
     /// # Errors
-    /// What the server refuses is an answer, no error.
+    /// A refusal of the server is an answer, no error.
     /// - [`ClientError::Io`] with what the stream says, or `UnexpectedEof` where it ends.
     /// - [`ClientError::Broken`] with [`Breach::NoReply`]; with [`Breach::Cookie`]; with [`Breach::Shape`], also if the place
     ///   of a read's data is missing or of another length.

@@ -1,4 +1,4 @@
-//! What can go wrong for a client.
+//! Errors of a client.
 
 /// Why a client can't go on, or was refused something.
 #[derive(Debug, thiserror::Error)]
@@ -12,10 +12,10 @@ pub enum ClientError {
     Refused {
         /// The reply, see [`crate::nbd::proto::OptionReply`].
         code: u32,
-        /// What it says to people.
+        /// The server's message for people.
         message: String,
     },
-    /// What came is not what the protocol allows here.
+    /// The server broke the protocol.
     #[error("the server breaks the protocol: {0}")]
     Broken(Breach),
     /// A request ended with an error of the protocol, see [`crate::nbd::proto::Errno`].

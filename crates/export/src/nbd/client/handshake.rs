@@ -11,14 +11,14 @@ use crate::nbd::proto::{
 /// Bytes of the server's greeting.
 const GREETING: usize = 18;
 
-/// What a client and a server have agreed upon. Sizes in bytes.
+/// The agreement of client and server. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// Of the export.
     pub size: u64,
     /// See [`transmission_flags`].
     pub flags: u16,
-    /// What offsets and lengths must be multiples of.
+    /// The unit of offsets and lengths.
     pub block: u32,
     /// From this size on writes cost no detour.
     pub preferred: u32,
@@ -37,7 +37,7 @@ impl Agreed {
     }
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send `say`, if it is not empty, then wait for `hear` bytes and give them to [`Handshake::next`].
@@ -77,7 +77,7 @@ impl Handshake {
         let agreed = Agreed {
             size: 0,
             flags: 0,
-            // What holds where a server tells nothing, by the protocol's document.
+            // The protocol's default where the server names no block size.
             block: 1,
             preferred: 4096,
             max_payload: 32 << 20,
@@ -99,7 +99,7 @@ impl Handshake {
         Step::Exchange { say: Vec::new(), hear: GREETING }
     }
 
-    /// What to do after the bytes that the last step has waited for.
+    /// The next step after the bytes that the last one has waited for.
     ///
     /// # Errors
     /// - [`ClientError::NotNbd`]: the server greets in another protocol, or an old one.

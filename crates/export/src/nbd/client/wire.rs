@@ -1,4 +1,4 @@
-//! What a client says and hears, as bytes: no I/O, no panic, whatever a server sends.
+//! Messages of a client and to a client as bytes: no I/O, no panic, whatever a server sends.
 
 use super::error::Breach;
 use crate::nbd::proto::reader::Reader;
@@ -98,7 +98,7 @@ pub enum Reply {
         cookie: u64,
         /// As the chunk tells; `None` from a simple reply.
         offset: Option<u64>,
-        /// What was read.
+        /// The bytes read.
         data: Vec<u8>,
     },
     /// An error, told by a chunk.
@@ -107,7 +107,7 @@ pub enum Reply {
         cookie: u64,
         /// A [`crate::nbd::proto::Errno`].
         error: u32,
-        /// What it says to people.
+        /// The server's message for people.
         message: String,
     },
     /// The answer to a block status request.

@@ -13,8 +13,8 @@ use super::slot::Admitted;
 use crate::nbd::proto::{Command, Errno, Request, command_code};
 use crate::session::{End, Inbox};
 
-/// What is missing of a write's data is received straight into its buffer if it is at least this long; below, one
-/// receive into the inbox brings the next requests too, and the copy costs less than a second receive.
+/// The least length at which the rest of a write's data is received straight into its buffer. Below, one receive into
+/// the inbox brings the next requests too, and the copy costs less than a second receive.
 const DIRECT: usize = 32 * 1024;
 
 /// Bytes of the buffer for extents: 2047 of them.
@@ -125,7 +125,7 @@ impl<V: Volume + 'static> Transmission<V> {
     /// buffer until the socket is closed.
     async fn received(&self, receiving: impl Future<Output = Result<usize, OpError>>) -> Result<usize, End> {
         match race(receiving, self.link.interruption()).await {
-            // Whoever closes his side may still want the replies to what he asked before.
+            // A client that closes its side may still want the replies to its earlier requests.
             Either::First(Ok(0)) => Err(End::Orderly),
             Either::First(Ok(count)) => Ok(count),
             Either::First(Err(_)) => Err(End::Broken),

@@ -76,7 +76,7 @@ impl Replies {
     }
 }
 
-/// What goes out with one send.
+/// The replies that go out with one send.
 struct Batch {
     headers: Buf,
     structured: bool,

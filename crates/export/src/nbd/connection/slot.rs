@@ -12,7 +12,7 @@ use super::send::{Answer, Body};
 use crate::nbd::proto::{BASE_ALLOCATION_ID, Command, Errno, Extent, merge_extent};
 use crate::session::{Counters, Latencies, Ticket};
 
-/// What is to be done; the ticket has the memory for it.
+/// An admitted request; the ticket has the memory for it.
 pub(super) struct Admitted {
     pub(super) cookie: u64,
     pub(super) command: Command,
@@ -25,7 +25,7 @@ pub(super) struct Slot {
     pub(super) wake: Event,
 }
 
-/// What a slot's block status requests are put together in.
+/// Memory in which a slot's block status requests are put together.
 #[derive(Default)]
 struct Scratch {
     found: Vec<Allocation>,
@@ -184,7 +184,7 @@ fn moved(job: &Admitted) -> (u64, u64) {
     }
 }
 
-/// What a client is told of a volume's error; `beyond` if the range was not within the volume.
+/// The protocol's error for a volume's error; `beyond` if the range was not within the volume.
 fn errno(error: VolumeError, beyond: Errno) -> Errno {
     match error {
         VolumeError::OutOfRange => beyond,

@@ -1,4 +1,4 @@
-//! What is answered to each option: pure.
+//! The answer to each option: pure.
 
 use brindle_volume::Limits;
 
@@ -14,7 +14,7 @@ pub(crate) struct Offer {
     /// Exports are numbered as they are added. A number is never used again, so that one export is not taken for another
     /// when some end.
     pub(crate) number: usize,
-    /// Whoever names no export means this one.
+    /// The export for clients that name none.
     pub(crate) is_default: bool,
     pub(crate) name: String,
     pub(crate) description: String,
@@ -28,7 +28,7 @@ pub(crate) struct Chosen {
     pub(crate) terms: Terms,
 }
 
-/// What comes after the reply.
+/// The step after the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Continue,
@@ -51,7 +51,7 @@ pub(super) enum Tls {
     Spoken,
 }
 
-/// What a client has settled so far.
+/// The choices that a client has made so far.
 pub(super) struct Haggle {
     flags: ClientFlags,
     max_payload: u32,
@@ -69,7 +69,7 @@ fn find<'a>(offers: &'a [Offer], name: &[u8]) -> Option<&'a Offer> {
     named.or_else(|| offers.iter().find(|offer| name.is_empty() && offer.is_default))
 }
 
-/// What is said where [`find`] finds nothing.
+/// The message where [`find`] finds nothing.
 fn unknown(offers: &[Offer], name: &[u8]) -> String {
     let mut message = match name {
         b"" => "no export is the default one: choose one by its name",

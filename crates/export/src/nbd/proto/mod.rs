@@ -71,7 +71,7 @@ pub mod info_code {
     pub const EXPORT: u16 = 0;
     /// Its name.
     pub const NAME: u16 = 1;
-    /// What it is, for people.
+    /// A description, for people.
     pub const DESCRIPTION: u16 = 2;
     /// Smallest, preferred and largest request.
     pub const BLOCK_SIZE: u16 = 3;

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use super::{MAGIC, MAX_STRING, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake_flags as flag, info_code};
 
-/// What the server says first: both magics and its handshake flags.
+/// The server's greeting: both magics and its handshake flags.
 pub fn greeting() -> [u8; 18] {
     let mut bytes = [0; 18];
     bytes[..8].copy_from_slice(&MAGIC.to_be_bytes());
@@ -59,7 +59,7 @@ impl OptionHeader {
     }
 }
 
-/// What is answered to an option.
+/// The answer to an option.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionReply {
@@ -204,7 +204,7 @@ impl<'a> InfoRequest<'a> {
 pub struct MetaQuery<'a> {
     /// The export's name; empty for the default one.
     pub name: &'a [u8],
-    /// What is asked for, such as `base:allocation`.
+    /// The metadata contexts asked for, such as `base:allocation`.
     pub queries: Vec<&'a [u8]>,
 }
 

@@ -1,6 +1,6 @@
 //! Taking numbers and strings off the front of bytes that a peer sent.
 
-/// What is left to be read.
+/// The bytes not read yet.
 pub(in crate::nbd) struct Reader<'a>(pub(in crate::nbd) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -24,7 +24,7 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// What to tell a person at the other end.
+    /// The message for a person at the other end.
     pub fn message(self) -> &'static str {
         match self {
             Self::Perm => "the export is read-only",

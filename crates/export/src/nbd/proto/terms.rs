@@ -1,10 +1,10 @@
-//! What a client may ask of an export, and what it is told if it asks for something else.
+//! Requests that a client may send to an export, and the errors for others.
 
 use brindle_volume::{Limits, ZeroOptions};
 
 use super::{Errno, Request, command_code as code, command_flags as flag, transmission_flags as can};
 
-/// What an export and a client have agreed upon.
+/// The agreement of an export and a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The volume's size, block and abilities.
@@ -95,7 +95,8 @@ impl Terms {
     /// Sorts out a request.
     ///
     /// # Errors
-    /// What the client is to be told; the data of a refused write still follow its header.
+    /// Checks a request, and gives the error for the client if it is refused; the data of a refused write still
+    /// follow its header.
     /// - [`Errno::Perm`]: a change of a read-only export.
     /// - [`Errno::Overflow`]: a longer read than was agreed upon, of a client that takes structured replies.
     /// - [`Errno::NoSpace`]: a write or write-zeroes ends beyond the export.

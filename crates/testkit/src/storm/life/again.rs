@@ -45,7 +45,8 @@ impl Run<'_> {
                 } else if !devices.is_empty() && !random.one_in(4) {
                     let _again = array.add_again(random.pick(&devices).id, "it").await;
                 } else if !roles.is_empty() {
-                    // What stands in doubt may have been read from it.
+                    // Sectors in doubt may have been read from the member that fails here: another member may answer
+                    // differently.
                     oracle.borrow_mut().upset();
                     let _failed = array.fail(*random.pick(&roles)).await;
                 }

@@ -52,7 +52,7 @@ impl Run<'_> {
         Ok((container.array(0, geometry, shape.data_offset(), &self.config()), forced))
     }
 
-    /// What the container says after a stop. Gives whether that is clean.
+    /// Judges the container's record after a stop. Gives whether it says that the array is clean.
     pub(super) async fn judge_stopped(&self, array: &Array, patient: Patience) -> Result<bool, Failure> {
         let (doubt, known) = (array.needs_resync(), Known::of(array, self.stage.drives));
         let container = self.open_container().await?;

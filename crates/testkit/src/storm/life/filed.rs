@@ -42,7 +42,7 @@ impl Run<'_> {
             given.bitmap_file = Some(file(id));
             match Array::open(&self.io, given, ids, config.clone()).await {
                 Ok(array) => {
-                    // What was discarded is never the same twice.
+                    // Discarded blocks read differently each time, so that they can't be compared.
                     if self.stage.plan.mix.discards == 0 {
                         marks::judge_file(&self.stage.sim, assembly, ids, id)?;
                     }

@@ -1,11 +1,11 @@
-//! What of an array's answers a life takes as they are.
+//! Errors of an array that a life accepts.
 
 use brindle_array::ProcessError;
 
 use super::super::judge::Failure;
 use crate::client::Trouble;
 
-/// What a life must put up with.
+/// The errors that a life must accept.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
     /// Answers may be errors.

@@ -19,7 +19,8 @@ struct Scrubs {
     io: Io,
     board: Rc<Board>,
     patient: Patience,
-    /// What is known true agrees: nothing was discarded, which reads otherwise at each look.
+    /// Redundancy that is known true agrees with the data. Only where nothing was discarded: discarded blocks read
+    /// differently each time.
     agrees: bool,
 }
 

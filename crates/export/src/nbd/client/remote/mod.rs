@@ -45,11 +45,11 @@ struct Open {
     /// Where the data of a read go, one slice after the other.
     into: Rc<[Slice]>,
     ended: Option<Result<Vec<Extent>, u32>>,
-    /// Whoever asked does not wait any more.
+    /// The caller does not wait any more.
     abandoned: bool,
 }
 
-/// Whoever waits for a request.
+/// A caller that waits for its request.
 struct Waiter<'a> {
     shared: &'a Shared,
     cookie: u64,
@@ -119,7 +119,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// What was agreed upon.
+    /// The agreed size, block and abilities.
     pub fn agreed(&self) -> &Agreed {
         &self.0.agreed
     }
@@ -151,7 +151,7 @@ impl Remote {
         shared.open.borrow_mut().insert(cookie, open);
         let _waiter = Waiter { shared, cookie };
         let (sender, from) = (Rc::clone(shared), Vec::from(from));
-        // Whoever waits for the reply hears of a connection that breaks.
+        // A caller that waits for the reply gets an error when the connection breaks.
         drop(shared.io.spawn(async move { sender.send(Request { cookie, ..request }, &from).await }));
         let ended = || match &shared.open.borrow().get(&cookie)?.ended {
             None => shared.closed.get().then_some(Err(CONNECTION_LOST)),

@@ -1,4 +1,4 @@
-//! What the server says: replies to requests, in any order.
+//! The server's replies to requests, in any order.
 
 use std::io;
 use std::rc::Rc;

@@ -11,7 +11,7 @@ use crate::nbd::proto::{
 /// The longest range of a block status request. Bytes, a multiple of any block.
 const LONGEST_STATUS: u32 = 1 << 31;
 
-/// What an error of the protocol means to a volume's user.
+/// The volume error for an error of the protocol.
 pub(super) fn error(number: u32) -> VolumeError {
     const PERM: u32 = Errno::Perm as u32;
     const INVALID: u32 = Errno::Invalid as u32;

@@ -1,4 +1,4 @@
-//! What found no room where a member lives is made true once there is room.
+//! Ranges whose writes failed for lack of space are made true again once there is space.
 
 use std::rc::{Rc, Weak};
 
@@ -23,7 +23,7 @@ impl Array {
     pub(crate) fn tried_again(self) -> Self {
         let (me, io) = (Rc::downgrade(&self.0), self.0.core.io.clone());
         let begin = move || drop(io.spawn(make_true(me.clone(), io.clone())));
-        self.0.core.when_cramped.get_or_init(|| Box::new(begin));
+        self.0.core.on_no_space.get_or_init(|| Box::new(begin));
         self
     }
 }
@@ -36,7 +36,7 @@ impl Running {
             _ => ALIGNMENT,
         };
         let (keeper, window, end) = (&self.core.keeper, WINDOW.max(unit), sync_len(&self.geometry));
-        for range in keeper.cramped() {
+        for range in keeper.awaiting_space() {
             let mut at = range.start - range.start % unit;
             while at < range.end {
                 let len = window.min(range.end.next_multiple_of(unit) - at).min(end - at);
@@ -48,7 +48,7 @@ impl Running {
                 at += len;
             }
         }
-        Ok(keeper.cramped().is_empty())
+        Ok(keeper.awaiting_space().is_empty())
     }
 }
 

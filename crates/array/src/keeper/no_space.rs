@@ -1,11 +1,10 @@
-//! What could not be written to members that stay in use: for want of room where they live, or since they did not
-//! answer.
+//! Writes that failed on members which stay in use, for lack of space or because they did not answer.
 //!
-//! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write that
-//! found no room is refused with that error. It may have reached some members and not others, or in part, so that
-//! nothing is known of the redundancy of its range until all of it has been made true again; until then mirrors are read
-//! there from their first copy, parity stands for nothing, and the array is not marked clean beyond the range's start.
-//! Where parity stands for lost blocks, that would lose them: `data/parity/undo.rs` takes such a write back.
+//! A full file system is no failure of a member: what it holds it can read, and it takes writes in place. The write
+//! that found no room is refused with that error. It may have reached some members and not others, or in part. So the
+//! redundancy of its range is unknown until all of it has been made true again. Until then mirrors are read there
+//! from their first copy, parity is not used, and the array is not marked clean beyond the range's start. Where
+//! parity stands for lost blocks, that would lose them: `data/parity/undo.rs` takes such a write back.
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -20,16 +19,16 @@ use super::Keeper;
 /// Ranges that are told apart at most; more are joined with what lies between.
 const MOST: usize = 1024;
 
-/// What is to be written once there is room.
+/// The ranges to be made true again once there is space.
 #[derive(Default)]
-pub(super) struct Cramped {
+pub(super) struct AwaitingSpace {
     /// Sorted; none touches another.
     ranges: RefCell<Vec<Range<u64>>>,
     roles: RefCell<BTreeSet<u16>>,
     retried: Cell<bool>,
 }
 
-impl Cramped {
+impl AwaitingSpace {
     fn add(&self, range: Range<u64>) {
         let mut ranges = self.ranges.borrow_mut();
         let first = ranges.partition_point(|known| known.end < range.start);
@@ -51,38 +50,38 @@ impl Keeper {
     /// redundancy from now on. True if nobody tries to make it true yet: whoever is told begins to.
     #[must_use]
     pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
-        self.truth.doubt_range(range.clone());
-        self.cramped.add(range);
+        self.sync_map.doubt_range(range.clone());
+        self.awaiting_space.add(range);
         for &(role, why) in members {
-            // Who did not answer is told of when it is given up.
+            // A member that did not answer gets its event when it is given up.
             if why.error != Some(OpError::TimedOut) {
                 self.tell_full(role, why);
             }
         }
-        !self.cramped.retried.replace(true)
+        !self.awaiting_space.retried.replace(true)
     }
 
     /// A member has no room: told once, until there is room again.
     pub(crate) fn tell_full(&self, role: u16, why: Cause) {
-        if self.cramped.roles.borrow_mut().insert(role) {
+        if self.awaiting_space.roles.borrow_mut().insert(role) {
             self.note_member(role, EventKind::Full, why, None);
         }
     }
 
-    /// What is left to be made true once there is room.
-    pub(crate) fn cramped(&self) -> Vec<Range<u64>> {
-        let mut ranges = self.cramped.ranges.borrow_mut();
-        ranges.retain(|range| !self.truth.holds(range));
+    /// The ranges that still have to be made true once there is space.
+    pub(crate) fn awaiting_space(&self) -> Vec<Range<u64>> {
+        let mut ranges = self.awaiting_space.ranges.borrow_mut();
+        ranges.retain(|range| !self.sync_map.holds(range));
         ranges.clone()
     }
 
     /// Nobody tries any more to make true what found no room; `done` if that is because all of it is.
     pub(crate) fn room_ends(&self, done: bool) {
-        self.cramped.retried.set(false);
+        self.awaiting_space.retried.set(false);
         if !done {
             return;
         }
-        for role in core::mem::take(&mut *self.cramped.roles.borrow_mut()) {
+        for role in core::mem::take(&mut *self.awaiting_space.roles.borrow_mut()) {
             let label = self.label(role);
             self.note(Note { role: Some(role), label, ..Note::of(EventKind::RoomAgain) });
         }
@@ -95,15 +94,15 @@ mod tests {
 
     #[test]
     fn ranges_are_joined_where_they_touch() {
-        let cramped = Cramped::default();
+        let awaiting_space = AwaitingSpace::default();
         for (start, end) in [(10, 20), (30, 40), (50, 60), (20, 25), (35, 50), (0, 1)] {
-            cramped.add(start..end);
+            awaiting_space.add(start..end);
         }
-        assert_eq!(*cramped.ranges.borrow(), [0..1, 10..25, 30..60]);
-        cramped.add(0..100);
-        cramped.add(200..300);
-        assert_eq!(*cramped.ranges.borrow(), [0..100, 200..300]);
-        (0..2 * MOST as u64).for_each(|n| cramped.add(1000 + 10 * n..1005 + 10 * n));
-        assert!(cramped.ranges.borrow().len() <= MOST, "memory is bounded");
+        assert_eq!(*awaiting_space.ranges.borrow(), [0..1, 10..25, 30..60]);
+        awaiting_space.add(0..100);
+        awaiting_space.add(200..300);
+        assert_eq!(*awaiting_space.ranges.borrow(), [0..100, 200..300]);
+        (0..2 * MOST as u64).for_each(|n| awaiting_space.add(1000 + 10 * n..1005 + 10 * n));
+        assert!(awaiting_space.ranges.borrow().len() <= MOST, "memory is bounded");
     }
 }

@@ -30,7 +30,7 @@ fn open(world: &World<Sim>) -> Array {
     world.try_open(world.assembly().unwrap(), config).unwrap()
 }
 
-/// What stands on all drives, and how many places of them can't be read until they are written.
+/// The content of all drives, and how many places of each can't be read until they are written.
 fn seen(world: &World<Sim>) -> Vec<(Vec<u8>, usize)> {
     let unreadable = |member: usize| world.bench.faults(world.ids[member]).unreadable.len();
     (0..world.ids.len()).map(|member| (world.image(member), unreadable(member))).collect()
@@ -84,7 +84,7 @@ fn stop_waits_for_what_a_read_mends() {
             let array = open(&world);
             world.write(&array, 0, &pattern(1, 4096)).unwrap();
             idle(&world, Duration::from_millis(100));
-            // Whoever is asked can't read some place, which another member has.
+            // Each member lacks another place, which the others can give.
             for (place, &id) in (world.superblock(0).data_offset..).step_by(512).zip(&world.ids) {
                 world.bench.afflict(id, |faults| {
                     faults.unreadable.push(BadRange::until_written(place..place + 512));

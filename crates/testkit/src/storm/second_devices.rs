@@ -6,7 +6,7 @@ use brindle_io::{Io, Task};
 use brindle_layout::Place;
 
 use super::judge::Failure;
-use super::life::Stage;
+use super::stage::Stage;
 
 /// Bytes of a member that are filled at a time, a multiple of any chunk of these arrays.
 const STEP: u64 = 64 << 10;
@@ -14,9 +14,9 @@ const STEP: u64 = 64 << 10;
 const UNIT: u64 = 4096;
 
 /// The second devices of one life.
-pub(super) struct Seats(Vec<Task<()>>);
+pub(super) struct SecondDevices(Vec<Task<()>>);
 
-impl Seats {
+impl SecondDevices {
     /// Gives each role whose member is in sync the second device that the world has for it.
     pub(super) fn begin(io: &Io, array: &Array, stage: &Stage<'_>) -> Self {
         let fill = |(role, &id): (u16, &_)| {
@@ -25,7 +25,7 @@ impl Seats {
             let (array, size) = (array.clone(), array.geometry().member_size());
             Some(io.spawn(async move {
                 for pos in (0..size).step_by(STEP as usize) {
-                    // Whoever fails it is out of its seat: the array judges.
+                    // A device that fails the copy loses its place: the array judges.
                     if array.fill_second(role, pos, STEP.min(size - pos)).await.is_err() {
                         return;
                     }
@@ -41,11 +41,11 @@ impl Seats {
     }
 }
 
-/// A second device to which nothing happened has its seat still.
-pub(super) fn judge_seats(array: &Array, stage: &Stage<'_>, struck: &[u16]) -> Result<(), Failure> {
-    let seats = (0..array.geometry().members()).zip(stage.seconds).map(|(role, _)| role);
-    let mut lost = seats.filter(|role| !struck.contains(role) && array.second(*role).is_none());
-    lost.next().map_or(Ok(()), |role| Err(Failure::SeatLost(role)))
+/// A second device to which nothing happened is still in its role.
+pub(super) fn judge_lost(array: &Array, stage: &Stage<'_>, struck: &[u16]) -> Result<(), Failure> {
+    let second_devices = (0..array.geometry().members()).zip(stage.seconds).map(|(role, _)| role);
+    let mut lost = second_devices.filter(|role| !struck.contains(role) && array.second(*role).is_none());
+    lost.next().map_or(Ok(()), |role| Err(Failure::SecondLost(role)))
 }
 
 /// Both devices of a role hold the same in all that the array has on them, where the second is good.
@@ -62,7 +62,7 @@ pub(super) fn judge(array: &Array, stage: &Stage<'_>) -> Result<(), Failure> {
             .step_by(UNIT as usize)
             .filter(|&offset| geometry.place(role, offset) != Place::Unused);
         if let Some(offset) = used.find(|&offset| held(first, offset) != held(second.id, offset)) {
-            return Err(Failure::SeatsDiffer { role, offset });
+            return Err(Failure::SecondsDiffer { role, offset });
         }
     }
     Ok(())

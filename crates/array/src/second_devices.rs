@@ -20,12 +20,12 @@ impl Array {
     /// [`VolumeError::Unsupported`] if it has a second device, or the level no redundancy: who writes to such an array waits
     /// for nobody; [`VolumeError::ReadOnly`]; [`VolumeError::Reshaping`].
     pub fn begin_second(&self, role: u16, device: Device) -> Result<(), VolumeError> {
-        self.check_seat(role)?;
+        self.check_second(role)?;
         self.0.core.members.set_second(role, Second { device, good: 0 });
         Ok(())
     }
 
-    fn check_seat(&self, role: u16) -> Result<(), VolumeError> {
+    fn check_second(&self, role: u16) -> Result<(), VolumeError> {
         let core = &self.0.core;
         if role >= core.members.len() {
             return Err(VolumeError::OutOfRange);
@@ -54,7 +54,7 @@ impl Array {
             return Err(VolumeError::Unsupported);
         }
         let role = core.members.role_of(old).ok_or(VolumeError::OutOfRange)?;
-        self.check_seat(role).map(|()| role)
+        self.check_second(role).map(|()| role)
     }
 
     /// Has a spare replace a member that is in sync, and goes on serving: that is on record when this returns. The spare takes

@@ -34,7 +34,7 @@ struct Run {
     array: Array,
     random: Random,
     row: usize,
-    /// What it holds.
+    /// The content that the array must have.
     holds: Vec<u8>,
     refused: u32,
 }
@@ -197,7 +197,7 @@ fn whatever_is_lost_and_whoever_is_full_nothing_else_is_lost() {
         }
         let report = run.world.io.block_on(run.array.check(SyncMode::Check, |_| ())).unwrap();
         assert_eq!(report.mismatch_sectors, 0, "{}", run.who);
-        // What is left of redundancy stands for what is there.
+        // The remaining redundancy must agree with the remaining data.
         let another = rest[run.random.below(rest.len() as u64) as usize];
         if run.world.io.block_on(run.array.fail(another as u16)).is_ok() {
             run.holds_all("without another");

@@ -27,7 +27,7 @@ impl Keeper {
                 return Ok(());
             };
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
-            // Who was lost before it first, and whatever the device has missed as a spare.
+            // Members lost before it are recorded first, and with them anything that the device missed as a spare.
             keeper.commit().await?;
             keeper.ledger.begin_recovery(role, id);
             if keeper.ledger.is_settled() { Ok(()) } else { keeper.commit().await }
@@ -65,7 +65,7 @@ impl Keeper {
         self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
-            // What it was given must be as stable as what it is taken for.
+            // Its content must be stable before it counts as the member.
             keeper.flush().await?;
             let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
             let second = keeper.members.second(role).ok_or(gone)?;
@@ -74,7 +74,7 @@ impl Keeper {
             keeper.commit().await?;
             let second = keeper.members.second(role).ok_or(gone)?;
             keeper.members.set_second(role, Second { good: u64::MAX, ..second });
-            if !keeper.has_heir(role) {
+            if !keeper.has_successor(role) {
                 return Err(gone);
             }
             keeper.lose(&[(role, Cause::REPLACED)])?;
@@ -127,7 +127,7 @@ impl Keeper {
             keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
             if keeper.unrecorded.get() || !keeper.ledger.is_settled() {
-                // Who was lost before it, first.
+                // Members lost before it are recorded first.
                 keeper.commit().await?;
             }
             let joined = match keeper.ledger.add(device, &|role| keeper.is_free(role)) {
@@ -246,7 +246,8 @@ impl Keeper {
         roles.clone().filter_map(reached).chain(roles.filter_map(copied)).collect()
     }
 
-    /// What had been [reached](Keeper::reached) has been flushed since: the next record says it.
+    /// The positions of recoveries that had been [reached](Keeper::reached) before the last flush: the next record
+    /// holds them.
     pub(super) fn note_reached(&self, reached: &[(MemberId, u64)]) {
         reached.iter().for_each(|&(id, upto)| self.ledger.recovered_to(id, upto));
     }
@@ -255,7 +256,7 @@ impl Keeper {
     async fn take_in(&self, role: u16, joined: u32) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
         let _changing = Changing::begin(&self.changing, StateChange::Recovery);
-        // What it was given must be as stable as what it is taken for.
+        // Its content must be stable before it counts as a member in sync.
         self.flush().await?;
         let is_same = self.is_recovering(role) && self.members.joined(role) == joined;
         let device = self.members.device(role).filter(|_| is_same);

@@ -11,10 +11,10 @@ use crate::bitmap::sync_len;
 /// True ranges that are remembered at most: some 16 MiB of memory.
 const MOST: usize = 1 << 19;
 
-/// What redundancy is known to agree with its data: all below a position, and ranges beyond it that a resync or a
-/// write has made true. In bytes of the members' data areas (of the array for mirrors). Lives in memory; what is
-/// recorded of it in the superblocks is the position.
-pub(crate) struct Truth {
+/// The ranges whose redundancy is known to agree with the data: all below a position, and ranges beyond it that a
+/// resync or a write has made true. Counted in bytes of the members' data areas; for mirrors, in bytes of the array.
+/// Kept in memory; the superblocks record the position only.
+pub(crate) struct SyncMap {
     /// `u64::MAX` when all is true.
     upto: Cell<u64>,
     /// Starts and ends; none touches another, nor `upto`.
@@ -26,7 +26,7 @@ pub(crate) struct Truth {
     most: usize,
 }
 
-impl Truth {
+impl SyncMap {
     /// Of an array whose redundancy is known true below `from` (`None`: everywhere).
     pub(crate) fn of(geometry: &Geometry, from: Option<u64>) -> Self {
         Self::new(from, sync_len(geometry), sync_unit(geometry))
@@ -44,7 +44,7 @@ impl Truth {
         self.upto.get()
     }
 
-    /// Where truth stops, if it does.
+    /// Where redundancy stops being true, if it does.
     pub(crate) fn position(&self) -> Option<u64> {
         Some(self.upto.get()).filter(|&upto| upto != u64::MAX).map(|upto| upto - upto % self.unit)
     }
@@ -135,24 +135,24 @@ mod tests {
             from in 0u64..70,
             steps in prop::collection::vec((0u64..60, 1u64..12, any::<bool>()), 0..30),
         ) {
-            let truth = Truth::new(Some(from), 60, 1);
+            let sync_map = SyncMap::new(Some(from), 60, 1);
             let mut bits: Vec<bool> = (0..60).map(|at| at < from || from >= 60).collect();
             for (start, len, known) in steps {
                 let end = (start + len).min(60);
                 if known {
-                    truth.add(start..end, true);
+                    sync_map.add(start..end, true);
                 } else {
-                    truth.doubt_range(start..start + len);
+                    sync_map.doubt_range(start..start + len);
                 }
                 bits[start as usize..end as usize].fill(known);
                 let position = bits.iter().position(|bit| !bit).map(|at| at as u64);
-                prop_assert_eq!(truth.position(), position);
+                prop_assert_eq!(sync_map.position(), position);
                 for start in 0..60 {
                     let rest = &bits[start..];
                     let run = rest.iter().position(|bit| *bit != rest[0]).unwrap_or(rest.len());
-                    prop_assert_eq!(truth.run(&(start as u64..60)), (rest[0], (start + run) as u64));
-                    prop_assert!(truth.holds(&(start as u64..(start + run) as u64)) == rest[0]);
-                    prop_assert!(run == rest.len() || !truth.holds(&(start as u64..60)));
+                    prop_assert_eq!(sync_map.run(&(start as u64..60)), (rest[0], (start + run) as u64));
+                    prop_assert!(sync_map.holds(&(start as u64..(start + run) as u64)) == rest[0]);
+                    prop_assert!(run == rest.len() || !sync_map.holds(&(start as u64..60)));
                 }
             }
         }
@@ -160,17 +160,17 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_half_of_it_kept_for_what_is_needed() {
-        let truth = Truth { most: 4, ..Truth::new(Some(0), 1000, 10) };
-        let holds = |at: u64| truth.holds(&(at..at + 5));
-        (10..80).step_by(10).for_each(|at| truth.add(at..at + 5, false));
+        let sync_map = SyncMap { most: 4, ..SyncMap::new(Some(0), 1000, 10) };
+        let holds = |at: u64| sync_map.holds(&(at..at + 5));
+        (10..80).step_by(10).for_each(|at| sync_map.add(at..at + 5, false));
         assert!(holds(20) && !holds(30));
-        (30..80).step_by(10).for_each(|at| truth.add(at..at + 5, true));
+        (30..80).step_by(10).for_each(|at| sync_map.add(at..at + 5, true));
         assert!(holds(40) && !holds(50));
-        truth.add(45..52, false);
-        assert!(truth.holds(&(40..45)), "what was known is not forgotten");
-        truth.add(0..11, false);
-        assert!(truth.upto() == 15 && truth.position() == Some(10) && holds(40));
-        truth.add(0..1000, false);
-        assert_eq!((truth.position(), truth.upto()), (None, u64::MAX));
+        sync_map.add(45..52, false);
+        assert!(sync_map.holds(&(40..45)), "what was known is not forgotten");
+        sync_map.add(0..11, false);
+        assert!(sync_map.upto() == 15 && sync_map.position() == Some(10) && holds(40));
+        sync_map.add(0..1000, false);
+        assert_eq!((sync_map.position(), sync_map.upto()), (None, u64::MAX));
     }
 }

@@ -22,10 +22,12 @@ impl Core {
         if outcome.is_ok() && self.members.all_settled() {
             return Ok(());
         }
-        let cramped = outcome.refused().iter().filter(|refused| self.is_kept(refused.role, refused.error));
-        let cramped: Vec<(u16, Cause)> = cramped.map(|refused| (refused.role, refused.into())).collect();
-        if !cramped.is_empty() {
-            self.no_room(range, &cramped);
+        let without_space =
+            outcome.refused().iter().filter(|refused| self.is_kept(refused.role, refused.error));
+        let without_space: Vec<(u16, Cause)> =
+            without_space.map(|refused| (refused.role, refused.into())).collect();
+        if !without_space.is_empty() {
+            self.no_room(range, &without_space);
         }
         self.settle_failed_writes(outcome, for_good).await
     }

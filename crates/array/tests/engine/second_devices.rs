@@ -10,7 +10,7 @@ use crate::world::{self, DATA_OFFSET, Running};
 
 const CHUNK: u64 = 8192;
 const SIZE: u64 = 8 * CHUNK;
-/// What has a second device.
+/// The role that has a second device.
 const ROLE: u16 = 1;
 
 type Shape = (Level, Layout, usize);

@@ -8,24 +8,24 @@ use super::{Closed, Keeper};
 
 /// How far the end of a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ending {
+pub(super) enum StopPhase {
     /// It has not begun.
     #[default]
     No,
-    /// No request begins any more; those under way are waited for, and so is upkeep.
+    /// No request begins any more; those under way are waited for, and so is maintenance.
     Begun,
-    /// They have ended, and no upkeep begins any more. The last record is written.
+    /// They have ended, and no maintenance begins any more. The last record is written.
     Quiet,
     /// Nothing is put on record any more.
     Over,
 }
 
 /// Members are being given what no request asks for: stopping waits for its end.
-pub(crate) struct Tending<'a>(&'a Keeper);
+pub(crate) struct MaintenanceGuard<'a>(&'a Keeper);
 
-impl Drop for Tending<'_> {
+impl Drop for MaintenanceGuard<'_> {
     fn drop(&mut self) {
-        self.0.upkeep.set(self.0.upkeep.get() - 1);
+        self.0.maintenance.set(self.0.maintenance.get() - 1);
         self.0.drained.notify();
     }
 }
@@ -35,34 +35,34 @@ impl Keeper {
     ///
     /// # Errors
     /// If the array is stopping or broken.
-    pub(crate) fn sync_begins(&self) -> Result<Tending<'_>, VolumeError> {
+    pub(crate) fn sync_begins(&self) -> Result<MaintenanceGuard<'_>, VolumeError> {
         self.refuse_if_closed()?;
-        self.upkeep_begins()
+        self.maintenance_begins()
     }
 
     /// Members are about to get what they should hold already: for a request that began before the array was stopped, too.
     ///
     /// # Errors
     /// [`VolumeError::Stopping`] once nothing of that is waited for any more.
-    pub(crate) fn upkeep_begins(&self) -> Result<Tending<'_>, VolumeError> {
-        if self.ending.get() >= Ending::Quiet {
+    pub(crate) fn maintenance_begins(&self) -> Result<MaintenanceGuard<'_>, VolumeError> {
+        if self.stop_phase.get() >= StopPhase::Quiet {
             return Err(VolumeError::Stopping);
         }
-        self.upkeep.set(self.upkeep.get() + 1);
-        Ok(Tending(self))
+        self.maintenance.set(self.maintenance.get() + 1);
+        Ok(MaintenanceGuard(self))
     }
 
     /// Refuses new writes, waits for those under way, and marks the array clean. [`Keeper::end`] follows. What could not be
     /// recorded may be when it is called anew: until its end then.
     pub(crate) async fn stop(&self) -> Result<(), VolumeError> {
-        self.ending.set(self.ending.get().max(Ending::Begun));
+        self.stop_phase.set(self.stop_phase.get().max(StopPhase::Begun));
         if self.closed.get() == Closed::No {
             self.closed.set(Closed::Stopping);
         }
         self.ready.set(false);
-        let empty = || self.writes.get() == 0 && self.upkeep.get() == 0;
+        let empty = || self.writes.get() == 0 && self.maintenance.get() == 0;
         self.drained.until(|| empty().then_some(())).await;
-        self.ending.set(Ending::Quiet);
+        self.stop_phase.set(StopPhase::Quiet);
         if self.config.is_read_only() {
             return Ok(());
         }
@@ -87,16 +87,16 @@ impl Keeper {
     /// any more. What is on record now is true of what the members hold, also of one that fails from here on.
     pub(crate) async fn end(&self) {
         let _turn = self.turns.turn().await;
-        self.ending.set(Ending::Over);
+        self.stop_phase.set(StopPhase::Over);
     }
 
     pub(super) fn refuse_if_over(&self) -> Result<(), VolumeError> {
-        if self.ending.get() == Ending::Over { Err(VolumeError::Stopping) } else { Ok(()) }
+        if self.stop_phase.get() == StopPhase::Over { Err(VolumeError::Stopping) } else { Ok(()) }
     }
 
     /// The array is stopping.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
-        self.ending.get() != Ending::No
+        self.stop_phase.get() != StopPhase::No
     }
 }

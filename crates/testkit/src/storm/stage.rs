@@ -1,0 +1,23 @@
+//! The world of one life.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use brindle_io::MemberId;
+use brindle_io::sim::Sim;
+
+use super::plan::Plan;
+use crate::oracle::Oracle;
+
+/// The array, its drives and the oracle of one life.
+pub(super) struct Stage<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) sim: Sim,
+    /// Members by role, then spares.
+    pub(super) drives: &'a [MemberId],
+    /// The second devices of the roles, if they have some.
+    pub(super) seconds: &'a [MemberId],
+    /// Files that bitmaps may stand in, if there are some: the first has it at first.
+    pub(super) files: &'a [MemberId],
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+}
