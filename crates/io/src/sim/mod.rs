@@ -64,7 +64,7 @@ pub struct Hostility {
 /// any order, so that redundancy would come to differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlaps {
-    /// They are somebody else's affair: a client's, where there is no redundancy.
+    /// They are not checked: ordering them is the client's task, where there is no redundancy.
     #[default]
     Allowed,
     /// [`Sim::overlaps`] tells of them.
