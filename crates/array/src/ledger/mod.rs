@@ -129,7 +129,8 @@ pub enum Named {
     Next,
 }
 
-/// Keeps what must be known of an array when it is opened again. Nothing of it is asked by requests on their way.
+/// The record of an array for its next run. Requests never wait for it, but for the first write after a quiet time
+/// and for failures.
 ///
 /// The keeper promises:
 ///
