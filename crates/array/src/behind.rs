@@ -1,5 +1,5 @@
-//! Writes of mirrors that end for whoever asked before all members have taken them: the task that carries them on. What must hold
-//! stands at the head of `data/mirrored/behind.rs`.
+//! Write-behind of mirrors: the task that carries a write on after the client got its answer. The rules stand at the
+//! head of `data/mirrored/behind.rs`.
 
 use std::rc::Rc;
 
@@ -37,7 +37,7 @@ impl Array {
         Some((leave, copies.try_of(from)?))
     }
 
-    /// Writes a copy in a task of its own; returns when whoever asked may be told.
+    /// Writes a copy in a task of its own; returns when the client may get its answer.
     async fn go_on_behind(&self, offset: u64, copy: Slice, leave: Leave) -> Result<(), VolumeError> {
         let told = Rc::new(Told::new(&self.0.core.io));
         let (array, tells) = (self.clone(), Rc::clone(&told));

@@ -1,7 +1,7 @@
 //! Ranges that one request has for itself, so that nothing changes between what it reads and what it writes there.
 //!
-//! **Passage.** Each change of a client passes by here, and is counted until it has ended. As long as nobody claims
-//! anything that is all.
+//! **Passage.** Each change of a client passes by here, and is counted until it has ended. Without claims there is no
+//! other cost.
 //!
 //! **Claim.** Changes that come later wait, if they overlap it. Those that were there before are waited for: of them it is
 //! not known where they write, only how many there are, so all of them are. For that there are two counts. Who claims has
@@ -24,7 +24,7 @@ pub(crate) struct Claims {
     begun: Cell<u64>,
     ended: Cell<u64>,
     ranges: RefCell<Vec<Range<u64>>>,
-    /// There are ranges, or somebody waits for a count.
+    /// There are claims, or a claim waits for a count.
     any: Cell<bool>,
     changed: Event,
 }
@@ -42,13 +42,13 @@ impl Claims {
         }
     }
 
-    /// A change begins, if nobody claims anything.
+    /// A change begins, if there is no claim.
     #[inline(always)]
     pub(crate) fn pass_at_once(&self) -> Option<Passage<'_>> {
         if self.any.get() { None } else { Some(self.passage()) }
     }
 
-    /// A change of a range begins once nobody claims a part of it.
+    /// A change of a range begins once no claim overlaps it.
     #[cold]
     pub(crate) async fn pass(&self, range: Range<u64>) -> Passage<'_> {
         self.changed.until(|| (!self.is_claimed(&range)).then(|| self.passage())).await

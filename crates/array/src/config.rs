@@ -1,4 +1,4 @@
-//! How an array runs: what whoever opens it may choose.
+//! Settings of an array's run, chosen when it is opened.
 
 use std::rc::Rc;
 
@@ -29,8 +29,8 @@ pub enum ReadPolicy {
     First,
     /// The copies in turn; large reads are split over all copies.
     RoundRobin,
-    /// Chunk by chunk, the first copy whose member has nothing in flight, else the one whose member was last sent to a place
-    /// nearest to it: as md's RAID 10 did before Linux 5.4, for whoever wants to predict that.
+    /// Chunk by chunk, the first copy whose member has nothing in flight, else the one whose member was last sent to
+    /// the nearest place. md's RAID 10 did so before Linux 5.4; predictions of md need it.
     Nearest,
 }
 
@@ -48,7 +48,7 @@ pub enum OnFull {
 /// When members that are lost are rebuilt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// When somebody asks for it ([`Array::recover`](crate::Array::recover)).
+    /// By command ([`Array::recover`](crate::Array::recover)).
     #[default]
     Manual,
     /// As soon as the array has a device for that: a spare, or one of which an earlier run has rebuilt a part.
@@ -79,7 +79,7 @@ pub struct OpenConfig {
     /// 20. md's RAID 4, 5 and 6 bear as many errors as there are stripes in their cache (256 as a rule), and never
     /// forget one.
     pub read_errors: u32,
-    /// How fast what goes over the whole array goes, as long as nobody [says otherwise](crate::Array::set_speeds).
+    /// Speed limits of processes over the whole array, unless they are [changed](crate::Array::set_speeds) later.
     pub speeds: Speeds,
     /// Makes the hooks that put more on record before bytes change than the dirty mark.
     pub hooks: Option<MakeHooks>,

@@ -73,7 +73,7 @@ pub struct RoleDetail {
     pub place: Place,
 }
 
-/// A write-intent bitmap as it is now.
+/// The present state of a write-intent bitmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BitmapDetail {
     /// The file that has it; `None`: it stands beside each superblock.
@@ -90,13 +90,13 @@ pub struct BitmapDetail {
     pub writes: u64,
     /// Writes that may lag behind on write-mostly members; 0: none.
     pub write_behind: u32,
-    /// Those that do now: whoever asked was told that they have ended.
+    /// Writes that lag now: their clients have got an answer.
     pub lagging: u32,
     /// The most that ever did at once in this run.
     pub most_lagging: u32,
 }
 
-/// An array as it is now. Sizes in bytes.
+/// The present state of an array. Sizes in bytes.
 #[derive(Clone, Debug)]
 pub struct Detail {
     /// Identity; nil if the state lives in memory only.

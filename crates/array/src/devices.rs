@@ -77,13 +77,13 @@ impl Array {
             }
             Err(why) => why,
         };
-        // Nobody is to use it by mistake.
+        // The device must not be used by mistake.
         self.0.core.io.forsake(id);
         Err(why)
     }
 
-    /// Whether devices could come back by [`Array::add_again`], each held against the record as it is before the first of them does:
-    /// each that comes back moves the record on. Nothing changes, and nobody uses them until they come.
+    /// Whether devices could come back by [`Array::add_again`], each judged by the record before the first of them
+    /// does, since each return changes the record. Nothing changes, and the devices are not used.
     ///
     /// # Errors
     /// For each device as [`Array::add_again`].
@@ -111,7 +111,7 @@ impl Array {
                 Err(why) => Err(AddError::Volume(*why)),
             };
         }
-        // Nobody is to use them by mistake.
+        // The devices must not be used by mistake.
         let unused = devices.iter().filter(|(id, label)| self.refuse_known(*id, label).is_ok());
         unused.for_each(|(id, _)| self.0.core.io.forsake(*id));
         verdicts

@@ -36,8 +36,8 @@ pub enum EventKind {
     CopyEnded,
     /// A device is the member again that it was.
     Readded,
-    /// `range` of a member that is being rebuilt could not be, since what it is made of can't be read: whoever reads it gets an
-    /// error until it is written anew.
+    /// `range` of a member that is being rebuilt could not be rebuilt, since other members can't be read there. Reads
+    /// of it fail until it is written anew.
     Unrebuilt,
     /// A member has no room to record which places could not be rebuilt.
     NoBadBlockLog,
@@ -64,7 +64,7 @@ pub enum EventKind {
     GivenUp,
     /// The answer to an operation that had been given up has come.
     LateAnswer,
-    /// The member's file was deleted; it goes on serving as long as it is open.
+    /// The member's file was deleted; it serves on while it is open.
     Deleted,
     /// Another file has taken the place of the member's.
     Replaced,

@@ -18,7 +18,7 @@ impl Array {
         }
     }
 
-    /// Writes once nobody has a part of the range for itself. The range has been checked.
+    /// Writes once no claim overlaps the range. The range has been checked.
     #[cold]
     pub(crate) async fn write_once_free(
         &self,
@@ -34,7 +34,7 @@ impl Array {
         self.write_freely(offset, from, fua).await
     }
 
-    /// Writes a range that nobody else has for itself.
+    /// Writes a range that no other request claims.
     async fn write_freely(&self, offset: u64, from: &[Slice], fua: bool) -> Result<(), VolumeError> {
         let core = &self.0.core;
         let shared = from.iter().any(Slice::is_shared);

@@ -54,8 +54,7 @@ impl Array {
         self.0.core.keeper.remove_bitmap(self.install()).await
     }
 
-    /// From now on so many writes may lag behind on write-mostly members (0: none), as the bitmap says when this returns: md's
-    /// `bitmap/backlog`.
+    /// Sets the limit of write-behind (0: none); the bitmap records it when this returns. md's `bitmap/backlog`.
     ///
     /// # Errors
     /// [`BitmapError::Absent`], [`BitmapError::WriteBehind`], [`BitmapError::TooManyBehind`], [`BitmapError::NoRedundancy`],

@@ -25,7 +25,7 @@ pub trait Hooks {
     /// noted at once is noted by the call: the future may be dropped.
     fn begins(&self, change: &Change) -> OnRecord<'_>;
 
-    /// A change has ended: called once for each call of [`Hooks::begins`], whatever came of that.
+    /// A change has ended: called once for each call of [`Hooks::begins`], with any outcome.
     fn ends(&self, change: &Change);
 
     /// The new blocks of a window of rows with parity have been computed. Members are written once the record stands,

@@ -46,7 +46,7 @@ impl Intent {
         self.bitmap.borrow().clone()
     }
 
-    /// Nobody watches what members are sent.
+    /// No hooks watch the members' writes.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.hooks.is_none()

@@ -63,7 +63,7 @@ async fn carry_out(volume: &impl Volume, op: ServedOp) -> Result<(), VolumeError
             let options = ZeroOptions { keep_allocated: !may_unmap, ..ZeroOptions::default() };
             volume.write_zeroes(offset, len, options).await
         }
-        // A served member is not probed: it is what it said it was. Holes are told elsewhere.
+        // A served member is not probed, since it can't change. Holes are reported elsewhere.
         OpKind::Map { .. }
         | OpKind::Probe { .. }
         | OpKind::Accept { .. }

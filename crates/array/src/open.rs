@@ -45,7 +45,7 @@ impl Array {
     /// - [`OpenError::BadBlocks`]: a member's log of bad blocks can't be read.
     /// - [`OpenError::Journal`]: as of [`Assembly::look_into_journal`].
     /// - [`OpenError::Bitmap`]: of the file that was given for the bitmap. It is not looked at where nothing is to be written.
-    /// - [`OpenError::Encode`]: a superblock could not be written as it is to be.
+    /// - [`OpenError::Encode`]: a superblock can't be encoded.
     pub async fn open(
         io: &Io,
         mut assembly: Assembly,
@@ -88,7 +88,8 @@ impl Array {
     ///
     /// # Errors
     /// The run has ended all the same, and the next one finds the array dirty; unless it is stopped anew, with more success.
-    /// - [`VolumeError::TooManyLost`] if the array is broken, or breaks while it stops: its superblocks are left as they are.
+    /// - [`VolumeError::TooManyLost`] if the array is broken, or breaks while it stops: its superblocks stay as they
+    ///   are.
     /// - [`VolumeError::Member`] if a member that the array can't do without does not make stable what it was given; with
     ///   `TimedOut` if writes to one that were given up may still land, so that its superblock can't be written.
     pub async fn stop(&self) -> Result<(), VolumeError> {

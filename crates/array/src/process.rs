@@ -6,8 +6,8 @@ use brindle_members::process;
 
 /// A process of an array.
 pub type Process = process::Process<ProcessKind>;
-/// A process of an array as it is now. Its position is counted as [`Array::sync_len`](crate::Array::sync_len) is; of a recovery, in
-/// bytes of the member's data area.
+/// The present state of a process of an array. Its position is counted as [`Array::sync_len`](crate::Array::sync_len)
+/// is; for a recovery, in bytes of the member's data area.
 pub type ProcessDetail = process::ProcessDetail<ProcessKind>;
 /// Why a process of an array did not come to its end.
 pub type ProcessError = process::ProcessError<ProcessKind>;

@@ -72,9 +72,8 @@ impl Array {
 }
 
 impl Array {
-    /// Begins a recovery or a replacement again that ended before its end, since it was [stopped](Process::stop) or met an
-    /// error; it goes on where it was. By itself it would begin only when there is something else to do. False if there is
-    /// nothing of that kind to do now.
+    /// Resumes a recovery or a replacement that was [stopped](Process::stop) or met an error, from where it was. By
+    /// itself it would begin only when there is something else to do. False if there is nothing to resume.
     pub fn recover_again(&self) -> bool {
         let is_due =
             self.is_kept_whole() && (!self.recovery_due().is_empty() || self.replacement_due().is_some());

@@ -16,9 +16,9 @@ impl Array {
     /// [can say so](crate::ledger::Ledger::replaces).
     ///
     /// # Errors
-    /// [`VolumeError::OutOfRange`] if there is no such role; [`VolumeError::TooManyLost`] if its member is not in sync;
-    /// [`VolumeError::Unsupported`] if it has a second device, or the level no redundancy: who writes to such an array waits
-    /// for nobody; [`VolumeError::ReadOnly`]; [`VolumeError::Reshaping`].
+    /// [`VolumeError::OutOfRange`] if there is no such role; [`VolumeError::TooManyLost`] if its member is not in
+    /// sync. [`VolumeError::Unsupported`] if it has a second device, or the level no redundancy: writes to such an
+    /// array take no locks. [`VolumeError::ReadOnly`]; [`VolumeError::Reshaping`].
     pub fn begin_second(&self, role: u16, device: Device) -> Result<(), VolumeError> {
         self.check_second(role)?;
         self.0.core.members.set_second(role, Second { device, good: 0 });

@@ -33,7 +33,7 @@ impl Array {
         may && self.free_spares().is_empty() && (0..core.members.len()).any(lost)
     }
 
-    /// Spares that nobody would miss: the array has all of its members, and these wait.
+    /// Spares that the array does not need: it has all of its members, and these wait.
     pub fn spares_to_give(&self) -> Vec<MemberId> {
         let core = &self.0.core;
         let may = core.members.all_in_sync() && !core.config.is_read_only() && !core.keeper.is_stopping();

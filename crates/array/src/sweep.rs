@@ -109,8 +109,8 @@ impl Array {
         }
     }
 
-    /// Compares the redundancy of the whole array, and with [`SyncMode::Repair`] makes it true; with [`SyncMode::Locate`]
-    /// as far as it is known which member is wrong. Requests go on meanwhile. Begins and ends as [`Array::resync`] does.
+    /// Compares the redundancy of the whole array. [`SyncMode::Repair`] also makes it true, [`SyncMode::Locate`] only
+    /// where the wrong member is known. Requests go on meanwhile. Begins and ends as [`Array::resync`] does.
     ///
     /// # Errors
     /// [`ProcessError::Busy`] if another process is under way; [`ProcessError::Interrupted`] if it is stopped;
@@ -260,7 +260,7 @@ struct Sweep {
     running: VecDeque<Window>,
     yielding: Yielding,
     report: SyncReport,
-    /// Places that were told of.
+    /// Number of places that were reported as events.
     told: usize,
 }
 

@@ -1,17 +1,18 @@
-//! How what stands on a volume lies on it: the stripes that a file system was told of, and where partitions begin.
+//! Alignment of the content of a volume: the stripe geometry that a file system was given, and the starts of
+//! partitions.
 //!
 //! The places are those of the kernel's `fs/ext4/ext4.h` (`s_raid_stride`, `s_raid_stripe_width`), `fs/xfs/libxfs/xfs_format.h`
 //! (`sb_unit`, `sb_width`), the UEFI specification (5.3) and the DOS partition table.
 
 use crate::SECTOR;
 
-/// Bytes from the start of a volume that are enough for all that is told here.
+/// Bytes from the start of a volume that suffice for all facts here.
 pub const HEAD: usize = 64 << 10;
 
-/// Most partitions that are told of.
+/// The most partitions that are reported.
 const MOST: u32 = 128;
 
-/// A file system that can be told of stripes.
+/// A file system that can be given a stripe geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// ext2, ext3 or ext4.
@@ -42,7 +43,7 @@ pub struct Partition {
     pub size: u64,
 }
 
-/// The file system that begins with these bytes, if it is one that can be told of stripes.
+/// The stripe geometry of the file system that begins with these bytes, if its kind can have one.
 pub fn striping(head: &[u8]) -> Option<Striping> {
     ext(head).or_else(|| xfs(head))
 }

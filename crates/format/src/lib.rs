@@ -6,7 +6,7 @@
 //!
 //! - [`md`]: the metadata of Linux md, versions 0.90 (both byte orders), 1.0, 1.1 and 1.2.
 //! - [`pool`]: the format of pools.
-//! - [`alignment`]: which stripes a file system was told of, and where partitions begin.
+//! - [`alignment`]: the stripe geometry that a file system was given, and the starts of partitions.
 //! - [`signature`]: what stands on a device already (file systems, partition tables, other RAID).
 //!
 //! Sizes and offsets are bytes unless a name says sectors; a sector is 512 bytes.

@@ -81,7 +81,8 @@ struct Shared {
 enum Way {
     /// Each thread has an array of its own: nothing is shared.
     Alone,
-    /// Rows belong to threads; half of the requests come to the wrong one. Handed over by so many.
+    /// Rows belong to threads; half of the requests come to the wrong one, and are handed over in batches of this
+    /// size.
     Owned { batch: usize, payload: bool },
     /// Both threads take rows from one table.
     Table { rows: u64, payload: bool },

@@ -41,7 +41,7 @@ pub struct NoMemory {
     pub kind: Source,
     /// For how much.
     pub bytes: usize,
-    /// ENOMEM: not so many huge pages are reserved and free, or the address space is full.
+    /// ENOMEM: too few huge pages are reserved and free, or the address space is full.
     pub errno: i32,
 }
 
@@ -187,7 +187,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: mapped by a constructor with this length; whoever cut something from the region holds its owner.
+        // SAFETY: mapped by a constructor with this length; parts that were cut from the region hold its owner.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
@@ -218,7 +218,7 @@ pub(crate) struct Arenas {
     /// Numbers given out so far.
     numbers: Cell<u32>,
     bytes: Cell<usize>,
-    /// When it is next to be looked which ones nobody needs; [`NEVER`] as long as no buffer is given back.
+    /// When arenas are next checked for disuse; [`NEVER`] as long as no buffer is given back.
     pub(crate) next_look: Cell<Instant>,
 }
 

@@ -19,7 +19,7 @@ impl SharedMemory {
         self.0.retain(|range| *range != addresses(memory));
     }
 
-    /// Memory to use in place of an operation's, if others change some of that.
+    /// Memory to use in place of an operation's, if others may change some of it.
     #[inline]
     pub(crate) fn bounce(&self, segments: &[Segment]) -> Option<Bounce> {
         if self.0.is_empty() { None } else { self.bounce_some(segments) }

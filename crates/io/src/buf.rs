@@ -206,8 +206,7 @@ impl Buf {
         self.header().lent.get() > 0
     }
 
-    /// Nobody waits any more for an operation that uses the buffer, and these addresses, with their bytes, of all that it
-    /// uses.
+    /// Marks the addresses, with their bytes, that an operation uses which was given up.
     pub(crate) fn lend(&self, used: impl Iterator<Item = (*const u8, usize)>) {
         if self.is_shared() {
             return self.ranges(used).for_each(|range| self.store.lend(range));
@@ -329,8 +328,8 @@ impl Slice {
         !self.is_shared() || self.buf.store.lends(&(first..first + self.len()))
     }
 
-    /// Others change the bytes at any time: whoever gave the memory (see [`crate::Given`]). Devices may read and fill it; who
-    /// looks at it copies it first ([`Slice::copy_to`]), and looks at the copy.
+    /// Whether others may change the bytes at any time: the owner of given memory (see [`crate::Given`]). Devices may
+    /// read and fill it; tasks copy it first ([`Slice::copy_to`]), and look at the copy.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.buf.is_shared()

@@ -16,10 +16,10 @@ use crate::table::{After, GivenUp, Table};
 use crate::task::Scheduler;
 use crate::time::{Duration, Instant};
 
-/// Members that work answer within it; whoever ends a server does not want to wait for the others.
+/// Members that work answer within it; the end of a server does not wait for the others.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// From one look for memory that nobody needs to the next.
+/// The interval of checks for unused memory.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Core {
@@ -31,7 +31,7 @@ pub(crate) struct Core {
     /// Stores of buffers, whose arenas may be freed before the stores are.
     stores: RefCell<Vec<Weak<Store>>>,
     pub(crate) patience: Patience,
-    /// Operations on members that are forsaken, or that nobody serves any more.
+    /// Operations on members that are forsaken, or that are no longer served.
     refused: RefCell<Vec<OpKey>>,
     done: RefCell<Vec<Completion>>,
     /// Operations that the reactor has and that have not completed.
@@ -130,7 +130,7 @@ impl Core {
         }
     }
 
-    /// Gives memory back that nobody needs.
+    /// Gives unused memory back.
     #[cold]
     fn look(&self, now: Instant) {
         if self.arenas.next_look.get() == SOON {
@@ -159,7 +159,7 @@ impl Core {
         now
     }
 
-    /// Answers what was submitted to nobody.
+    /// Answers operations that no member will answer.
     pub(crate) fn refuse(&self) {
         while let Some(key) = { self.refused.borrow_mut().pop() } {
             self.complete(Completion { key, result: Err(OpError::Gone) });
@@ -241,7 +241,7 @@ impl Core {
                     refuse();
                 }
             }
-            // It asks nothing of the device: whether one is there that nobody uses any more can be told.
+            // A probe asks nothing of the device, so that a forsaken one can be probed too.
             MemberKind::Device(_) if matches!(table.view(key).kind, OpKind::Probe { .. }) => {
                 self.submit_here(reactor, key, table.view(key));
             }

@@ -55,8 +55,8 @@ struct Jobs {
 
 /// One executor with its reactor, op table and buffers. A handle: cloning gives the same executor. Stays on its thread.
 ///
-/// Giving members up goes by a handle of its [own](Io::owned): two arrays on one device wait for it each with its own
-/// patience. A handle that is nobody's means the operations of all.
+/// A handle of its [own](Io::owned) gives up its own operations only: two arrays on one device wait for it each with
+/// its own patience. A handle without an owner means the operations of all.
 #[derive(Clone)]
 pub struct Io(pub(crate) Rc<Inner>, Owner);
 
@@ -86,9 +86,9 @@ impl Io {
         Self(Rc::clone(&self.0), Owner(self.0.owners.get()))
     }
 
-    /// A pool of up to `bytes` bytes of buffers (rounded up to pages). Memory is taken when it is first needed, in arenas
-    /// of 4 MiB that are registered with the reactor. What nobody has used for some seconds is given back, but for one arena, and
-    /// that too when the pool and its last buffer are gone.
+    /// A pool of up to `bytes` bytes of buffers (rounded up to pages). Memory is taken when it is first needed, in
+    /// arenas of 4 MiB that are registered with the reactor. Memory unused for some seconds is given back, but for
+    /// one arena, and that too when the pool and its last buffer are gone.
     pub fn pool(&self, bytes: usize) -> Pool {
         self.0.core.pool(Region::new(bytes))
     }
@@ -101,10 +101,10 @@ impl Io {
         Ok(self.0.core.pool(Region::of(source, bytes)?))
     }
 
-    /// `len` bytes at `offset` of a file that others have mapped too, and change at any time: a guest's memory. The file is a
-    /// memfd that can't be made shorter (`F_SEAL_SHRINK`), since to look at what is gone would end the process; whatever can't
-    /// be sealed, a device's registers for instance, is refused. The descriptor is not needed any more after it. Nothing is
-    /// pinned that nobody uses.
+    /// `len` bytes at `offset` of a file that others have mapped too, and change at any time: a guest's memory. The
+    /// file is a memfd that can't be made shorter (`F_SEAL_SHRINK`), since access to a part that is gone would end
+    /// the process; files that can't be sealed, a device's registers for instance, is refused. The descriptor is not
+    /// needed any more after it. Only used memory is pinned.
     ///
     /// # Errors
     /// [`NotGiven::Unsealed`], [`NotGiven::OutOfRange`] of what the file holds, [`NotGiven::Unaligned`] to its pages, and
@@ -181,8 +181,8 @@ impl Io {
         self.0.core.scheduler.wake(task);
     }
 
-    /// Begins a task. Its result can be awaited; dropping the handle lets the task run on. Its operations are of the class
-    /// of whoever begins it.
+    /// Begins a task. Its result can be awaited; dropping the handle lets the task run on. Its operations are of its
+    /// creator's class.
     pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Task<T> {
         self.spawn_as(self.0.core.scheduler.class(), future)
     }
@@ -373,9 +373,9 @@ impl Io {
         self.0.tasks.borrow().alive
     }
 
-    /// Gives a member up: everything in flight on it fails now with [`OpError::Gone`] for whoever waits, and so does, at
-    /// once, whatever it is asked from now on. What was in flight goes on as orphans (see [`Group::submit_by`]). An
-    /// [owned](Io::owned) handle does so for what it asks itself.
+    /// Gives a member up: everything in flight on it fails now with [`OpError::Gone`], and so does every later
+    /// operation at once. Operations in flight go on as orphans (see [`Group::submit_by`]). An [owned](Io::owned)
+    /// handle does so for its own operations only.
     pub fn forsake(&self, member: MemberId) {
         self.0.core.forsake(member, self.1);
     }
@@ -392,15 +392,14 @@ impl Io {
         self.0.core.ran()
     }
 
-    /// When ([`Io::ran`]) the oldest operation of a kind was sent that is in flight on a member, and that somebody waits
-    /// for. To the turn of the executor.
+    /// When ([`Io::ran`]) the oldest operation of a kind was sent that is in flight on a member, and that a task
+    /// waits for. Accurate to a turn of the executor.
     pub fn oldest(&self, member: MemberId, span: OpSpan) -> Option<Instant> {
         self.0.core.table.borrow().oldest(member, self.1, span)
     }
 
-    /// Gives up what is in flight on a member, of a kind and sent ([`Io::ran`]) at `before` or earlier: whoever waits
-    /// gets [`OpError::TimedOut`] now. Returns how many operations that were; they go on as orphans (see
-    /// [`Group::submit_by`]).
+    /// Gives up the operations in flight on a member, of a kind and sent ([`Io::ran`]) at `before` or earlier: they
+    /// fail with [`OpError::TimedOut`] now. Returns their number; they go on as orphans (see [`Group::submit_by`]).
     pub fn give_up(&self, member: MemberId, span: OpSpan, before: Instant) -> usize {
         self.0.core.give_up(member, self.1, span, before)
     }
@@ -411,7 +410,7 @@ impl Io {
         self.0.core.table.borrow().orphans(member, self.1)
     }
 
-    /// The same of whatever was given up by whomever: for those who are about to give the member to somebody else.
+    /// The same for all owners: needed before the member is given to another.
     pub fn orphans_of_all(&self, member: MemberId) -> usize {
         self.0.core.table.borrow().orphans(member, Owner::NOBODY)
     }
@@ -455,8 +454,8 @@ impl Io {
     /// Waits for a connection on a listening socket.
     ///
     /// # Errors
-    /// [`OpError::Cancelled`] once the listener is closed; [`OpError::Medium`] for want of memory or descriptors,
-    /// [`OpError::Disconnected`] for what else the kernel says: the next connection may be taken all the same.
+    /// [`OpError::Cancelled`] once the listener is closed; [`OpError::Medium`] for lack of memory or descriptors,
+    /// [`OpError::Disconnected`] for other errors: the next connection may be taken all the same.
     pub async fn accept(&self, listener: SocketId) -> Result<SocketId, OpError> {
         let value = self.socket_op(OpKind::Accept { socket: listener }, &[]).await?;
         Ok(SocketId(value as u32))
@@ -466,7 +465,7 @@ impl Io {
     ///
     /// # Errors
     /// [`OpError::Disconnected`] if the other end reset the connection, [`OpError::Cancelled`] if this end closed it,
-    /// [`OpError::Medium`] for want of memory.
+    /// [`OpError::Medium`] for lack of memory.
     pub async fn recv(&self, socket: SocketId, into: &Slice) -> Result<usize, OpError> {
         let value = self.socket_op(OpKind::Recv { socket }, core::slice::from_ref(into)).await?;
         Ok(value as usize)
@@ -476,7 +475,7 @@ impl Io {
     ///
     /// # Errors
     /// [`OpError::Disconnected`] if the other end is gone, [`OpError::Cancelled`] if this end closed it,
-    /// [`OpError::Medium`] for want of memory.
+    /// [`OpError::Medium`] for lack of memory.
     pub async fn send(&self, socket: SocketId, from: &[Slice]) -> Result<(), OpError> {
         self.socket_op(OpKind::Send { socket }, from).await.map(|_| ())
     }

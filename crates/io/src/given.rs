@@ -12,9 +12,9 @@ use crate::task::Scheduler;
 /// The owner's promise about the pages of the memory while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// They stay: nobody punches holes into the file. What is used of the memory is registered with the reactor, in arenas of
-    /// 4 MiB, which pins it. A page that is replaced all the same (a guest's balloon) would be read and written as it was,
-    /// and nobody would see it.
+    /// They stay: no holes are punched into the file. Used parts of the memory are registered with the reactor, in
+    /// arenas of 4 MiB, which pins them. If a page is replaced all the same (a guest's balloon), the old page is read
+    /// and written, unnoticed.
     Stay,
     /// They may go: the memory is registered nowhere, and its pages are looked up for each operation.
     MayGo,
@@ -52,9 +52,9 @@ impl Given {
         self.len() == 0
     }
 
-    /// `len` bytes at `offset` of the memory, at most [`MAX_BUF`], for a request to a volume of blocks of `block` bytes
-    /// (512 to 4096): members take memory only that begins and ends at multiples of that. What does not is copied by who asks
-    /// for it, by way of a buffer of a pool ([`Slice::copy_to`], [`Slice::put`]).
+    /// `len` bytes at `offset` of the memory, at most [`MAX_BUF`], for a request to a volume of blocks of `block`
+    /// bytes (512 to 4096): members take memory only that begins and ends at multiples of that. Callers copy other
+    /// ranges by way of a buffer of a pool ([`Slice::copy_to`], [`Slice::put`]).
     ///
     /// # Errors
     /// [`NotGiven::OutOfRange`], [`NotGiven::Unaligned`].

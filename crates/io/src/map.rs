@@ -10,9 +10,10 @@ use crate::group::Pending;
 use crate::op::{Mapped, MemberId, OpClass, OpError};
 
 impl Io {
-    /// Asks what a member has of `len` bytes from `offset` on, at once: a hole, or something stored, and how far that goes. Of
-    /// files what their file system says, small holes left out; of all other devices that all is stored. Nobody is held up
-    /// by a file system that does not answer, nor is the member thought worse of: whoever can't wait drops the future.
+    /// Asks what a member has of `len` bytes from `offset` on, at once: a hole, or something stored, and how far that
+    /// goes. Of files what their file system says, small holes left out; of all other devices that all is stored. A
+    /// file system that does not answer blocks no other operation, and is not held against the member: a caller that
+    /// can't wait drops the future.
     ///
     /// A hole reads as zeroes for as long as nothing is written to it; of writes under way this says nothing (see
     /// [`Io::changing`]).

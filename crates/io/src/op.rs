@@ -5,7 +5,7 @@ pub use crate::class::OpClass;
 
 /// A member of an executor: a device of its reactor, or one that its tasks serve ([`MemberId::kind`] tells).
 ///
-/// The number within is nobody's business, and one word: it goes with every operation.
+/// The number is private, and one word: it goes with every operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(u32);
 
@@ -83,10 +83,10 @@ impl core::fmt::Display for MemberId {
 pub(crate) struct Owner(pub(crate) u32);
 
 impl Owner {
-    /// Nobody in particular: who asks so means the operations of all.
+    /// No owner in particular: a request of this one means the operations of all.
     pub(crate) const NOBODY: Self = Self(0);
 
-    /// Whether who asks as this one means operations of that one.
+    /// Whether a request of this owner means operations of that one.
     #[inline]
     pub(crate) fn means(self, other: Self) -> bool {
         self == Self::NOBODY || self == other
@@ -221,7 +221,7 @@ pub enum OpSpan {
     Slow,
     /// Looks at a device's size and place.
     Probe,
-    /// Questions where holes are. Nobody relies on an answer: who wants one waits as long as he likes.
+    /// Queries for holes. Nothing relies on their answers, so that they have no deadline.
     Map,
 }
 

@@ -1,8 +1,8 @@
 //! The clock of deadlines: it counts only time in which the executor ran.
 //!
 //! A process that was stopped (SIGSTOP, a paused machine, a debugger) wakes to deadlines that have passed although no
-//! device was late: nobody looked at the answers. Such a gap shows as a turn that comes much later than it was asked
-//! for. To be able to tell, the executor never sleeps longer than [`HEARTBEAT`] while a deadline runs.
+//! device was late: the answers were only not read. Such a gap shows as a turn that comes much later than it was
+//! asked for. To be able to tell, the executor never sleeps longer than [`HEARTBEAT`] while a deadline runs.
 
 use core::cell::Cell;
 

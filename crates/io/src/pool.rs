@@ -32,12 +32,12 @@ impl Pool {
         self.0.free_bytes()
     }
 
-    /// Somebody waits for memory.
+    /// Some task waits for memory.
     pub fn is_wanted(&self) -> bool {
         !self.0.waiters.borrow().is_empty()
     }
 
-    /// Bytes of buffers that operations use which were given up: nobody can have them before those end.
+    /// Bytes of buffers used by operations that were given up: they are not available before those end.
     pub fn lent_bytes(&self) -> usize {
         self.0.lent_bytes.get()
     }

@@ -1,9 +1,9 @@
 //! Ranges under way, found by what they overlap, at a cost that does not grow with their number.
 //!
-//! A range is kept in the chains of the one or two buckets that it lies in, of buckets at least as wide as it is: there
-//! are several levels of buckets, each [`FANOUT`] times as wide as those below. A chain has the ranges of its bucket in
-//! the order of their coming. Chains are found by a hash, and buckets that share one do no harm: every range met is
-//! looked at. Whoever looks for a range looks at each level that has any, next to always at one or two.
+//! A range is kept in the chains of the one or two buckets that it lies in, of buckets at least as wide as it is:
+//! there are several levels of buckets, each [`FANOUT`] times as wide as those below. A chain has the ranges of its
+//! bucket in the order of their coming. Chains are found by a hash, and buckets that share one do no harm: every
+//! range met is looked at. A lookup visits each level that has ranges, nearly always one or two.
 //!
 //! As long as no more than [`FEW`] ranges are held, a walk over them costs less, and there are no chains.
 //!

@@ -61,7 +61,7 @@ pub(crate) struct Store {
     pub(crate) next_ticket: Cell<u64>,
     /// Bytes of buffers that are lent.
     pub(crate) lent_bytes: Cell<usize>,
-    /// Somebody wants to know of memory that becomes free: who waits for it, or, once, who looks for what nobody needs.
+    /// A task waits for free memory, or, once, the check for unused memory wants notice.
     pub(crate) wakeful: Cell<bool>,
     /// No arena may become unused without a buffer being given back first.
     settled: Cell<bool>,
@@ -88,7 +88,7 @@ impl Store {
     /// Has memory that others change, of which places are named by them.
     ///
     /// # Errors
-    /// [`NotGiven::Refused`]: there is no room for what is to be known of so many pages.
+    /// [`NotGiven::Refused`]: there is no memory for the headers of that many pages.
     pub(crate) fn of_shared(
         memory: Region,
         scheduler: Rc<Scheduler>,
@@ -233,7 +233,7 @@ impl Store {
         }
     }
 
-    /// Tells whoever waits for memory that some is free, and that there may be too much of it.
+    /// Wakes the tasks that wait for memory, and notes that there may be too much of it.
     #[cold]
     fn tell(&self) {
         if self.settled.replace(false) && self.arenas.next_look.get() == NEVER {

@@ -1,4 +1,4 @@
-//! The waker that tasks are polled with: nobody may use it.
+//! The waker that tasks are polled with: futures must not use it.
 //!
 //! Futures of this crate wake their task by its number ([`crate::TaskId`]). One that was made for another executor keeps
 //! a waker instead, and would never be polled again: its task would hang without a word. A debug build says so at once.

@@ -400,7 +400,7 @@ fn a_member_that_nobody_serves_is_gone() {
     assert_eq!(io.in_flight(), 0);
 }
 
-/// A future that waits as those of other executors do: whoever makes it ready calls the waker that it keeps.
+/// A future that waits as those of other executors do: it keeps the waker, and is made ready through it.
 async fn foreign() {
     std::future::poll_fn(|cx| {
         let waker = cx.waker().clone();

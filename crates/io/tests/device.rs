@@ -1,4 +1,4 @@
-//! Opening members and listeners: what is refused, and what is told of what is opened.
+//! Opening members and listeners: refusals, and the facts of open devices.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -190,7 +190,7 @@ fn socket_paths_in_use() {
     let nowhere = dir.path().join("missing/socket");
     assert!(matches!(second.listen_unix(nowhere), Err(ListenError::Path { .. })));
 
-    // A name that somebody else has taken over is not removed.
+    // A name that another program has taken over is not removed.
     std::fs::remove_file(&path).unwrap();
     let _theirs = UnixListener::bind(&path).unwrap();
     drop(second);

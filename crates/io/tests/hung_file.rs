@@ -65,8 +65,8 @@ impl World {
     }
 }
 
-/// Another process that locks files when it is told to. It has to be there before anything hangs: a new process begins
-/// by closing the files of the one that made it, and closing one that hangs waits.
+/// Another process that locks files on request. It must exist before anything hangs: a new process begins by closing
+/// the files of its parent, and closing one that hangs waits.
 struct Other(Child);
 
 impl Other {

@@ -1,4 +1,4 @@
-//! Job files from text: sections, globals, includes, variables, and where what is wrong is told.
+//! Job files from text: sections, globals, includes, variables, and the place of errors.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

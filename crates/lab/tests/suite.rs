@@ -26,7 +26,7 @@ fn loads(name: &str, text: &str, words: &[(&str, &str)]) -> Loads {
     suite.loads((name, text), &own(words), &Nowhere).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs the loads on modelled drives of so many bytes.
+/// Runs the loads on modelled drives of `size` bytes.
 fn measured(loads: &Loads, size: u64, drives: usize) -> Vec<Outcome> {
     let sim = Sim::new(1);
     let all: Vec<_> = (0..drives).map(|_| sim.add_drive(Model::nvme(), size)).collect();

@@ -88,7 +88,7 @@ impl Mirrored {
         (self.near.value() * self.far.value()) as u16
     }
 
-    /// Members stand side by side in groups of so many, each of which holds what no other does: the copies of near layouts. All
+    /// The size of groups of adjacent members that share no data with other groups: the copies of near layouts. All
     /// members, where there are no such groups.
     #[must_use]
     pub fn group(&self) -> u16 {

@@ -1,4 +1,4 @@
-//! Changes of members' data, as they are sent.
+//! Changes of members' data at the time when they are sent.
 
 use brindle_io::Slice;
 
@@ -18,7 +18,7 @@ pub struct MemberChange {
 /// The new content of a stretch of a member.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// These bytes, one stretch of memory after the other. They stay as they are until the change has ended.
+    /// These bytes, one stretch of memory after the other. They must not change until the write has ended.
     Bytes(Vec<Slice>),
     /// Zeroes.
     Zeroes,

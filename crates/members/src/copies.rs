@@ -1,4 +1,5 @@
-//! Copies of memory that others change meanwhile: what is written more than once, or computed with, has to stay as it is.
+//! Copies of memory that others may change: data that are written more than once, or computed with, must not change
+//! meanwhile.
 
 use brindle_io::{Buf, Io, MAX_BUF, Slice};
 
@@ -9,8 +10,8 @@ const STEP: u64 = 4 << 20;
 /// Steps for which there is memory at least.
 const STEPS: usize = 4;
 
-/// The memory of an array for such copies, apart from its other scratch: whoever holds some waits for rows and for that,
-/// and nobody who holds those waits for this.
+/// The memory of an array for such copies, apart from its other scratch. A task that holds some may wait for rows and
+/// scratch; a task that holds those never waits for this.
 pub struct Copies {
     scratch: Scratch,
     /// Bytes of a row, below [`MAX_BUF`]; 0 if there are none.

@@ -52,8 +52,8 @@ pub struct Door<'a> {
 pub struct MemberOps<'a> {
     door: Door<'a>,
     group: Group,
-    /// Next to always nothing: a word then, since whoever sends operations moves it about. Nobody shares it; it is an `Rc`
-    /// since ending one is out of line, where ending a box is in it and made of each read a call.
+    /// Nearly always none. One word, since the sender moves it about. It is never shared; it is an `Rc` because
+    /// dropping one is an outlined call, while dropping a box would be inlined into each read.
     aside: Option<Rc<Aside>>,
     asked: Asked,
 }
@@ -142,7 +142,7 @@ impl From<&Refused> for Cause {
 }
 
 impl<'a> Door<'a> {
-    /// The way to the members of a set; `moved` is where they have the data of whoever asks.
+    /// The way to the members of a set; `moved` has other data offsets, if the caller needs some.
     #[inline]
     pub fn new(set: &'a MemberSet, moved: Option<&'a Moved>) -> Self {
         Self { set, moved }
@@ -169,7 +169,8 @@ impl<'a> Door<'a> {
         self.set.members.device(role).map(|member| self.start(member) + offset)
     }
 
-    /// A failure by its role. `None` for a device that has been taken out of its role meanwhile: nobody relies on it.
+    /// A failure by its role. `None` for a device that has been taken out of its role meanwhile: nothing relies on
+    /// it.
     fn refused(self, failure: &Failure) -> Option<Refused> {
         let member = failure.kind.member()?;
         if self.is_beside(failure) {
@@ -186,9 +187,8 @@ impl<'a> Door<'a> {
         Some(Refused { role, member, offset: offset.saturating_sub(start), len, error, cause })
     }
 
-    /// Whether a role took what this device did not: it has two, and this was the second, which is out of use then, or one
-    /// that is out of use already. A second device that lacks an ability stays, as a member does: whoever asked for zeroes
-    /// sends them.
+    /// True if the failure does not matter: the failed device was the role's second one, or had been removed from the
+    /// role. A second device that lacks an ability stays, as a member does: the caller sends zeroes instead.
     fn is_beside(self, failure: &Failure) -> bool {
         let members = &self.set.members;
         let Some(id) = failure.kind.member() else { return false };
@@ -457,7 +457,7 @@ pub struct Sent<'a> {
 }
 
 impl Sent<'_> {
-    /// The next operation that a member did not carry out, as soon as it is known; `None` when there are no more.
+    /// The next failed operation, as soon as it is known; `None` when there are no more.
     pub async fn next_refused(&mut self) -> Option<Refused> {
         let held = self.aside.as_ref().map_or(&[][..], |aside| &aside.refused);
         if let Some(held) = held.get(self.told as usize) {

@@ -35,7 +35,7 @@ pub enum Verdict {
 }
 
 impl ReadErrors {
-    /// An error came at `now`, at this byte of the data area; so many are borne.
+    /// Notes an error at `now`, at this byte of the data area; `most` errors are borne.
     pub fn note(&self, now: Instant, offset: u64, most: u32) -> Verdict {
         let place = offset / PLACE;
         if let Some((last, when)) = self.last.replace(Some((place, now)))

@@ -1,4 +1,4 @@
-//! Events of members and their owner: the last ones, by number, for whoever watches.
+//! Events of members and their owner: the last ones, by number.
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -180,7 +180,7 @@ impl<K: Kind> fmt::Display for Event<K> {
     }
 }
 
-/// A new event, as far as it is known when it is noted.
+/// A new event, with the facts known when it is noted.
 pub struct Note<K> {
     /// The kind.
     pub kind: K,

@@ -46,8 +46,8 @@ impl Flushes {
         })
     }
 
-    /// A flush is about to be sent. Whoever waits for its failures to be recorded lets go of this first: others wait for
-    /// it, maybe while they have the turn to write superblocks.
+    /// Begins a flush. It must be dropped before its failures are recorded: other tasks wait for it, maybe while they
+    /// have the turn to write superblocks.
     pub fn begin(self: &Rc<Self>) -> Flight {
         let number = self.begun.get() + 1;
         self.begun.set(number);

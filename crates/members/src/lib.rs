@@ -1,8 +1,8 @@
 //! Members of an owner: asked, waited for, looked at, and given up.
 //!
-//! Members stand in roles, and are devices that the reactor knows by number. Who owns them ([`set::Owner`]) decides what
-//! becomes of them and keeps that on record: an array, a pool, or whoever else keeps bytes on more than one device. Nothing here
-//! knows a level, the format of a record, or md.
+//! Members stand in roles, and are devices that the reactor knows by number. Their owner ([`set::Owner`]: an array, a
+//! pool, or any other) decides about them and keeps that on record. Nothing here knows a level, the format of a
+//! record, or md.
 
 pub mod bad_blocks;
 pub mod change;

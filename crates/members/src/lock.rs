@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 pub enum Hold {
     /// Others that share may.
     Shared,
-    /// Nobody may.
+    /// Alone.
     Exclusive,
 }
 
@@ -30,7 +30,7 @@ struct Entry {
     next: Option<RangeKey>,
 }
 
-/// Held and waiting ranges in the order of their coming. Nobody overtakes a range that conflicts with his own.
+/// Held and waiting ranges in the order of their arrival. No range overtakes one that conflicts with it.
 ///
 /// Each waits behind one that came before, and looks for another when that one goes: neither coming nor going costs more
 /// the more there are.

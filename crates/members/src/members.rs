@@ -11,7 +11,7 @@ pub use crate::device::{Device, Flags, RoleState, Second, Ties};
 use crate::errors::ReadErrors;
 use crate::grown::Grown;
 
-/// One read in so many goes to a slow peer all the same.
+/// One read in this many goes to a slow peer all the same.
 const SLOW_PEER_ASKED: u32 = 16;
 
 /// One role of the array.
@@ -34,7 +34,7 @@ struct Role {
     slower: Cell<u64>,
     /// Others are read instead, as far as redundancy goes, since it is slower than they are.
     slow_peer: Cell<bool>,
-    /// Writes that whoever asked was told have ended, and that it has not taken yet.
+    /// Acknowledged write-behind writes that this device has not completed.
     lags: Cell<u32>,
     /// Places that hold nothing that was ever written, and whether the record says something else of them.
     bad: RefCell<BadBlocks>,
@@ -140,7 +140,7 @@ impl Members {
         self.changed.notify();
     }
 
-    /// Notified when the state of a role has changed, and by whoever changes what else could be done about it.
+    /// Notified when the state of a role has changed, and when other work on a role may have become possible.
     pub fn changed(&self) -> &Event {
         &self.changed
     }
@@ -168,9 +168,9 @@ impl Members {
         self.recount();
     }
 
-    /// Takes a role's device out of use: nothing is sent to it any more, and nobody waits for what it was sent.
+    /// Takes a role's device out of use: nothing is sent to it any more, and its answers are not waited for.
     pub fn fail(&self, role: u16) {
-        // Nobody waits for its answers any more, nor holds anything back for them.
+        // Its answers are not waited for any more, and nothing is held back for them.
         self.fail_second(role);
         let Role { slow, held, .. } = &self.roles[role as usize];
         slow.set(None);
@@ -214,13 +214,13 @@ impl Members {
         self.seconds.get() > 0
     }
 
-    /// Some read can't be sent as it is.
+    /// Some read can't be sent in the ordinary way.
     #[inline]
     pub fn reads_aside(&self) -> bool {
         self.reads_aside.get() > 0
     }
 
-    /// Some change can't be sent as it is.
+    /// Some change can't be sent in the ordinary way.
     #[inline]
     pub fn writes_aside(&self) -> bool {
         self.writes_aside.get() > 0
@@ -338,7 +338,7 @@ impl Members {
         self.slow.get() > 0 && self.lost.get() == 0 && self.roles[role as usize].slow_peer.get()
     }
 
-    /// A role's device is read less than others from now on, or as they are.
+    /// Marks a role's device as a slow peer, which is read less than others, or unmarks it.
     pub fn set_slow_peer(&self, role: u16, on: bool) {
         if self.roles[role as usize].slow_peer.replace(on) != on {
             self.recount();

@@ -1,5 +1,6 @@
-//! Members that have grown slow against their peers: told of, so that somebody looks at them before they fail. It rests on
-//! counters that are kept anyway. Mirrors read such members less by themselves, on what they measure at the choice of a copy.
+//! Members that have become slow compared with their peers are reported, so that they can be looked at before they
+//! fail. Based on counters that exist anyway. Mirrors read such members less by themselves, by measurements of their
+//! own.
 
 use brindle_io::{Duration, Histogram, MemberId};
 
@@ -28,7 +29,7 @@ struct Peer {
     before: Answers,
     /// The power of two of microseconds below which half of the answers came, of reads and writes.
     pace: [Option<usize>; 2],
-    /// Looks in a row that said something else than is told.
+    /// Consecutive looks with another result than the reported one.
     other: u8,
     /// How many times as slow as the others it is, as was told; 0: about as fast.
     told: u64,

@@ -1,8 +1,8 @@
 //! Looks at the members' devices while they are in use: whether each is as long as it was, and still has its name.
 //!
-//! A file that somebody makes shorter has lost what it held, and a later write makes it as long again with a hole where
-//! that was, which reads as zeroes. So who was found shorter once has failed for good. A file that was deleted or whose
-//! name is another's now goes on serving; that is told.
+//! A file that was made shorter has lost data, and a later write makes it as long again, with a hole that reads as
+//! zeroes. So a member that was found shorter once has failed for good. A file that was deleted, or whose name leads
+//! to another file now, serves on; an event reports it.
 
 use std::rc::Rc;
 

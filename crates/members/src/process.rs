@@ -50,7 +50,7 @@ pub struct Progress {
     pub mismatch_sectors: u64,
 }
 
-/// A process as it is now.
+/// The present state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessDetail<K> {
     /// The kind of process.
@@ -172,7 +172,7 @@ impl<K: Copy> Process<K> {
         self.tell();
     }
 
-    /// Goes over so many bytes a second at most from now on.
+    /// Limits the process to this many bytes a second from now on.
     pub fn set_pace(&self, pace: Option<NonZeroU64>) {
         self.0.pace.set(pace);
         self.0.due.set(self.0.io.now());
@@ -180,7 +180,7 @@ impl<K: Copy> Process<K> {
         self.tell();
     }
 
-    /// Does not rest for clients where that would make it slower than so many bytes a second.
+    /// Keeps the process from resting for clients below this many bytes a second.
     pub fn set_floor(&self, floor: Option<NonZeroU64>) {
         self.0.floor.set(floor);
         self.0.due.set(self.0.io.now());

@@ -15,7 +15,7 @@ pub struct Scratch {
     /// Times that the pool may still be replaced: a member can keep one.
     spare: Cell<u16>,
     renewed: Event,
-    /// Somebody waited for memory when it was last looked at.
+    /// A task waited for memory at the last look.
     wanted: Cell<bool>,
 }
 
@@ -31,7 +31,7 @@ impl Scratch {
         self.pool.borrow().capacity()
     }
 
-    /// A buffer, if there is one free and nobody waits; see [`Pool::try_alloc`].
+    /// A buffer, if there is one free and no task waits; see [`Pool::try_alloc`].
     #[inline]
     pub fn try_alloc(&self, len: usize) -> Option<Buf> {
         self.pool.borrow().try_alloc(len)
@@ -57,8 +57,8 @@ impl Scratch {
         }
     }
 
-    /// Takes a new pool if devices that were given up keep most of this one; or keep some, and what is left is in pieces
-    /// that are too small for whoever waits. Called now and then.
+    /// Takes a new pool if devices that were given up keep most of this one, or if they keep some and the rest is too
+    /// fragmented for the tasks that wait. Called now and then.
     pub fn renew_if_held(&self) {
         let pool = self.pool.borrow().clone();
         let lent = pool.lent_bytes();

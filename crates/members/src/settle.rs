@@ -1,4 +1,4 @@
-//! Consequences of operations that members did not carry out, before anybody is told of success.
+//! Consequences of failed operations on members, before success is acknowledged.
 
 use brindle_io::{OpError, Slice};
 use brindle_volume::VolumeError;
@@ -7,7 +7,7 @@ use crate::door::{Done, Door, Moved};
 use crate::set::MemberSet;
 
 impl MemberSet {
-    /// The way to the members. `moved` is where they have the data of whoever asks, if that is not where they say.
+    /// The way to the members. `moved` has other data offsets than the members' own, if the caller needs some.
     #[inline]
     pub fn door<'a>(&'a self, moved: Option<&'a Moved>) -> Door<'a> {
         Door::new(self, moved)

@@ -1,4 +1,4 @@
-//! Discard and write-zeroes of levels that keep data as it is.
+//! Discard and write-zeroes of levels without parity.
 
 use core::ops::Range;
 

@@ -25,7 +25,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Turns {
-    /// Nobody has the turn.
+    /// A turn that is free.
     pub fn new(io: &Io) -> Self {
         Self { busy: Cell::new(false), freed: Event::new(io) }
     }
@@ -36,7 +36,7 @@ impl Turns {
         Turn(self)
     }
 
-    /// Somebody has it.
+    /// Whether a task has it.
     pub fn is_taken(&self) -> bool {
         self.busy.get()
     }

@@ -1,13 +1,13 @@
-//! Patience with members: who does not answer is given up, so that whoever waits for it goes on.
+//! Patience with members: one that does not answer is given up, so that the tasks waiting for it go on.
 //!
 //! One task per array looks at what is in flight on each member, some times a second. No operation pays for it. Three
 //! things come of it:
 //!
 //! - A member that has let something wait beyond its patience is failed, if the array can do without it.
-//! - Members that stopped answering together, more than the array can lose, are judged together: none is failed. What
-//!   waits for them ends with an error, and the array stays as it is.
-//! - A read is answered from redundancy after a shorter patience, if the other members are faster. That costs reads of
-//!   theirs, so it is rationed.
+//! - Members that stopped answering together, more than the array can lose, are judged together: none is failed.
+//!   Operations that wait for them end with an error, and the array stays as it is.
+//! - A read is answered from redundancy after a shorter patience, if the other members are faster. That costs extra
+//!   reads, so it is rationed.
 //!
 //! Time in which the executor itself was not run (the process was stopped, or the thread was held) does not count.
 

@@ -28,7 +28,7 @@ pub struct Yielding {
 }
 
 impl Default for Yielding {
-    /// The first window goes by itself: nobody knows yet who else there is, nor how long a window takes.
+    /// The first window runs alone: neither other clients nor the duration of a window are known yet.
     fn default() -> Self {
         Self { ended: Instant::default(), usual: None, crowded: true }
     }
@@ -59,8 +59,8 @@ impl Yielding {
         self.crowded
     }
 
-    /// A window has ended, and clients have made so many requests since the array began: how long to rest. `floor` is what
-    /// the process is to do at least, in bytes a second, whatever clients ask for.
+    /// Notes the end of a window, and the clients' requests since the array began; gives the time to rest. `floor` is
+    /// the least speed of the process in bytes a second, whatever clients ask for.
     pub fn ended(
         &mut self,
         window: Begun,

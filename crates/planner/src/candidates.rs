@@ -59,7 +59,7 @@ fn singles(drives: u32, disk: Disk, price: Option<f64>, as_the_least: bool) -> V
     parts.into_iter().map(configuration).collect()
 }
 
-/// Whether a group with parity can have so many drives, and has use for it.
+/// Whether a group with parity can have this many drives, and has use for it.
 fn sensible(scheme: Scheme, width: u32) -> bool {
     let widest = if scheme == Scheme::Parity(1) { u32::MAX } else { WIDEST };
     (DATA + scheme.tolerance(width)..=widest).contains(&width)
@@ -71,7 +71,7 @@ fn stripes(scheme: Scheme, drives: u32, disk: Disk) -> impl Iterator<Item = Part
     (2..=drives / 2).filter(fits).map(move |groups| Part { scheme, width: drives / groups, groups, disk })
 }
 
-/// Layouts of RAID 10 that differ from RAID 1 over so many drives.
+/// Layouts of RAID 10 that differ from RAID 1 over this many drives.
 fn copies(drives: u32) -> impl Iterator<Item = Raid10Layout> {
     let of = |copies| [Raid10Layout::near(copies), Raid10Layout::far(copies), Raid10Layout::offset(copies)];
     let fits = move |layout: &Raid10Layout| match layout.copies() {

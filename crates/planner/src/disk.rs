@@ -88,8 +88,8 @@ impl Disk {
         }
     }
 
-    /// With so many requests of the load in flight on it. Without a model their number changes nothing, and those of another size
-    /// than 4 KiB take as much longer as their further bytes do, where the rate is known.
+    /// The drive with `depth` requests of the load in flight on it. Without a model their number changes nothing, and
+    /// those of another size than 4 KiB take as much longer as their further bytes do, where the rate is known.
     pub(crate) fn under(self, load: &Load, depth: u32) -> Self {
         if let Some(queued) = &self.queued {
             let (read_iops, write_iops) = queued.at(depth);

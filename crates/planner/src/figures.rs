@@ -34,7 +34,7 @@ pub struct Figures {
     pub allocated: Option<u64>,
     /// Requests and bytes a second.
     pub speed: Speed,
-    /// The same by formulas, where somebody has put what a simulator says in their place.
+    /// The speed by formulas, where the simulator's has taken its place.
     pub formulas: Option<Speed>,
     /// How many drives may be lost, whichever they are.
     pub tolerance: u32,
@@ -48,7 +48,7 @@ pub struct Figures {
     pub rebuild: Option<f64>,
     /// The price of all drives.
     pub price: Option<f64>,
-    /// How likely it loses data, where somebody has asked [`crate::reliability`].
+    /// The risk of data loss, if [`crate::reliability`] was asked.
     pub risk: Option<Risk>,
     /// Whether Brindle can make it.
     pub is_of_md: bool,

@@ -11,7 +11,7 @@ const MOST: usize = 3;
 /// How many sets of 0, 1, 2 and 3 drives.
 type Sets = [u64; MOST + 1];
 
-/// Shares of failures that lose data; none where there are not so many drives.
+/// Shares of failures that lose data; none where there are too few drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Losses {
     /// Of all sets of two drives.
@@ -94,7 +94,7 @@ mod tests {
     use crate::candidates::configurations;
     use crate::testing::set;
 
-    /// All sets of so many drives.
+    /// All sets of `failures` drives.
     fn subsets(drives: u16, failures: usize) -> Vec<Vec<u16>> {
         let mut all = vec![Vec::new()];
         for _ in 0..failures {

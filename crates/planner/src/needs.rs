@@ -8,19 +8,19 @@ use crate::fraction::Fraction;
 /// Something that an array must do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Need {
-    /// Hold so many bytes; of RAID-Z as allocated.
+    /// A capacity in bytes; for RAID-Z as allocated.
     Capacity(u64),
-    /// Do so many small random reads a second.
+    /// Small random reads a second.
     ReadIops(f64),
-    /// Do so many small random writes a second.
+    /// Small random writes a second.
     WriteIops(f64),
-    /// Do so many requests of the load a second.
+    /// Requests of the load a second.
     LoadIops(f64),
     /// Lose data at no more of all sets of two failures.
     Loss(Fraction),
     /// Lose data in the time that risks are estimated for with this probability at most.
     Risk(f64),
-    /// Bear so many failures, whichever they are.
+    /// Any failures of this many drives are borne.
     Tolerates(u32),
     /// Cost no more.
     Budget(f64),
@@ -50,7 +50,7 @@ impl Need {
         }
     }
 
-    /// How good somebody is at it: the more, the better.
+    /// The configuration's merit for this need: more is better.
     fn merit(&self, of: &Figures) -> f64 {
         match self {
             Self::Capacity(_) => of.usable() as f64,
@@ -202,7 +202,7 @@ mod tests {
         let risk = crate::Risk { years: 5.0, loss: ends(1e-4), bytes_per_year: ends(1.0), nomdl: ends(1e-9) };
         let risky = Figures { risk: Some(risk), ..pairs };
         assert!(Need::Risk(1e-4).is_met(&risky) && !Need::Risk(9e-5).is_met(&risky));
-        // Of RAID-Z what is allocated counts; what nobody knows meets nothing.
+        // For RAID-Z the allocated size counts; an unknown figure meets no need.
         assert!(Need::Capacity(pool.usable()).is_met(&pool) && !Need::Capacity(pool.net).is_met(&pool));
         let unknown = figures(&configurations(&[set(4)])[0], &Terms::default());
         assert!(!Need::LoadIops(0.1).is_met(&unknown) && !Need::Budget(1e9).is_met(&unknown));

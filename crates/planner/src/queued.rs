@@ -17,7 +17,8 @@ impl Queued {
         Self { reads, writes }
     }
 
-    /// With so many in flight, at least one: along straight lines in the logarithm of their number, and no more than at the end.
+    /// The speed with `depth` in flight, at least one: along straight lines in the logarithm of their number, and no
+    /// more than at the end.
     pub(crate) fn at(&self, depth: u32) -> (f64, f64) {
         let place = f64::from(depth.max(1)).log2().min((DEPTHS.len() - 1) as f64);
         let (before, part) = (place as usize, place.fract());
@@ -36,8 +37,8 @@ impl Queued {
     }
 }
 
-/// The mean of what a station does, over how many of `flight` requests are at it if each is at one of `stations` that is drawn.
-/// `of` says what it does with so many, at least one; with none it does nothing.
+/// The mean speed of a station when `flight` requests are spread at random over `stations`. `of` gives its speed with
+/// a number of requests, at least one; with none it does nothing.
 pub(crate) fn mean(flight: f64, stations: u32, of: impl Fn(u32) -> f64) -> f64 {
     let flight = flight.max(1.0);
     let each = flight / f64::from(stations);

@@ -9,12 +9,11 @@ use crate::configuration::{Configuration, Part, Scheme};
 const LABELS: u64 = (4 << 20) + (512 << 10);
 /// Drives are used in multiples of a label.
 const LABEL: u64 = 256 << 10;
-/// Free space is told as if all blocks were this large: `SPA_OLD_MAXBLOCKSIZE`.
+/// Free space is reported as if all blocks were this large: `SPA_OLD_MAXBLOCKSIZE`.
 const TOLD: u64 = 128 << 10;
 /// Metaslabs that a vdev must have before one of them is set apart for its log: `zfs_embedded_slog_min_ms`.
 const LOG_FROM: u64 = 64;
-/// The reserve: so many parts of which it is one, at most and at least so many bytes (`spa_slop_shift`, `spa_max_slop`,
-/// `spa_min_slop`).
+/// The reserve: 1/2^shift of the space, within bounds in bytes (`spa_slop_shift`, `spa_max_slop`, `spa_min_slop`).
 const SLOP_SHIFT: u32 = 5;
 const MOST_SLOP: u64 = 128 << 30;
 const LEAST_SLOP: u64 = 128 << 20;

@@ -89,7 +89,7 @@ fn or_nothing(value: Option<&impl core::fmt::Display>) -> String {
     value.map_or_else(String::new, ToString::to_string)
 }
 
-/// A number with so many decimals at most, but for what is too small for them.
+/// A number with at most `places` decimals, unless it is too small for them.
 fn short(value: f64, places: usize) -> String {
     if value > 0.0 && value < 0.5 / 10_f64.powi(places as i32) {
         return tiny(Some(value));

@@ -40,5 +40,5 @@ pub const CLIENT_REVOKED: Certificate = certificate!("client-revoked");
 pub const REVOKED: &str = include_str!("certificates/revoked.pem");
 /// Such a list whose time is over.
 pub const REVOKED_EXPIRED: &str = include_str!("certificates/revoked-expired.pem");
-/// The first client's names, by an authority that nobody trusts.
+/// The first client's names, by an authority that is not trusted.
 pub const STRANGER: Certificate = certificate!("stranger");

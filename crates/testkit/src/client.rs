@@ -134,7 +134,7 @@ impl<V: Volume> Client<V> {
         self.ask(Request::Flush).await
     }
 
-    /// Several clients ask for so many things each, side by side; gives what was not as it should be.
+    /// Several clients send `requests` each, side by side; gives the wrong answers.
     pub async fn side_by_side(&self, io: &Io, lanes: u64, requests: u64, mix: Mix, seed: u64) -> Vec<Trouble>
     where
         V: Clone + 'static,

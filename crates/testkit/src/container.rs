@@ -290,7 +290,7 @@ impl Shared {
         refused
     }
 
-    /// A device is lost to an array: the others that share it are told.
+    /// A device is lost to an array: the others that share it get notice.
     fn lose(&self, array: usize, id: MemberId, failed: Failed) {
         let known = self.disks.borrow_mut().iter_mut().find(|disk| disk.alive && disk.id == id).map(|disk| {
             disk.alive = false;

@@ -23,7 +23,7 @@ pub enum Fault {
     PassingError,
     /// It does not answer for a while.
     Pauses,
-    /// It does not answer for so long that reads are given up, and then it does, with what nobody waits for any more.
+    /// It does not answer for so long that reads are given up. Then it answers, after they have been given up.
     Stalls,
     /// It never answers again.
     Hangs,

@@ -165,7 +165,8 @@ impl Hooks for Guard {
             digest: digest(change),
         });
         let mut announced = self.announced.borrow_mut();
-        // Nobody else has to do with the rows: what was announced of them before has been written, or will never be.
+        // No other change has to do with the rows: earlier announcements for them have been written, or never will
+        // be.
         announced.retain(|old| {
             !old.due.is_empty() && (old.range.end <= window.start || window.end <= old.range.start)
         });

@@ -75,14 +75,14 @@ impl Guest {
         blocks.for_each(|block| self.change(block));
     }
 
-    /// Changes some of these blocks at every turn, without end: whoever is at work on them is raced against this.
+    /// Changes some of these blocks at every turn, without end, in a race with the requests that use them.
     pub async fn restless(&self, io: &Io, blocks: Range<usize>) -> ! {
         loop {
             for _ in 0..4 {
                 let n = self.random.borrow_mut().below(blocks.len() as u64) as usize;
                 self.change(blocks.start + n);
             }
-            // Virtual time goes on only when nobody is ready.
+            // Virtual time goes on only when no task is ready.
             let turn = self.random.borrow_mut().below(3);
             match turn {
                 0 => io.sleep(Duration::from_micros(1)).await,

@@ -1,5 +1,5 @@
-//! Files whose device stops answering, has places that can't be read, or loses what it had not made stable: a file system in
-//! user space (FUSE) that answers until it is told not to.
+//! Files whose device stops answering, has places that can't be read, or loses unstable writes: a file system in user
+//! space (FUSE) that hangs on command.
 //!
 //! The kernel's protocol is spoken as `linux/fuse.h` has it, as far as members of arrays need it.
 

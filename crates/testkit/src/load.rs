@@ -59,7 +59,7 @@ pub struct Mix {
     pub flushes: u64,
     /// Most bytes of a request; many are much smaller.
     pub most: u64,
-    /// Half of the requests meet in so many bytes at the start.
+    /// Half of the requests fall into this many bytes at the start.
     pub crowd: u64,
     /// Requests begin and end at multiples of this.
     pub block: u64,

@@ -15,7 +15,7 @@ pub enum Change {
     Write,
     /// Zeroes.
     Zeroes,
-    /// Nobody cares any more: anything may be read until the next change.
+    /// Discarded: anything may be read until the next change.
     Discard,
 }
 

@@ -85,12 +85,12 @@ struct Core {
     dirty: Cell<bool>,
     /// The record says so: writes may begin.
     ready: Cell<bool>,
-    /// Somebody is out of use of whom the record does not say so.
+    /// A device is out of use, and the record does not say so yet.
     owed: Cell<bool>,
     /// Copies are the same below this byte; above it the first that can be read is.
     same: Cell<u64>,
     broken: Cell<bool>,
-    /// Success is told of before it is on record who is out: what nobody must do.
+    /// Acknowledges success before the loss is on record: the fault that a test wants.
     hasty: bool,
     me: Weak<Self>,
 }
@@ -177,7 +177,7 @@ impl Pair {
                 || (0..2).filter(|&role| self.state(role) == RoleState::InSync).collect::<Vec<u16>>();
             let before = in_sync();
             match core.copy(range.clone(), before[1..].to_vec()).await {
-                // One has failed: the other has nobody to be the same as.
+                // One has failed: there is no other copy to compare with.
                 Err(_) if before != in_sync() => continue,
                 copied => copied?,
             }
@@ -211,7 +211,7 @@ impl Pair {
         core.in_turn(async |core| core.commit().await).await
     }
 
-    /// Ends the run; nobody must ask for anything any more.
+    /// Ends the run; nothing must be asked any more.
     ///
     /// # Errors
     /// As of [`Volume::flush`], or if the record can't be written.
@@ -233,7 +233,7 @@ impl Core {
         }
     }
 
-    /// Puts on record who is out, and whether writes may be under way. Whoever calls has the turn.
+    /// Puts on record which device is out, and whether writes may be under way. The caller has the turn.
     async fn commit(&self) -> Result<(), VolumeError> {
         let members = &self.set.members;
         loop {

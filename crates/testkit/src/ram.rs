@@ -29,7 +29,8 @@ pub struct RamVolume {
     limits: Limits,
     bytes: RefCell<Vec<u8>>,
     holes: RefCell<Vec<bool>>,
-    /// Requests wait for up to so many turns of the executor, so that they end in another order than they began.
+    /// Requests wait for a random number of turns of the executor up to this, so that they end in another order than
+    /// they began.
     turns: Cell<u32>,
     chance: RefCell<Random>,
     /// The requests so far: the first 100,000 of them.

@@ -182,8 +182,8 @@ impl<B: Bench> Running<B> {
         self.array.recover(role, Device { id, data_offset: self.data_offset }, |_| ())
     }
 
-    /// An array over these members whose superblocks nobody asks: to look at what a recovery has rebuilt, of which they
-    /// know nothing.
+    /// An array over these members that reads and writes no superblock: to look at the data that a recovery has
+    /// rebuilt.
     pub fn unrecorded(&self, ids: &[MemberId]) -> Array {
         let device = |&id| Some(Device { id, data_offset: self.data_offset });
         let devices = ids.iter().map(device).collect();

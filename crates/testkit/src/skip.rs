@@ -51,7 +51,7 @@ pub fn or_skip<T>(found: Result<T, Missing>) -> Option<T> {
     decide(found, ci, &mut std::io::stderr())
 }
 
-/// `say` is standard error itself: what `eprintln!` prints the test harness would swallow, and nobody would know.
+/// `say` is standard error itself: the test harness would swallow the output of `eprintln!`.
 fn decide<T>(found: Result<T, Missing>, ci: bool, say: &mut dyn Write) -> Option<T> {
     let missing = match found {
         Ok(it) => return Some(it),
@@ -59,7 +59,7 @@ fn decide<T>(found: Result<T, Missing>, ci: bool, say: &mut dyn Write) -> Option
     };
     assert!(!ci, "{missing} (with CI=true no test may be skipped)");
     let test = std::thread::current();
-    // One write for the line: tests run side by side. If nobody can be told, the test is skipped all the same.
+    // One write for the line: tests run side by side. If it fails, the test is skipped all the same.
     let line = format!("SKIPPED: {}: {missing}\n", test.name().unwrap_or("a test"));
     let _unheard = say.write_all(line.as_bytes());
     None

@@ -379,7 +379,7 @@ pub fn in_memory(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> A
     Array::kept(io, geometry, devices, Box::new(Nothing), &patient())
 }
 
-/// The same without the guard, which costs several times what the engine does: for whoever measures.
+/// The same without the guard, which costs several times as much as the engine: for measurements.
 pub fn unguarded(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> Array {
     Array::kept(io, geometry, devices, Box::new(Nothing), &OpenConfig { hooks: None, ..patient() })
 }

@@ -89,7 +89,7 @@ impl Run {
                     if round == LOSS && n == first {
                         sim.kill(drive);
                     } else if round == LOSS {
-                        // It does not meet the loss itself, but is told of it.
+                        // It does not meet the loss itself, but gets notice of it.
                         io.sleep(Duration::from_millis(3)).await;
                     }
                     write(&pool, &arrays[n], place(round), &content(n, round)).await.unwrap();

@@ -96,7 +96,7 @@ pub trait Volume {
     /// - [`VolumeError::Stopping`], [`VolumeError::Unaligned`], [`VolumeError::OutOfRange`].
     /// - [`VolumeError::TooManyLost`]: the bytes were on members that are gone, more than others make up for.
     /// - [`VolumeError::Member`]: a member in use did not give its part, nor could it be computed from others; with
-    ///   `TimedOut`, it has not answered and there is nobody else to ask.
+    ///   `TimedOut`, it has not answered and no other member can.
     /// - [`VolumeError::Again`]: other memory would be filled; see [`read_again`].
     async fn read(&self, offset: u64, into: impl AsRef<[Slice]>) -> Result<(), VolumeError>;
 

@@ -165,8 +165,8 @@ fn judge(device: &Picked<'_>, freshest: &Picked<'_>) -> DeviceUse {
 
 /// In an array with 0.90, the power went after one device had been told its new number, which is that of its role,
 /// and before the others were. Either that device is ahead of the others, or it is the one that they name for the
-/// role under another number. A torn superblock may not know that number. Nobody has been told anything since, and it
-/// holds all of its role.
+/// role under another number. A torn superblock may not know that number. No other change has been recorded since,
+/// and the device holds all data of its role.
 fn took_a_place(device: &Picked<'_>, newest: &Superblock) -> bool {
     let own = device.superblock;
     let is_known = |role: u16| {
@@ -187,8 +187,8 @@ pub(super) fn number(device: &Picked<'_>, freshest: &Picked<'_>) -> u32 {
 /// A device that calls itself a spare is one, except where another device has been given its number since, or where
 /// it failed in a role that it was given. md from Linux 6.8 on does not take a spare that failed in its role either
 /// (metadata 1.x, `super_1_validate`). A torn table of several sectors in which a faulty device becomes a spare can't
-/// be told from a rotten one ([`Superblock::parse_torn`]). One that was given a role in an update which has not
-/// reached it holds nothing of that.
+/// be told from a rotten one ([`Superblock::parse_torn`]). A device whose role was given in an update that has not
+/// reached it holds no data of the role.
 fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
     let newest = freshest.superblock;
     let left_out = |why| DeviceUse::LeftOut { role: None, why };
@@ -201,8 +201,9 @@ fn spare(own: &Superblock, freshest: &Picked<'_>) -> DeviceUse {
     }
 }
 
-/// A device that fills its role, as far as it has been recovered. Where writes were under way, one that lacks only what bits tell
-/// of begins anew, which takes little: below the border it would be one of two copies in doubt.
+/// A device that fills its role, as far as it has been recovered. Where writes were under way, a device that lacks
+/// only chunks with set bits is recovered from the start again. That takes little: otherwise the part below the
+/// border would be one of two copies in doubt.
 pub(super) fn active(own: &Superblock, role: u16) -> DeviceUse {
     let begins_anew = own.features.contains(Features::RECOVERY_BITMAP) && !own.is_clean();
     match own.recovery_offset.map(|upto| if begins_anew { 0 } else { upto }) {

@@ -487,7 +487,7 @@ impl Draft<'_> {
         let apart = forced || resync_offset.is_some();
         let usage = |usage| match usage {
             DeviceUse::Replacement { role, .. } if apart => DeviceUse::Replacement { role, upto: 0 },
-            // Of rows that were being written, nobody knows which members have the new data.
+            // In rows that were being written it is unknown which members have the new data.
             DeviceUse::Recovering { role, .. } if forced => DeviceUse::Recovering { role, upto: 0 },
             usage => usage,
         };

@@ -40,7 +40,7 @@ impl Counters {
         self.0[chunk as usize / PAGE].as_ref().is_none_or(|page| page[chunk as usize % PAGE] == 0)
     }
 
-    /// A round begins: what begins from now on is new. Pages that nobody needs go.
+    /// Begins a round: writes that begin from now on are new. Counters of unused pages are freed.
     pub(super) fn next_round(&mut self) {
         for page in &mut self.0 {
             let Some(counters) = page else { continue };

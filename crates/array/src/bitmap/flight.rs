@@ -24,9 +24,9 @@ impl Drop for Flying<'_> {
 }
 
 impl Bitmap {
-    /// Writes all that is to be written, to stable storage on all members in use, in a task of its own: once begun it comes to its
-    /// end. Whoever waits for his turn meanwhile may find that nothing is left to do: one flight serves many. Members that
-    /// refused what they were given are named; they have it to take still, unless they are out of use.
+    /// Writes all dirty pages to stable storage on all members in use, in a task of its own: once begun it comes to
+    /// its end. One flight serves all callers that wait for it. Returns the members that refused a page; unless they
+    /// are out of use, they still lack it.
     pub(crate) fn fly(self: &Rc<Self>) -> impl Future<Output = Refusals> + use<> {
         let me = Rc::clone(self);
         self.io.spawn_as(OpClass::Metadata, async move { me.flight(&[]).await })

@@ -8,7 +8,7 @@ use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 /// Bytes that are written at a time.
 pub(super) const PAGE: usize = 4096;
 
-/// A bitmap as it is to stand on each member: superblock and bits, in whole blocks.
+/// A bitmap as it must be on each member: superblock and bits, in whole blocks.
 pub(super) struct Image {
     superblock: BitmapSuper,
     bytes: Vec<u8>,
@@ -83,7 +83,8 @@ impl Image {
         some.flat_map(set).take_while(|&chunk| chunk < self.bits)
     }
 
-    /// All of it is to be written, since somebody has nothing of it yet. What is stable on the others stays so.
+    /// Marks all of it to be written, since some member has nothing of it yet. The stable parts on the others stay
+    /// so.
     pub(super) fn write_anew(&mut self) {
         self.dirty.extend(0..self.bytes.len().div_ceil(PAGE));
     }
@@ -103,7 +104,7 @@ impl Image {
         self.dirty.extend(pages);
     }
 
-    /// A page, as it is to be written now.
+    /// The present content of a page.
     pub(super) fn page(&mut self, page: usize) -> &[u8] {
         if page == 0
             && let Some(head) = self.superblock.encode()

@@ -2,14 +2,14 @@
 //!
 //! Invariants, at any moment of a crash:
 //!
-//! 1. The bit of a chunk stands on all members before one of them is sent a change of it: but for those that are on record
-//!    as lost, those too that are out of use. Whoever opens the array may find one of those in sync still.
+//! 1. The bit of a chunk stands on all members before one of them is sent a change of it. That includes members that
+//!    are out of use, unless they are on record as lost: the next run may still find one of those in sync.
 //! 2. A bit is cleared only after all members were flushed, in a chunk without a write under way when the flush began
 //!    or since. The chunk's redundancy must be known true, and no member may be missing or being rebuilt. Before
 //!    that, `events_cleared` is on record as the present event count: a member that has failed meanwhile and comes
 //!    back is at least as old as its count says, and all that it lacks has its bit set.
-//! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is less
-//!    than the superblocks' is stale: somebody wrote who did not know of it.
+//! 3. The bitmap's event count is on all members before a superblock of that count is on any. A bitmap whose count is
+//!    less than the superblocks' is stale: a program that did not know of it has written to the array.
 //! 4. Bits of chunks in doubt stay set: what a crash left is found after the next one.
 //! 5. A device has all of the bitmap before a superblock calls it a member, or one that is being rebuilt (md's
 //!    `md_bitmap_write_all`).
@@ -91,7 +91,7 @@ pub struct Bitmap {
     landed: Event,
     /// All of it has been written once, or stood on all members.
     whole: Cell<bool>,
-    /// A device that had the bitmap has been lost, and whoever opens the array may not know of that.
+    /// A device that had the bitmap has been lost, and the next run may not know of that.
     absent: Cell<bool>,
     /// Pages that were given up, and may still land.
     lent: RefCell<Vec<(MemberId, Slice)>>,
@@ -121,7 +121,7 @@ impl Bitmap {
         self.state.borrow_mut().image.set(self.chunks.of_bytes(range));
     }
 
-    /// The bits of the range stand on all members, or nobody asks for them any more.
+    /// The bits of the range stand on all members, or are not needed any more.
     pub(crate) fn is_on_record(&self, range: &Range<u64>) -> bool {
         if self.retired.get() {
             return true;
@@ -232,7 +232,7 @@ impl Bitmap {
         self.place_at(device, superblock, superblock.bitmap_offset?)
     }
 
-    /// The same, so many bytes from its superblock.
+    /// The same, at this offset from its superblock.
     pub(crate) fn place_at(&self, device: MemberId, superblock: &Superblock, offset: i64) -> Option<u64> {
         let info = self.io.member_info(device)?;
         let start = superblock.super_offset.checked_add_signed(offset)?;
@@ -259,7 +259,8 @@ impl Bitmap {
         self.state.borrow().image.superblock().daemon_sleep
     }
 
-    /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended; 0: none.
+    /// Limit of write-behind: writes that may be under way to write-mostly members after their clients got an answer;
+    /// 0: none.
     pub(crate) fn write_behind(&self) -> u32 {
         self.state.borrow().image.superblock().write_behind
     }

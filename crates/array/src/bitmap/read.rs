@@ -55,7 +55,7 @@ impl Assembly {
 
     /// A bitmap in a file missed something, or says so, or is of another size.
     fn is_stale(&self, own: &BitmapSuper) -> bool {
-        // Of whoever could not write a bit it is not known which.
+        // A bitmap with failed writes does not tell which bits it lacks.
         let says = BitmapState(own.state.0 & (BitmapState::STALE.0 | BitmapState::WRITE_ERROR.0));
         says.0 != 0 || own.events < self.events || own.sync_bytes != sync_len(&self.geometry)
     }

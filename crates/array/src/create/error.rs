@@ -162,7 +162,7 @@ pub enum CreateError {
         /// The level.
         level: Level,
     },
-    /// There is no room for so many bits.
+    /// There is no space for that many bits.
     #[error(
         "there is no room for a write-intent bitmap{}; use a larger power of two for --bitmap-chunk, or --bitmap none",
         chunk.map_or_else(String::new, |chunk| format!(" with chunks of {chunk} bytes"))

@@ -32,7 +32,8 @@ pub struct NewMember {
     pub info: MemberInfo,
     /// Its identity, random; not recorded in 0.90.
     pub uuid: Uuid,
-    /// Bytes at which other md superblocks stand on it: they are overwritten with zeroes, so that nobody finds two.
+    /// Bytes at which other md superblocks stand on it: they are overwritten with zeroes, so that the device has only
+    /// one.
     pub old_superblocks: Vec<u64>,
     /// Its flags.
     pub flags: DeviceFlags,
@@ -55,8 +56,7 @@ pub struct CreateSpec {
     pub data_offset: Option<u64>,
     /// Write-intent bitmap.
     pub bitmap: NewBitmap,
-    /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended: of RAID 1 with a
-    /// bitmap; 0: none.
+    /// Limit of write-behind, of RAID 1 with a bitmap; 0: none.
     pub write_behind: u32,
     /// Name, without host.
     pub name: String,
@@ -195,7 +195,7 @@ fn check_counts(spec: &CreateSpec) -> Result<(), CreateError> {
     if count > max {
         return Err(CreateError::TooManyDevices { version: spec.version, count, max });
     }
-    // A mirror that shrank to one member can be assembled; nobody wants to make one.
+    // A mirror that shrank to one member can be assembled, but is not created.
     if spec.level == Level::Raid1 && spec.roles.len() < 2 {
         let (level, members) = (spec.level, spec.roles.len());
         return Err(GeometryError::TooFewMembers { level, members, min: 2 }.into());
@@ -281,7 +281,7 @@ fn template(
 /// The table of roles, as mdadm fills it.
 fn table(spec: &CreateSpec) -> Vec<DeviceRole> {
     let count = spec.roles.len() + spec.spares.len();
-    // 0.90 marks a place that nobody fills as failed and removed; 1.x leaves its entry unused.
+    // 0.90 marks an empty place as failed and removed; 1.x leaves its entry unused.
     let (len, absent) = match spec.version {
         Version::V0_90(_) => (count, DeviceRole::Vacant),
         _ => (defaults::max_dev(count).unwrap_or(DEFAULT_MAX_DEV_1), DeviceRole::Spare),

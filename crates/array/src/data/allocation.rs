@@ -100,7 +100,7 @@ fn lay_out(
     (stretches, tracks)
 }
 
-/// The member of a role, if reads of the role go to it and to nobody else, and it answers.
+/// The member of a role, if all reads of the role go to it and it answers.
 fn asked_of(set: &MemberSet, role: u16) -> Option<Device> {
     let members = &set.members;
     let is_usual = members.state(role) == RoleState::InSync

@@ -57,7 +57,7 @@ impl<'a> Cut<'a> {
         self.list.is_empty()
     }
 
-    /// The next piece, of at most so many bytes; `None` if all has been taken.
+    /// The next piece, of at most `most` bytes; `None` if all has been taken.
     #[inline]
     pub(crate) fn take(&mut self, most: u64) -> Option<Piece<'a>> {
         let first = self.list.first()?;

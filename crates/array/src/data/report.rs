@@ -7,8 +7,8 @@ pub enum SyncMode {
     Check,
     /// It is counted and made true: parity is written anew from the data, copies from the first that can be read.
     Repair,
-    /// It is counted, and where it is known which member is wrong ([`Mismatch::located`]), what that is to hold is written
-    /// to it. All else is left as it is.
+    /// It is counted. Where the wrong member is known ([`Mismatch::located`]), its correct content is written to it.
+    /// All else is left as it is.
     Locate,
 }
 
@@ -67,8 +67,7 @@ pub struct SyncReport {
     pub located: u64,
     /// The first places that disagree, at most [`SyncReport::PLACES`]; neighbours of one member as one, where they are located.
     pub places: Vec<Mismatch>,
-    /// Bytes, counted as the window is, that could not be compared: members of theirs are lost, or can't read them and
-    /// could not be given them anew.
+    /// Bytes not compared, in the unit of the window: a member is missing or unreadable, and could not be mended.
     pub unverified: u64,
     /// Bytes of members that can't be read, nor could be made readable.
     pub unreadable: u64,

@@ -14,7 +14,7 @@ use super::{Keeper, StateChange};
 use crate::bitmap::Bitmap;
 use crate::ledger::{BitmapError, BitmapSpec, Named};
 
-/// From now on changes are put on record in this bitmap, or in none; so many are under way.
+/// Makes this bitmap the array's, or none. The number is that of the changes under way.
 pub(crate) type Install = Box<dyn Fn(Option<Rc<Bitmap>>, u32)>;
 
 impl Keeper {
@@ -156,8 +156,7 @@ impl Keeper {
         }
     }
 
-    /// So many writes may lag behind on write-mostly members when this returns, and all of those say so: `changed` is told once that
-    /// is so.
+    /// Sets the limit of write-behind, and returns when all members record it; `changed` is called once then.
     ///
     /// # Errors
     /// A [`BitmapError`]. After that of a member some members may say so already, and the next record of this run tells the others.
@@ -192,8 +191,8 @@ impl Keeper {
         if self.unrecorded.get() || !self.ledger.is_settled() { self.commit().await } else { Ok(()) }
     }
 
-    /// Writes all of a new bitmap to all members or to its file, or what is to be written of another. Who refuses it is out of use, and on
-    /// record as that. Whoever calls has the turn.
+    /// Writes all of a new bitmap to all members or to its file, or the dirty pages of another. A member that refuses
+    /// it is out of use, and on record as that. The caller has the turn.
     async fn spread(&self, bitmap: &Rc<Bitmap>) -> Result<(), BitmapError> {
         let is_kept = self.ledger.bitmap().is_some_and(|kept| Rc::ptr_eq(&kept, bitmap));
         loop {
@@ -207,7 +206,7 @@ impl Keeper {
                 return Err(VolumeError::of_member(role, error).into());
             }
             if self.unrecorded.get() || !self.ledger.is_settled() {
-                // Nothing was taken by all while somebody's loss was not on record.
+                // Pages did not count as taken by all while a member's loss was not on record.
                 self.commit().await?;
             } else if !is_kept && bitmap.has_failed() {
                 return Err(unusable(bitmap));

@@ -1,4 +1,5 @@
-//! Changes of the state on disk, by whoever has the turn: what is written when, and what follows from refusals.
+//! Changes of the state on disk, made by the task that has the turn: the order of writes, and the consequences of
+//! refusals.
 
 use crate::events::{EventKind, Note};
 use brindle_io::{Duration, MemberId, OpError};
@@ -15,8 +16,8 @@ use crate::ledger::State;
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Keeper {
-    /// Writes the state until every living member has taken it, and no other can be taken for one of them. Whoever calls
-    /// has the turn.
+    /// Writes the state until every living member has taken it, and no other device can be taken for one of them. The
+    /// caller has the turn.
     pub(super) async fn commit(&self) -> Result<(), VolumeError> {
         debug_assert!(self.turns.is_taken() && self.recorded, "the record is changed without the turn");
         loop {
@@ -63,7 +64,7 @@ impl Keeper {
 
     /// Writes the present state to members whose records a crash left behind, or whose record found no space. (A
     /// record is written in place, but a file system that copies on write needs space for it.) Nothing goes on
-    /// without them: a member that lacks a change of state could be taken for one that has it. Whoever calls has the
+    /// without them: a member that lacks a change of state could be taken for one that has it. The caller has the
     /// turn.
     pub(super) async fn bring_up(&self) -> Result<(), VolumeError> {
         let mut told = EventKind::BroughtUp;
@@ -144,8 +145,8 @@ impl Keeper {
         silent.map_or(lost, |role| lost.and(Err(VolumeError::of_member(role, OpError::TimedOut))))
     }
 
-    /// Members refused what the write-intent bitmap says: they are out of use from now on, as if they had refused a
-    /// superblock. Whoever is out of use is on record as that when this returns.
+    /// Takes members out of use that refused the write-intent bitmap, as if they had refused a superblock. They are
+    /// on record as lost when this returns.
     ///
     /// # Errors
     /// If the array can't do without one of them, or one has no room for it. Nothing of what the bits are for has been sent.
@@ -168,7 +169,7 @@ impl Keeper {
     /// Marks the array clean if nothing is being written: its members are flushed first, so that what the mark says
     /// is true of stable storage.
     ///
-    /// False if there was nothing to mark, or somebody writes. Whoever calls has the turn.
+    /// False if there was nothing to mark, or a write is under way. The caller has the turn.
     pub(super) async fn mark_clean(&self) -> Result<bool, VolumeError> {
         let state = self.state.get();
         let nothing_new =
@@ -182,8 +183,9 @@ impl Keeper {
         Ok(true)
     }
 
-    /// The last change of a run. Without any, members that an earlier crash left behind are brought up: what the newest
-    /// record says must not be lost with that one. False if the array is broken: the record stays as it is.
+    /// The last change of a run. If there is none, members that an earlier crash left behind are brought up to date:
+    /// the content of the newest record must not be lost with its member. False if the array is broken: the record
+    /// stays as it is.
     pub(super) async fn end_record(&self) -> Result<bool, VolumeError> {
         if self.mark_clean().await? {
             return Ok(true);
@@ -207,7 +209,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Records on flushed members that the array is clean up to `position`. Whoever calls has the turn.
+    /// Records on flushed members that the array is clean up to `position`. The caller has the turn.
     pub(super) async fn settle(&self, position: Option<u64>) -> Result<(), VolumeError> {
         let _changing = Changing::begin(&self.changing, StateChange::Clean);
         let quiet = || self.writes.get() == 0 && !self.ready.get();
@@ -224,14 +226,14 @@ impl Keeper {
         let before = self.state.replace(State { dirty: false, resync_offset: position });
         let recorded = self.commit().await;
         if recorded.is_err() {
-            // Nobody must find it clean who records something else, nor tell that it was stopped.
+            // A later record must not call it clean, nor report that it was stopped.
             self.state.set(before);
         }
         recorded
     }
 
-    /// Makes stable what every member in use was given. Those that could not are out of use from the moment on at which
-    /// that is known, however long the others take, since they may have lost bytes. Whoever calls has the turn.
+    /// Makes stable what every member in use was given. Those that could not are out of use from the moment on at
+    /// which that is known, however long the others take, since they may have lost bytes. The caller has the turn.
     ///
     /// # Errors
     /// If the array can't do without one of them, or another flush failed so that was under way.

@@ -40,8 +40,8 @@ pub(crate) type CanLose = Box<dyn Fn(&[u16]) -> bool>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closed {
     No,
-    /// More is lost than redundancy makes up for. What is on record stays as it is, so that the array can be assembled
-    /// once its members are back.
+    /// More is lost than redundancy makes up for. The record stays as it is, so that the array can be assembled once
+    /// its members are back.
     Broken,
     Stopping,
 }
@@ -323,13 +323,13 @@ impl Keeper {
         self.unrecorded.get() || self.members.has_unrecorded_bad()
     }
 
-    /// Something is to be on record before success may be told of, or may not be told of any more.
+    /// A record is due before success may be acknowledged, or success may not be acknowledged any more.
     pub(crate) fn owes_record(&self) -> bool {
         self.is_due() || self.is_broken()
     }
 
-    /// Another array that uses the device, too, has lost it: this one does without from now on, or is broken. That it does
-    /// is recorded at once, whoever waits for it.
+    /// Another array that shares the device has lost it: this one does without it from now on, or is broken. The loss
+    /// is recorded at once.
     fn lost_elsewhere(&self, device: MemberId, why: Cause) {
         let Some(role) = self.role_in_use(device) else { return };
         match self.begin_failing(role, why) {
@@ -361,9 +361,9 @@ impl Keeper {
         second.is_some_and(|id| self.ledger.held(id).is_some())
     }
 
-    /// A role's second device is out of use, which loses the array nothing. If it was on record, that is to be recorded before
-    /// what it has missed is acknowledged: nobody may find it who counts on what it held. One that was not yet, and has failed,
-    /// is no spare any more either.
+    /// Takes a role's second device out of use, which loses the array nothing. If it was on record, the loss is
+    /// recorded before the writes that it missed are acknowledged: no later run may rely on its content. If it was
+    /// not on record yet, and has failed, it is no spare any more either.
     pub(crate) fn second_failed(&self, role: u16, why: Cause) {
         let Some(second) = self.members.second(role) else { return };
         let on_record = self.has_replacement(role);
@@ -532,7 +532,7 @@ async fn clean_when_idle(keeper: Weak<Keeper>, io: Io, idle: brindle_io::Duratio
         if keeper.closed.get() != Closed::No {
             return;
         }
-        // An error has closed the array: there is nothing left to do, and nobody to tell.
+        // An error has closed the array: there is nothing left to do, and no caller to report to.
         let marked = keeper.change(async |keeper| keeper.mark_clean().await).await;
         if marked.unwrap_or(true) {
             return;

@@ -16,7 +16,7 @@ use brindle_members::events::Cause;
 
 use super::Keeper;
 
-/// Ranges that are told apart at most; more are joined with what lies between.
+/// The most ranges that are kept apart; further ones are joined with the gaps between.
 const MOST: usize = 1024;
 
 /// The ranges to be made true again once there is space.
@@ -46,8 +46,8 @@ impl AwaitingSpace {
 }
 
 impl Keeper {
-    /// Writes to a range (counted as a resync counts) found no room on these members: nothing is known of its
-    /// redundancy from now on. True if nobody tries to make it true yet: whoever is told begins to.
+    /// Notes that writes to a range (counted as a resync counts) found no space on these members: its redundancy is
+    /// unknown from now on. True if no task tries to make it true yet: the caller begins one.
     #[must_use]
     pub(crate) fn no_room(&self, range: Range<u64>, members: &[(u16, Cause)]) -> bool {
         self.sync_map.doubt_range(range.clone());
@@ -75,7 +75,7 @@ impl Keeper {
         ranges.clone()
     }
 
-    /// Nobody tries any more to make true what found no room; `done` if that is because all of it is.
+    /// The task that makes such ranges true has ended; `done` if all of them are true again.
     pub(crate) fn room_ends(&self, done: bool) {
         self.awaiting_space.retried.set(false);
         if !done {

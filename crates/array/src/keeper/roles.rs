@@ -1,5 +1,5 @@
-//! Members that are being rebuilt: what is put on record of them, and when. Nothing is once the array stops: the last record of
-//! a run says how far they came, and whoever stopped it takes the devices away after that.
+//! The record of members that are being rebuilt. Nothing is recorded once the array stops: the last record of a run
+//! says how far they came, and their devices may be taken away after that.
 
 use brindle_format::md::DeviceFlags;
 use brindle_io::{MemberId, OpError};
@@ -69,7 +69,7 @@ impl Keeper {
             keeper.flush().await?;
             let gone = VolumeError::Member { role: Some(role), error: OpError::Gone };
             let second = keeper.members.second(role).ok_or(gone)?;
-            // On record before the member is lost: whoever finds that it is, finds this one whole.
+            // This is recorded before the member is lost: a run that finds the member lost finds this device whole.
             keeper.ledger.recovered_to(second.device.id, u64::MAX);
             keeper.commit().await?;
             let second = keeper.members.second(role).ok_or(gone)?;
@@ -102,8 +102,8 @@ impl Keeper {
         .await
     }
 
-    /// All of a recovering member has been rebuilt, when so many devices had [come](brindle_members::members::Members::joined) into its
-    /// role: it is in sync once it is on record, if the ledger can say so.
+    /// A recovering member is in sync once that is on record, if the ledger can say so. `joined` is the number of
+    /// devices that had [come](brindle_members::members::Members::joined) into its role when it was rebuilt.
     ///
     /// # Errors
     /// If that could not be recorded; [`VolumeError::Member`] if it has failed meanwhile.
@@ -157,7 +157,7 @@ impl Keeper {
         Ok(joined)
     }
 
-    /// Whether each of these devices could come back as the member that it was, by the record as it is now.
+    /// Whether each of these devices could come back as the member that it was, by the present record.
     ///
     /// # Errors
     /// [`VolumeError::Stopping`] once the array stops; if who was lost before could not be recorded.
@@ -252,7 +252,7 @@ impl Keeper {
         reached.iter().for_each(|&(id, upto)| self.ledger.recovered_to(id, upto));
     }
 
-    /// Puts a member that was rebuilt on record, and counts on it from then on. Whoever calls has the turn.
+    /// Puts a rebuilt member on record, and relies on it from then on. The caller has the turn.
     async fn take_in(&self, role: u16, joined: u32) -> Result<(), VolumeError> {
         self.refuse_if_closed()?;
         let _changing = Changing::begin(&self.changing, StateChange::Recovery);

@@ -1,5 +1,5 @@
-//! How a run ends: what is waited for, and what is recorded last. After that nothing is written to a member any more, since
-//! whoever stopped the array takes the devices away: another program may assemble them at once.
+//! The end of a run: the work that is waited for, and the last record. After that nothing is written to a member any
+//! more, since its device may be taken away: another program may assemble the array at once.
 
 use brindle_io::OpError;
 use brindle_volume::VolumeError;
@@ -43,7 +43,7 @@ impl Keeper {
     /// Members are about to get what they should hold already: for a request that began before the array was stopped, too.
     ///
     /// # Errors
-    /// [`VolumeError::Stopping`] once nothing of that is waited for any more.
+    /// [`VolumeError::Stopping`] once maintenance is not waited for any more.
     pub(crate) fn maintenance_begins(&self) -> Result<MaintenanceGuard<'_>, VolumeError> {
         if self.stop_phase.get() >= StopPhase::Quiet {
             return Err(VolumeError::Stopping);

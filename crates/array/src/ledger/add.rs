@@ -15,7 +15,7 @@ pub struct NewDevice {
     pub bytes: u64,
     /// Its identity, random; not recorded in 0.90.
     pub uuid: Uuid,
-    /// Bytes at which md superblocks stand on it: they are overwritten, so that nobody finds two.
+    /// Bytes at which md superblocks stand on it: they are overwritten, so that the device has only one.
     pub old_superblocks: Vec<u64>,
     /// Its earlier part in this array.
     pub former: Former,
@@ -28,8 +28,8 @@ pub struct NewDevice {
 pub enum Former {
     /// None of it.
     Stranger,
-    /// Whatever it was, what it says of that can't be relied on: its superblock was being written when the power went, or is
-    /// not the only one.
+    /// Unknown: its superblock can't be relied on, since it was being written when the power went, or is not the only
+    /// one.
     Unsure,
     /// The facts of its superblock.
     Device {

@@ -15,12 +15,12 @@ pub struct BitmapSpec {
     pub file: Option<BitmapFile>,
     /// Bytes to a bit, a power of two; `None`: as mdadm chooses.
     pub chunk: Option<u64>,
-    /// Writes that may be under way to write-mostly members when whoever asked is told that they have ended: of RAID 1, at most
-    /// [`MOST_BEHIND`]; 0: none; `None`: as many as the bitmap says in whose place this one comes.
+    /// Limit of write-behind, of RAID 1, at most [`MOST_BEHIND`]; 0: none; `None`: the limit of the bitmap that this
+    /// one replaces.
     pub write_behind: Option<u32>,
 }
 
-/// Why the bitmap of an array stays as it is. But for the last nothing has changed.
+/// The reason why an array's bitmap stays as it is. Except for the last variant nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BitmapError {

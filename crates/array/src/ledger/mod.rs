@@ -42,7 +42,7 @@ pub struct State {
 }
 
 impl State {
-    /// From where on redundancy is in doubt for whoever finds this on record; `None`: it is true everywhere.
+    /// The position from which redundancy is in doubt by this record; `None`: it is true everywhere.
     pub fn in_doubt(&self) -> Option<u64> {
         if self.dirty { Some(0) } else { self.resync_offset }
     }
@@ -129,7 +129,8 @@ pub enum Named {
     Next,
 }
 
-/// Keeps what must be known of an array when it is opened again. Nothing of it is asked by requests on their way.
+/// The record of an array for its next run. Requests never wait for it, but for the first write after a quiet time
+/// and for failures.
 ///
 /// The keeper promises:
 ///
@@ -138,9 +139,9 @@ pub enum Named {
 ///    [in flight](Ledger::is_lent) that was given up.
 /// 3. No member is written to before `dirty` is on record. What is not dirty is recorded when no write is under way, and
 ///    all members in use have been flushed since the last: what the record says is true of stable storage.
-/// 4. A device is [lost](Ledger::lose) before anything relies on its absence, and never comes back in this run. Whoever
-///    relies on it is told of success only after a recording that came to its end without refusals, after which the ledger
-///    was [settled](Ledger::is_settled).
+/// 4. A device is [lost](Ledger::lose) before anything relies on its absence, and never comes back in this run.
+///    Success that relies on it is acknowledged only after a recording that came to its end without refusals, after
+///    which the ledger was [settled](Ledger::is_settled).
 /// 5. A member that refuses a record is lost; if the array can't do without it, the array is broken and nothing more is
 ///    recorded.
 /// 6. A device [begins](Ledger::begin_recovery) to be rebuilt when all else is settled. What it is said to
@@ -150,14 +151,14 @@ pub enum Named {
 ///
 /// A ledger promises:
 ///
-/// 7. A recording that ends without refusals is on stable storage. Whoever opens the array from any set of devices that the
-///    array can do with finds it, or a later one.
+/// 7. A recording that ends without refusals is on stable storage. Any set of devices that suffices for the array has
+///    it, or a later one, in the next run.
 /// 8. While a recording is under way, and when the power goes in it, they find what was on record before or what was to be.
 ///    Once something has been found, it must not be lost again with the device on which it was found: such devices
 ///    as have it not [lag](Ledger::outdated).
 /// 9. A device that was lost is not written to again, also not by a recording under way that has not reached it yet.
-/// 10. Once a record that calls a device lost is settled, whoever opens the array with that device among others does not take
-///     it for a member, whatever its own record says.
+/// 10. Once a record that calls a device lost is settled, a later run with that device among others does not take it
+///     for a member, whatever its own record says.
 /// 11. A device that is being rebuilt is never found to hold more than the keeper has said, nor in sync before it is taken in.
 ///
 /// The keeper asserts what it can see of this; a ledger asserts its own rules at each change.
@@ -190,7 +191,7 @@ pub trait Ledger {
         Err(AddError::Unrecorded { label: device.label })
     }
 
-    /// Whether a device could come back as the member that it was, by the record as it is now. Nothing changes.
+    /// Whether a device could come back as the member that it was, by the present record. Nothing changes.
     ///
     /// # Errors
     /// [`AddError::NotTaken`] and the reason.
@@ -199,7 +200,7 @@ pub trait Ledger {
         Err(AddError::Unrecorded { label: device.label.clone() })
     }
 
-    /// Whether a device of so many bytes that is none of the array's could be [added](Ledger::add), and take a member's place.
+    /// Whether a new device of `bytes` could be [added](Ledger::add), and take a member's place.
     fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
         let _ = (device, bytes);
         false
@@ -218,7 +219,7 @@ pub trait Ledger {
         false
     }
 
-    /// Devices that wait to replace a member, in the order in which they would: nobody relies on what they hold.
+    /// Devices that wait to replace a member, in the order in which they would: their content does not matter.
     fn spares(&self) -> Vec<Device> {
         Vec::new()
     }
@@ -236,8 +237,8 @@ pub trait Ledger {
         None
     }
 
-    /// A device that is being rebuilt holds so many bytes of what it should, from the start of its data area: the next record
-    /// says so. It changes nothing where the ledger can't say that.
+    /// Notes how many bytes of its data a device that is being rebuilt holds, from the start of its data area: the
+    /// next record says so. Changes nothing where the ledger can't say that.
     fn recovered_to(&self, device: MemberId, upto: u64) {
         let _ = (device, upto);
     }
@@ -284,8 +285,8 @@ pub trait Ledger {
         false
     }
 
-    /// Whether the second device of a role, which holds what its member holds, may take the member's place once that is
-    /// [lost](Ledger::lose): it is found in the role by whoever opens the array then.
+    /// Whether the second device of a role, once it holds all of its member's data, may take the member's place when
+    /// that is [lost](Ledger::lose): the next run then finds it in the role.
     fn replaces(&self, member: MemberId, second: MemberId) -> bool {
         let _ = (member, second);
         false
@@ -298,9 +299,9 @@ pub trait Ledger {
         false
     }
 
-    /// Makes a write-intent bitmap for an array of this geometry, as is asked, that has room on all devices, or in a file. Nothing is
-    /// written yet, and no record [names](Ledger::name_bitmap) it; but it is told from now on which devices come and are lost. The array
-    /// keeps the one that it has, if it has one.
+    /// Makes the write-intent bitmap that is asked for, for an array of this geometry, with space on all devices or
+    /// in a file. Nothing is written yet, and no record [names](Ledger::name_bitmap) it. From now on it follows the
+    /// devices that come and are lost. The array keeps its present bitmap meanwhile.
     ///
     /// # Errors
     /// A [`BitmapError`]: then nothing has changed.

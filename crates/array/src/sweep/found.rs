@@ -7,7 +7,7 @@ use crate::array::Array;
 use crate::data::report::{Mismatch, SyncMode, SyncReport};
 
 impl Array {
-    /// Tells of the places of a window that disagree, as far as they are named, at most so many; gives how many those were.
+    /// Reports the named places of a window that disagree as events, at most `most`; gives their number.
     pub(super) fn tell_found(&self, mode: SyncMode, window: &SyncReport, most: usize) -> usize {
         let places = &window.places[..window.places.len().min(most)];
         for place in places {

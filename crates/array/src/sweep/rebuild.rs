@@ -24,8 +24,8 @@ impl Array {
     /// as the ledger has taken it in ([`take_in`](crate::ledger::Ledger::take_in)). Begins and ends as [`Array::resync`]
     /// does; one that did not come to its end goes on from there if it is called again with the same role and device.
     ///
-    /// Places that the others can't give, nor make up for, do not end it: they are bad from then on
-    /// ([`Array::bad_blocks`]), are told of, and stand in [`Array::last_outcome`]. Where the ledger can't say that, the device
+    /// Places that the others can't give don't end it. They are bad from then on ([`Array::bad_blocks`]), are
+    /// reported as events, and stand in [`Array::last_outcome`]. Where the ledger can't record them, the device
     /// fails, as with md.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ async fn recover_to_end(
 }
 
 impl Array {
-    /// Tells of the places of a window that could not be rebuilt, as far as they are named.
+    /// Reports the named places of a window that could not be rebuilt as events.
     pub(super) fn tell_unrebuilt(&self, report: &SyncReport) {
         let keeper = &self.0.core.keeper;
         for place in &report.bad_places {

@@ -1,10 +1,11 @@
 //! Whether redundancy was ever made true, told from samples.
 //!
-//! Which member is wrong can be known only where all was right once. Of an array that was made with `--assume-clean` md's format
-//! says that, whatever its members held: nothing on them tells it from one that was synced. But it shows: where P and Q, or copies,
-//! never were made from the data, they disagree nearly everywhere, and tell of no one member. Bytes that rot, and places that somebody
-//! wrote over, are few beside that. Where they tell of the same member everywhere, its like held one and the same byte all over when the
-//! array was made, or somebody has written all over it since: a resync would make that wrong for ever.
+//! The wrong member can be known only where all members agreed once. md's format calls an array that was made with
+//! `--assume-clean` in sync, whatever its members held. But samples show it: where P and Q, or copies, never were
+//! made from the data, they disagree nearly everywhere, and name no single member. Bytes that rot, and places that
+//! another program wrote over, are few in comparison. Where samples name the same member everywhere, either that
+//! member held one byte all over when the array was made, or it was written all over since. A resync would then make
+//! wrong data permanent.
 
 use brindle_layout::Family as Map;
 use brindle_volume::VolumeError;
@@ -61,7 +62,8 @@ impl Array {
     }
 }
 
-/// Of so many sectors more than an eighth tell of no one member, or less than an eighth agree. `all`: a wrong member would be known.
+/// The verdict on `sectors` samples: not in sync if more than an eighth of them name no single member, or less than
+/// an eighth agree. `all`: a wrong member would be known.
 fn told(report: &SyncReport, sectors: u64, all: bool) -> Redundancy {
     let is_odd = report.unlocated + report.located > sectors - sectors / 8;
     match report.unlocated > sectors / 8 {

@@ -29,7 +29,7 @@ fn named(world: &World<Sim>, roles: [usize; 2]) -> [(MemberId, String); 2] {
     roles.map(|role| (world.ids[role], format!("m{role}")))
 }
 
-/// Each comes back in its turn, and the array lacks nothing then.
+/// Members come back one after the other, and then the array is whole.
 fn all_come_back(world: &World<Sim>, array: &Array, order: [usize; 2], content: &[u8], what: &str) {
     let devices = named(world, order);
     let judged = world.io.block_on(array.judge_together(&devices));

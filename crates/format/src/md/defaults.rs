@@ -38,7 +38,7 @@ pub enum Consistency {
     /// Nothing: a crash leads to a full resync. Space for a later bitmap is reserved.
     #[default]
     Resync,
-    /// A write-intent bitmap beside each superblock, of so many bytes (see [`bitmap_plan`]).
+    /// A write-intent bitmap of this many bytes beside each superblock (see [`bitmap_plan`]).
     Bitmap {
         /// Bytes of the bitmap with its superblock; a multiple of 4 KiB is kept for it.
         bytes: u64,
@@ -76,15 +76,15 @@ impl Placement {
     }
 }
 
-/// Entries of the role table of a new 1.x superblock for so many devices (members and spares): the table is filled up
-/// so that the superblock ends on a sector. `None` beyond what fits.
+/// Entries of the role table of a new 1.x superblock for `devices` (members and spares): the table is filled up so
+/// that the superblock ends on a sector. `None` if there are too many.
 pub fn max_dev(devices: usize) -> Option<usize> {
     let bytes = devices.checked_mul(2)?.checked_add(256)?.checked_next_multiple_of(512)?;
     let entries = bytes.checked_sub(256)? / 2;
     (devices <= MAX_DEVICES_1).then_some(entries.min(MAX_DEVICES_1))
 }
 
-/// Bytes that mdadm keeps free for a bitmap on a device (or for a component) of so many bytes.
+/// Bytes that mdadm keeps free for a bitmap on a device (or for a component) of `bytes`.
 pub fn bitmap_space(bytes: u64) -> u64 {
     match bytes {
         b if b < 64 * KIB => 0,
@@ -184,8 +184,8 @@ pub fn place(
 /// Where everything stands on a device of `device_bytes` that joins an array of which `like` is a member's superblock: as on
 /// those that the array was created with. `None` if it does not fit.
 ///
-/// A bitmap, of so many bytes, stands where all members have it, since md knows one place only (`super_1_sync`); the log of
-/// bad blocks behind it, or behind what is kept free for one, as `write_init_super1` has it.
+/// A bitmap of `bitmap` bytes stands where all members have it, since md knows one place only (`super_1_sync`). The
+/// log of bad blocks stands behind it, or behind the space kept free for one, as `write_init_super1` has it.
 pub fn place_joining(like: &Superblock, device_bytes: u64, bitmap: Option<u64>) -> Option<Placement> {
     let usual =
         |consistency| place(like.version, device_bytes, like.data_offset, like.component_size, consistency);
@@ -400,7 +400,8 @@ pub fn bitmap_room_beside(sb: &Superblock) -> u64 {
     free.min(bitmap_room(sb.version, sb.component_size))
 }
 
-/// Where mdadm would put a bitmap of so many bytes beside a superblock that has none: bytes from the superblock.
+/// The place at which mdadm would put a bitmap of `bytes` beside a superblock that has none: bytes from the
+/// superblock.
 pub fn bitmap_place_beside(sb: &Superblock, bytes: u64) -> Option<i64> {
     match sb.version {
         Version::V1_0 => {

@@ -6,7 +6,7 @@ use super::Uuid;
 
 /// Splits a 1.x array name into its home host and its own name: `server:data` is `(Some("server"), "data")`.
 ///
-/// mdadm puts the name of the creating host before a colon so that a foreign array is told from a local one.
+/// mdadm puts the name of the creating host before a colon, to distinguish foreign arrays from local ones.
 pub fn split_name(name: &str) -> (Option<&str>, &str) {
     match name.split_once(':') {
         Some((host, own)) if !host.is_empty() => (Some(host), own),

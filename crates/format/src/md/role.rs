@@ -17,8 +17,8 @@ pub enum DeviceRole {
     Faulty,
     /// Holds the journal of a RAID 4, 5 or 6 array.
     Journal,
-    /// Says of an entry of a 0.90 table that no device has it: the place of a role that nobody fills is marked faulty and
-    /// removed, any other entry is zero. Tables of 1.x have no word for that.
+    /// No device has this entry of a 0.90 table. The place of an empty role is marked faulty and removed, any other
+    /// entry is zero. Tables of 1.x have no such mark.
     Vacant,
 }
 

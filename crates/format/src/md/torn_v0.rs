@@ -154,7 +154,8 @@ fn others(found: &Superblock) -> impl Iterator<Item = Guess> {
         let is = found.roles.get(number).copied().unwrap_or(DeviceRole::Vacant);
         let to = [DeviceRole::Faulty, DeviceRole::Vacant, DeviceRole::Spare].into_iter();
         let to = to.chain((0..roles).map(DeviceRole::Active));
-        // Nobody goes from one role to another: only a change of the counts tells a torn superblock from one with rot before them.
+        // No device goes from one role to another: only a change of the counts distinguishes a torn superblock from
+        // one with rot before them.
         let to = to.filter(move |role| *role != is && (role.active().is_none() || is.active().is_none()));
         to.map(move |role| Guess::Others(vec![(number, role)]))
     };

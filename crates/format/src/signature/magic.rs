@@ -8,9 +8,9 @@ use super::{Found, Signature};
 enum Field {
     /// Nowhere, or nowhere simple.
     None,
-    /// Text of so many bytes at so many.
+    /// Text: its length in bytes and its offset.
     Text(u64, usize),
-    /// UTF-16 text of so many units.
+    /// UTF-16 text: its length in units and its offset.
     Text16(u64, usize),
     /// A UUID of 16 bytes.
     Uuid(u64),

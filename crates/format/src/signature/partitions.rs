@@ -195,7 +195,7 @@ impl Pages<'_> {
                 own.and_then(|own| self.dos(number, sector, here.checked_add(own.start)?, own.sectors)),
             );
             match entries.iter().find(|entry| entry.is_extended()) {
-                // A chain goes on behind what it has told of.
+                // A chain goes on behind the partitions that it has named.
                 Some(link) if link.start > next => next = link.start,
                 _ => return,
             }

@@ -139,7 +139,7 @@ fn drbd(device: &Samples<'_>) -> Option<Found> {
     places.find(known).map(|place| bare(Signature::Drbd, place))
 }
 
-/// Controllers that keep their metadata so many bytes from the end.
+/// Controllers that keep their metadata a fixed distance from the end.
 fn bios_raid(device: &Samples<'_>) -> Option<Found> {
     const PROMISE: &[u8] = b"Promise Technology, Inc.";
     const PROMISE_SECTORS: [u64; 12] = [63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951];
@@ -156,7 +156,7 @@ fn bios_raid(device: &Samples<'_>) -> Option<Found> {
     places.find(|(place, magic)| device.has(*place, magic)).map(|(place, _)| bare(Signature::BiosRaid, place))
 }
 
-/// Every version at its place. The magic number is enough: a damaged superblock is still somebody's.
+/// Every version at its place. The magic number is enough: a damaged superblock still marks a member.
 fn md_raid(device: &Samples<'_>) -> Vec<Found> {
     let present = md::probe_offsets(device.bytes).filter(|probe| {
         let little = probe.version != Version::V0_90(Endian::Big);

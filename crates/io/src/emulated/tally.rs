@@ -16,7 +16,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Nobody notices so many nanoseconds.
+    /// A delay of this many nanoseconds does not count as late.
     pub const SLACK: u64 = 1000;
 
     /// No more than one answer of a hundred was late.

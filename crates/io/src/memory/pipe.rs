@@ -44,7 +44,7 @@ impl End {
         Self { peer, inbox: VecDeque::new(), recv: None, send: None, closed: false, broken: false }
     }
 
-    /// Completes whoever waits.
+    /// Completes the operations that wait.
     fn give_up(&mut self, error: OpError, done: &mut Vec<Completion>) {
         let waiting = [self.recv.take().map(|r| r.key), self.send.take().map(|s| s.key)];
         let failed = |key| Completion { key, result: Err(error) };
@@ -87,7 +87,8 @@ impl Pipes {
         }
     }
 
-    /// Takes an operation, which uses `bounce` in place of its memory where others change that. Gives the end that bytes may now move into: whoever has the sockets lets it [`Pipes::pump`].
+    /// Takes an operation, which uses `bounce` in place of its memory where others may change that. Gives the end
+    /// that bytes may now move into: its owner calls [`Pipes::pump`].
     pub(crate) fn submit(
         &mut self,
         key: OpKey,
@@ -136,9 +137,9 @@ impl Pipes {
         done.push(Completion { key, result });
     }
 
-    /// Moves bytes from the peer's send into `into`'s inbox until that is full, and on to whoever receives there; at most
-    /// `most` bytes each. With fewer than all, sends and receives complete short. Says whether it did anything, so that
-    /// more may follow.
+    /// Moves bytes from the peer's send into `into`'s inbox until that is full, and on to a waiting receive; at most
+    /// `most` bytes each. With fewer than all, sends and receives complete short. Says whether it did anything, so
+    /// that more may follow.
     pub(crate) fn pump(&mut self, into: SocketId, most: usize, done: &mut Vec<Completion>) -> bool {
         let Some(peer) = self.end(into).map(|end| end.peer) else { return false };
         let filled = self.fill(peer, into, most, done);
@@ -178,7 +179,7 @@ impl Pipes {
         moved > 0
     }
 
-    /// The connection breaks: what was under way is lost, and whoever waits on either end learns of it.
+    /// Breaks the connection: bytes under way are lost, and the operations on either end fail.
     pub(crate) fn reset(&mut self, socket: SocketId, done: &mut Vec<Completion>) {
         let Some(peer) = self.end(socket).map(|end| end.peer) else { return };
         for end in [socket, peer] {

@@ -47,7 +47,7 @@ impl<T: Copy + Ord> Agenda<T> {
             return;
         }
         self.in_wheel += 1;
-        // It may come before the stretch that was first when somebody last looked.
+        // It may come before the stretch that was first at the last look.
         if slot <= self.first {
             let first = &mut self.wheel[(self.first % SLOTS) as usize];
             let place = first.partition_point(|other| *other > entry);

@@ -10,10 +10,10 @@ use crate::op::{OpKey, OpKind};
 
 /// Places at which the drive sees a stream go on.
 const STREAMS: usize = 16;
-/// A drive reads ahead, so that a stream of reads may leave out so many bytes (a chunk of parity, say) and still goes on.
-/// Assumed: no figure of a single drive tells it.
+/// A drive reads ahead, so that a stream of reads may leave out this many bytes (a chunk of parity, say) and still
+/// count as one stream. Assumed: no figure of a single drive tells it.
 const AHEAD: u64 = 128 << 10;
-/// The mix is told by so many operations, smoothed.
+/// The mix is measured over this many operations, smoothed.
 const MEMORY: i64 = 128;
 /// Thousandths of per cent.
 const PERCENT: i64 = 1000;
@@ -189,7 +189,7 @@ fn transfers(kind: OpKind) -> bool {
     offset(kind).is_some()
 }
 
-/// A latency by chance: its mean is kept, and its deviation is so many per cent. The sum of four even draws, which is close
+/// A random latency with this mean, and a deviation of this many per cent. The sum of four even draws, which is close
 /// to a normal distribution, and needs no function whose last digit differs between machines.
 fn spread(mean: u64, percent: u32, rng: &mut Rng) -> u64 {
     if percent == 0 || mean == 0 {

@@ -200,7 +200,7 @@ impl Drive {
         }
         let held = len.min(self.holds.saturating_sub(offset));
         self.disk.read(offset, held, op.segments());
-        // From within a block nobody can go on.
+        // A transfer can't be continued from within a block.
         let goes_on = held == len || held.is_multiple_of(u64::from(self.info.logical_block));
         if goes_on { Ok(held) } else { Err(OpError::Truncated) }
     }

@@ -1,4 +1,4 @@
-//! Measured drives on somebody else's clock: the stations of the sim without its world, for members that answer in real time.
+//! Measured drives on another clock: the stations of the sim without its world, for members that answer in real time.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,8 @@ use super::rng::Rng;
 use super::stations::{Stations, Uplink};
 use crate::op::{OpKey, OpKind};
 
-/// Drives, and what is under way at them. Moments are nanoseconds on the clock of whoever asks; it never goes back.
+/// Drives, and the operations under way at them. Moments are nanoseconds on the caller's clock, which never goes
+/// back.
 pub struct Emulation {
     rng: Rng,
     uplink: Uplink,

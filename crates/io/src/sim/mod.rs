@@ -64,7 +64,7 @@ pub struct Hostility {
 /// any order, so that redundancy would come to differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlaps {
-    /// They are somebody else's affair: a client's, where there is no redundancy.
+    /// They are not checked: ordering them is the client's task, where there is no redundancy.
     #[default]
     Allowed,
     /// [`Sim::overlaps`] tells of them.
@@ -366,9 +366,9 @@ unsafe impl Reactor for Sim {
     }
 
     /// # Panics
-    /// If every task waits and nothing is to come: in the real world the program would hang. So too after the end of the
-    /// world, if nobody waits in [`Sim::until_end`]; and if an operation was not aligned to its drive's logical blocks, or
-    /// overlapped another where that is forbidden.
+    /// If every task waits and no event is left: in the real world the program would hang. The same after the end of
+    /// the world, unless a task waits in [`Sim::until_end`]. Also if an operation was not aligned to its drive's
+    /// logical blocks, or overlapped another where that is forbidden.
     fn park(&mut self, done: &mut Vec<Completion>, until: Option<Instant>) {
         let world = &mut *self.0.borrow_mut();
         let until = until.map(Instant::as_nanos);

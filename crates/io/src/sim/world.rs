@@ -428,7 +428,7 @@ impl World {
         self.completed.extend(self.frozen.drain(..).map(cancelled));
     }
 
-    /// The executor has ended: what drives still have in hand takes its effect in part, and is nobody's.
+    /// The executor has ended: operations that drives still have in hand take effect in part, without a completion.
     pub(super) fn detach(&mut self) {
         self.attached = false;
         if self.flying.iter().any(Option::is_some) {

@@ -151,7 +151,7 @@ impl Table {
         forsaken.iter().any(|by| by.means(owner))
     }
 
-    /// The group's operations in flight that `which` names fail with `error` for whoever waits.
+    /// Fails the group's operations in flight that `which` names with `error`.
     fn give_up(&mut self, group: usize, error: OpError, which: impl Fn(&Slot) -> bool, to: &mut GivenUp) {
         let GroupSlot { ops, left, owner, state, failures, until, .. } = &mut self.groups[group];
         if matches!(state, GroupState::Free | GroupState::Building) {

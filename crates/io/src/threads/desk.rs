@@ -49,7 +49,7 @@ pub(crate) struct Errand {
     /// Open for as long as the job lasts.
     pub(crate) file: Arc<OwnedFd>,
     pub(crate) work: Work,
-    /// The memory of a transfer, in so many stretches.
+    /// The memory of a transfer: `count` stretches.
     pub(crate) segments: *const Segment,
     pub(crate) count: u32,
 }
@@ -118,7 +118,7 @@ impl Desk {
         while let Some(job) = self.next() {
             let key = job.key;
             let answer = job.run();
-            // Before the answer: whoever has it may close the member.
+            // Before the answer: its receiver may close the member.
             drop(job);
             self.answers.add((key, answer));
         }

@@ -1,8 +1,8 @@
 //! Operations without io_uring, which containers' default profiles forbid: each member has threads of its own that ask it, and
 //! epoll tells when sockets have something or take something.
 //!
-//! So a member that hangs holds its own threads only. What a thread has not begun can be taken back; what it has begun keeps its
-//! memory and its descriptor until it returns, even if nobody is left to hear of it.
+//! So a member that hangs occupies its own threads only. Jobs that no thread has begun can be taken back. A job that
+//! was begun keeps its memory and its descriptor until it returns, even if nothing waits for it any more.
 
 mod desk;
 mod sockets;
@@ -27,7 +27,7 @@ type Answer = (OpKey, i32);
 /// Where the threads of all members leave their answers.
 struct Answers {
     come: Mutex<Vec<Answer>>,
-    /// Raised when something has come, and to wake whoever waits.
+    /// Raised when answers have come, and to wake the reactor's thread.
     event: Arc<OwnedFd>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Way {
 pub(crate) struct Transfer {
     pub(crate) key: OpKey,
     pub(crate) way: Way,
-    /// Its memory, in so many stretches.
+    /// Its memory: `count` stretches.
     pub(crate) segments: *const Segment,
     pub(crate) count: u32,
     /// Bytes that were sent.

@@ -18,7 +18,7 @@ use crate::device::OpenDevice;
 use crate::op::{Mapped, MemberId, OpError, OpKey};
 use crate::reactor::Unpark;
 
-/// Holes of fewer bytes are not worth telling, so that whoever asks on need not do so for each.
+/// Smaller holes are not reported, so that callers need not go on for each.
 const LEAST: u64 = 64 << 10;
 /// How often the file system is asked for one answer at most.
 const SEEKS: usize = 64;
@@ -87,8 +87,8 @@ impl Holes {
         self.asked.contains(&key.0)
     }
 
-    /// Asks about a range of a device, which stays open until the answer is taken. Does not wait: false if nobody can
-    /// be asked, and so all of it may be stored.
+    /// Asks about a range of a device, which stays open until the answer is taken. Does not wait: false if no thread
+    /// is free, so that all of it may be stored.
     pub(super) fn ask(
         &mut self,
         key: OpKey,
@@ -181,7 +181,7 @@ fn look(file: BorrowedFd<'_>, range: Range<u64>) -> Result<Mapped, Errno> {
             return Ok(stored(hole));
         }
     }
-    // Something is stored here, and nobody has looked any further.
+    // Data are stored here; the rest has not been looked at.
     Ok(stored(data))
 }
 
@@ -193,7 +193,7 @@ fn data_from(file: BorrowedFd<'_>, at: u64) -> Result<u64, Errno> {
     }
 }
 
-/// A hole is told if it is large, or reaches to the end of what was asked about.
+/// A hole is reported if it is large, or reaches to the end of the range.
 fn is_worth(hole: Range<u64>, end: u64) -> bool {
     !hole.is_empty() && (hole.end - hole.start >= LEAST || hole.end == end)
 }

@@ -34,7 +34,7 @@ pub const OWNER_ONLY: SocketRights = SocketRights { mode: 0o600, owner: None, gr
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Somebody listens there.
+    /// Another program listens there.
     #[error("socket path in use: a server listens on {}; stop it, or choose another path", .0.display())]
     InUse(PathBuf),
     /// A file of another kind has the name.
@@ -48,7 +48,7 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
-    /// The socket file can't be given to somebody else.
+    /// The socket file can't be given to another owner.
     #[error("{} can't be given to that owner or group: {source}; only root may give a file to another user, and its owner to a group that he is in", path.display())]
     Owner {
         /// As it was given.
@@ -56,7 +56,7 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
-    /// Somebody has that port, at this address or at all addresses.
+    /// Another program has that port, at this address or at all addresses.
     #[error(
         "address in use: another socket is bound to {0}, or to this port at all addresses; close it, or choose another port"
     )]
@@ -81,7 +81,7 @@ pub struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.identity.is_some() && identity(&self.path) == self.identity {
-            // If it can't be removed, the next server finds that nobody listens.
+            // If it can't be removed, the next server finds that no program listens on it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -110,7 +110,7 @@ pub fn listen_unix(path: &Path, rights: SocketRights) -> Result<(UnixListener, S
     }
     // Another server may start beside us: the name is removed only as long as it is ours.
     let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    // Until somebody listens, nobody connects.
+    // No client can connect before the socket listens.
     let (owner, group) = (rights.owner.map(Uid::from_raw), rights.group.map(Gid::from_raw));
     if owner.is_some() || group.is_some() {
         let given = rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW);
@@ -125,8 +125,8 @@ fn open(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
 }
 
-/// Whether a socket file is what a server left that is gone. What a ring listens on, the kernel closes some time after
-/// the ring's process has ended: until then clients can connect, and nobody will ever answer them.
+/// Whether a socket file was left by a server that is gone. The kernel closes the sockets of a ring some time after
+/// its process has ended: until then clients can connect, and get no answer.
 pub fn is_abandoned(path: &Path) -> bool {
     match connect(path) {
         Ok(socket) => sockopt::socket_peercred(&socket).is_ok_and(|listener| has_ended(listener.pid)),
@@ -163,11 +163,11 @@ fn clear(path: &Path) -> Result<(), ListenError> {
     if is_abandoned(path) {
         return std::fs::remove_file(path).map_err(failed);
     }
-    // Somebody, perhaps with a full backlog, or who does not let us in.
+    // Another program, perhaps with a full backlog, or one that refuses this user.
     Err(ListenError::InUse(path.to_path_buf()))
 }
 
-/// An IPv6 address is that alone: whoever wants both `0.0.0.0` and `[::]` gives both.
+/// An IPv6 address is that alone: for both families give both `0.0.0.0` and `[::]`.
 pub(super) fn tcp(address: SocketAddr) -> Result<OwnedFd, ListenError> {
     bind_tcp(address).map_err(|error| match error {
         Errno::ADDRINUSE => ListenError::AddressInUse(address),

@@ -170,8 +170,8 @@ impl Members {
         self.turn += 1;
     }
 
-    /// Whether somebody has made a member's file shorter. A write that was under way may have made it longer
-    /// again, and what it reads as zeroes then was never written: this is asked after a transfer, too, once a turn.
+    /// Whether a member's file has become shorter. A write under way may have made it longer again, with zeroes that
+    /// were never written: so this is asked after a transfer, too, once a turn.
     #[inline]
     pub(super) fn is_shorter(&mut self, member: MemberId) -> bool {
         self.members[member.place()].is_shorter(self.turn)

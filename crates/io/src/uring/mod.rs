@@ -73,8 +73,8 @@ impl Uring {
     /// A ring without members.
     ///
     /// # Errors
-    /// [`UringError::Missing`] if the kernel has no io_uring or is too old, [`UringError::Forbidden`], [`UringError::Limit`] for
-    /// want of descriptors or memory, [`UringError::Failed`] with what else it says.
+    /// [`UringError::Missing`] if the kernel has no io_uring or is too old, [`UringError::Forbidden`],
+    /// [`UringError::Limit`] for lack of descriptors or memory, [`UringError::Failed`] with any other error.
     pub fn new() -> Result<Self, UringError> {
         let ring = Ring::new()?;
         let wake = Wake::new()?;
@@ -85,7 +85,7 @@ impl Uring {
     /// for each operation.
     ///
     /// # Errors
-    /// [`UringError::Limit`] for want of descriptors or memory, [`UringError::Failed`] with what else the kernel says.
+    /// [`UringError::Limit`] for lack of descriptors or memory, [`UringError::Failed`] with any other error.
     pub fn on_threads() -> Result<Self, UringError> {
         let wake = Wake::new()?;
         let threads = Threads::new(wake.event())?;

@@ -216,7 +216,7 @@ impl Sockets {
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// ... so often, ...
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// ... so many times, and then gives the connection up.
+/// ... this many times, and then gives the connection up.
 const KEEPALIVE_PROBES: u32 = 4;
 /// Milliseconds after which a connection is given up whose other end does not acknowledge, or takes, what was sent to it.
 const USER_TIMEOUT: u32 = 120_000;

@@ -359,7 +359,7 @@ pub(crate) fn dropped_futures_give_their_memory_back<W: World>(stage: &Stage<W>)
             io.sleep(brindle_io::Duration::from_micros(100)).await;
         }
         assert_eq!(pool.free_bytes(), pool.capacity());
-        // Nobody waited, and yet all of it was done.
+        // No task waited, and yet all of it was done.
         let back = pool.alloc(PAGE).await;
         for round in 0..200u64 {
             read(io, member, round * 2 * PAGE as u64, &back.all()).await.unwrap();
@@ -433,7 +433,7 @@ pub(crate) fn holes_are_told_where_nothing_was_written<W: World>(stage: &Stage<W
     });
 }
 
-/// A change under way is known until it has ended, whoever waits for it.
+/// A change under way is known until it has ended, even if its caller is gone.
 pub(crate) fn changes_under_way_are_known<W: AtCommand>(stage: &Stage<W>) {
     let Stage { io, pool, world } = stage;
     let (member, other) = (world.member(1 << 20), world.member(1 << 20));

@@ -83,7 +83,7 @@ pub(crate) fn pools_give_back_what_nobody_needs<W: World>(stage: &Stage<W>) {
         buf.bytes_mut().fill(at as u8);
     }
     assert_eq!(in_use(io), (16, 16 * ARENA));
-    // Of one arena a buffer stays in use. The first is kept for whoever comes next.
+    // One buffer of an arena stays in use. The first arena is kept for later buffers.
     let kept = buffers.swap_remove(13 * 4);
     drop(buffers);
     io.block_on(async {

@@ -121,7 +121,7 @@ fn a_flush_that_overtakes_a_failing_one_makes_nothing_stable() {
             io.yield_now().await;
             assert_eq!(flush(&io, member).await, Ok(()));
             let succeeded = io.now();
-            // Until the drive has said so, nobody can tell.
+            // The outcome is unknown until the drive has answered.
             let held = look(&sim, member, 0, PAGE)[0];
             let (failed, told) = failing.await;
             assert_eq!((failed, look(&sim, member, 0, PAGE)), (Err(EIO), vec![0; PAGE]));

@@ -44,7 +44,8 @@ impl Drive {
         Self { stations: stations.into(), ..self.clone() }
     }
 
-    /// The same drive, whose head chooses among so many of what waits; what has no head stays as it is.
+    /// The same drive, whose head chooses among `queue` of the waiting requests; a drive without a head stays as it
+    /// is.
     pub fn with_queue(&self, queue: u32) -> Self {
         let mut stations = (*self.stations).clone();
         if let Some(platter) = &mut stations.platter {

@@ -49,7 +49,7 @@ pub enum Kinds {
 }
 
 impl Kinds {
-    /// Reads in so many requests of a hundred, writes in the others.
+    /// A mix with this percentage of reads, the rest writes.
     pub fn of_reads(percent: u64) -> Self {
         match percent {
             0 => Self::One(Direction::Write),
@@ -192,7 +192,7 @@ pub struct Logs {
     pub offset: bool,
 }
 
-/// The percentiles that reports have if nobody asks for others.
+/// The percentiles of reports by default.
 pub const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
@@ -265,7 +265,7 @@ pub struct Job {
     pub rate_iops: Each<Option<u64>>,
     /// A pause.
     pub thinktime: Duration,
-    /// After so many requests.
+    /// The number of requests between two pauses.
     pub thinktime_blocks: u64,
     /// Which blocks are drawn how often.
     pub distribution: Distribution,
@@ -277,7 +277,7 @@ pub struct Job {
     pub do_verify: bool,
     /// The content that is written without `verify`.
     pub buffer_pattern: Option<Vec<u8>>,
-    /// A flush after so many writes; 0 for none.
+    /// Writes between two flushes; 0 for none.
     pub fsync: u64,
     /// The same.
     pub fdatasync: u64,

@@ -27,7 +27,7 @@ pub(super) enum Draw {
 }
 
 impl Draw {
-    /// For a range of so many blocks, of `block` bytes each.
+    /// For a range of `blocks`, each of `block` bytes.
     pub(super) fn new(job: &Job, blocks: u64, block: u64, one_size: bool, seed: u64) -> Self {
         let order = Permutation::new(blocks, seed);
         match &job.distribution {

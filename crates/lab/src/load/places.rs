@@ -38,7 +38,7 @@ pub enum RangeError {
     /// The part goes beyond the end.
     #[error("size={0} from byte {1} on goes beyond the end of the target, which has {2} bytes")]
     Beyond(u64, u64, u64),
-    /// A map of so many blocks would not fit in memory.
+    /// A map of this many blocks would not fit in memory.
     #[error("blocks of several sizes over {0} bytes need a map of more than 1 GiB: give norandommap")]
     Map(u64),
 }
@@ -270,7 +270,7 @@ impl Load {
     }
 }
 
-/// The last place of a range where so many bytes fit.
+/// The last place of a range where `len` bytes fit.
 fn last(range: u64, len: u64) -> u64 {
     range.saturating_sub(len) / len.max(1) * len
 }

@@ -48,7 +48,7 @@ pub struct Tally {
     pub total: Latency,
     /// Over time.
     pub series: Series,
-    /// Each by itself, where a log of that is wanted.
+    /// Each request by itself, where its log is wanted.
     pub entries: Vec<Entry>,
     /// Whether one is.
     pub logged: bool,

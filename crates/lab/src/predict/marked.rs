@@ -36,7 +36,7 @@ pub(super) fn array(
     })
 }
 
-/// Bits of a new bitmap are all set. They are as on an array that nobody has written to for long.
+/// Bits of a new bitmap are all set. They are cleared here, as on an array that was not written to for long.
 fn clear(sim: &Sim, drives: &[MemberId], plan: &Plan) {
     let mut headed = BTreeSet::new();
     for page in &plan.bitmaps {

@@ -28,7 +28,7 @@ use costly::{Costly, Processors};
 
 /// The chance of every prediction: two of one question have one answer.
 const SEED: u64 = 0x0062_7269_6e64_6c65;
-/// Requests that are counted: so many for each that is in flight, but no fewer and no more in all.
+/// Counted requests for each that is in flight, within bounds on their total.
 const ROUNDS: u64 = 12;
 const FEWEST: u64 = 2000;
 /// Bytes that are moved are enough at this, whatever their number, down to [`LEAST`] requests.
@@ -41,7 +41,7 @@ const MOST_MARKED: u64 = 1 << 20;
 const MOST_FILLING: u64 = 1 << 17;
 /// Longer than any prediction: a deadline of the engine counts virtual time, too.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86400);
-/// Steps of the time that is counted, for whoever draws what happened over it.
+/// Steps of the counted time, for the course over time.
 const STEPS: u32 = 50;
 
 /// The result of a prediction.

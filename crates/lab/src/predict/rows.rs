@@ -47,7 +47,7 @@ fn load(row: &Row, depth: u32) -> Result<Job, PredictError> {
         _ => "rw",
     };
     let access = format!("{}{kind}", if row.random { "rand" } else { "" });
-    // In flight are no more than the drive has use for, nor so many that they fill the memory.
+    // The number in flight is limited by the drive's use for it, and by memory.
     let depth = u64::from(depth).min(((1 << 30) / row.size).max(1));
     let words = [
         ("rw", access.as_str()),

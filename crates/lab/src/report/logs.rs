@@ -13,7 +13,7 @@ pub struct Log {
     pub text: String,
 }
 
-/// The kind of a log: the value that it takes from a request, and from a step of so many seconds.
+/// The kind of a log: the value that it takes from a request, or from a step of some seconds.
 struct Kind {
     name: &'static str,
     entry: fn(&Entry) -> u64,
@@ -99,7 +99,7 @@ fn steps<'a>(
     used.map(move |(at, bin)| {
         let at = step.as_millis() * (at as u128 + 1);
         let value = (kind.bin)(bin, step.as_secs_f64());
-        // Of many requests neither size nor place is told.
+        // Lines about several requests have neither size nor place.
         (at, line(at, value, of, (0, 0), job))
     })
 }

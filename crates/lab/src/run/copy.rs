@@ -18,7 +18,7 @@ pub(super) struct Bench<V> {
     pub(super) targets: Rc<[V]>,
     pub(super) pool: Pool,
     pub(super) work: Work,
-    /// Nobody keeps what is written.
+    /// Written bytes are not kept.
     pub(super) hollow: bool,
 }
 

@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// When this request may be sent. Whoever is late catches up: rates hold over the whole run.
+    /// When this request may be sent. Late ones catch up: rates hold over the whole run.
     pub(super) fn due(&self, request: &Request) -> Instant {
         let of = request.direction.index();
         let mut all = self.due.get();

@@ -15,7 +15,7 @@ use crate::load::{Content, Request};
 use crate::measure::{Latency, Timing};
 use crate::trace::{Act, TraceError};
 
-/// How often somebody who waits for a request's time looks whether all is to end.
+/// Interval at which a task that waits for a request's time checks whether the replay is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The result of a replay.
@@ -97,7 +97,7 @@ pub async fn replay<V: Volume + Clone + 'static>(
                     return;
                 }
                 while replay.carry(act, &memory).await == Again::Yes {
-                    // As with jobs: whoever keeps memory gives it back in time.
+                    // As with jobs: memory that is short is given back in time.
                     drop(memory);
                     memory = pool.alloc(len as usize).await;
                 }

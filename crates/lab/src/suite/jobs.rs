@@ -22,7 +22,7 @@ pub struct Jobs {
     score: Vec<Spanned<Score>>,
 }
 
-/// One number out of what several jobs came to: the sum of their figures, each so many times.
+/// One number over the results of several jobs: the weighted sum of their figures.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
@@ -57,7 +57,7 @@ pub struct Scored {
     pub value: f64,
 }
 
-/// The one option that is not fio's: so many requests, evenly over the target.
+/// The one option that is not fio's: this many requests, evenly over the target.
 const SPREAD: &str = "spread";
 
 /// A job: its name, fio's words, and over how many places it is spread.

@@ -10,7 +10,7 @@ use crate::job::{Blocks, DIRECTIONS, Extent, Job, JobError, Plan, Surroundings, 
 use crate::run::{Outcome, memory_for};
 use crate::sweep::{Axes, Point};
 
-/// How long each load of a suite with axes is measured, unless somebody says otherwise.
+/// The default duration of each load of a suite with axes.
 const RUNTIME: &str = "10s";
 /// Options that may be given beside any suite: they hold for all its jobs.
 const OF_ALL: [&str; 2] = ["stonewall", "group_reporting"];

@@ -1,5 +1,5 @@
-//! One page that needs nothing else: the figures, the charts that a script of its own draws of them, and a table for whoever
-//! runs no scripts.
+//! One page that needs no other file: the figures, the charts that its own script draws of them, and a table for
+//! browsers without scripts.
 
 use core::fmt::Write;
 

@@ -78,7 +78,7 @@ pub struct Figures {
     pub p99_us: f64,
     /// Microseconds.
     pub max_us: f64,
-    /// Share of the time in which the busiest member was at work; none where nobody counts that.
+    /// Share of the time in which the busiest member was at work; none where that is not counted.
     pub utilisation: Option<f64>,
     /// Share of the processors' time.
     pub cpu_share: f64,
@@ -86,7 +86,7 @@ pub struct Figures {
     pub to_jbod: Option<f64>,
     /// MiB/s relative to what counted I/O allows: the fewest operations of the members, all of them as busy as they can be.
     pub to_limit: Option<f64>,
-    /// Per cent of all requests, and the microseconds that so many took at most.
+    /// Percentiles: per cent of all requests, and the most microseconds that these took.
     pub percentiles_us: Vec<(f64, f64)>,
     /// Over time, by steps of one length.
     #[serde(default)]

@@ -25,12 +25,12 @@ pub struct Columns {
     pub time_unit: Unit,
     /// Where it begins.
     pub offset: usize,
-    /// In units of so many bytes.
+    /// The unit in bytes.
     #[serde(default = "one")]
     pub offset_unit: u32,
     /// How long it is.
     pub size: usize,
-    /// In units of so many bytes.
+    /// The unit in bytes.
     #[serde(default = "one")]
     pub size_unit: u32,
     /// The column of the operation.

@@ -1,4 +1,4 @@
-//! Traces of requests that others recorded, read one after the other. Pure: whoever calls brings the bytes.
+//! Traces of requests that others recorded, read one after the other. Pure: the caller brings the bytes.
 //!
 //! A trace is never held as a whole: it is read once to see what it asks for ([`survey`]), and again as it is replayed.
 

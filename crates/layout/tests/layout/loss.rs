@@ -50,7 +50,7 @@ fn brute_force_over_every_set_of_members() {
     assert!(count > 250, "only {count} geometries");
 }
 
-/// Copies lie within groups, and the smallest groups that do are told, where they are apart.
+/// Copies lie within groups, and where groups are apart the smallest ones are given.
 #[test]
 fn copies_lie_within_groups_of_members() {
     let (chunk, mut split) = (4096, 0);

@@ -1,7 +1,8 @@
 //! Operations with nothing beside them: nearly all that there are.
 //!
-//! They can't be refused at the door, need no second device, and nobody watches them. What is asked is known in registers;
-//! [`MemberOps`](super::MemberOps) are put together, and moved, in memory, and the processor waits for each piece of them.
+//! They can't be refused at the door, need no second device, and no hook watches them. Their parameters are passed in
+//! registers; [`MemberOps`](super::MemberOps) are put together and moved in memory, and the processor waits for each
+//! piece.
 
 use brindle_io::{Group, Outcome, Pending, Slice};
 
@@ -23,7 +24,7 @@ impl<'a> Door<'a> {
         !self.set.members.reads_aside() && !into.iter().any(Slice::is_lent)
     }
 
-    /// Writes can't be refused here, need not go to two devices, and nobody watches them.
+    /// Writes can't be refused here, need not go to two devices, and no hook watches them.
     #[inline(always)]
     pub fn writes_alone(self) -> bool {
         !self.set.members.writes_aside() && !self.set.is_observed()

@@ -68,7 +68,7 @@ impl Known {
 }
 
 impl Model {
-    /// Grants all whom nobody that came before holds up; gives those that had to wait.
+    /// Grants all ranges that no earlier one blocks; gives those that had to wait.
     fn grant(&mut self) -> Vec<RangeKey> {
         let mut granted = Vec::new();
         for at in 0..self.0.len() {

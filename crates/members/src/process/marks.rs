@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use brindle_io::{Duration, Instant};
 
-/// Speed is told of so much time, or of the last window where that took longer.
+/// Speed is measured over this time, or over the last window if that took longer.
 const LATELY: Duration = Duration::from_secs(10);
 /// A position is remembered at most this often.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Positions of a process, the first and the last of them those of which its speed is told.
+/// Positions of a process over time; its speed is measured from the first to the last of them.
 #[derive(Debug)]
 pub(super) struct Marks {
     /// Oldest first.
@@ -33,7 +33,7 @@ impl Marks {
         }
     }
 
-    /// Bytes a second; `None` as long as nothing tells that. One that stands still for longer than what it is told of gets slower.
+    /// Bytes a second; `None` until the first window ends. Falls towards zero while the process makes no progress.
     pub(super) fn speed(&self, now: Instant) -> Option<u64> {
         let &(from, before) = self.marks.front()?;
         let (at, position) = self.last;

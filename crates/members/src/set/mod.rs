@@ -36,9 +36,9 @@ pub struct MemberSet {
     pub ration: Ration,
     /// Flushes under way.
     pub flushes: Rc<Flushes>,
-    /// Nobody looks at the members any more.
+    /// The members are not watched any more.
     pub ended: Cell<bool>,
-    /// The owner is told of all changes that they are sent.
+    /// The owner gets notice of all changes that members are sent.
     observed: bool,
     /// Zeroes to be written, once there was need of them.
     zeroes: OnceCell<Slice>,
@@ -93,7 +93,7 @@ impl MemberSet {
         self.owner.upgrade().ok_or(VolumeError::Stopping)
     }
 
-    /// Whether the owner is told of all changes that members are sent.
+    /// Whether the owner gets notice of all changes that members are sent.
     #[inline]
     pub fn is_observed(&self) -> bool {
         self.observed

@@ -32,8 +32,8 @@ pub enum Noticed {
 
 /// Owns members: decides what becomes of them, and keeps on record who is out of use.
 ///
-/// The rule for all owners: a member is out of use from the moment at which [`Owner::begin_failing`] returns, and nobody who
-/// relies on its absence is told of success before that is on record.
+/// The rule for all owners: a member is out of use from the moment at which [`Owner::begin_failing`] returns. Success
+/// that relies on its absence is acknowledged only after the failure is on record.
 pub trait Owner {
     /// The members.
     fn set(&self) -> &MemberSet;
@@ -47,7 +47,7 @@ pub trait Owner {
     /// [`VolumeError::TooManyLost`] if the owner can't do without it.
     fn begin_failing(&self, role: u16, why: Cause) -> Result<Recording, VolumeError>;
 
-    /// The record that is due before success may be told of: `None` if there is none.
+    /// The record that is due before success may be acknowledged: `None` if there is none.
     fn unrecorded(&self) -> Option<Recording>;
 
     /// The second device of a role did not carry something out: it is out of use from now on.
@@ -89,6 +89,6 @@ pub trait Owner {
         let _unmeasured = (role, age);
     }
 
-    /// The members have been looked at, as they are some times a second.
+    /// Called after each look at the members, some times a second.
     fn looked(&self) {}
 }

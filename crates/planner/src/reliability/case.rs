@@ -52,7 +52,7 @@ pub struct Case {
     pub repairs: Weibull,
     /// Time until there is one: 0 with a hot spare.
     pub delay: Weibull,
-    /// Defects that arise on a drive in an hour, and that nobody notices.
+    /// Latent defects that arise on a drive in an hour.
     pub defects: f64,
     /// Time from a defect to the scrub that mends it; none: only a new drive is rid of it.
     pub scrub: Option<Weibull>,

@@ -5,7 +5,7 @@
 pub(super) struct Chance(u64);
 
 impl Chance {
-    /// The chance of a batch of histories: whoever simulates it, and when, it is the same.
+    /// The random draws of a batch of histories: the same on any thread, at any time.
     pub(super) fn of_batch(seed: u64, stratum: u64, batch: u64) -> Self {
         Self(mix(mix(mix(seed ^ 0x7265_6c69_6162_6c65) ^ stratum) ^ batch))
     }

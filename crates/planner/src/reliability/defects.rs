@@ -1,4 +1,4 @@
-//! How likely a drive has a defect that nobody has noticed.
+//! The probability that a drive has a latent defect.
 
 use super::weibull::Weibull;
 
@@ -23,7 +23,7 @@ impl Defects {
         Self { rate, curve }
     }
 
-    /// Probability that there is one, so many hours after there was none.
+    /// Probability of a defect this many hours after there was none.
     pub(super) fn after(&self, hours: f64) -> f64 {
         match &self.curve {
             None => -(-self.rate * hours).exp_m1(),

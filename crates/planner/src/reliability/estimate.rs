@@ -243,7 +243,7 @@ impl Figures<'_> {
         let (mean, error) = sum.mean(histories);
         let mut interval = Interval::of_probability(mean, error, self.z);
         if sum.met == 0 && self.possible() {
-            // More failures than there are lose no less: what was never met in so many histories is at most this.
+            // An event that was never met in this many histories has at most this share.
             interval.high = Interval::of_share(0, histories, self.z).high;
         }
         interval

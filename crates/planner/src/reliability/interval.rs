@@ -135,7 +135,7 @@ pub(super) fn deviations(confidence: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// The share of a normal distribution within so many standard errors: Simpson's rule.
+/// The share of a normal distribution within `z` standard errors: Simpson's rule.
 fn within(z: f64) -> f64 {
     const STEPS: u32 = 400;
     let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * core::f64::consts::PI).sqrt();

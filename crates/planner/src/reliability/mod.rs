@@ -1,5 +1,5 @@
-//! How likely an array loses data: Monte Carlo over drives that age, fail, have defects that nobody notices, and are replaced
-//! by people who err. `docs/reliability.md` tells of the model, its sources, and what it was held against.
+//! The probability that an array loses data: Monte Carlo over drives that age, fail, have latent defects, and are
+//! replaced by people who err. `docs/reliability.md` describes the model, its sources, and its checks.
 
 mod answer;
 mod case;

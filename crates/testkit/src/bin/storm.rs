@@ -1,4 +1,4 @@
-//! Searches for storms that break a promise: new seeds on all cores, for as long as it is told.
+//! Searches for storms that break a promise: new seeds on all cores, for a given time.
 //!
 //! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
 //! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so, `--only "0.90 and spare"`
@@ -20,7 +20,7 @@ const CUTS: u64 = 24;
 const FEW_CUTS: u64 = 4;
 /// In place of a part of a plan: hosts, and no arrays by themselves.
 const HOSTS: &str = "hosts";
-/// One seed in so many drives hosts, too.
+/// One seed in this many drives hosts, too.
 const HOSTS_ONE_IN: u64 = 16;
 
 /// The options of the command line.
@@ -38,7 +38,7 @@ struct Options {
     complete: bool,
     /// Kinds of faults.
     kinds: Vec<Fault>,
-    /// Only seeds whose plan is told with this text.
+    /// Only seeds whose plan contains this text.
     only: String,
 }
 
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic of the engine is told with its seed; its text is part of that.
+    // A panic of the engine is printed with its seed.
     if options.cut.is_none() {
         std::panic::set_hook(Box::new(|_| ()));
     }
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A plan is told so, of each text of several that "and" joins.
+/// Whether the plan contains the text, or each of several that "and" joins.
 fn is_told(plan: &Plan, only: &str) -> bool {
     let told = plan.to_string();
     only.split(" and ").all(|text| told.contains(text))

@@ -9,8 +9,8 @@ use super::Subject;
 const ROUNDS: u32 = 12;
 
 impl<V: Volume> Subject<'_, V> {
-    /// The second half of what is given is written if the first is there, and the first byte that differs is told; nobody
-    /// comes between. Volumes that can't do it say so each time.
+    /// A compare and write writes the second half of its data if the first half is there, else gives the first byte
+    /// that differs; no other change comes between. Volumes that can't do it say so each time.
     pub(super) async fn compared_writes_are_one_step(&self) {
         let (block, name) = (self.block() as usize, &self.name);
         let old = self.pool.alloc(2 * block).await.all();

@@ -39,7 +39,8 @@ pub(super) struct Known {
     pub(super) in_sync: Vec<u16>,
     /// Out of use since this life, and recorded as that: writes without them may have been acknowledged.
     pub(super) failed: Vec<u16>,
-    /// Spares have taken the place of members in this life, or a bitmap has come: bits may have been cleared since somebody failed.
+    /// Spares have taken the place of members in this life, or a bitmap has come: bits may have been cleared since a
+    /// failure.
     pub(super) recovered: bool,
     /// The flags that drives were given, as was acknowledged.
     pub(super) flags: Vec<(u16, DeviceFlags)>,
@@ -139,7 +140,7 @@ impl Disks {
         let in_use = self.0.iter().filter(|disk| known.in_sync.contains(&disk.drive));
         let cleared = in_use.filter_map(|disk| disk.cleared).max();
         let failed = |disk: &&Disk| {
-            // Nobody lacks a spare, nor what stands beside a member to replace it.
+            // A spare or a replacement beside a member may be missing.
             let beside = disk.superblock.features.contains(Features::REPLACEMENT);
             known.failed.contains(&disk.drive) && !disk.torn && disk.role().is_some() && !beside
         };

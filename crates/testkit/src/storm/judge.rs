@@ -77,7 +77,8 @@ pub enum Failure {
     },
     /// The second device of a role to which nothing happened has left the role.
     SecondLost(u16),
-    /// Faults have ended, and an array lacks members that are not lost, by their roles, or is busy still, after so many steps.
+    /// Faults have ended, and after this many steps the array lacks members that are not lost, by their roles, or is
+    /// busy still.
     NotAlive {
         /// Roles that are not in sync.
         roles: Vec<u16>,

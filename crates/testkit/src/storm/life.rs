@@ -128,7 +128,7 @@ pub(super) struct Fate {
     pub(super) faults: Vec<Planned>,
     /// Requests of each client.
     pub(super) requests: u64,
-    /// Nobody writes.
+    /// No writes are made.
     pub(super) reads_only: bool,
     /// The life before this one ended in a stop that left the array clean.
     pub(super) stopped: bool,
@@ -153,7 +153,7 @@ pub(super) enum End {
         /// The superblocks say that redundancy is true.
         clean: bool,
     },
-    /// All that can be told of an array that had to be forced has been told.
+    /// A forced array has been judged as far as it can be.
     Forced,
 }
 
@@ -201,7 +201,7 @@ impl Stage<'_> {
         self.sim.cut_power_at(When::Moment(io.now().after(ENDLESS_TIME)));
         let run = Run { stage: self, io: io.clone(), pool: io.pool(POOL), board: Rc::clone(&board), fate };
         let ended = io.block_on(self.sim.until_end(&io, run.all()));
-        // A cut that was planned must not come while what is left under way is waited for: nobody would be told.
+        // A planned cut must not come while the rest is waited for: its strike would go unnoticed.
         if !self.sim.has_ended() {
             self.sim.cut_power();
         }
@@ -332,7 +332,7 @@ impl Run<'_> {
         }
     }
 
-    /// Only where the power went can there be a write under way that nobody can tell of.
+    /// Only after a power cut can there be a write under way whose outcome is unknown.
     fn may_force(&self) -> bool {
         self.fate.number > 1 && !self.fate.stopped
     }
@@ -427,8 +427,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Stopped, the array is clean, and a new look says so, whoever is lost that the array can do without. Gives whether it
-    /// does.
+    /// Stops the array. It must be clean then, and a new look must say so, with any members lost that it can do
+    /// without. Gives whether it does.
     async fn stop(&self, array: &Array, patient: Patience) -> Result<bool, Failure> {
         let doubt = array.needs_resync();
         self.board.stopping.set(true);

@@ -53,7 +53,7 @@ pub struct Plan {
     pub daemon_sleep: Duration,
     /// Some drives make no zeroes and discard nothing, and say so only when they are asked.
     pub unable: bool,
-    /// Spares are devices of nobody at first, and are added while clients ask.
+    /// Spares belong to no array at first, and are added while clients ask.
     pub late: bool,
     /// In each life only this is done beside what clients ask; `None`: what the seed stands for.
     pub work: Option<Work>,

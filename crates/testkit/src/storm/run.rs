@@ -30,7 +30,7 @@ use crate::world::drives;
 pub struct Start {
     /// The member with the newest superblock has been lost, if the array can do without.
     pub newest_lost: bool,
-    /// Nobody writes in it.
+    /// No writes are made in it.
     pub reads_only: bool,
 }
 
@@ -240,7 +240,7 @@ impl Course {
         self.run_watched(0)
     }
 
-    /// The same; it is looked what the array is at before so many steps of the first life.
+    /// The same; the state of the array is noted before each of the first `watched` steps of the first life.
     fn run_watched(&self, watched: u64) -> Storm {
         let mut storm = Storm {
             failure: None,
@@ -404,7 +404,7 @@ fn second_cut(random: &mut Random) -> Option<u64> {
     again.then_some(step)
 }
 
-/// One life in four begins without the newest member, and in one of four nobody writes.
+/// One life in four begins without the newest member, and one in four has no writes.
 fn start(random: &mut Random) -> Start {
     Start { newest_lost: random.one_in(4), reads_only: random.one_in(4) }
 }

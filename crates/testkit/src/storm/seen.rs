@@ -34,7 +34,7 @@ impl Seen {
         }
     }
 
-    /// Members that were recorded as failed can be taken by nobody for members in use.
+    /// Checks that no reader can take members recorded as failed for members in use.
     pub(super) fn judge_behind(&self, known: &Known) -> Result<(), Failure> {
         match self {
             Self::Superblocks(disks) => disks.judge_behind(known),

@@ -1,5 +1,5 @@
-//! The seam between storms and the thing that they drive: whoever brings a [`Subject`] has worlds that end at any step, lives that
-//! begin with what the last one left, and an end that has to come.
+//! The seam between storms and the thing that they drive. A [`Subject`] has worlds that end at any step, lives that
+//! begin with the remains of the last one, and an end that has to come.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ fn lives<S: Subject>(seed: u64, cuts: &[u64], driven: &mut Driven) -> Result<(),
         sim.cut_power_at(When::Moment(io.now().after(ENDLESS_TIME)));
         let scene = Scene { sim: sim.clone(), io: io.clone(), life, seed };
         let ended = io.block_on(sim.until_end(&io, live(&subject, &scene)));
-        // A cut that was planned must not come while the rest is waited for: nobody would be told.
+        // A planned cut must not come while the rest is waited for: its strike would go unnoticed.
         if !sim.has_ended() {
             sim.cut_power();
         }

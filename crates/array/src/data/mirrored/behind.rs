@@ -2,15 +2,16 @@
 //! members have taken the write. This is md's write-behind, of RAID 1 with a write-intent bitmap whose superblock
 //! limits the number of such writes.
 //!
-//! - The write goes on in a task of its own, from a copy. It holds its range, its bits and the dirty mark until all members have
-//!   taken it: a crash leaves bits set, and whoever writes there next, mends or compares waits.
+//! - The write goes on in a task of its own, from a copy. It holds its range, its bits and the dirty mark until all
+//!   members have taken it. So a crash leaves its bits set, and later writes, repairs and comparisons of the range
+//!   wait for it.
 //! - Each counts from its beginning. One that comes while there are too many, or no memory is left for copies, does not lag, as
 //!   with md: it ends when all members have it.
 //! - Nothing is read from such a member while it lags anywhere, but by way of the range's lock: there it has caught up.
 //! - A flush waits for all that lag, and a write that is to be stable does not lag (md waits for neither): what was flushed is on
 //!   every member, should one be lost with the machine. Meanwhile nothing more begins to lag, so that a flush comes to its end.
-//! - A member that does not take what it lagged with fails, also for want of room: it was promised. Where the array can't do
-//!   without it, it is not read there any more.
+//! - A member that does not take a lagging write fails, also for lack of space, since the write was acknowledged. If
+//!   the array can't do without the member, that range is not read from it any more.
 //! - Where copies are not known to agree, no write lags: the first of them answers there. Nor does one while writes that were
 //!   given up may still land on a member, since that would be failed for them.
 
@@ -33,7 +34,7 @@ pub(super) struct Behind {
     most: Cell<u32>,
     /// Those that have leave to, whether they do already or not.
     leaves: Cell<u32>,
-    /// Those that do: whoever asked has been told.
+    /// Writes that lag: their clients have got an answer.
     lagging: Cell<u32>,
     /// The most that ever did at once.
     most_lagging: Cell<u32>,
@@ -143,8 +144,8 @@ impl Mirror {
         Some(Leave(Rc::clone(behind)))
     }
 
-    /// Writes a copy of its own to all members. `told` is told when those that are not write-mostly have taken it, if that will do,
-    /// else at the end.
+    /// Writes a copy of its own to all members. Sets `told` once the members that are not write-mostly have taken it,
+    /// if their success suffices; else at the end.
     pub(crate) async fn write_behind(
         &self,
         offset: u64,
@@ -166,7 +167,7 @@ impl Mirror {
             }
         }
         if first.is_empty() {
-            // Nobody takes it at once.
+            // No member would take it at once, since all of them are write-mostly.
             core::mem::swap(&mut first, &mut rest);
         }
         if first.is_empty() {
@@ -194,7 +195,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Whether a success may be acknowledged to whoever asked for a write which those have taken that are not write-mostly.
+    /// Whether success may be acknowledged, now that the members that are not write-mostly have taken the write.
     async fn may_be_told(&self, first: &Done, range: &Range<u64>) -> bool {
         first.is_ok()
             && self.core.settle_range(first, false, range.clone()).await.is_ok()
@@ -206,7 +207,7 @@ impl Mirror {
         let members: &Members = &self.core.members;
         for refused in done.refused().iter().filter(|refused| refused.is_of(members)) {
             match self.core.begin_failing(refused.role, refused.into(), false) {
-                // A failure to record closes the array, and is told to whoever writes or flushes next.
+                // A failure to record closes the array; the next write or flush gets the error.
                 Ok(recording) => drop(recording.await),
                 // The member's copy of the range is older than the acknowledged data; its other bytes can still be
                 // served.
@@ -225,7 +226,7 @@ impl Mirror {
     }
 }
 
-/// Somebody waits until nothing lags, as long as this lives.
+/// Makes new writes wait instead of lagging, as long as this lives: a task waits until no write lags.
 struct Waiting<'a>(&'a Behind);
 
 impl Drop for Waiting<'_> {

@@ -17,7 +17,8 @@ use crate::hooks::Change;
 /// it from another, and where they differ beside a bad place, good bytes would go with it.
 pub(super) const STEP: usize = 4096;
 
-/// The roles whose members refused something of a read: asked first when it is done again, or nobody would mend them.
+/// The roles whose members failed a part of a read. They are asked first when it is repeated: otherwise they would
+/// never be mended.
 pub(super) type Suspects = SmallVec<[u16; 4]>;
 
 /// The roles that refused something.
@@ -46,7 +47,7 @@ impl Mirror {
         while at < into.len() {
             let here = offset + at as u64;
             let len = STEP.min(into.len() - at).min(self.map.locate(here, 0).len as usize);
-            // Nobody may write between the read of a good copy and the mending of a bad one.
+            // No write may come between the read of a good copy and the mending of a bad one.
             let _held = self.locks.acquire(here..here + len as u64, Hold::Exclusive).await;
             // Bad copies are written from memory of the array's own: other reads may be filling the rest of the
             // caller's buffer, which no device may read from meanwhile.

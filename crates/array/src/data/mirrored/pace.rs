@@ -7,19 +7,19 @@ use core::cell::Cell;
 
 use brindle_io::{Duration, Instant};
 
-/// One read of so many is measured, while no copy is known to be slow: that costs as much as the choice.
+/// One read of this many is measured, while no copy is known to be slow: measuring costs as much as the choice.
 const EVERY: u8 = 8;
-/// One split read of so many is measured part by part.
+/// One split read of this many is measured part by part.
 const SPLITS: u8 = 32;
 /// The first reads of a member are all measured.
 const FIRST: u8 = 4;
-/// A member is slow if it takes so many times as long as the fastest.
+/// A member is slow if it takes this many times as long as the fastest.
 const SLOW: u64 = 8;
 /// Nanoseconds that a read takes at least, as far as is of interest here.
 const LEAST: u64 = 50_000;
 /// Nanoseconds a byte that are the transfer's, not the member's: reads of all lengths are compared.
 const BYTE: u64 = 4;
-/// A slow member is asked again after so many times what it took: a client that waits for each read loses 2 %.
+/// A slow member is asked again after this many times its last latency: a client that waits for each read loses 2 %.
 const AGAIN: u64 = 50;
 /// It is asked again after so long at the latest, in nanoseconds.
 const LATEST: u64 = 20_000_000_000;
@@ -43,7 +43,8 @@ struct Pace {
 #[derive(Debug)]
 pub(crate) struct Paces {
     roles: Vec<Pace>,
-    /// Roles side by side that hold the same: nobody chooses between others, whose queues may be of any length.
+    /// Number of adjacent roles with the same data. A choice is made only among these; the queues of others don't
+    /// matter.
     group: usize,
     /// No member is slow, nor write-mostly.
     even: Cell<bool>,
@@ -193,7 +194,7 @@ fn taken(len: usize, began: Instant, now: Instant) -> u64 {
     (now.since(began).as_nanos() as u64).saturating_sub(len as u64 * BYTE).max(LEAST)
 }
 
-/// When a member that took so many nanoseconds is asked again.
+/// The time at which a member is asked again that took `took` nanoseconds.
 fn later(now: Instant, took: u64) -> Instant {
     now.after(Duration::from_nanos(took.saturating_mul(AGAIN).min(LATEST)))
 }

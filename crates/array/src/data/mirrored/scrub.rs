@@ -38,7 +38,8 @@ impl Mirror {
                 if !window.buf.is_lent() {
                     break (window, read?);
                 }
-                // Somebody did not answer, and may still write to the window: once more, without it or after its answer.
+                // A member did not answer, and a write of this window may still land on it. The window is done once
+                // more, without the member or after its answer.
                 drop(window);
                 read.or_else(
                     |error| if error == VolumeError::Again { Ok(Holes::default()) } else { Err(error) },

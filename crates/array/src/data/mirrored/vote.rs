@@ -1,4 +1,4 @@
-//! Which of several copies is wrong: whoever differs from most.
+//! The wrong one of several copies: the one that differs from most.
 
 use brindle_members::door::MemberOps;
 
@@ -6,7 +6,7 @@ use super::window::CopyWindow;
 use super::{Mirror, Readable};
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
 
-/// Bytes of a sector as they are counted.
+/// Bytes of a sector.
 const SECTOR: u64 = 512;
 
 impl Mirror {

@@ -1,10 +1,11 @@
 //! Writes to rows that lack a member and whose parity is made anew: parity is written first, then data.
 //!
-//! Such a write reads nothing of what it replaces, so that it can't be taken back when some member has no room. Written
-//! all at once it could leave new data under old parity, and nobody could tell any more what parity stood for. Written
-//! first, parity that finds no room finds all data as it was: where it did land it is made again, of the data that is
-//! there, in place, which takes no room. Data that finds no room finds parity there, which is made again just so. Lost
-//! blocks have their old or their new content then, sector by sector, as those have that are there.
+//! Such a write reads nothing that it replaces, so that it can't be taken back when a member has no space. Written
+//! all at once it could leave new data under old parity, and the meaning of parity would be unknown. If parity is
+//! written first and finds no space, all data are as they were. Where some parity did land, it is computed again from
+//! the old data and rewritten in place, which takes no space. If the data find no space afterwards, parity is
+//! recomputed in the same way. Each sector of lost blocks then has its old or its new content, like the sectors of
+//! other blocks.
 //!
 //! With two blocks lost, one parity that landed and one that did not would tell neither: such rows are read whole
 //! (`plan.rs`) and taken back (`undo.rs`).
@@ -97,8 +98,8 @@ impl Parity {
         parity.and(self.core.settle_range(&both.rest, true, range).await)
     }
 
-    /// Has parity agree with what is there in columns of a row all of whose lost blocks were to be written, after some of
-    /// that found no room. Else nobody knows any more what parity stands for there.
+    /// Makes parity agree with the data present in columns of a row all of whose lost blocks were to be written,
+    /// after a part of that found no space. If it can't, the meaning of parity is unknown there.
     pub(super) async fn agree_or_doubt(
         &self,
         job: &RowWrite<'_>,
@@ -120,7 +121,7 @@ impl Parity {
 
     /// See [`Parity::agree_or_doubt`]; `None` if it did not come about.
     async fn agree(&self, job: &RowWrite<'_>, window: &RowWindow, sent: Sent) -> Option<()> {
-        // Two planes more: for P and Q as they are to be.
+        // Two planes more: for the new P and Q.
         let planes = self.planes(window, 2).await;
         let health = self.health(job.number, &job.row, &window.cols, job.unreadable).ok()?;
         let band = Band::made_anew(&window.cols);

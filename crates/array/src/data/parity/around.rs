@@ -1,8 +1,8 @@
 //! Whole rows, and parts of one block, read into a request's own memory: what members hold by them, what they lack
 //! computed in its place.
 //!
-//! Nothing is copied, and only what nobody asked for takes scratch: a read of an array that lacks members moves each
-//! byte once.
+//! Nothing is copied, and only blocks outside the request take scratch: a read of an array that lacks members moves
+//! each byte once.
 
 use core::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Writes that meet in a row: whoever comes while the row is busy joins the next to write it.
+//! Batches of writes to a row: a write that comes while the row is busy joins the next batch.
 
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
@@ -85,7 +85,7 @@ impl Batch {
 }
 
 impl Drop for Batch {
-    /// A leader that was dropped on its way leaves nobody waiting.
+    /// A leader that was dropped on its way leaves no follower waiting.
     fn drop(&mut self) {
         if !self.followers.is_empty() {
             self.finish(Err(VolumeError::Stopping));
@@ -151,7 +151,7 @@ impl Open<'_> {
         self.batches.0.borrow()[self.at].as_ref().map_or(0, |batch| batch.bytes)
     }
 
-    /// Nobody joins any more.
+    /// Closes the batch: no write joins it any more.
     pub(super) fn close(self) -> Option<Batch> {
         self.batches.0.borrow_mut()[self.at].take()
     }

@@ -8,7 +8,7 @@ use brindle_parity::{Culprit, culprit};
 use super::window::Blocks;
 use crate::data::report::MismatchKind;
 
-/// Bytes of a sector as they are counted.
+/// Bytes of a sector.
 const SECTOR: usize = 512;
 
 /// Sectors of a member that are wrong.

@@ -67,7 +67,7 @@ impl Parity {
         Some(Stretch { device, offset, len: self.map.chunk() - position.column })
     }
 
-    /// Rebuilds what members did not give of a range.
+    /// Rebuilds the parts of a range that members did not give.
     pub(crate) async fn read_on(&self, offset: u64, into: &[Slice], done: &Done) -> Result<(), VolumeError> {
         if let Some(error) = self.core.lent(into, done) {
             return Err(error);

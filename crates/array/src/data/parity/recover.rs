@@ -49,7 +49,7 @@ impl Parity {
         let first = window.rows.start;
         let there = |role: u16| self.readable_in(first, role).is_some();
         let lost = (0..self.width()).filter(|&role| !there(role)).count();
-        // A member in sync that is read to fill its second device is lost to nobody.
+        // A member in sync that is read to fill its second device is not lost.
         let spare = lost < usize::from(self.map.parity_members()) && !roles.iter().copied().any(there);
         let wanted = |_: &Row, role: u16| roles.contains(&role) || spare && there(role);
         let planes = self.load(window, if spare { 2 } else { 0 }, wanted, &Bad::default()).await?;
@@ -140,7 +140,8 @@ impl Parity {
         let loaded = match self.load_recovered(part, &[role]).await {
             Ok(loaded) => loaded,
             Err(error) => {
-                // A member that did not give its bytes is not asked again: if it gave them now, parity would stay as it is that need not agree.
+                // A member that did not give its bytes is not asked again. If it gave them now, its parity would not
+                // be compared.
                 let mut bad = Bad::default();
                 if let LoadError::Members(outcome) = error {
                     bad.add_all(&outcome);

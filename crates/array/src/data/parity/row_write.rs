@@ -118,8 +118,8 @@ impl Parity {
         self.write_columns(&RowWrite { pieces: &pieces, ..*job }, cols).await
     }
 
-    /// Whether the columns have to be written piecemeal: blocks are lost, and parity stands for some columns of theirs
-    /// and not for others.
+    /// Whether the columns have to be written in runs: blocks are lost, and parity is in sync for some columns and
+    /// not for others.
     fn is_mixed(&self, job: &RowWrite<'_>, health: &Health, cols: &Range<u64>) -> bool {
         !health.lost.is_empty() && self.true_run(job.number, cols) < cols.end
     }

@@ -86,8 +86,8 @@ impl Parity {
         }
     }
 
-    /// Goes over a window, not all of which can be read, in steps; and block by block where a step has something that can
-    /// be neither read nor rebuilt. Such blocks are counted and named, and left to whoever writes them anew.
+    /// Processes a window with unreadable parts in steps, and block by block where a step has places that can be
+    /// neither read nor rebuilt. Such blocks are counted and named; only new data make them readable again.
     async fn sync_steps(
         &self,
         window: &RowWindow,

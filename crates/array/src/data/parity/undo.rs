@@ -1,9 +1,9 @@
 //! Writes to rows with lost blocks that found no room: the row gets back what it held.
 //!
-//! Parity stands for blocks that are lost. A write that reached some members and not others leaves it standing for
-//! nothing, and what was written to the lost blocks before would be gone, though nothing but room is missing. So where the
-//! old content was read, it is written where the new one was: in place, which takes no room. What the members without room
-//! hold is looked at, since a write of theirs may have landed in part. Where it was not read: `apart.rs`.
+//! Parity stands for blocks that are lost. A write that reached only some members, for lack of space, leaves parity
+//! without meaning, and the old data of the lost blocks would be gone. So the old content, where it was read, is
+//! written back in place, which takes no space. The members without space are read first, since a write of theirs may
+//! have landed in part. For writes that did not read the old content see `apart.rs`.
 
 use core::hash::Hasher;
 use core::ops::Range;
@@ -28,7 +28,7 @@ struct Before {
 }
 
 impl Parity {
-    /// A write to a row that lacks a member was not carried out for want of room, and for no other reason.
+    /// Whether lack of space is the only reason why a write to a row that lacks a member was not carried out.
     pub(super) fn lacks_room(&self, health: &Health, outcome: &Done) -> bool {
         self.lacks_space(outcome) && (health.careful || health.writable == [false, false])
     }
@@ -39,7 +39,8 @@ impl Parity {
         !refused.is_empty() && refused.iter().all(|refused| self.core.waits_for_room(refused.error))
     }
 
-    /// Ends a write of bands that lacked room, none of whose parity was made anew: old data and parity are written back.
+    /// Ends a write of bands that lacked space, and whose parity was not computed from scratch: old data and parity
+    /// are written back.
     ///
     /// # Errors
     /// Always: that there was no room.
@@ -168,7 +169,7 @@ impl Parity {
         }
     }
 
-    /// Tells who is full; gives what whoever wrote is told.
+    /// Reports the members that are full; gives the writer's error.
     pub(super) async fn end_without_room(&self, outcome: &Done) -> VolumeError {
         self.core.tell_full(outcome);
         let settled = self.core.settle_writes(outcome, true).await;

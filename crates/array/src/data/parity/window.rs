@@ -79,7 +79,7 @@ impl Planes {
         self.buf.slice(start..start + self.window.plane() as usize)
     }
 
-    /// Something that was given up still uses the memory: nobody may look at it any more.
+    /// An operation that was given up still uses the memory: its bytes must not be used any more.
     pub(super) fn are_lent(&self) -> bool {
         self.buf.is_lent()
     }

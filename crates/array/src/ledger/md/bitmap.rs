@@ -36,8 +36,8 @@ impl Superblocks {
         self.bitmap.borrow().clone()
     }
 
-    /// The one that superblocks of the present count name, or do not: its count follows theirs. The other may not seem to have seen what
-    /// they say, since nobody may count on it: a file that has gone is stale from that update on.
+    /// The bitmap that superblocks of the present count name, or none: its event count follows theirs. The other
+    /// bitmap must not look up to date, since it may lack bits: a removed file is stale from that update on.
     pub(super) fn named_bitmap(&self) -> Option<Rc<Bitmap>> {
         match self.named.get() {
             Named::Present => self.kept_bitmap(),

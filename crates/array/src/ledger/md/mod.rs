@@ -4,8 +4,9 @@
 //! recovered from. [`Superblocks::sound`] asserts at each change those that can be checked here:
 //!
 //! 1. The event count grows by one with each update, and an update begins only when every living member has a whole
-//!    superblock of the present count. Whoever lags after a crash is brought up first, in a step of its own. So the
-//!    counts of living members never differ by more than one, which md and this program take for a crash in an update.
+//!    superblock of the present count. Members that are behind after a crash are brought up to date first, in a step
+//!    of their own. So the counts of living members never differ by more than one, which md and this program take for
+//!    a crash in an update.
 //! 2. Two superblocks of one count say the same of the array, the time of the update included: outdated devices are given what is
 //!    recorded, not what is wanted.
 //! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
@@ -28,9 +29,10 @@
 //!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
 //! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
 //!    living member names it. An outdated device is given what the others say of it, and so is each spare (`bitmap`).
-//! 9. One in a file is named by no superblock, and stale for whoever finds its count behind theirs. So one that has failed is left behind
-//!    before anything relies on that: by one event, since the file may have the present count. So is any that was not given when the
-//!    array was opened, or was stale: by two, since a cut may have come between it and superblocks of its count.
+//! 9. A bitmap in a file is named by no superblock, and stale if its event count is behind theirs. So a file that has
+//!    failed is left behind before anything relies on that: by one event, since it may have the present count. A file
+//!    that was not given when the array was opened, or was stale, is left behind by two, since a cut may have come
+//!    between it and superblocks of its count.
 
 mod bad_log;
 mod bitmap;
@@ -295,7 +297,7 @@ impl Superblocks {
         self.io.now().after(patience).after(patience)
     }
 
-    /// Whether each superblock can be written as it is.
+    /// Whether each superblock can be encoded in its present state.
     pub(crate) fn check(&self) -> Result<(), (String, EncodeError)> {
         let mut block = [0; SUPERBLOCK_BYTES];
         for device in self.devices.borrow().iter().filter(|d| d.alive) {
@@ -526,7 +528,7 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
     }
 }
 
-/// Members that are whole are in service since nobody knows when; those that lack something, not before now.
+/// Whole members have been in service for an unknown time; others, not before now.
 fn in_service(assembly: &Assembly) -> Service {
     let mut service = Service::since(assembly.events);
     for device in &assembly.devices {

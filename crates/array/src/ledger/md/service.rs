@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Service {
     stretches: BTreeMap<u16, Vec<(u64, Option<u64>)>>,
-    /// The count at which the run began: what is told of earlier ones is what the members were then.
+    /// The count at which the run began: the state of the members before it comes from their superblocks.
     opened: u64,
 }
 

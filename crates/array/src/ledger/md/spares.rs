@@ -13,7 +13,7 @@ use crate::assembly::DeviceUse;
 use crate::ledger::{AddError, NewDevice};
 
 impl Kept {
-    /// It holds so many bytes of what it should from now on.
+    /// Records how much of its data the device holds from now on.
     pub(super) fn recovered_to(&mut self, upto: u64) {
         let upto = self.held.map_or(upto, |held| held.max(upto));
         self.held = Some(upto).filter(|&upto| upto != u64::MAX || !self.replaces());
@@ -156,7 +156,7 @@ impl Superblocks {
             device.usage = DeviceUse::Recovering { role, upto: 0 };
             device.held = Some(0);
             self.give_bitmap(device);
-            // Whatever its log had in an earlier life: nothing of that is held any more.
+            // Entries that its log had in an earlier life are dropped.
             device.bad_log = BadLog::of(&device.superblock, None);
             self.enter(device, role);
         });

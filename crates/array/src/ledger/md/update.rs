@@ -67,8 +67,9 @@ impl Superblocks {
         failed
     }
 
-    /// A spare that missed updates in which several roles changed, or its flags too: of its old and new superblock a cut could leave sectors of
-    /// which nobody can tell what they were. `before`: the roles as the update before this one recorded them.
+    /// Whether a cut could leave a mix of its old and new superblock that can't be told apart: it is a spare that
+    /// missed updates in which several roles changed, or its flags too. `before`: the roles as the update before this
+    /// one recorded them.
     fn may_be_torn_for_good(&self, device: &Kept, before: &[DeviceRole]) -> bool {
         if device.role().is_some() || device.fresh {
             return false;
@@ -202,7 +203,8 @@ impl Superblocks {
         let mut failed = self.shorter(&which).await;
         let mut out: Vec<MemberId> = failed.iter().map(|(id, _)| *id).collect();
         if let Some(bitmap) = self.named_bitmap() {
-            // First: a bitmap that is behind the superblocks counts for nothing, and whoever gets a role has it then.
+            // First the bitmap: one that is behind the superblocks is stale, and a device that gets a role must have
+            // it by then.
             failed.extend(bitmap.record(self.events.get(), &out).await);
             out = failed.iter().map(|(id, _)| *id).collect();
         }

@@ -1,4 +1,5 @@
-//! Bitmaps in files: given when a life begins, as whoever remembers where it was would, or not; and files that fail.
+//! Bitmaps in files: given at the beginning of a life, as by an administrator who remembers their place, or not; and
+//! files that fail.
 
 use brindle_array::assembly::{Assembly, BitmapFault, BitmapFile};
 use brindle_array::{Array, OpenConfig, OpenError};

@@ -7,7 +7,7 @@ use super::super::judge::Failure;
 use super::{Patience, Run};
 use crate::client::Client;
 
-/// Once faults have ended, a life may take so many times the steps of the same life without faults.
+/// Once faults have ended, a life may take this many times the steps of the same life without faults.
 const TIMES: u64 = 4;
 /// A recovery that met an error is asked for again so often: what it met may have been passing.
 const TRIES: u32 = 3;
