@@ -316,7 +316,7 @@ pub(crate) fn apply(
 ) {
     let uncount = |space: &mut crate::space::Space, old: Option<Located>| {
         if let Some(Located::At(address, _)) = old {
-            space.count(address, false);
+            space.count_young(address, false);
         }
     };
     let mut next = 1;
@@ -325,7 +325,7 @@ pub(crate) fn apply(
         match entry.kind {
             EntryKind::Data => {
                 let address = grant.address(next);
-                space.count(address, true);
+                space.count_young(address, true);
                 uncount(space, map.set(key, Located::At(address, entry.checksum)));
             }
             EntryKind::Zeroes => {

@@ -151,8 +151,8 @@ impl Shape {
 
 /// The greatest common divisor.
 const fn common(mut a: u32, mut b: u32) -> u32 {
-    while b > 0 {
-        (a, b) = (b, a % b);
+    while let Some(rest) = a.checked_rem(b) {
+        (a, b) = (b, rest);
     }
     a
 }
