@@ -14,7 +14,7 @@ use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vde
 pub(crate) const IN_FLIGHT: usize = 8;
 /// The most data blocks of a batch, its summary among them.
 pub(crate) const BATCH_BLOCKS: u32 = 169;
-/// Segments of the log of a vdev that only cleaning may take.
+/// Segments of the log of a vdev that only cleaning may take, and what gives room back.
 const FOR_CLEANING: usize = 2;
 /// Unused segments of the log that a vdev has at least while their shape changes.
 const FEW_LOG: usize = FOR_CLEANING + 6;
@@ -276,16 +276,17 @@ impl Space {
     }
 
     /// Stripes for that many data blocks of a stream, or some of them; none where the log has no more room for it.
-    pub(crate) fn take(&mut self, stream: Stream, blocks: u32) -> Option<Grant> {
+    /// The last segments of the log are kept for those that may take them.
+    pub(crate) fn take(&mut self, stream: Stream, blocks: u32, may_take_last: bool) -> Option<Grant> {
         let count = self.units.len();
         let mut order: Vec<usize> = (0..count).map(|n| (self.turn + n) % count).collect();
         self.turn = (self.turn + 1) % count;
         // Whole vdevs come first.
         order.sort_by_key(|&at| !self.units[at].whole());
-        order.into_iter().find_map(|at| self.take_of(at, stream, blocks))
+        order.into_iter().find_map(|at| self.take_of(at, stream, blocks, may_take_last))
     }
 
-    fn take_of(&mut self, at: usize, stream: Stream, blocks: u32) -> Option<Grant> {
+    fn take_of(&mut self, at: usize, stream: Stream, blocks: u32, may_take_last: bool) -> Option<Grant> {
         let place = Stream::ALL.iter().position(|&s| s == stream)?;
         if let Some(open) = self.units[at].open[place] {
             if let Some(grant) = self.grant(open, blocks) {
@@ -296,7 +297,7 @@ impl Space {
             self.segments[open.segment as usize].usage = Use::Closed;
         }
         let unit = &mut self.units[at];
-        if stream != Stream::Cold && unit.log() <= FOR_CLEANING {
+        if !may_take_last && unit.log() <= FOR_CLEANING {
             return None;
         }
         let segment = match stream {
@@ -547,9 +548,9 @@ fn kept(vdev: &Vdev) -> u64 {
     let units = u64::from(vdev.units);
     let data = u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)));
     let blocks = (data << vdev.unit >> 12).max(1);
-    // Of small units summaries take more than a hundredth.
+    // Of small units summaries take more than a hundredth, and again as much where batches end with their segment.
     let summaries = (units * blocks.div_ceil(u64::from(BATCH_BLOCKS))).div_ceil(blocks);
-    (units * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS + summaries)
+    (units * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS + 2 * summaries)
 }
 
 /// Bytes that a vdev sells.
