@@ -3,7 +3,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := build
-.PHONY: build package release install demo test test-fast test-long test-deps lint fuzz storm soak mutants mutants-cargo bench counts clean help
+.PHONY: build package release install demo test test-fast test-long test-deps lint fuzz storm storm-pools soak mutants mutants-cargo bench counts clean help
 
 build: ## Build the program: target/release/brindle
 	$(CARGO) build --release -p brindle
@@ -48,6 +48,9 @@ fuzz: ## Fuzz every parser, assembly and the NBD server, each for MINUTES (defau
 
 storm: ## Search for crashes that lose data, for MINUTES (default 1) from SEED; SEED and CUT replay one; ONLY=doors: iSCSI beside NBD
 	scripts/storm "$(MINUTES)" "$(SEED)" "$(CUT)" "$(FAULTS)" "$(ONLY)"
+
+storm-pools: ## The same of pools alone; counts cuts by what a pool was at
+	scripts/storm "$(MINUTES)" "$(SEED)" "$(CUT)" "" pools
 
 soak: ## A server under fio --verify while everything happens to its members, for MINUTES (default 1)
 	BRINDLE_SOAK_MINUTES=$(MINUTES) $(CARGO) test --release -p brindle-tests --test all -- soak:: --nocapture

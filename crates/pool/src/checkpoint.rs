@@ -150,6 +150,7 @@ impl Core {
         let reshaped = self.reshaped.replace(false);
         let again = self.space.borrow_mut().withdraw_log();
         self.map.borrow_mut().freeze();
+        self.space.borrow_mut().age();
         self.drain().await?;
         self.gather_pages().await?;
         let dirty: Vec<Key> = {

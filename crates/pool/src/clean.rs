@@ -16,8 +16,10 @@ use crate::space::BATCH_BLOCKS;
 
 /// Segments that are cleaned between two checkpoints.
 const ROUND: usize = 8;
-/// Rounds in a row without any gain after which there is nothing to be had.
+/// Rounds in a row without any gain after which there is nothing to be had: of those that moved nothing, and of all. A round may gain
+/// less than a segment where units are small.
 const FRUITLESS: usize = 3;
+const PATIENT: usize = 24;
 
 impl Core {
     /// Begins what is due: a checkpoint, cleaning.
@@ -64,21 +66,23 @@ impl Core {
 
     /// Cleans until there is room enough. Where nothing gives some, that is counted: users wait no longer for it.
     async fn clean(self: &Rc<Self>) {
-        let (mut best, mut fruitless) = (self.space.borrow().free_share(), 0);
+        let (mut best, mut fruitless, mut idle) = (self.space.borrow().free_share(), 0, 0);
         while !self.stopping.get() && !self.broken.get() && self.space.borrow().needs_cleaning() {
-            if self.round().await.is_err() || fruitless == FRUITLESS {
+            let moved = self.round().await;
+            let Some(moved) = moved.ok().filter(|_| idle < FRUITLESS && fruitless < PATIENT) else {
                 self.in_vain.set(self.in_vain.get() + 1);
                 return;
-            }
+            };
             let share = self.space.borrow().free_share();
             // A share that goes up and down is no gain.
-            fruitless = if share > best { 0 } else { fruitless + 1 };
+            (fruitless, idle) = if share > best { (0, 0) } else { (fruitless + 1, idle + 1) };
+            idle = if moved > 0 { 0 } else { idle };
             best = best.max(share);
         }
     }
 
-    /// Empties some segments, and has them be free.
-    async fn round(self: &Rc<Self>) -> Result<(), VolumeError> {
+    /// Empties some segments, and has them be free; gives how many blocks that took.
+    async fn round(self: &Rc<Self>) -> Result<usize, VolumeError> {
         // Blocks that were overwritten count as dead once a checkpoint has gone through the leaves.
         self.some_checkpoint().await?;
         let (mut pins, mut tried, mut live) = (Vec::new(), Vec::new(), Vec::new());
@@ -106,7 +110,8 @@ impl Core {
             }
         }
         drop(pins);
-        self.some_checkpoint().await
+        self.some_checkpoint().await?;
+        Ok(live.len())
     }
 
     /// Finds what may be live of a segment.

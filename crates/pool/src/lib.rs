@@ -31,6 +31,6 @@ pub use create::{PoolCreateError, PoolSpec, VdevSpec, capacity, check_name, clea
 pub use happened::Happened;
 pub use look::{Chosen, Looked, PoolOpenError, choose, look, name_of};
 pub use open::{How, member_name, open, open_chosen};
-pub use pool::{Pool, PoolChangeError, PoolMember, PoolStatus};
+pub use pool::{Busy, Pool, PoolChangeError, PoolMember, PoolStatus};
 pub use replay::Recovered;
 pub use volume::PoolVolume;

@@ -13,7 +13,7 @@ use brindle_volume::VolumeError;
 
 use crate::core::Core;
 use crate::map::Located;
-use crate::queue::{Item, Source};
+use crate::queue::{Item, Lane, Source};
 use crate::space::{BATCH_BLOCKS, Grant, IN_FLIGHT, Stream};
 use crate::stripe::parity_of;
 
@@ -29,39 +29,49 @@ struct Load {
     sequence: u64,
     items: Vec<Item>,
     grant: Grant,
-    stream: Stream,
+    lane: Lane,
     fua: bool,
 }
 
 impl Core {
     /// Has items written. Their tickets tell when they stand in the map.
     pub(crate) fn append(&self, cold: bool, items: Vec<Item>) {
-        self.log.queues.borrow_mut().entry(cold).or_default().extend(items);
-        if let Some(core) = self.kept().filter(|core| !core.log.pumping[usize::from(cold)].replace(true)) {
-            drop(self.set.io.spawn(async move { core.pump(cold).await }));
+        let lane = if cold { Lane::Cold } else { Lane::Users };
+        let (zeroes, others) = items.into_iter().partition(|item| !cold && item.kind == EntryKind::Zeroes);
+        self.append_to(Lane::Zeroes, zeroes);
+        self.append_to(lane, others);
+    }
+
+    fn append_to(&self, lane: Lane, items: Vec<Item>) {
+        if items.is_empty() {
+            return;
+        }
+        self.log.queues.borrow_mut().entry(lane).or_default().extend(items);
+        if let Some(core) = self.kept().filter(|core| !core.log.pumping[lane as usize].replace(true)) {
+            drop(self.set.io.spawn(async move { core.pump(lane).await }));
         }
     }
 
-    async fn pump(self: Rc<Self>, cold: bool) {
+    async fn pump(self: Rc<Self>, lane: Lane) {
         loop {
             // Those that are about to come go into the same batch.
             self.set.io.yield_now().await;
             let free = || (self.log.flying.get() < IN_FLIGHT).then_some(());
             self.log.landed.until(free).await;
-            let taken = self.take_items(cold);
+            let taken = self.take_items(lane);
             if taken.is_empty() {
                 break;
             }
-            if let Err((items, error)) = self.launch(cold, taken).await {
+            if let Err((items, error)) = self.launch(lane, taken).await {
                 items.into_iter().for_each(|item| item.ticket.end(Err(error)));
             }
         }
-        self.log.pumping[usize::from(cold)].set(false);
+        self.log.pumping[lane as usize].set(false);
     }
 
-    fn take_items(&self, cold: bool) -> Vec<Item> {
+    fn take_items(&self, lane: Lane) -> Vec<Item> {
         let mut queues = self.log.queues.borrow_mut();
-        let queue = queues.entry(cold).or_default();
+        let queue = queues.entry(lane).or_default();
         let count = queue.len().min(ENTRIES).min(BATCH_BLOCKS as usize - 1);
         queue.drain(..count).collect()
     }
@@ -69,14 +79,13 @@ impl Core {
     /// Finds stripes for a batch of items, and begins to write it; what does not fit goes back.
     async fn launch(
         self: &Rc<Self>,
-        cold: bool,
+        lane: Lane,
         mut items: Vec<Item>,
     ) -> Result<(), (Vec<Item>, VolumeError)> {
-        let grant = match self.room_for(cold, &items).await {
+        let grant = match self.room_for(lane, &items).await {
             Ok(grant) => grant,
             Err(error) => return Err((items, error)),
         };
-        let (grant, stream) = grant;
         let mut left = grant.blocks() - 1;
         let fits = |item: &Item| {
             let takes = u32::from(item.kind.has_block());
@@ -87,7 +96,7 @@ impl Core {
         let count = items.iter().map(fits).take_while(|fits| *fits).count();
         let rest = items.split_off(count);
         let mut queues = self.log.queues.borrow_mut();
-        let queue = queues.entry(cold).or_default();
+        let queue = queues.entry(lane).or_default();
         rest.into_iter().rev().for_each(|item| queue.push_front(item));
         drop(queues);
         let sequence = self.log.last.get() + 1;
@@ -97,7 +106,7 @@ impl Core {
         self.log.flying.set(self.log.flying.get() + 1);
         self.space.borrow_mut().written(grant.segment, sequence);
         let fua = items.iter().any(|item| item.fua);
-        let load = Load { sequence, items, grant, stream, fua };
+        let load = Load { sequence, items, grant, lane, fua };
         let core = Rc::clone(self);
         drop(self.set.io.spawn(async move {
             core.carry_out(load).await;
@@ -109,7 +118,8 @@ impl Core {
     }
 
     /// Stripes for these items; waits until there are some.
-    async fn room_for(self: &Rc<Self>, cold: bool, items: &[Item]) -> Result<(Grant, Stream), VolumeError> {
+    async fn room_for(self: &Rc<Self>, lane: Lane, items: &[Item]) -> Result<Grant, VolumeError> {
+        let cold = lane == Lane::Cold;
         let blocks = 1 + items.iter().filter(|item| item.kind.has_block()).count() as u32;
         let row = self.space.borrow().row();
         let stream = match cold {
@@ -124,8 +134,8 @@ impl Core {
             if self.broken.get() {
                 return Err(VolumeError::TooManyLost);
             }
-            if let Some(grant) = self.space.borrow_mut().take(stream, blocks.max(2)) {
-                return Ok((grant, stream));
+            if let Some(grant) = self.space.borrow_mut().take(stream, blocks.max(2), lane != Lane::Users) {
+                return Ok(grant);
             }
             // A checkpoint gives the log more segments, once cleaning has emptied some.
             self.make_room(cold).await?;
@@ -144,10 +154,9 @@ impl Core {
                 }
                 Err(VolumeError::Member { error: OpError::Medium(_) | OpError::NoSpace, .. }) => {
                     // The members stay; the batch goes elsewhere under the same number.
-                    let cold = load.stream == Stream::Cold;
                     let need = 1 + load.items.iter().filter(|item| item.kind.has_block()).count() as u32;
-                    match self.room_for(cold, &load.items).await {
-                        Ok((grant, _)) if grant.blocks() >= need => load.grant = grant,
+                    match self.room_for(load.lane, &load.items).await {
+                        Ok(grant) if grant.blocks() >= need => load.grant = grant,
                         Ok(_) => {}
                         Err(error) => {
                             result = Err(error);
@@ -265,9 +274,9 @@ impl Core {
         self.tally(|written| {
             let data = u64::from(next - 1);
             let blocks = u64::from(grant.blocks());
-            *(match load.stream {
-                Stream::Cold => &mut written.moved,
-                Stream::Rows | Stream::Short => &mut written.client,
+            *(match load.lane {
+                Lane::Cold => &mut written.moved,
+                Lane::Users | Lane::Zeroes => &mut written.client,
             }) += data * BLOCK as u64;
             written.summaries += (blocks - data) * BLOCK as u64;
             written.parity += u64::from(grant.stripes) * u64::from(shape.parity) * BLOCK as u64;
@@ -316,7 +325,7 @@ pub(crate) fn apply(
 ) {
     let uncount = |space: &mut crate::space::Space, old: Option<Located>| {
         if let Some(Located::At(address, _)) = old {
-            space.count(address, false);
+            space.count_young(address, false);
         }
     };
     let mut next = 1;
@@ -325,7 +334,7 @@ pub(crate) fn apply(
         match entry.kind {
             EntryKind::Data => {
                 let address = grant.address(next);
-                space.count(address, true);
+                space.count_young(address, true);
                 uncount(space, map.set(key, Located::At(address, entry.checksum)));
             }
             EntryKind::Zeroes => {

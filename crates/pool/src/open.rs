@@ -74,11 +74,12 @@ pub async fn open_chosen(
         return Err(PoolOpenError::Features(unknown));
     }
     let core = core_of(&io.owned(), chosen, how, config);
+    // From the first read on: a member that falls silent is given up then, too.
+    drop(core.set.io.spawn(watch(core.me.clone(), core.set.io.clone(), config.patience)));
     // By the number of members, then by what lies on them.
     core.refuse_missing()?;
     core.load_tables().await?;
     core.refuse_missing()?;
-    drop(core.set.io.spawn(watch(core.me.clone(), core.set.io.clone(), config.patience)));
     let recovered = core.replay().await?;
     if let How::Writing { opening } = how {
         if recovered.lost > 0 {

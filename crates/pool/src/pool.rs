@@ -65,6 +65,23 @@ impl PoolMember {
     }
 }
 
+/// What a pool is at, of its own accord.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Batches of the log that are under way.
+    pub batches: usize,
+    /// A checkpoint is being written.
+    pub checkpoint: bool,
+    /// Segments are being cleaned.
+    pub cleaning: bool,
+    /// The failure of a member is not on record yet.
+    pub failing: bool,
+    /// Open segments that have held something else since the pool was opened.
+    pub reused: usize,
+    /// Segments that became free since then.
+    pub freed: u64,
+}
+
 /// A pool, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStatus {
@@ -86,6 +103,8 @@ pub struct PoolStatus {
     pub written: Written,
     /// The number of the last checkpoint.
     pub checkpoint: u64,
+    /// What it is at.
+    pub busy: Busy,
     /// Members, vdev by vdev.
     pub members: Vec<PoolMember>,
 }
@@ -151,6 +170,14 @@ impl Pool {
             damage: core.damage.get(),
             written: core.written.get(),
             checkpoint: core.record.borrow().checkpoint,
+            busy: Busy {
+                batches: core.log.flying.get(),
+                checkpoint: core.begun.get() > core.ended.get(),
+                cleaning: core.cleaning.get(),
+                failing: core.owed.get(),
+                reused: space.reused(),
+                freed: space.freed,
+            },
             members: (0..members.len()).map(member).collect(),
         }
     }
@@ -254,7 +281,7 @@ impl Pool {
         let gone = core.map.borrow_mut().clear(volume.id, 0, 1 << 48);
         for located in gone {
             if let crate::map::Located::At(address, _) = located {
-                core.space.borrow_mut().count(address, false);
+                core.space.borrow_mut().count_young(address, false);
             }
         }
         drop(held);

@@ -33,6 +33,17 @@ pub(crate) struct Item {
     pub(crate) ticket: Rc<Ticket>,
 }
 
+/// Which items go into batches together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lane {
+    /// Blocks that users write.
+    Users,
+    /// Zeroes: these take no room but for a summary, give some back, and must not wait for those that want it.
+    Zeroes,
+    /// Blocks that cleaning moves.
+    Cold,
+}
+
 /// Waits for some items.
 pub(crate) struct Ticket {
     left: Cell<usize>,
@@ -62,9 +73,9 @@ impl Ticket {
 
 /// The state of the log.
 pub(crate) struct Log {
-    pub(crate) queues: RefCell<BTreeMap<bool, VecDeque<Item>>>,
-    /// A task takes items from the queue of users, or of cleaning.
-    pub(crate) pumping: [Cell<bool>; 2],
+    pub(crate) queues: RefCell<BTreeMap<Lane, VecDeque<Item>>>,
+    /// A task takes items from the queue of each lane.
+    pub(crate) pumping: [Cell<bool>; 3],
     /// The number of the batch before.
     pub(crate) last: Cell<u64>,
     /// Batches under way.
@@ -84,7 +95,7 @@ impl Log {
     pub(crate) fn new(io: &Io, last: u64) -> Self {
         Self {
             queues: RefCell::default(),
-            pumping: [Cell::new(false), Cell::new(false)],
+            pumping: Default::default(),
             last: Cell::new(last),
             under_way: RefCell::default(),
             given_up: RefCell::default(),

@@ -14,7 +14,7 @@ use brindle_format::pool::{BLOCK, SegmentClass, SegmentRecord, SegmentState, Vde
 pub(crate) const IN_FLIGHT: usize = 8;
 /// The most data blocks of a batch, its summary among them.
 pub(crate) const BATCH_BLOCKS: u32 = 169;
-/// Segments of the log of a vdev that only cleaning may take.
+/// Segments of the log of a vdev that only cleaning may take, and what gives room back.
 const FOR_CLEANING: usize = 2;
 /// Unused segments of the log that a vdev has at least while their shape changes.
 const FEW_LOG: usize = FOR_CLEANING + 6;
@@ -22,7 +22,7 @@ const FEW_LOG: usize = FOR_CLEANING + 6;
 const MOST_LOG: usize = 256;
 /// The fewest units of a vdev.
 pub(crate) const FEWEST_UNITS: u32 = 64;
-/// The part that a pool keeps for itself: so many in a hundred units, and so many at least.
+/// The part that a pool keeps for itself: so many in a hundred units, and so many at least, beside what summaries take.
 const KEPT_PERCENT: u64 = 15;
 const KEPT_UNITS: u64 = 24;
 
@@ -86,6 +86,10 @@ pub(crate) struct Segment {
     usage: Use,
     /// Readers that found it by the map.
     pins: u32,
+    /// It has held something since the pool was opened, and became free.
+    again: bool,
+    /// Of its live blocks, those that changes name which no checkpoint has taken yet.
+    young: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -138,6 +142,8 @@ pub(crate) struct Space {
     pub(crate) segments: Vec<Segment>,
     units: Vec<Unit>,
     turn: usize,
+    /// Segments that became free since the pool was opened.
+    pub(crate) freed: u64,
 }
 
 /// The table of segments of a checkpoint.
@@ -182,9 +188,10 @@ impl Space {
         });
         let segment = |record: SegmentRecord| {
             let usage = if record.state == SegmentState::Free { Use::Free } else { Use::Closed };
-            Segment { record, usage, pins: 0 }
+            Segment { record, usage, pins: 0, again: false, young: 0 }
         };
-        let mut space = Self { segments: records.into_iter().map(segment).collect(), units, turn: 0 };
+        let mut space =
+            Self { segments: records.into_iter().map(segment).collect(), units, turn: 0, freed: 0 };
         for at in 0..space.units.len() {
             let free = |&n: &u32| space.segments[n as usize].usage == Use::Free;
             space.units[at].free = space.units[at].range().filter(free).collect();
@@ -226,6 +233,20 @@ impl Space {
         }
     }
 
+    /// The same by a change that the next checkpoint is to take: recovery finds it in the log, and counts it again.
+    pub(crate) fn count_young(&mut self, address: Address, more: bool) {
+        self.count(address, more);
+        if let Some(segment) = self.segments.get_mut(address.segment() as usize) {
+            let young = &mut segment.young;
+            *young = if more { young.saturating_add(1) } else { young.saturating_sub(1) };
+        }
+    }
+
+    /// A checkpoint takes all changes.
+    pub(crate) fn age(&mut self) {
+        self.segments.iter_mut().for_each(|segment| segment.young = 0);
+    }
+
     /// Somebody reads a segment.
     pub(crate) fn pin(&mut self, segment: u32) {
         if let Some(segment) = self.segments.get_mut(segment as usize) {
@@ -255,16 +276,17 @@ impl Space {
     }
 
     /// Stripes for that many data blocks of a stream, or some of them; none where the log has no more room for it.
-    pub(crate) fn take(&mut self, stream: Stream, blocks: u32) -> Option<Grant> {
+    /// The last segments of the log are kept for those that may take them.
+    pub(crate) fn take(&mut self, stream: Stream, blocks: u32, may_take_last: bool) -> Option<Grant> {
         let count = self.units.len();
         let mut order: Vec<usize> = (0..count).map(|n| (self.turn + n) % count).collect();
         self.turn = (self.turn + 1) % count;
         // Whole vdevs come first.
         order.sort_by_key(|&at| !self.units[at].whole());
-        order.into_iter().find_map(|at| self.take_of(at, stream, blocks))
+        order.into_iter().find_map(|at| self.take_of(at, stream, blocks, may_take_last))
     }
 
-    fn take_of(&mut self, at: usize, stream: Stream, blocks: u32) -> Option<Grant> {
+    fn take_of(&mut self, at: usize, stream: Stream, blocks: u32, may_take_last: bool) -> Option<Grant> {
         let place = Stream::ALL.iter().position(|&s| s == stream)?;
         if let Some(open) = self.units[at].open[place] {
             if let Some(grant) = self.grant(open, blocks) {
@@ -275,7 +297,7 @@ impl Space {
             self.segments[open.segment as usize].usage = Use::Closed;
         }
         let unit = &mut self.units[at];
-        if stream != Stream::Cold && unit.log() <= FOR_CLEANING {
+        if !may_take_last && unit.log() <= FOR_CLEANING {
             return None;
         }
         let segment = match stream {
@@ -419,7 +441,8 @@ impl Space {
                 Use::Closed if segment.record.sequence > sequence => SegmentState::Log,
                 Use::Closed => SegmentState::Closed,
             };
-            let mut record = SegmentRecord { state, ..segment.record };
+            let live = segment.record.live.saturating_sub(segment.young);
+            let mut record = SegmentRecord { state, live, ..segment.record };
             if state == SegmentState::Free {
                 (record.live, record.stripes, record.sequence) = (0, 0, 0);
                 record.class = SegmentClass::None;
@@ -473,6 +496,10 @@ impl Space {
                     unit.freeing.push(n);
                     continue;
                 }
+                // Those that were withdrawn from the log have held nothing.
+                let held = segment.record.stripes > 0;
+                segment.again |= held;
+                self.freed += u64::from(held);
                 segment.usage = Use::Free;
                 segment.record.live = 0;
                 unit.free.insert(n);
@@ -518,7 +545,12 @@ fn reshape(record: &mut SegmentRecord, shape: Shape) {
 
 /// Units of a vdev that are not sold.
 fn kept(vdev: &Vdev) -> u64 {
-    (u64::from(vdev.units) * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS)
+    let units = u64::from(vdev.units);
+    let data = u64::from(vdev.members.saturating_sub(u16::from(vdev.parity)));
+    let blocks = (data << vdev.unit >> 12).max(1);
+    // Of small units summaries take more than a hundredth, and again as much where batches end with their segment.
+    let summaries = (units * blocks.div_ceil(u64::from(BATCH_BLOCKS))).div_ceil(blocks);
+    (units * KEPT_PERCENT).div_ceil(100).max(KEPT_UNITS + 2 * summaries)
 }
 
 /// Bytes that a vdev sells.

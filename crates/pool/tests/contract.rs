@@ -1,13 +1,11 @@
 //! Volumes of pools keep the contract of volumes, on modelled drives, whole and with members lost.
 
-mod house;
-
 use brindle_io::Io;
 use brindle_io::sim::{Model, Sim};
 use brindle_pool::How;
 use brindle_testkit::conformance::{conforms, refuses_changes};
+use brindle_testkit::pools::house::{House, Kind};
 use brindle_volume::Volume;
-use house::{House, Kind};
 
 #[test]
 fn volumes_keep_the_contract_on_drives_that_fail() {

@@ -1,13 +1,11 @@
 //! Members that fail, or say nothing for a while, under a pool that is written to.
 
-mod house;
-
-use brindle_io::sim::{Model, Sim};
+use brindle_io::sim::{Model, Sim, When};
 use brindle_io::{Duration, Io};
 use brindle_pool::PoolVolume;
+use brindle_testkit::pools::house::{House, Kind};
 use brindle_testkit::random::Random;
 use brindle_volume::{Volume, VolumeError};
-use house::{House, Kind};
 
 const BLOCKS: u64 = 700;
 
@@ -87,4 +85,67 @@ fn writes_go_on_while_the_log_gets_another_shape() {
         pool.stop().await.expect("three are left");
     });
     io.shutdown();
+}
+
+#[test]
+fn a_pool_opens_also_if_a_member_falls_silent_while_its_tables_are_read() {
+    let mut sim = Sim::new(5);
+    let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    io.block_on(async {
+        let pool = house.open(&io, 1).await;
+        let volume = pool.create_volume("one", BLOCKS * 4096).await.expect("room");
+        write(&io, &volume, 5, 7).await.expect("written");
+        pool.stop().await.expect("stopped");
+    });
+    io.shutdown();
+    sim = sim.restart(6);
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(async {
+        // Both labels of three members have been read by then.
+        for &id in &house.ids[..1] {
+            sim.schedule(When::Step(13), id, |faults| faults.hangs = true);
+        }
+        let pool = house.open(&io, 2).await;
+        assert!(pool.status().members[0].is_failed());
+        let volume = pool.volume("one").expect("it is there");
+        assert_eq!(read(&io, &volume, 5).await, Ok(7));
+        pool.stop().await.expect("two are left");
+    });
+    io.shutdown();
+}
+
+/// What a segment is said to hold is what it holds, also after a power cut: else nothing would ever empty it.
+#[test]
+fn counts_of_what_is_live_are_true_after_power_cuts() {
+    let mut sim = Sim::new(9);
+    let house = House::new(Kind::Raidz(1, 3), |size| sim.add_blank_drive(Model::sata_ssd(), size));
+    let io = Io::new(Box::new(sim.clone()));
+    io.block_on(house.create(&io));
+    io.shutdown();
+    for life in 0..12 {
+        sim = sim.restart(life);
+        let io = Io::new(Box::new(sim.clone()));
+        sim.cut_power_at(When::Step(6000 + 700 * life));
+        let lived = io.block_on(sim.until_end(&io, async {
+            let pool = house.open(&io, 10 + life).await;
+            let volume = match pool.volume("one") {
+                Some(volume) => volume,
+                None => pool.create_volume("one", BLOCKS * 4096).await.expect("room"),
+            };
+            let stored = pool.status().stored / 4096;
+            let mut there = 0;
+            for block in 0..BLOCKS {
+                there += u64::from(read(&io, &volume, block).await != Ok(0));
+            }
+            assert_eq!(stored, there, "life {life}");
+            let mut random = Random::new(life);
+            loop {
+                write(&io, &volume, random.below(BLOCKS), 1 + life as u8).await.expect("written");
+            }
+        }));
+        assert_eq!(lived, None::<()>);
+        io.shutdown();
+    }
 }

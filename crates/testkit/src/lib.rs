@@ -16,6 +16,7 @@ pub mod hosts;
 pub mod load;
 pub mod oracle;
 pub mod pair;
+pub mod pools;
 pub mod ram;
 pub mod random;
 pub mod running;

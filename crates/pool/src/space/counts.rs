@@ -98,6 +98,11 @@ impl Space {
         data.map(|segment| u64::from(segment.record.live)).sum()
     }
 
+    /// Open segments that have held something else since the pool was opened.
+    pub(crate) fn reused(&self) -> usize {
+        self.segments.iter().filter(|s| s.usage == Use::Open && s.again).count()
+    }
+
     /// How much of the segments is used for what: free, of the log, open or closed.
     pub(crate) fn usage(&self) -> [usize; 3] {
         let count = |which: fn(Use) -> bool| self.segments.iter().filter(|s| which(s.usage)).count();

@@ -2,7 +2,8 @@
 //!
 //! `storm --minutes 60 --seed 1` searches; `storm --seed 7 --cut 123` replays one run. On a failure it prints the line that
 //! replays it, and its exit status is 1. `--only "writes behind"` leaves out seeds whose plan is not told so, `--only "0.90 and spare"`
-//! those that are not told both; `--only hosts` drives hosts of several arrays, which else one seed in sixteen does beside its array.
+//! those that are not told both; `--only hosts` drives hosts of several arrays, which else one seed in sixteen does beside its array, and
+//! `--only pools` drives pools, which else one seed in eight does (`--only "pools and silent"` those that are told so).
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use brindle_testkit::faults::Fault;
 use brindle_testkit::hosts;
+use brindle_testkit::pools;
 use brindle_testkit::random::Random;
 use brindle_testkit::storm::{self, Calm, Cut, Failure, Plan, Strike, Tally};
 
@@ -22,6 +24,9 @@ const FEW_CUTS: u64 = 4;
 const HOSTS: &str = "hosts";
 /// One seed in this many drives hosts, too.
 const HOSTS_ONE_IN: u64 = 16;
+/// The same of pools.
+const POOLS: &str = "pools";
+const POOLS_ONE_IN: u64 = 8;
 
 /// The options of the command line.
 struct Options {
@@ -63,7 +68,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether the plan contains the text, or each of several that "and" joins.
-fn is_told(plan: &Plan, only: &str) -> bool {
+fn is_told(plan: &impl ToString, only: &str) -> bool {
     let told = plan.to_string();
     only.split(" and ").all(|text| told.contains(text))
 }
@@ -133,6 +138,18 @@ fn replay(options: &Options, cut: Option<Cut>) -> ExitCode {
         println!("life {}: {broken}", driven.life);
         return ExitCode::FAILURE;
     }
+    if options.only.starts_with(POOLS) {
+        let driven = pools::run(options.seed, cut.map(|cut| cut.step));
+        println!(
+            "seed {}, cut {named}: {}, {} lives",
+            options.seed,
+            pools::Plan::new(options.seed),
+            driven.lives
+        );
+        let Some(broken) = driven.broken else { return ExitCode::SUCCESS };
+        println!("{broken}");
+        return ExitCode::FAILURE;
+    }
     println!("seed {}, cut {named}: {}", options.seed, Plan::new(options.seed));
     let storm = match Calm::of(options.seed) {
         Ok(calm) => calm.run(options.seed, cut, &options.kinds),
@@ -165,6 +182,8 @@ struct Found {
     cuts: u64,
     forced: u64,
     tally: Tally,
+    /// Cuts of pools.
+    phases: pools::Phases,
     failures: u64,
 }
 
@@ -199,7 +218,11 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
     if options.only == HOSTS || options.only.is_empty() && seed.is_multiple_of(HOSTS_ONE_IN) {
         hosts_of(seed, options, &mut own, time_left);
     }
-    if options.only != HOSTS && is_told(&Plan::new(seed), &options.only) {
+    let only_pools = options.only.starts_with(POOLS);
+    if only_pools || options.only.is_empty() && seed % POOLS_ONE_IN == 4 {
+        pools_of(seed, options, &mut own, time_left);
+    }
+    if options.only != HOSTS && !only_pools && is_told(&Plan::new(seed), &options.only) {
         arrays_of(seed, options, &mut own, time_left);
     }
     let failed = own.failures > 0;
@@ -209,6 +232,7 @@ fn storms_of(seed: u64, options: &Options, found: &Mutex<Found>, time_left: &dyn
         all.forced += own.forced;
         all.failures += own.failures;
         all.tally.add(&own.tally);
+        all.phases.add(&own.phases);
     }
     failed
 }
@@ -234,6 +258,42 @@ fn hosts_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() 
         }
         let cut = Some(random.below(steps.max(1)));
         goes_on = tell(cut, hosts::run(seed, cut));
+    }
+}
+
+/// Storms that drive the pool of a seed.
+fn pools_of(seed: u64, options: &Options, own: &mut Found, time_left: &dyn Fn() -> bool) {
+    if !is_told(&pools::Plan::new(seed), &options.only) {
+        return;
+    }
+    let mut random = Random::stream(seed, 0x6375_7473);
+    let mut tell = |cut: Option<u64>, driven: pools::Driven| {
+        own.runs += 1;
+        own.cuts += driven.cuts;
+        own.phases.add(&driven.phases);
+        let Some(broken) = driven.broken else { return true };
+        own.failures += 1;
+        let cut = cut.map_or("none".into(), |cut| cut.to_string());
+        println!("FAILED: make storm SEED={seed} CUT={cut} ONLY={POOLS} # {broken}");
+        options.keep_going
+    };
+    let run = |cut| {
+        // A panic of the engine is a failure of this seed.
+        let caught = std::panic::catch_unwind(|| pools::run(seed, cut));
+        caught.unwrap_or_else(|_| pools::Driven {
+            broken: Some("it panics".into()),
+            ..pools::Driven::default()
+        })
+    };
+    let calm = run(None);
+    let steps = calm.steps;
+    let mut goes_on = tell(None, calm);
+    for _ in 0..CUTS {
+        if !goes_on || !time_left() {
+            return;
+        }
+        let cut = Some(random.below(steps.max(1)));
+        goes_on = tell(cut, run(cut));
     }
 }
 
@@ -273,7 +333,10 @@ fn tell(seed: u64, cut: Option<Cut>, life: u64, failure: &Failure, options: &Opt
 fn report(options: &Options, found: &Found, took: Duration, seeds: u64) -> ExitCode {
     let strikes = strikes(&options.kinds);
     let rate = found.cuts as f64 / took.as_secs_f64();
-    println!("{}", found.tally.table(&strikes));
+    if !options.only.starts_with(POOLS) {
+        println!("{}", found.tally.table(&strikes));
+    }
+    println!("{}", found.phases.table());
     println!(
         "{seeds} seeds from {}, {} runs, {} power cuts ({} starts by force), {} failures in {:.0} s: {rate:.0} cuts a second, {:.0} on each of {} threads",
         options.seed,

@@ -1,5 +1,4 @@
 //! Members that carry a small pool.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 use brindle_format::pool::VdevKind;
 use brindle_io::{Io, MemberId};
@@ -7,13 +6,14 @@ use brindle_pool::{How, Pool, PoolConfig, PoolOpenError, PoolSpec, Recovered, Vd
 use uuid::Uuid;
 
 /// Bytes of a member: the fewest units that a pool can have, and some more.
-pub(crate) const MEMBER: u64 = (2 << 20) + (80 << 16);
+pub const MEMBER: u64 = (2 << 20) + (80 << 16);
 
 /// Shapes of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// So many parity blocks, so many members.
     Raidz(u8, usize),
+    /// A mirror of so many.
     Mirror(usize),
     /// Vdevs of one device.
     Plain(usize),
@@ -33,24 +33,32 @@ impl Kind {
     }
 }
 
-pub(crate) struct House {
-    pub(crate) kind: Kind,
-    pub(crate) ids: Vec<MemberId>,
-    pub(crate) size: u64,
-    pub(crate) changes: usize,
+/// A pool's members.
+pub struct House {
+    /// Its shape.
+    pub kind: Kind,
+    /// Its devices.
+    pub ids: Vec<MemberId>,
+    /// Bytes of each.
+    pub size: u64,
+    /// Changes in memory after which a checkpoint is due.
+    pub changes: usize,
 }
 
 impl House {
-    pub(crate) fn new(kind: Kind, add: impl FnMut(u64) -> MemberId) -> Self {
+    /// On devices that `add` makes, of [`MEMBER`] bytes.
+    pub fn new(kind: Kind, add: impl FnMut(u64) -> MemberId) -> Self {
         Self::of(kind, MEMBER, add)
     }
 
-    pub(crate) fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
+    /// The same of others.
+    pub fn of(kind: Kind, size: u64, mut add: impl FnMut(u64) -> MemberId) -> Self {
         let count = kind.vdevs(size).iter().map(|vdev| vdev.sizes.len()).sum();
         Self { kind, ids: (0..count).map(|_| add(size)).collect(), size, changes: 200 }
     }
 
-    pub(crate) fn spec(&self) -> PoolSpec {
+    /// The pool as it is asked for.
+    pub fn spec(&self) -> PoolSpec {
         PoolSpec {
             name: "tank".into(),
             id: Uuid::from_u128(0x7461_6e6b),
@@ -62,13 +70,18 @@ impl House {
         }
     }
 
-    pub(crate) async fn create(&self, io: &Io) {
+    /// Makes it.
+    ///
+    /// # Panics
+    /// If a device does not take it.
+    pub async fn create(&self, io: &Io) {
         let spec = self.spec();
         let label = plan(&spec).expect("a pool that can be");
         create(io, &label, spec.opening, &self.ids).await.expect("members that are well");
     }
 
-    pub(crate) fn config(&self) -> PoolConfig {
+    /// The way it runs.
+    pub fn config(&self) -> PoolConfig {
         PoolConfig {
             changes: self.changes,
             batches: 300,
@@ -83,11 +96,19 @@ impl House {
         }
     }
 
-    pub(crate) async fn open(&self, io: &Io, opening: u64) -> Pool {
+    /// Opens it for writing, of all devices.
+    ///
+    /// # Panics
+    /// If it does not open.
+    pub async fn open(&self, io: &Io, opening: u64) -> Pool {
         self.open_without(io, 0, How::Writing { opening }).await.expect("a pool that is well").0
     }
 
-    pub(crate) async fn open_without(
+    /// Opens it without the first devices.
+    ///
+    /// # Errors
+    /// As of [`open`].
+    pub async fn open_without(
         &self,
         io: &Io,
         lost: usize,

@@ -1,0 +1,98 @@
+//! Volumes that are all that a pool sells can be overwritten for ever, given back and destroyed.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use brindle_io::sim::{Model, Sim};
+use brindle_io::sync::join_all;
+use brindle_io::{Duration, Io};
+use brindle_pool::PoolVolume;
+use brindle_testkit::pools::house::{House, Kind};
+use brindle_testkit::random::Random;
+use brindle_volume::{Volume, ZeroOptions};
+
+/// Shapes, and the most blocks of a write.
+const KINDS: [(Kind, u64); 8] = [
+    (Kind::Raidz(1, 3), 1),
+    (Kind::Raidz(1, 3), 12),
+    (Kind::Raidz(2, 5), 12),
+    (Kind::Raidz(3, 5), 1),
+    (Kind::Mirror(2), 1),
+    (Kind::Mirror(3), 12),
+    (Kind::Two, 12),
+    (Kind::Plain(2), 1),
+];
+
+async fn write(io: &Io, volume: &PoolVolume, block: u64, count: u64, fua: bool) {
+    let buf = io.pool(64 << 10).alloc((count << 12) as usize).await;
+    buf.bytes_mut().fill(block as u8 | 1);
+    volume.write(block << 12, buf.all(), fua).await.expect("what a pool sells it has");
+}
+
+/// Overwrites at random, `times` times as much as the volume has, some at a time; gives the longest that one took.
+async fn overwrite(io: &Io, volume: &PoolVolume, times: u64, most: u64, seed: u64) -> Duration {
+    let blocks = volume.limits().size >> 12;
+    let (left, longest) = (Rc::new(Cell::new(blocks * times)), Cell::new(Duration::from_secs(0)));
+    let lanes = (0..4).map(|lane| {
+        let (left, longest) = (&left, &longest);
+        async move {
+            let mut random = Random::stream(seed, lane);
+            while left.get() > 0 {
+                let count = 1 + random.below(most.min(blocks));
+                left.set(left.get().saturating_sub(count));
+                let began = io.now();
+                write(io, volume, random.below(blocks - count + 1), count, random.one_in(8)).await;
+                longest.set(longest.get().max(io.now().since(began)));
+            }
+        }
+    });
+    join_all(lanes.collect::<Vec<_>>()).await;
+    longest.get()
+}
+
+#[test]
+fn a_volume_that_is_all_that_a_pool_sells_is_overwritten_for_ever() {
+    for ((kind, most), seed) in KINDS.into_iter().zip(0..) {
+        let sim = Sim::new(seed);
+        let house = House::new(kind, |size| sim.add_blank_drive(Model::sata_ssd(), size));
+        let io = Io::new(Box::new(sim.clone()));
+        io.block_on(house.create(&io));
+        io.block_on(async {
+            let pool = house.open(&io, 1).await;
+            let size = pool.status().capacity;
+            let volume = pool.create_volume("one", size).await.expect("it is sold");
+            for block in (0..size >> 12).step_by(8) {
+                write(&io, &volume, block, 8.min((size >> 12) - block), false).await;
+            }
+            let longest = overwrite(&io, &volume, 3, most, seed).await;
+            // A write waits for cleaning, and not for an operator.
+            assert!(longest < Duration::from_secs(2), "{kind:?} {most}: {longest:?}");
+            // What was overwritten counts until a checkpoint has gone through the leaves.
+            for _ in 0..50 {
+                pool.checkpoint().await.expect("a checkpoint");
+                if pool.status().stored == size {
+                    break;
+                }
+            }
+            assert_eq!(pool.status().stored, size, "{kind:?}");
+            // All of these are single records, which need next to no room.
+            volume.discard(0, size / 2).await.expect("room to give room back");
+            let options = ZeroOptions { fua: true, keep_allocated: true, fast_only: false };
+            volume.write_zeroes(size / 2, size / 4, options).await.expect("and so for zeroes");
+            // Blocks that cleaning moves meanwhile count at both places. Parts of blocks at both ends stay.
+            let most = size / 4 + 3 * 4096;
+            for _ in 0..50 {
+                pool.checkpoint().await.expect("a checkpoint");
+                if pool.status().stored <= most {
+                    break;
+                }
+            }
+            let stored = pool.status().stored;
+            assert!(stored <= most, "{kind:?}: {stored} of {size}");
+            pool.destroy_volume("one").await.expect("it is given back");
+            assert_eq!(pool.status().stored, 0);
+            pool.stop().await.expect("all are well");
+        });
+        io.shutdown();
+    }
+}

@@ -1,0 +1,107 @@
+//! What a pool was at when the power went.
+
+use std::collections::BTreeMap;
+
+use brindle_members::members::RoleState;
+use brindle_pool::{Pool, PoolStatus};
+
+/// What a pool is at. Several may hold at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Batches are under way.
+    Closing,
+    /// A checkpoint is.
+    Checkpoint,
+    /// Segments are being cleaned.
+    Cleaning,
+    /// It is opened after a power cut,
+    Recovery,
+    /// and one that had gone in the same.
+    SecondRecovery,
+    /// Members are missing.
+    Degraded,
+    /// A member has failed, which is not on record yet.
+    Failing,
+    /// All that it sells is written.
+    Full,
+    /// Segments are written that have held something else.
+    Reuse,
+    /// None of these.
+    Idle,
+}
+
+impl Phase {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Closing,
+        Self::Checkpoint,
+        Self::Cleaning,
+        Self::Recovery,
+        Self::SecondRecovery,
+        Self::Degraded,
+        Self::Failing,
+        Self::Full,
+        Self::Reuse,
+        Self::Idle,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Closing => "closing a batch",
+            Self::Checkpoint => "checkpoint",
+            Self::Cleaning => "cleaning",
+            Self::Recovery => "recovery",
+            Self::SecondRecovery => "recovery of recovery",
+            Self::Degraded => "degraded",
+            Self::Failing => "member failing",
+            Self::Full => "full pool",
+            Self::Reuse => "reuse of a segment",
+            Self::Idle => "none of these",
+        }
+    }
+
+    /// Of a pool that is open.
+    pub(super) fn of(pool: &Pool) -> Vec<Self> {
+        let PoolStatus { capacity, stored, busy, members, .. } = pool.status();
+        let all = [
+            (busy.batches > 0, Self::Closing),
+            (busy.checkpoint, Self::Checkpoint),
+            (busy.cleaning, Self::Cleaning),
+            (members.iter().any(|member| member.state != RoleState::InSync), Self::Degraded),
+            (busy.failing, Self::Failing),
+            (stored >= capacity / 100 * 97, Self::Full),
+            (busy.reused > 0, Self::Reuse),
+        ];
+        let all: Vec<Self> = all.into_iter().filter(|(holds, _)| *holds).map(|(_, phase)| phase).collect();
+        if all.is_empty() { vec![Self::Idle] } else { all }
+    }
+}
+
+/// Cuts by what the pool was at.
+#[derive(Clone, Debug, Default)]
+pub struct Phases(BTreeMap<Phase, u64>);
+
+impl Phases {
+    pub(super) fn count(&mut self, phases: &[Phase]) {
+        phases.iter().for_each(|&phase| *self.0.entry(phase).or_default() += 1);
+    }
+
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        other.0.iter().for_each(|(&phase, count)| *self.0.entry(phase).or_default() += count);
+    }
+
+    /// Cuts in a phase.
+    pub fn of(&self, phase: Phase) -> u64 {
+        self.0.get(&phase).copied().unwrap_or(0)
+    }
+
+    /// A table of them; nothing if there are none.
+    pub fn table(&self) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        let lines = Phase::ALL.iter().map(|&phase| format!("| {} | {} |\n", phase.name(), self.of(phase)));
+        format!("| cuts of pools in | |\n|---|---|\n{}", lines.collect::<String>())
+    }
+}

@@ -1,0 +1,81 @@
+//! What a seed makes of a pool: its shape, its load, and what may go wrong with it.
+
+use core::fmt;
+
+use super::house::Kind;
+use crate::random::Random;
+
+const KINDS: [Kind; 7] = [
+    Kind::Raidz(1, 3),
+    Kind::Raidz(2, 5),
+    Kind::Mirror(2),
+    Kind::Two,
+    Kind::Raidz(3, 5),
+    Kind::Plain(1),
+    Kind::Mirror(3),
+];
+
+/// The plan of a seed.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) kind: Kind,
+    /// The volume is all that the pool sells, and is written all over, so that the pool is cleaned all the time.
+    pub(super) full: bool,
+    /// Members hold other bytes than they were given, and say nothing.
+    pub(super) silent: bool,
+    /// A client changes the memory that it writes from.
+    pub(super) restless: bool,
+    /// Members that die, hang, refuse or come back, of those in `victims`.
+    pub(super) faults: bool,
+    /// Members that something may happen to: as many of each vdev as it can do without.
+    pub(super) victims: Vec<usize>,
+}
+
+impl Plan {
+    /// Of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::stream(seed, 0x0070_6c61_6e73);
+        let kind = *random.pick(&KINDS);
+        let vdevs: Vec<(usize, usize)> = match kind {
+            Kind::Raidz(parity, count) => vec![(usize::from(parity), count)],
+            Kind::Mirror(count) => vec![(count - 1, count)],
+            Kind::Plain(count) => vec![(0, 1); count],
+            Kind::Two => vec![(1, 3); 2],
+        };
+        let (mut victims, mut first) = (Vec::new(), 0);
+        for (parity, count) in vdevs {
+            let mut left: Vec<usize> = (first..first + count).collect();
+            for _ in 0..parity {
+                victims.push(left.swap_remove(random.below(left.len() as u64) as usize));
+            }
+            first += count;
+        }
+        let faults = !random.one_in(4) && !victims.is_empty();
+        Self {
+            kind,
+            full: random.one_in(2),
+            silent: random.one_in(3) && !victims.is_empty(),
+            restless: random.one_in(4),
+            faults,
+            victims,
+        }
+    }
+
+    /// All that anybody finds wrong is a fault of the engine.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.silent && !self.faults
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let marks = [
+            (self.full, "full"),
+            (self.silent, "silent faults"),
+            (self.faults, "faults"),
+            (self.restless, "restless client"),
+        ];
+        let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| format!(", {}", mark.1)).collect();
+        write!(f, "pools of {:?}{marks}", self.kind)
+    }
+}

@@ -1,0 +1,351 @@
+//! A second reader of pools, written from `docs/formats/pool.md` alone: it shares no code with the engine, nor with its parsers, but
+//! for CRC-32C. What it reads from the members at rest is held against what the pool says.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::rows::{Rows, Segment};
+
+const NOWHERE: u64 = (1 << 48) - 1;
+/// Where uberblocks stand in a label, and how many.
+const RING: (u64, u64) = (32 << 10, 48);
+
+/// Reads a block of a device: its number, and the byte. None if it can't be read.
+pub type Peek<'a> = &'a dyn Fn(usize, u64) -> Option<Vec<u8>>;
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+fn u48_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u16_at(bytes, at + 4)) << 32
+}
+
+fn sum(bytes: &[u8]) -> u32 {
+    brindle_format::pool::checksum(bytes)
+}
+
+/// The structure is of this magic and sums to what it says.
+fn is_sound(bytes: &[u8], magic: &[u8]) -> bool {
+    let mut zeroed = bytes.to_vec();
+    zeroed[8..12].fill(0);
+    bytes.starts_with(magic) && sum(&zeroed) == u32_at(bytes, 8)
+}
+
+/// An uberblock, as far as a reader needs it.
+#[derive(Clone)]
+struct Head(Vec<u8>);
+
+impl Head {
+    fn record(&self) -> u64 {
+        u64_at(&self.0, 32)
+    }
+
+    fn opening(&self) -> u64 {
+        u64_at(&self.0, 40)
+    }
+
+    fn comes_from(&self, opening: u64) -> bool {
+        let count = usize::from(u16_at(&self.0, 208)).min(64);
+        self.opening() == opening || (0..count).any(|n| u64_at(&self.0, 232 + n * 8) == opening)
+    }
+
+    fn is_after(&self, other: &Self) -> bool {
+        if self.opening() == other.opening() {
+            self.record() > other.record()
+        } else {
+            self.comes_from(other.opening())
+        }
+    }
+
+    fn is_out(&self, member: usize) -> bool {
+        self.0[176 + member / 8] >> (member % 8) & 1 == 1
+    }
+}
+
+/// A device with a label.
+struct Labelled {
+    device: usize,
+    member: usize,
+    label: Vec<u8>,
+    head: Option<Head>,
+}
+
+/// The content of a pool.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// Blocks by volume and number; those that are not there are zeroes, and `None` is lost.
+    pub blocks: BTreeMap<(u32, u64), Option<Vec<u8>>>,
+    /// Numbers and sizes of volumes by their names.
+    pub volumes: BTreeMap<String, (u32, u64)>,
+    /// Nothing had to be recovered.
+    pub stopped: bool,
+    /// Members whose content is not believed.
+    pub out: Vec<usize>,
+    /// Segments whose count of what is live is not what was counted: the number, what it says, what there is.
+    pub miscounted: Vec<(u32, u32, u32)>,
+}
+
+/// Reads a pool from devices of these sizes.
+///
+/// # Errors
+/// Why it can't be read.
+pub fn read(sizes: &[u64], peek: Peek<'_>) -> Result<Content, String> {
+    let mut devices = Vec::new();
+    for (device, &size) in sizes.iter().enumerate() {
+        devices.extend(look(device, size, peek));
+    }
+    let head = choose(&devices)?;
+    let label = devices.first().map(|one| one.label.clone()).ok_or("no label")?;
+    let mut at = vec![None; usize::from(u16_at(&label, 68))];
+    for one in &devices {
+        let follows = one.head.as_ref().is_none_or(|own| head.comes_from(own.opening()));
+        if follows && !head.is_out(one.member) {
+            at[one.member] = Some(one.device);
+        }
+    }
+    let out = (0..at.len()).filter(|&n| at[n].is_none()).collect();
+    let block = |member: usize, byte: u64| peek(at.get(member).copied().flatten()?, (1 << 20) + byte);
+    let mut vdevs = Vec::new();
+    for n in 0..usize::from(u16_at(&label, 66)) {
+        let vdev = &label[256 + n * 32..][..32];
+        vdevs.push((u32_at(vdev, 8), u32_at(vdev, 12), usize::from(u16_at(vdev, 4)), vdev[2]));
+    }
+    let reader = Reader { head, label, rows: RefCell::new(Rows::new(vdevs)), block: &block };
+    Ok(Content { out, ..reader.content()? })
+}
+
+/// The label of a device and its youngest uberblock.
+fn look(device: usize, size: u64, peek: Peek<'_>) -> Option<Labelled> {
+    let (mut label, mut heads) = (None, Vec::new());
+    for at in [32 << 10, size / 4096 * 4096 - (256 << 10)] {
+        let config: Option<Vec<Vec<u8>>> = (0..3).map(|n| peek(device, at + n * 4096)).collect();
+        let config = config.unwrap_or_default().concat();
+        if !config.is_empty() && is_sound(&config, b"BRNDPOOL") {
+            label = label.or(Some(config));
+        }
+        heads.extend((0..RING.1).filter_map(|n| peek(device, at + RING.0 + n * 4096)));
+    }
+    let label = label?;
+    let is_head = |bytes: &Vec<u8>| is_sound(bytes, b"BRNDUBER") && bytes[16..32] == label[16..32];
+    let heads = heads.into_iter().filter(is_head).map(Head);
+    let head = heads.reduce(|best, next| if next.is_after(&best) { next } else { best });
+    Some(Labelled { device, member: usize::from(u16_at(&label, 64)), label, head })
+}
+
+/// The uberblock that counts.
+fn choose(devices: &[Labelled]) -> Result<Head, String> {
+    let all: Vec<(usize, &Head)> =
+        devices.iter().filter_map(|one| Some((one.member, one.head.as_ref()?))).collect();
+    let last: Vec<&Head> =
+        all.iter().map(|&(_, head)| head).filter(|head| !all.iter().any(|(_, o)| o.is_after(head))).collect();
+    let excludes = |a: &Head, b: &Head| {
+        all.iter().filter(|(_, own)| own.opening() == b.opening()).all(|&(member, _)| a.is_out(member))
+    };
+    let wins = |head: &&&Head| {
+        last.iter()
+            .all(|other| other.opening() == head.opening() || excludes(head, other) && !excludes(other, head))
+    };
+    last.iter().find(wins).map(|&head| head.clone()).ok_or_else(|| "no uberblock decides".to_owned())
+}
+
+struct Reader<'a> {
+    head: Head,
+    label: Vec<u8>,
+    rows: RefCell<Rows>,
+    block: &'a dyn Fn(usize, u64) -> Option<Vec<u8>>,
+}
+
+/// A batch that counts.
+struct Batch {
+    sequence: u64,
+    /// Volume, block, kind, count, address, checksum.
+    entries: Vec<(u32, u64, u8, u64, u64, u32)>,
+}
+
+impl Reader<'_> {
+    /// A block that sums to this.
+    fn at(&self, address: u64, expected: u32) -> Option<Vec<u8>> {
+        self.rows.borrow().find(address, self.block, &|bytes| sum(bytes) == expected)
+    }
+
+    fn page(&self, address: u64, expected: u32, kind: u8) -> Result<Vec<u8>, String> {
+        let page = self.at(address, expected).ok_or_else(|| format!("page {address:#x} is lost"))?;
+        let is = page.starts_with(b"BRNDPAGE") && page[8] == kind;
+        if is { Ok(page) } else { Err(format!("page {address:#x} is not of kind {kind}")) }
+    }
+
+    /// The records of a list, `bytes` each; notes where its pages stand.
+    fn list(&self, root: usize, kind: u8, bytes: usize, own: &mut Vec<u64>) -> Result<Vec<Vec<u8>>, String> {
+        let root = self.head.0[root..root + 24].to_vec();
+        if u64_at(&root, 0) == NOWHERE {
+            return Ok(Vec::new());
+        }
+        let mut level = vec![(u64_at(&root, 0), u32_at(&root, 8))];
+        let mut records = Vec::new();
+        for left in (0..=root[16]).rev() {
+            let mut next = Vec::new();
+            for &(address, expected) in &level {
+                own.push(address);
+                let (kind, bytes) = if left > 0 { (1, 16) } else { (kind, bytes) };
+                let page = self.page(address, expected, kind)?;
+                for n in 0..usize::from(u16_at(&page, 10)) {
+                    let record = page[32 + n * bytes..][..bytes].to_vec();
+                    if left > 0 {
+                        next.push((u64_at(&record, 0), u32_at(&record, 8)));
+                    } else {
+                        records.push(record);
+                    }
+                }
+            }
+            level = next;
+        }
+        Ok(records)
+    }
+
+    fn content(&self) -> Result<Content, String> {
+        let mut own = Vec::new();
+        let rooted = usize::from(u16_at(&self.head.0, 744));
+        for n in 0..rooted {
+            let shape = &self.head.0[752 + n * 16..][..16];
+            let segment = Segment { stripe: shape[4], parity: shape[5], members: u64_at(shape, 8) };
+            self.rows.borrow_mut().put(u32_at(shape, 0), segment);
+        }
+        let table = self.list(104, 4, 32, &mut own)?;
+        for (n, record) in (0..).zip(&table) {
+            let segment = Segment { stripe: record[2], parity: record[3], members: u64_at(record, 8) };
+            self.rows.borrow_mut().put(n, segment);
+        }
+        let mut content = Content { stopped: u64_at(&self.head.0, 216) == 1, ..Content::default() };
+        for record in self.list(128, 5, 128, &mut own)? {
+            let name = String::from_utf8_lossy(&record[32..96]).trim_end_matches('\0').to_owned();
+            content.volumes.insert(name, (u32_at(&record, 0), u64_at(&record, 8)));
+        }
+        self.list(152, 6, 64, &mut own)?;
+        let mut found: BTreeMap<(u32, u64), (u64, u32)> = BTreeMap::new();
+        for leaf in self.list(80, 3, 32, &mut own)? {
+            let (address, volume) = (u64_at(&leaf, 16), u32_at(&leaf, 0));
+            own.push(address);
+            let page = self.page(address, u32_at(&leaf, 24), 2)?;
+            for n in 0..usize::from(u16_at(&page, 10)) {
+                let entry = &page[32 + n * 24..][..24];
+                found.insert((volume, u48_at(entry, 0)), (u64_at(entry, 12), u32_at(entry, 20)));
+            }
+        }
+        content.miscounted = miscounted(&table, found.values().map(|at| at.0).chain(own));
+        if !content.stopped {
+            self.replay(&table, &mut found)?;
+        }
+        for (key, (address, expected)) in found {
+            let block = if address == NOWHERE { None } else { self.at(address, expected) };
+            content.blocks.insert(key, block);
+        }
+        Ok(content)
+    }
+
+    /// Applies the batches of the log that count.
+    fn replay(&self, table: &[Vec<u8>], found: &mut BTreeMap<(u32, u64), (u64, u32)>) -> Result<(), String> {
+        let (mut batches, mut durable) = (BTreeMap::new(), 0);
+        for (n, _) in (0..).zip(table).filter(|(_, record)| record[0] == 1) {
+            let stripes = self.rows.borrow().stripes(n);
+            let mut stripe = 0;
+            while stripe < stripes {
+                match self.batch(n, stripe, &mut durable) {
+                    Some((batch, wide)) => {
+                        batches.insert(batch.sequence, batch);
+                        stripe += wide;
+                    }
+                    None => stripe += 1,
+                }
+            }
+        }
+        let from = u64_at(&self.head.0, 56) + 1;
+        if let Some(lost) = (from..=durable).find(|sequence| !batches.contains_key(sequence)) {
+            return Err(format!("batch {lost} was on stable storage and is lost"));
+        }
+        for (volume, block, kind, count, address, expected) in
+            batches.into_values().flat_map(|batch| batch.entries)
+        {
+            match kind {
+                0 => {
+                    let _old = found.insert((volume, block), (address, expected));
+                }
+                4 => {
+                    let all = (volume, block)..(volume, block + count);
+                    let gone: Vec<_> = found.range(all).map(|(&key, _)| key).collect();
+                    gone.iter().for_each(|key| {
+                        let _gone = found.remove(key);
+                    });
+                }
+                5 => drop(found.insert((volume, block), (NOWHERE, 0))),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The batch that begins with a stripe, if it counts, and its stripes.
+    fn batch(&self, segment: u32, stripe: u32, durable: &mut u64) -> Option<(Batch, u32)> {
+        let rows = self.rows.borrow();
+        let address = rows.data_address(segment, stripe, 0);
+        let is_summary = |bytes: &[u8]| {
+            bytes.starts_with(b"BRNDBTCH")
+                && bytes[16..32] == self.label[16..32]
+                && u64_at(bytes, 56) == address
+                && is_sound(bytes, b"BRNDBTCH")
+        };
+        let summary = rows.find_by(address, self.block, &is_summary, b"BRNDBTCH")?;
+        if u64_at(&summary, 32) != self.head.opening() {
+            return None;
+        }
+        *durable = u64_at(&summary, 48).max(*durable);
+        let (sequence, stripes) = (u64_at(&summary, 40), u32::from(u16_at(&summary, 12)));
+        let (mut next, mut entries, mut sums) = (1, Vec::new(), vec![sum(&summary)]);
+        for n in 0..usize::from(u16_at(&summary, 14)) {
+            let entry = &summary[64 + n * 24..][..24];
+            let (kind, expected) = (entry[14], u32_at(entry, 20));
+            let at = rows.data_address(segment, stripe, next);
+            entries.push((
+                u32_at(entry, 0),
+                u48_at(entry, 8),
+                kind,
+                u64::from(u32_at(entry, 16)),
+                at,
+                expected,
+            ));
+            if kind <= 3 {
+                sums.push(expected);
+                next += 1;
+            }
+        }
+        if stripe + stripes > rows.stripes(segment)
+            || !rows.is_whole(segment, stripe, stripes, &sums, self.block)
+        {
+            return None;
+        }
+        if sequence <= u64_at(&self.head.0, 56) {
+            entries.clear();
+            return Some((Batch { sequence: 0, entries }, stripes));
+        }
+        Some((Batch { sequence, entries }, stripes))
+    }
+}
+
+/// Segments whose `live` is not what there is.
+fn miscounted(table: &[Vec<u8>], all: impl Iterator<Item = u64>) -> Vec<(u32, u32, u32)> {
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    for address in all.filter(|&address| address != NOWHERE) {
+        *counts.entry((address >> 20) as u32).or_default() += 1;
+    }
+    let told = (0..).zip(table).map(|(n, record)| (n, u32_at(record, 16)));
+    let with = told.map(|(n, told)| (n, told, counts.get(&n).copied().unwrap_or(0)));
+    with.filter(|(_, told, there)| told != there).collect()
+}

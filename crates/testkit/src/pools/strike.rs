@@ -1,0 +1,98 @@
+//! What goes wrong with a member of a pool, when, and what a new start leaves of it.
+
+use brindle_io::MemberId;
+use brindle_io::sim::{BadRange, Faults, Sim, When};
+
+use super::plan::Plan;
+use crate::random::Random;
+
+/// Where units begin, and so what may be spoilt without harm to labels.
+const DATA: u64 = 1 << 20;
+
+/// What happens to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strike {
+    /// It is gone for good.
+    Dies,
+    /// It is gone until the next start.
+    Leaves,
+    /// It answers no more until the next start.
+    Hangs,
+    /// It takes many times as long until then.
+    Crawls,
+    /// A place can't be read until it is written.
+    BadPlace(u64),
+    /// A place can't be written.
+    Refuses(u64),
+    /// Some of the next writes are lost, land elsewhere, or are torn.
+    Loses(u32),
+    Misdirects(u32, u64),
+    Tears(u32),
+    /// Bits of a range flip.
+    Rots(u64, u64),
+}
+
+impl Strike {
+    /// One that the plan allows.
+    pub(super) fn any(plan: &Plan, size: u64, random: &mut Random) -> Self {
+        let place = |random: &mut Random| DATA + random.below((size - 2 * DATA) >> 12) * 4096;
+        let loud = plan.faults && (!plan.silent || random.one_in(2));
+        if loud {
+            return match random.below(8) {
+                0 | 1 => Self::Dies,
+                2 | 3 => Self::Leaves,
+                4 => Self::Hangs,
+                5 => Self::Crawls,
+                6 => Self::BadPlace(place(random)),
+                _ => Self::Refuses(place(random)),
+            };
+        }
+        match random.below(4) {
+            0 => Self::Loses(1 + random.below(6) as u32),
+            1 => Self::Misdirects(1 + random.below(4) as u32, (1 + random.below(size >> 12)) * 4096),
+            2 => Self::Tears(1 + random.below(6) as u32),
+            _ => Self::Rots(place(random), 4096 << random.below(6)),
+        }
+    }
+
+    /// It leaves nothing of the member that is to be believed.
+    pub(super) fn is_death(self) -> bool {
+        self == Self::Dies
+    }
+
+    /// It makes a place bad.
+    pub(super) fn spoils(self) -> bool {
+        matches!(self, Self::BadPlace(_) | Self::Refuses(_))
+    }
+
+    /// Has it happen.
+    pub(super) fn plan(self, sim: &Sim, member: MemberId, when: When) {
+        if let Self::Rots(at, len) = self {
+            sim.rot(member, at..at + len);
+            return;
+        }
+        sim.schedule(when, member, move |faults: &mut Faults| match self {
+            Self::Dies | Self::Leaves => faults.gone = true,
+            Self::Hangs => faults.hangs = true,
+            Self::Crawls => faults.slowness = 30,
+            Self::BadPlace(at) => faults.unreadable.push(BadRange::until_written(at..at + 4096)),
+            Self::Refuses(at) => faults.unwritable.push(BadRange::forever(at..at + 4096)),
+            Self::Loses(writes) => faults.losing_writes += writes,
+            Self::Misdirects(writes, by) => {
+                (faults.misdirected_writes, faults.misdirection) = (writes, by);
+            }
+            Self::Tears(writes) => faults.tearing_writes += writes,
+            Self::Rots(..) => {}
+        });
+    }
+}
+
+/// What a new start leaves of faults: places stay bad, and the dead stay dead.
+pub(super) fn after_start(sim: &Sim, member: MemberId, is_dead: bool) {
+    sim.afflict(member, |faults| {
+        let unreadable = core::mem::take(&mut faults.unreadable);
+        let unwritable = core::mem::take(&mut faults.unwritable);
+        let silent = core::mem::take(&mut faults.silent);
+        *faults = Faults { gone: is_dead, unreadable, unwritable, silent, ..Faults::default() };
+    });
+}
