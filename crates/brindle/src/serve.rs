@@ -63,10 +63,11 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let opening = Opening {
         access: DeviceAccess::Examine,
         force: args.force,
+        cut: args.force && args.read_only,
         tuning: tuning(args),
         on_full: args.on_full,
         recovery: Recovery::Automatic,
-        read_errors: args.read_errors,
+        read_errors: if args.force && args.read_only { u32::MAX } else { args.read_errors },
         speeds: Speeds { pace: speed(args.max_speed), floor: speed(args.min_speed) },
     };
     // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
