@@ -42,15 +42,13 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
         }
     }
     let asked = named::of(args)?;
-    let opening = Opening {
-        access: DeviceAccess::Read,
-        force: args.force,
-        cut: args.force,
-        tuning: args.tuning,
-        read_errors: if args.force { u32::MAX } else { Opening::LOOK.read_errors },
-        ..Opening::LOOK
+    let opening =
+        Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
+    let host = match Host::open_fit(&asked.members, opening) {
+        // Members that were cut are better than nothing.
+        Err(why) if args.force => Host::open_fit(&asked.members, opening.with_cut()).map_err(|_| why)?,
+        opened => opened?,
     };
-    let host = Host::open_fit(&asked.members, opening)?;
     let running = host.only();
     asked.refuse_other(&running.found)?;
     warn_of_unused(&running.found.assembly);

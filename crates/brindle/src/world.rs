@@ -73,6 +73,11 @@ impl Opening {
         read_errors: OpenConfig::READ_ERRORS,
         speeds: Speeds { pace: None, floor: None },
     };
+
+    /// The same, but members that were cut at their ends are read as far as they go, however many places of them can't be.
+    pub(crate) fn with_cut(self) -> Self {
+        Self { cut: true, read_errors: u32::MAX, ..self }
+    }
 }
 
 /// A device that was opened.
