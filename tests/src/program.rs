@@ -16,6 +16,11 @@ use crate::tools::Missing;
 /// Longest wait for something that takes no time on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Settings with which the program is built in a third of the time: it shows that it runs, not how fast. Hashes stay optimised, and so does
+/// parity, or an emulated machine would work on them for a minute.
+const SOON: [&str; 3] =
+    ["profile.dev.opt-level=0", "profile.dev.debug=false", "profile.dev.package.brindle-parity.opt-level=1"];
+
 /// Path of the program: what `BRINDLE_PROGRAM` says, else built if it is older than its source.
 ///
 /// # Panics
@@ -56,7 +61,8 @@ pub fn without_libraries() -> Result<&'static Path, Missing> {
             )));
         }
         crate::tools::find("musl-gcc")?;
-        Ok(built(["--target", &target]))
+        let flags = ["--target", &target].into_iter().chain(SOON.iter().flat_map(|set| ["--config", set]));
+        Ok(built(flags))
     };
     PATH.get_or_init(make).as_deref().map_err(Clone::clone)
 }

@@ -1,6 +1,7 @@
 //! `brindle cat`: the content of an array, to standard output or a file.
 
 mod map;
+mod named;
 mod output;
 mod rescue;
 
@@ -40,10 +41,16 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
             return cat_volume(args, &first.to_string_lossy(), members);
         }
     }
+    let asked = named::of(args)?;
     let opening =
         Opening { access: DeviceAccess::Read, force: args.force, tuning: args.tuning, ..Opening::LOOK };
-    let host = Host::open_fit(&args.members, opening)?;
+    let host = match Host::open_fit(&asked.members, opening) {
+        // Members that were cut are better than nothing.
+        Err(why) if args.force => Host::open_fit(&asked.members, opening.with_cut()).map_err(|_| why)?,
+        opened => opened?,
+    };
     let running = host.only();
+    asked.refuse_other(&running.found)?;
     warn_of_unused(&running.found.assembly);
     running.found.set.nested.iter().for_each(|nested| warn_of_unused(&nested.assembly));
     for limit in running.found.limits() {
@@ -51,7 +58,7 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
     }
     let io = &host.world.io;
     let pool = io.pool(PIECE * (AHEAD as usize + 1));
-    let range = meant(args, io, &running.array, &pool)?;
+    let range = meant(args, asked.partition, io, &running.array, &pool)?;
     let Some(to) = &args.output else {
         io.block_on(copy(io, &running.array, &pool, range))?;
         return Ok(ExitCode::SUCCESS);
@@ -66,13 +73,19 @@ pub(crate) fn cat(args: &Cat) -> Result<ExitCode, Failure> {
 }
 
 /// The bytes of the array that are asked for.
-fn meant(args: &Cat, io: &Io, array: &Array, pool: &Pool) -> Result<Range<u64>, Failure> {
+fn meant(
+    args: &Cat,
+    number: Option<u32>,
+    io: &Io,
+    array: &Array,
+    pool: &Pool,
+) -> Result<Range<u64>, Failure> {
     let size = array.limits().size;
-    let all = match args.partition {
+    let all = match number {
         None => 0..size,
         Some(number) => partition(io, array, pool, number)?,
     };
-    part(args, all, if args.partition.is_some() { "partition" } else { "array" })
+    part(args, all, if number.is_some() { "partition" } else { "array" })
 }
 
 /// The bytes that are asked for of something that lies here.

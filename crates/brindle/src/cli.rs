@@ -356,6 +356,10 @@ pub(crate) enum Metadata {
 /// Flags of `brindle examine`.
 #[derive(Debug, Args)]
 pub(crate) struct Examine {
+    /// Look through all of each device for members that end before it does, as those that were copied onto a larger disk, or whose
+    /// partition is in no table any more; without it that is done only where nothing else is found on a device of 1 GiB at most
+    #[arg(long)]
+    pub(crate) search: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

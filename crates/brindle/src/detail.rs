@@ -49,7 +49,7 @@ fn print(reports: &[ArrayReport], json: bool) -> Result<(), Failure> {
     match reports {
         [only] if json => report::print_json(only),
         several if json => report::print_json(&serde_json::json!({ "arrays": several })),
-        all => report::print(&all.iter().map(ArrayReport::text).collect::<Vec<_>>().join("\n")),
+        all => report::tell(&all.iter().map(ArrayReport::text).collect::<Vec<_>>().join("\n")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `brindle examine`: what is on each member, and why a set does not form an array.
 
 mod bitmap;
+mod search;
 mod usage;
 
 use std::path::{Path, PathBuf};
@@ -127,7 +128,7 @@ impl PoolLabel {
 pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     let mut reports = Vec::new();
     let mut candidates = Vec::new();
-    for name in args.members.iter().flat_map(|name| with_partitions(name)) {
+    for name in args.members.iter().flat_map(|name| with_what_is_inside(name, args.search)) {
         let path = name.as_path();
         match look(path) {
             Ok((report, candidate)) => {
@@ -150,19 +151,25 @@ pub(crate) fn examine(args: &Examine) -> Result<ExitCode, Failure> {
     if args.json {
         report::print_json(&report)?;
     } else {
-        report::print(&report.text())?;
+        report::tell(&report.text())?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The name itself, and its partitions, if it is no member as a whole.
-fn with_partitions(name: &Path) -> Vec<PathBuf> {
+/// The name itself, and its partitions, if it is no member as a whole; members of other sizes if they are to be searched for, or nothing
+/// else is there.
+fn with_what_is_inside(name: &Path, search: bool) -> Vec<PathBuf> {
     let mut all = vec![name.to_owned()];
-    if let Ok((_, candidate)) = look(name)
-        && candidate.is_none_or(|candidate| look::is_unfit(&candidate))
+    let Ok((report, candidate)) = look(name) else { return all };
+    if candidate.as_ref().is_none_or(look::is_unfit)
         && let Ok(inside) = place::inside(name)
     {
         all.extend(inside);
+    }
+    let is_nothing =
+        report.is_nothing() && BitmapReport::look(name).is_none() && PoolLabel::of(name).is_none();
+    if search || is_nothing && all.len() == 1 && search::is_quick(&report) {
+        all.extend(search::members(name));
     }
     all
 }
@@ -249,6 +256,14 @@ impl MemberReport {
         }
     }
 
+    /// Something stands there, and nothing that is known.
+    fn is_nothing(&self) -> bool {
+        self.error.is_none()
+            && self.superblock.is_none()
+            && self.signatures.is_empty()
+            && self.blank == Some(false)
+    }
+
     fn unreadable(path: &Path, failure: &Failure) -> Self {
         Self { size: None, error: Some(failure.to_string()), ..Self::empty(path) }
     }
@@ -295,7 +310,10 @@ impl MemberReport {
             text.push_str(match self.blank {
                 None => "  empty: less than one block\n",
                 Some(true) => "  nothing: zeroes wherever something could stand\n",
-                Some(false) => "  nothing that Brindle knows, but not blank\n",
+                Some(false) if search::is_quick(self) => "  nothing that Brindle knows, but not blank\n",
+                Some(false) => {
+                    "  nothing that Brindle knows, but not blank: --search looks through all of it for members that ended before it does\n"
+                }
             });
         }
         text

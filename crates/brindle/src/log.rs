@@ -17,6 +17,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::failure::Failure;
+use crate::text;
 
 /// The filter without `--log`.
 const DEFAULT: &str = "warn";
@@ -67,6 +68,8 @@ pub(crate) fn flush() {
 
 /// Tells why a command failed, whatever the filter says.
 pub(crate) fn complain(failure: &Failure) {
+    let failure = failure.to_string();
+    let failure = text::shown(&failure);
     if LINES.get().is_some() {
         post(Line::Error(format!("brindle: {failure}\n").into_bytes()));
     } else {

@@ -12,12 +12,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::text;
 use crate::units::{Bytes, Moment};
 
 /// Prints a report as JSON.
 pub(crate) fn print_json(report: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(report).map_err(|e| Failure::output("the report", e.into()))?;
     print(&format!("{text}\n"))
+}
+
+/// Prints text that has names in it to standard output: what would steer a terminal is written out.
+pub(crate) fn tell(text: &str) -> Result<(), Failure> {
+    print(&text::shown(text))
 }
 
 /// Prints text to standard output.

@@ -63,20 +63,28 @@ fn serve_here(args: &Serve) -> Result<(), Failure> {
     let opening = Opening {
         access: DeviceAccess::Examine,
         force: args.force,
+        cut: false,
         tuning: tuning(args),
         on_full: args.on_full,
         recovery: Recovery::Automatic,
         read_errors: args.read_errors,
         speeds: Speeds { pace: speed(args.max_speed), floor: speed(args.min_speed) },
     };
-    // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
-    let mut look = World::new(opening)?;
     let pools::Sorted { pools, others: members, silent } = pools::sort(&args.members, &args.tuning);
-    look.silent.replace(silent);
-    let found = if members.is_empty() && !pools.is_empty() {
-        Vec::new()
-    } else {
-        Host::find(&mut look, &members, &args.given.bitmaps, args.force)?
+    // Looked at in a world of its own, in which nothing is locked, and which is gone before the arrays run.
+    let find = |opening: Opening| {
+        let mut look = World::new(opening)?;
+        look.silent.replace(silent.clone());
+        let found = match members.is_empty() && !pools.is_empty() {
+            true => Vec::new(),
+            false => Host::find(&mut look, &members, &args.given.bitmaps, args.force)?,
+        };
+        Ok::<_, Failure>((opening, look, found))
+    };
+    let (opening, look, found) = match find(opening) {
+        // Members that were cut are better than nothing.
+        Err(why) if args.force && args.read_only => find(opening.with_cut()).map_err(|_| why)?,
+        found => found?,
     };
     let wanted = wanted(args, found)?;
     let pool_names = pooled::names(&pools);

@@ -1,5 +1,6 @@
 //! Text files that a user wrote, and words that a user can give to a shell.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -22,6 +23,16 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
         let line = why.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
         io::Error::other(format!("line {line} is no text (UTF-8)"))
     })
+}
+
+/// Text for a terminal: signs that would steer it, as names may have them, are written out.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let each = |c: char| if steers(c) { c.escape_debug().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(each).collect())
 }
 
 /// A word as a shell takes it: in quotes, if it has anything in it that means something there.
@@ -48,6 +59,12 @@ mod tests {
         ] {
             assert_eq!(shell(word), quoted);
         }
+    }
+
+    #[test]
+    fn what_would_steer_a_terminal_is_written_out() {
+        assert_eq!(shown("a\u{1b}[2Jb\r\n\t\u{9b}c"), "a\\u{1b}[2Jb\\r\n\t\\u{9b}c");
+        assert!(matches!(shown("it's <b>fine</b>\n"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod assumed;
 mod bare;
 mod bitmap;
+mod cut;
 mod emulate;
 mod members;
 mod newcomers;
@@ -48,6 +49,8 @@ pub(crate) struct Opening {
     pub(crate) access: DeviceAccess,
     /// Use arrays of which some bytes may be wrong.
     pub(crate) force: bool,
+    /// Read members that were cut at their ends as far as they go.
+    pub(crate) cut: bool,
     pub(crate) tuning: Tuning,
     pub(crate) on_full: OnFull,
     /// When members that are lost are rebuilt.
@@ -63,12 +66,18 @@ impl Opening {
     pub(crate) const LOOK: Self = Self {
         access: DeviceAccess::Examine,
         force: true,
+        cut: false,
         tuning: Tuning { read_policy: ReadPolicy::First, memory: Bytes(4 << 20), patience: Patience::USUAL },
         on_full: OnFull::Wait,
         recovery: Recovery::Manual,
         read_errors: OpenConfig::READ_ERRORS,
         speeds: Speeds { pace: None, floor: None },
     };
+
+    /// The same, but members that were cut at their ends are read as far as they go, however many places of them can't be.
+    pub(crate) fn with_cut(self) -> Self {
+        Self { cut: true, read_errors: u32::MAX, ..self }
+    }
 }
 
 /// A device that was opened.

@@ -5,7 +5,7 @@
 mod published;
 
 use brindle_lab::drive::{Drive, DriveErrorKind, SHIPPED, Table, fit, parse, shipped, table, to_toml};
-use brindle_lab::predict::compare;
+use brindle_lab::predict::{alone, compare, job};
 use published::{evo850, p3700};
 
 const EVO: &str = include_str!("../reference/evo850-single.csv");
@@ -24,6 +24,40 @@ fn models_that_ship_are_read_and_written_as_they_are() {
     }
     assert_eq!(shipped("evo850"), Some(SHIPPED[0].1));
     assert_eq!(shipped("evo"), None);
+}
+
+/// docs/drive-models.md tells what was published of drives of today: each model does that in the simulator.
+#[test]
+fn models_of_drives_of_today_do_what_was_published_of_them() {
+    let document = include_str!("../../../docs/drive-models.md");
+    let (_, table) = document.split_once("## Drives of today").expect("the section");
+    let rows =
+        table.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
+    let mut models = 0;
+    for row in rows {
+        let fields: Vec<&str> = row.split('|').map(str::trim).collect();
+        let name = fields[1].trim_matches('`');
+        let model = parse(name, shipped(name).unwrap_or_else(|| panic!("{name}"))).expect("a model");
+        let asked = [
+            ("randread", "4k", "512"),
+            ("randwrite", "4k", "512"),
+            ("read", "1m", "8"),
+            ("write", "1m", "8"),
+        ];
+        for ((rw, bs, depth), wanted) in asked.into_iter().zip(&fields[3..7]) {
+            let Ok(wanted) = wanted.parse::<f64>() else { continue };
+            let job = job(&[("rw", rw), ("bs", bs), ("iodepth", depth)]).expect("a job");
+            let all = alone(&model, job).expect("it runs").outcome.mixed();
+            let does = if bs == "4k" { all.iops() } else { all.bandwidth() / 1e6 };
+            assert!((does / wanted - 1.0).abs() < 0.03, "{name}, {rw}: {does} of {wanted}");
+        }
+        assert!(
+            fields[7].contains("](https://") && fields[7].ends_with(|c: char| c.is_ascii_digit()),
+            "{row}"
+        );
+        models += 1;
+    }
+    assert_eq!(models, 4);
 }
 
 /// The fitted ones that ship are what the fit makes of the tables beside them, by one procedure.

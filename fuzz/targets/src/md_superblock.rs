@@ -1,7 +1,7 @@
 //! Superblocks of all versions. Input: version (1 byte), size of the device (8), the bytes at the superblock's place.
 
 use brindle_format::md::{
-    DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version,
+    DeviceRole, MAX_DEVICES_0_90, MAX_DEVICES_1, SUPERBLOCK_BYTES, Superblock, Version, lost,
 };
 
 use crate::checksum;
@@ -23,6 +23,11 @@ pub fn run(data: &[u8]) {
     let len = raw.len().min(block.len());
     block[..len].copy_from_slice(&raw[..len]);
     checksum::superblock(version, &mut block);
+    // The same away from the usual places: what is found covers the place at which it was found.
+    let place = device_bytes & !(lost::STEP - 1);
+    if let Some(member) = lost::member(place, &block) {
+        assert!(member.contains(&place), "{member:?}");
+    }
     if let Ok(sb) = Superblock::parse(version, &block, device_bytes) {
         check(&sb, &block, device_bytes, true);
     }

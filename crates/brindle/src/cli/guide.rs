@@ -74,7 +74,7 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
             "brindle create -l 10 -p f2 -c 64K m0 m1 m2 m3",
         ],
     ),
-    ("examine", &["brindle examine /dev/sd?", "brindle examine --json disk1.img"]),
+    ("examine", &["brindle examine /dev/sd?", "brindle examine --search disk1.img"]),
     ("detail", &["brindle detail disk[1-4].img", "brindle detail --test /dev/sd[b-g]"]),
     ("advise", &["brindle advise /dev/md0"]),
     (
@@ -82,6 +82,7 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
         &[
             "brindle cat -o content.img disk[1-4].img",
             "brindle cat -o data.img disk1.img#3 disk2.img#3 disk4.img#3",
+            "brindle cat -o part1.img disk1.img+disk2.img+disk3.img#1",
             "brindle cat --length 1G m0 m1 m2 | sha256sum",
         ],
     ),
@@ -127,7 +128,10 @@ const EXAMPLES: [(&str, &[&str]); 33] = [
     ("calibrate", &["brindle calibrate --output model.toml /dev/sdb"]),
     (
         "simulate",
-        &["brindle simulate --drive nvme --members 4 --level 5 --rw randwrite --bs 4k --iodepth 32"],
+        &[
+            "brindle simulate --drive nvme --members 4 --level 5 --rw randwrite --bs 4k --iodepth 32",
+            "brindle simulate --drive nvme-tlc --members 8 --level 6 jobs.fio",
+        ],
     ),
     (
         "reliability",

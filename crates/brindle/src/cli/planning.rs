@@ -60,7 +60,7 @@ pub(crate) struct Drives {
     /// 10^6 bytes that each moves a second in sequence; READS/WRITES where they differ
     #[arg(long, value_name = "MB/S", value_parser = parse_pair)]
     pub(crate) mb_s: Option<Pair>,
-    /// The model of each, in place of --iops and --mb-s: a file, or evo850, p3700, nvme, sata-ssd, hdd-7200
+    /// The model of each, in place of --iops and --mb-s: a file, or evo850, p3700, nvme, nvme-qlc, nvme-tlc, sata-ssd, sata-dc, hdd-7200, hdd-24tb
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) drive: Option<String>,
     /// Price of one

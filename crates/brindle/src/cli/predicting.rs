@@ -40,7 +40,7 @@ pub(crate) struct Calibrate {
 /// An array and a load, as predictions take them.
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The model of every member: a file, or evo850, p3700, nvme, sata-ssd, hdd-7200
+    /// The model of every member: a file, or evo850, p3700, nvme, nvme-qlc, nvme-tlc, sata-ssd, sata-dc, hdd-7200, hdd-24tb
     #[arg(long, value_name = "FILE|NAME")]
     pub(crate) drive: String,
     /// How many members the array has
@@ -60,22 +60,27 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_power)]
     pub(crate) bitmap_chunk: Option<Bytes>,
     /// Kind of requests, in fio's words: read, write, randread, randwrite, rw, randrw
-    #[arg(long, value_name = "KIND")]
-    pub(crate) rw: String,
+    #[arg(long, value_name = "KIND", required_unless_present = "jobs", conflicts_with = "jobs")]
+    pub(crate) rw: Option<String>,
     /// Size of requests, or fio's bssplit where there is a / in it
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) bs: String,
+    #[arg(long, value_name = "SIZE", required_unless_present = "jobs", conflicts_with = "jobs")]
+    pub(crate) bs: Option<String>,
     /// Share of reads in a mixed load
-    #[arg(long, value_name = "PERCENT", default_value = "50")]
+    #[arg(long, value_name = "PERCENT", default_value = "50", conflicts_with = "jobs")]
     pub(crate) rwmixread: String,
     /// Which blocks are drawn how often: random, zipf:THETA, pareto:POWER, zoned:SHARE/PERCENT:...
-    #[arg(long = "random_distribution", value_name = "KIND", default_value = "random")]
+    #[arg(
+        long = "random_distribution",
+        value_name = "KIND",
+        default_value = "random",
+        conflicts_with = "jobs"
+    )]
     pub(crate) random_distribution: String,
     /// Requests in flight of each job
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
     pub(crate) iodepth: String,
     /// Jobs that do the same at once
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(long, value_name = "COUNT", default_value = "1", conflicts_with = "jobs")]
     pub(crate) numjobs: String,
     /// Implementation whose policies and processor time the array has
     #[arg(long = "as", value_name = "WHO", default_value = "brindle")]
@@ -89,6 +94,10 @@ pub(crate) struct Simulate {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// A job file, as fio and `bench` take it, in place of --rw and --bs: what its jobs ask for, not where and how long. Several count as one
+    /// that does what they do together
+    #[arg(value_name = "JOBFILE")]
+    pub(crate) jobs: Option<PathBuf>,
 }
 
 /// The implementation of an array.

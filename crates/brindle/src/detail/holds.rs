@@ -8,6 +8,7 @@ use brindle_volume::{Volume, read_again};
 use crate::failure::Failure;
 use crate::look::{self, Patient};
 use crate::report::HeldReport;
+use crate::text;
 use crate::units::Bytes;
 use crate::world::{Set, World, place};
 
@@ -20,7 +21,8 @@ pub(super) fn holds(world: &World, assembly: &Assembly, set: &Set) -> Option<Vec
     let size = array.limits().size;
     let mut patient = Patient::new(|offset, len| read(world, &array, offset, len));
     let looked = look::look(size, |offset, len| Ok(patient.read(offset, len))).ok()?;
-    let members: Vec<&str> = set.members.iter().map(|named| named.label.as_str()).collect();
+    // They are pasted into a shell, whatever stands in the names.
+    let members: Vec<String> = set.members.iter().map(|named| text::shell(&named.label)).collect();
     let members = members.join(" ");
     let is_guid = looked.found.iter().any(|found| found.signature == Signature::Gpt);
     // The table before a GUID table only protects it, and a second copy tells nothing new.

@@ -3,9 +3,9 @@
 use brindle_planner::{Configuration, Scheme};
 
 use super::drives::Kind;
-use super::load::Asked;
 use super::simulated::{one, shared};
 use crate::failure::Failure;
+use crate::predict::load::Asked;
 
 /// Sizes that are tried. Bytes.
 const SIZES: [u64; 7] = [16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];

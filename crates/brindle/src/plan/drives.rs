@@ -5,10 +5,10 @@ use brindle_lab::job::{Direction, IoPattern, Job, Kinds};
 use brindle_lab::predict::{alone, job};
 use brindle_planner::{DEPTHS, Disk, DiskError, ParseError, Queued, Set, number, second_set};
 
-use super::load::{Asked, as_loaded};
 use crate::cli::{Drives, Pair, parse_pair};
 use crate::failure::Failure;
 use crate::models::model;
+use crate::predict::load::{Asked, as_loaded};
 
 /// A drive with its model, if there is one: shipped, from a file, or made of the figures that were given.
 #[derive(Clone, Debug)]

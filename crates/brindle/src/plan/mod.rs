@@ -5,7 +5,6 @@ mod columns;
 mod create;
 mod drives;
 mod likely;
-mod load;
 mod page;
 mod report;
 mod simulated;
@@ -20,11 +19,11 @@ use brindle_planner::{
 
 use crate::cli::{Columns, Order, Plan, PlanFormat};
 use crate::failure::Failure;
+use crate::predict::load::{Asked, asked};
 use crate::report as tell;
 use crate::units::Bytes;
 use chunk::Chosen;
 use drives::Kind;
-use load::Asked;
 
 /// Chunk size of what is not tried, which is what `create` takes.
 const USUAL_CHUNK: u64 = 512 << 10;
@@ -64,7 +63,7 @@ struct Answer<'a> {
 }
 
 pub(crate) fn plan(args: &Plan) -> Result<(), Failure> {
-    let asked = args.terms.workload.as_deref().map(load::asked).transpose()?;
+    let asked = args.terms.workload.as_deref().map(asked).transpose()?;
     let kinds = drives::kinds(&args.drives, asked.as_ref())?;
     if args.sort == Some(Order::Workload) && asked.is_none() {
         let why = "say what will be asked of the array with --workload JOBFILE";

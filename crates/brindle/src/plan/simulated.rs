@@ -8,10 +8,10 @@ use brindle_layout::{Layout, Level};
 use brindle_planner::{Part, Scheme, Speed};
 
 use super::drives::Kind;
-use super::load::{Asked, as_loaded};
 use super::{Row, USUAL_CHUNK};
 use crate::cores;
 use crate::failure::Failure;
+use crate::predict::load::{Asked, as_loaded};
 use crate::progress;
 use crate::units::Bytes;
 

@@ -1,6 +1,7 @@
 //! `brindle calibrate` and `brindle simulate`: models of drives, and what arrays of them would do.
 
 mod calibrate;
+pub(crate) mod load;
 mod measured;
 mod told;
 
@@ -25,13 +26,14 @@ pub(crate) fn simulate(args: &Simulate) -> Result<(), Failure> {
 }
 
 fn spec(args: &Simulate) -> Result<Spec, Failure> {
+    let (rw, bs) = (args.rw.as_deref().unwrap_or_default(), args.bs.as_deref().unwrap_or_default());
     let words = [
-        ("rw", args.rw.as_str()),
-        (sizes_option(&args.bs), &args.bs),
-        ("rwmixread", &args.rwmixread),
-        ("random_distribution", &args.random_distribution),
-        ("iodepth", &args.iodepth),
-        ("numjobs", &args.numjobs),
+        ("rw", rw),
+        (sizes_option(bs), bs),
+        ("rwmixread", args.rwmixread.as_str()),
+        ("random_distribution", args.random_distribution.as_str()),
+        ("iodepth", args.iodepth.as_str()),
+        ("numjobs", args.numjobs.as_str()),
     ];
     let shape = shape_of(&args.level, args.layout.as_deref(), args.chunk, args.members)?;
     if shape.is_none() && args.bitmap_chunk.is_some() {
@@ -42,7 +44,10 @@ fn spec(args: &Simulate) -> Result<Spec, Failure> {
         shape: shape.map(|shape| Shape { bitmap: args.bitmap_chunk.map(|chunk| chunk.0), ..shape }),
         policies: policies(args.policies, args.read_balance),
         cores: args.cores,
-        job: job(&words)?,
+        job: match &args.jobs {
+            Some(file) => load::load(file)?,
+            None => job(&words)?,
+        },
     })
 }
 

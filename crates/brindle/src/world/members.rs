@@ -337,7 +337,7 @@ impl World {
             let array = set.nested.iter().chain(&set.aside).find(|nested| nested.label == named.label);
             let id = match array {
                 Some(nested) => nest::serve(&self.io, nested.array.clone(), NESTED_SLOTS),
-                None => self.claim_device(look.device(named.id), access)?,
+                None => self.claim_device(look.device(named.id), named.info.size, access)?,
             };
             set.members.push(Named { id, ..named });
         }
@@ -347,7 +347,7 @@ impl World {
     fn claim_array(&mut self, found: Nested, look: &World, access: DeviceAccess) -> Result<Nested, Failure> {
         let mut members = Vec::with_capacity(found.members.len());
         for named in found.members {
-            let id = self.claim_device(look.device(named.id), access)?;
+            let id = self.claim_device(look.device(named.id), named.info.size, access)?;
             members.push(Named { id, ..named });
         }
         self.opening.access = access;
@@ -355,12 +355,22 @@ impl World {
         Ok(Nested { array, members, ..found })
     }
 
-    fn claim_device(&mut self, found: Option<Opened>, access: DeviceAccess) -> Result<MemberId, Failure> {
+    /// `size`: bytes that it was taken to have.
+    fn claim_device(
+        &mut self,
+        found: Option<Opened>,
+        size: u64,
+        access: DeviceAccess,
+    ) -> Result<MemberId, Failure> {
         let Some(found) = found else { return Err(Failure::Refused("a member is gone".into())) };
         let (path, identity, label) = (found.path.clone(), found.identity, found.path.display().to_string());
+        let cut = self.opening.cut;
         let opened = self.ask(&label, move || {
-            let device = place::open(&path, access)?;
+            let mut device = place::open(&path, access)?;
             if device.identity() == identity {
+                if cut {
+                    device.stretch(size);
+                }
                 return Ok(device);
             }
             Err(Failure::Refused(format!("{}: it was replaced by another file just now", path.display())))
@@ -407,7 +417,15 @@ impl World {
         emulate::check(path)?;
         let known = self.known();
         let (access, path, label) = (self.opening.access, path.to_owned(), path.display().to_string());
-        self.ask(&label, move || see(&path, access, &known))
+        let cut = self.opening.cut;
+        let (seen, told) = self.ask(&label, move || {
+            let seen = see(&path, access, &known)?;
+            if cut { seen.as_it_was() } else { Ok((seen, None)) }
+        })?;
+        if let Some(told) = told {
+            eprintln!("brindle: {told}");
+        }
+        Ok(seen)
     }
 
     /// Asks a device something in a thread of its own, and waits as long as for any member.

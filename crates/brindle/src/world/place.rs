@@ -1,5 +1,5 @@
-//! Where a name leads: to a device, or to a part of one. `DISK#3` is its third partition, `DISK@OFFSET` all from that byte on. A path
-//! that exists as it is written is that.
+//! Where a name leads: to a device, or to a part of one. `DISK#3` is its third partition, `DISK@OFFSET` all from that byte on,
+//! `DISK@FROM..TO` what lies between two. A path that exists as it is written is that.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ const MOST: usize = 128;
 enum Part {
     Number(u32),
     From(u64),
+    Between(u64, u64),
 }
 
 /// Opens what is named.
@@ -31,6 +32,7 @@ pub(crate) fn open(name: &Path, access: DeviceAccess) -> Result<OpenDevice, Fail
     let whole = OpenDevice::open(disk, DeviceAccess::Examine)?;
     let bytes = match part {
         Part::From(start) => start..whole.info().size.max(start),
+        Part::Between(start, end) => start..end,
         Part::Number(number) => {
             let all = partitions(&whole)?;
             let found = all.iter().find(|one| one.number == number);
@@ -56,7 +58,10 @@ fn split(name: &Path) -> Option<(&Path, Part)> {
     let (disk, part) = (&text[..at], &text[at + 1..]);
     let part = match text.as_bytes()[at] {
         b'#' if part.bytes().all(|byte| byte.is_ascii_digit()) => Part::Number(part.parse().ok()?),
-        b'@' => Part::From(Bytes::parse(part).ok()?.0),
+        b'@' => match part.split_once("..") {
+            Some((start, end)) => Part::Between(Bytes::parse(start).ok()?.0, Bytes::parse(end).ok()?.0),
+            None => Part::From(Bytes::parse(part).ok()?.0),
+        },
         _ => return None,
     };
     (!name.exists() && Path::new(disk).exists()).then_some((Path::new(disk), part))
@@ -100,9 +105,25 @@ pub(crate) fn named(disk: &Path, number: u32) -> PathBuf {
     PathBuf::from(format!("{}#{number}", disk.display()))
 }
 
+/// How the bytes of a device from one on to another are named.
+pub(crate) fn between(disk: &Path, bytes: &Range<u64>) -> PathBuf {
+    PathBuf::from(format!("{}@{}..{}", disk.display(), bytes.start, bytes.end))
+}
+
+/// Whether a name stands for a part of a device, or for a model that stands before one.
+pub(crate) fn is_part(name: &Path) -> bool {
+    split(name).is_some() || emulate::file_of(name) != name
+}
+
+/// Whether there is an md superblock on what is named.
+pub(crate) fn is_member(name: &Path) -> bool {
+    let Ok(device) = open(name, DeviceAccess::Examine) else { return false };
+    superblock_in(name, &device, 0..device.info().size)
+}
+
 /// The names of those partitions of a device that have md superblocks.
 pub(crate) fn members_inside(name: &Path, device: &OpenDevice) -> Result<Vec<PathBuf>, Failure> {
-    if split(name).is_some() || emulate::file_of(name) != name {
+    if is_part(name) {
         return Ok(Vec::new());
     }
     let has_superblock = |one: &&Partition| -> bool { superblock_in(name, device, one.start..one.end) };
@@ -111,7 +132,7 @@ pub(crate) fn members_inside(name: &Path, device: &OpenDevice) -> Result<Vec<Pat
 
 /// The names of all partitions of a device that a table tells of.
 pub(crate) fn inside(name: &Path) -> Result<Vec<PathBuf>, Failure> {
-    if split(name).is_some() || emulate::file_of(name) != name {
+    if is_part(name) {
         return Ok(Vec::new());
     }
     let device = open(name, DeviceAccess::Examine)?;
@@ -147,7 +168,21 @@ mod tests {
         assert_eq!(split(&with("#1")), Some((file.as_path(), Part::Number(1))));
         assert_eq!(split(&with("@1M")), Some((file.as_path(), Part::From(1 << 20))));
         assert_eq!(split(&with("@63s")), Some((file.as_path(), Part::From(63 * 512))));
-        for no in ["", "#", "#2", "#x", "#-1", "@", "@x", "@99999999999999999999", "#99999999999"] {
+        assert_eq!(split(&with("@4K..1M")), Some((file.as_path(), Part::Between(4096, 1 << 20))));
+        for no in [
+            "@1..",
+            "@..1",
+            "@1..x",
+            "",
+            "#",
+            "#2",
+            "#x",
+            "#-1",
+            "@",
+            "@x",
+            "@99999999999999999999",
+            "#99999999999",
+        ] {
             assert_eq!(split(&with(no)), None, "{no}");
         }
         for name in ["", "#1", "@1", "no such file#1"] {

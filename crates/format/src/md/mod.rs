@@ -9,6 +9,7 @@ pub mod defaults;
 mod error;
 mod features;
 pub mod journal;
+pub mod lost;
 mod name;
 pub mod ppl;
 mod role;

@@ -185,6 +185,14 @@ fn decode(
     Ok(sb)
 }
 
+/// Byte of the member at which a superblock says that it stands, and at which its data end; `None` if there is none.
+pub(super) fn places(bytes: &[u8]) -> Option<(u64, u64)> {
+    let (head, _) = Raw::ref_from_prefix(bytes).ok()?;
+    let start = sectors("data_offset", head.data_offset.get()).ok()?;
+    let len = sectors("data_size", head.data_size.get()).ok()?;
+    Some((sectors("super_offset", head.super_offset.get()).ok()?, start.checked_add(len)?))
+}
+
 fn name(bytes: &[u8; NAME_BYTES]) -> String {
     let used = bytes.split(|b| *b == 0).next().unwrap_or_default();
     String::from_utf8_lossy(used).into_owned()

@@ -53,6 +53,8 @@ pub struct OpenDevice {
     direct: bool,
     /// It is this part of the device.
     part: Option<Range<u64>>,
+    /// Bytes that it is taken to have behind those which it has.
+    lacks: u64,
     /// Of a loop device: its file, and how long that must be.
     backing: Option<(OwnedFd, u64)>,
 }
@@ -130,6 +132,21 @@ impl OpenDevice {
         Ok(device)
     }
 
+    /// Takes it to have `size` bytes, as a member had whose copy was cut: what it lacks answers as a bad sector does. Nothing changes of
+    /// one that has as many, or may be written to.
+    pub fn stretch(&mut self, size: u64) {
+        let size = size - size % u64::from(self.info.logical_block);
+        if self.access != DeviceAccess::Write && size > self.info.size {
+            self.lacks += size - self.info.size;
+            self.info.size = size;
+        }
+    }
+
+    /// Bytes that are there: all but of one that was stretched.
+    pub(crate) fn there(&self) -> u64 {
+        self.info.size - self.lacks
+    }
+
     fn open_by(path: &Path, access: DeviceAccess, direct: bool) -> Result<Self, DeviceError> {
         // Looked at before it is opened: opening can do things to tapes, watchdogs and pipes.
         let stat = rustix::fs::stat(path).map_err(|errno| DeviceError::from_errno(path, errno))?;
@@ -160,7 +177,7 @@ impl OpenDevice {
         };
         let backing = if block { facts::backing(stat.st_rdev, info.size) } else { None };
         let path = path.to_path_buf();
-        Ok(Self { fd: Arc::new(fd), path, info, identity, access, direct, part: None, backing })
+        Ok(Self { fd: Arc::new(fd), path, info, identity, access, direct, part: None, lacks: 0, backing })
     }
 
     /// As it was named.
@@ -190,14 +207,14 @@ impl OpenDevice {
 
     /// The byte of the device at which it ends.
     pub(crate) fn end(&self) -> u64 {
-        self.start() + self.info.size
+        self.start() + self.there()
     }
 
     /// How much there is of it on a device that now has `size` bytes: of a part never more than it is.
     pub(crate) fn of_part(&self, size: u64) -> u64 {
         match &self.part {
-            Some(part) => size.saturating_sub(part.start).min(self.info.size),
-            None => size,
+            Some(part) => size.saturating_sub(part.start).min(self.there()) + self.lacks,
+            None => size.saturating_add(self.lacks),
         }
     }
 
@@ -239,7 +256,7 @@ impl OpenDevice {
     /// # Errors
     /// `UnexpectedEof` if the range is not within the device, or what the medium says.
     pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let end = offset.checked_add(len as u64).filter(|&end| end <= self.info.size);
+        let end = offset.checked_add(len as u64).filter(|&end| end <= self.there());
         let Some(end) = end else { return Err(io::ErrorKind::UnexpectedEof.into()) };
         let (offset, end) = (self.start() + offset, self.start() + end);
         let block = u64::from(self.info.logical_block).max(SECTOR);

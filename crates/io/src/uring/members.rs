@@ -47,6 +47,8 @@ struct Member {
     device: Option<OpenDevice>,
     origin: Origin,
     info: MemberInfo,
+    /// Bytes of it that are there: behind them is what a device that was stretched lacks.
+    there: u64,
     file: AskedFile,
     in_flight: u32,
     closing: bool,
@@ -83,7 +85,7 @@ impl Members {
                 .submitter()
                 .is_some_and(|ring| ring.register_files_update(id, &[fd]).is_ok_and(|count| count == 1));
         let target = if registered { Target::Registered(id) } else { Target::Open(fd) };
-        let info = device.info();
+        let (info, there) = (device.info(), device.there());
         let mut flags = squeue::Flags::empty();
         flags.set(squeue::Flags::FIXED_FILE, registered);
         flags.set(squeue::Flags::ASYNC, device.may_wait());
@@ -94,6 +96,7 @@ impl Members {
             file: AskedFile { target, flags, start: device.start() },
             device: Some(device),
             info,
+            there,
             in_flight: 0,
             closing: false,
             shorter: false,
@@ -155,8 +158,10 @@ impl Members {
         };
         let looks = matches!(kind, OpKind::Probe { .. });
         // A file would grow instead.
-        if offset.checked_add(len).is_none_or(|end| end > member.info.size) {
-            return Err(OpError::OutOfRange);
+        let end =
+            offset.checked_add(len).filter(|&end| end <= member.info.size).ok_or(OpError::OutOfRange)?;
+        if end > member.there && !looks {
+            return Err(OpError::Medium(libc::EIO));
         }
         if !looks && member.is_shorter(self.turn) {
             return Err(OpError::Truncated);

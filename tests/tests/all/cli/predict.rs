@@ -127,3 +127,32 @@ fn some_blocks_may_be_drawn_more_often_and_a_report_says_how_to_ask_for_it() {
     let flags = "simulate --drive nvme --members 1 --level none --rw read --bs 4k --random_distribution";
     program::brindle(words(flags, "zipf:1.2")).refused(2, &["random_distribution needs random requests"]);
 }
+
+#[test]
+fn a_job_file_is_simulated_as_the_words_that_mean_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("it's <b>jobs<b> \"x\".fio");
+    fs::write(&file, "[global]\nrw=randrw\nrwmixread=70\nbs=8k\n[one]\niodepth=16\nnumjobs=2\n").unwrap();
+    let flags = "simulate --drive nvme-tlc --members 4 --level 5 --chunk 64K --json";
+    let told = program::brindle(words(flags, name(&file))).json();
+    let same = format!("{flags} --rw randrw --rwmixread 70 --bs 8k --iodepth 16 --numjobs");
+    assert_eq!(told["digest"], program::brindle(words(&same, "2")).json()["digest"]);
+    fs::write(&file, "[a]\nrw=randread\nbs=4k\niodepth=8\n[b]\nrw=write\nbs=64k\n").unwrap();
+    let two = program::brindle(words(flags, name(&file))).ended(0);
+    // The name is data, whatever stands in it.
+    assert!(two.err.contains("it's <b>jobs<b> \"x\".fio: its 2 jobs count as one"), "{}", two.err);
+    assert!(
+        two.report()["read_iops"].as_f64().unwrap() > 0.0
+            && two.report()["write_iops"].as_f64().unwrap() > 0.0
+    );
+    fs::write(&file, "[a]\nrw=trim\n").unwrap();
+    program::brindle(words(flags, name(&file))).refused(2, &["trims"]);
+    let both = format!("{flags} --rw read --bs 4k");
+    assert!(program::brindle(words(&both, name(&file))).ended(2).err.contains("cannot be used with"));
+    assert!(
+        program::brindle(words("simulate --drive nvme --level 0 --members", "2"))
+            .ended(2)
+            .err
+            .contains("JOBFILE")
+    );
+}

@@ -11,15 +11,17 @@ use crate::failure::Failure;
 
 /// A load: as the formulas take it, and as the simulator does.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) file: String,
-    pub(super) load: Load,
+pub(crate) struct Asked {
+    pub(crate) file: String,
+    pub(crate) load: Load,
     /// The job itself, or one that does what all do together.
-    pub(super) job: Job,
+    pub(crate) job: Job,
+    /// How many jobs the file has.
+    jobs: usize,
 }
 
 /// Jobs of a file count as one load, each by its requests in flight.
-pub(super) fn asked(path: &Path) -> Result<Asked, Failure> {
+pub(crate) fn asked(path: &Path) -> Result<Asked, Failure> {
     let file = path.display().to_string();
     let plan = parse(&[&file], false, &Here)?;
     tell_notes(&plan);
@@ -46,11 +48,23 @@ pub(super) fn asked(path: &Path) -> Result<Asked, Failure> {
         depth: plan.jobs.iter().map(in_flight).fold(0, u32::saturating_add),
     };
     let job = as_one(&plan.jobs, &load);
-    Ok(Asked { file, load, job })
+    Ok(Asked { file, load, job, jobs: plan.jobs.len() })
+}
+
+/// What the jobs of a file ask for, as one job that can be simulated. Says so if it was more than one.
+pub(crate) fn load(path: &Path) -> Result<Job, Failure> {
+    let asked = asked(path)?;
+    if asked.jobs > 1 {
+        eprintln!(
+            "brindle: {}: its {} jobs count as one, with as many requests in flight as all of them, whose sizes are averages",
+            asked.file, asked.jobs
+        );
+    }
+    Ok(asked.job)
 }
 
 /// A drive as a load meets it: places that are drawn soon fill a disk's cache.
-pub(super) fn as_loaded(model: &Drive, job: &Job) -> Drive {
+pub(crate) fn as_loaded(model: &Drive, job: &Job) -> Drive {
     if job.access.random { model.without_write_cache() } else { model.clone() }
 }
 
