@@ -4,6 +4,7 @@
 //!
 //! No part of the product. Everything that looks like chance comes from a seed.
 
+pub mod browser;
 pub mod certificates;
 pub mod client;
 pub mod conformance;

@@ -48,15 +48,16 @@ const COLUMNS: [&str; HEADS.len() - 3] = [
 ];
 
 /// Meanings of the columns in which anything stands.
-pub(super) fn columns(wanted: &[bool]) -> Vec<String> {
+pub(super) fn columns(wanted: &[bool]) -> Vec<(String, &'static str)> {
     let heads = HEADS.iter().zip(wanted).skip(3).zip(COLUMNS);
     let wanted = heads.filter(|((_, wanted), _)| **wanted);
-    wanted.map(|((head, _), means)| format!("  {:<24} {means}", name(*head))).collect()
+    wanted.map(|((head, _), means)| (name(*head), means)).collect()
 }
 
 /// Both lines of a head.
-fn name((above, below): (&str, &str)) -> String {
+pub(super) fn name((above, below): (&str, &str)) -> String {
     match above.strip_suffix('-') {
+        None if above.is_empty() => below.to_owned(),
         Some(above) => format!("{above}{below}"),
         None => format!("{above} {below}"),
     }
@@ -95,8 +96,8 @@ mod tests {
     fn columns_are_explained_in_their_order() {
         let all = columns(&[true; HEADS.len()]);
         assert_eq!(all.len(), COLUMNS.len());
-        for (line, starts) in [(0, "  net TB "), (8, "  tolerates "), (15, "  loses data 1 in ")] {
-            assert!(all[line].starts_with(starts), "{}", all[line]);
+        for (line, starts) in [(0, "net TB"), (8, "tolerates"), (15, "loses data 1 in")] {
+            assert_eq!(all[line].0, starts);
         }
         assert!(columns(&[false; HEADS.len()]).is_empty());
     }

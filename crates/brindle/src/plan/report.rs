@@ -147,8 +147,8 @@ pub(super) fn text(answer: &Answer<'_>) -> String {
         let _ = writeln!(text, "{more}");
     }
     text.push('\n');
-    for line in columns(&wanted) {
-        let _ = writeln!(text, "{line}");
+    for (name, means) in columns(&wanted) {
+        let _ = writeln!(text, "  {name:<24} {means}");
     }
     text.push('\n');
     answer.notes.iter().for_each(|note| {
@@ -163,19 +163,25 @@ fn recommended(text: &mut String, answer: &Answer<'_>) {
         text.push_str("Nothing is recommended: Brindle can make none of these.\n");
         return;
     };
-    let _ = writeln!(text, "* {}.", capital(&taken.why));
-    if let Some(chosen) = &taken.chosen {
-        let each = chosen.tried.iter().map(|(size, _, iops)| format!("{iops:.0} with {}", chunk_text(*size)));
-        let each = each.collect::<Vec<_>>().join(", ");
-        let best = chunk_text(chosen.best);
-        let _ = writeln!(text, "  Chunk {best}: in the simulator the load does {each} requests a second.");
-    }
-    if let Some(roomier) = words::roomier(answer, taken) {
-        let _ = writeln!(text, "  {roomier}");
+    for (number, line) in reasons(answer, taken).iter().enumerate() {
+        let _ = writeln!(text, "{} {line}", if number == 0 { "*" } else { " " });
     }
     taken.commands.iter().for_each(|command| {
         let _ = writeln!(text, "  {command}");
     });
+}
+
+/// Reasons for the one that is taken: why, what was tried for its chunk, why not the one with more room.
+pub(super) fn reasons(answer: &Answer<'_>, taken: &Taken) -> Vec<String> {
+    let mut lines = vec![format!("{}.", capital(&taken.why))];
+    lines.extend(taken.chosen.as_ref().map(|chosen| {
+        let each = chosen.tried.iter().map(|(size, _, iops)| format!("{iops:.0} with {}", chunk_text(*size)));
+        let each = each.collect::<Vec<_>>().join(", ");
+        let best = chunk_text(chosen.best);
+        format!("Chunk {best}: in the simulator the load does {each} requests a second.")
+    }));
+    lines.extend(words::roomier(answer, taken));
+    lines
 }
 
 fn capital(text: &str) -> String {

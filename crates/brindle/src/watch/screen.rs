@@ -1,10 +1,19 @@
-//! A terminal's second screen, on which lines are drawn over each other; what was on the first is there again in the end.
+//! A terminal's second screen, on which lines are drawn over each other, and the keys; what was on the first is there again in
+//! the end, and so is the terminal's mode.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 use console::Term;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use super::style::Line;
+use super::view::Key;
 use crate::failure::Failure;
 use crate::report;
 
@@ -19,51 +28,122 @@ const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
 /// The second screen, until it is dropped or a signal ends the process.
-pub(super) struct Screen;
+pub(super) struct Screen {
+    /// The terminal's mode before keys were asked for; none where there are no keys.
+    mode: Option<Termios>,
+    coloured: bool,
+}
 
 impl Screen {
-    pub(super) fn begin() -> Result<Self, Failure> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-            .map_err(|source| Failure::system("signals can't be watched", source))?;
+    pub(super) fn begin(coloured: bool) -> Result<Self, Failure> {
+        let watched = |source| Failure::system("signals can't be watched", source);
+        let mode = keys();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(watched)?;
+        let before = mode.clone();
         let leave = move || {
             for signal in signals.forever() {
                 // A terminal that is gone needs nothing.
+                restore(before.as_ref());
                 let _ = report::print(LEAVE);
                 let _ = emulate_default_handler(signal);
             }
         };
-        std::thread::Builder::new()
-            .name("signals".into())
-            .spawn(leave)
-            .map_err(|source| Failure::system("signals can't be watched", source))?;
+        std::thread::Builder::new().name("signals".into()).spawn(leave).map_err(watched)?;
+        // It is handled so that it interrupts the wait for keys, and the new size is drawn at once.
+        signal_hook::flag::register(SIGWINCH, std::sync::Arc::default()).map_err(watched)?;
         report::print(ENTER)?;
-        Ok(Self)
+        Ok(Self { mode, coloured })
     }
 
-    /// Draws as many lines as there is room for.
-    #[expect(clippy::unused_self, reason = "nothing is drawn on the first screen")]
-    pub(super) fn draw(&self, lines: &[String]) -> Result<(), Failure> {
-        let (rows, _) = Term::stdout().size();
+    /// Rows and columns.
+    pub(super) fn size() -> (usize, usize) {
+        let (rows, columns) = Term::stdout().size();
+        (rows.into(), columns.into())
+    }
+
+    /// Draws the lines that there is room for, from the one on that is first, and `footer` in the last row, which is told how many
+    /// lines are below. Gives the first one that there was.
+    pub(super) fn draw(
+        &self,
+        lines: &[Line],
+        first: usize,
+        footer: impl Fn(usize) -> String,
+    ) -> Result<usize, Failure> {
+        let (rows, _) = Self::size();
+        let (first, shown) = fit(lines.len(), first, rows);
+        let text = |line: &Line| if self.coloured { line.coloured() } else { line.text() };
+        let mut all: Vec<String> = lines[first..first + shown].iter().map(text).collect();
+        all.resize(rows.max(1) - 1, String::new());
+        all.push(footer(lines.len() - first - shown));
         // Nothing may follow the last line: the screen would scroll.
-        let lines = fit(lines, rows.into()).join(&format!("{CLEAR_LINE}\n"));
-        report::print(&format!("{BEGIN}{lines}{CLEAR_LINE}{CLEAR_BELOW}"))
+        let all = all.join(&format!("{CLEAR_LINE}\n"));
+        report::print(&format!("{BEGIN}{all}{CLEAR_LINE}{CLEAR_BELOW}"))?;
+        Ok(first)
+    }
+
+    /// Keys that are pressed until then; none if the time has passed or the terminal's size has changed.
+    pub(super) fn keys(&self, until: Instant) -> Vec<Key> {
+        let left = until.saturating_duration_since(Instant::now());
+        if self.mode.is_none() {
+            std::thread::sleep(left);
+            return Vec::new();
+        }
+        let stdin = std::io::stdin();
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => return Vec::new(),
+            Ok(_) => {}
+            Err(_) => {
+                std::thread::sleep(left);
+                return Vec::new();
+            }
+        }
+        let mut sent = [0; 64];
+        match rustix::io::read(&stdin, &mut sent) {
+            Ok(count @ 1..) => Key::all(&sent[..count]),
+            // Nobody is there any more.
+            _ => {
+                std::thread::sleep(
+                    until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)),
+                );
+                Vec::new()
+            }
+        }
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        restore(self.mode.as_ref());
         let _ = report::print(LEAVE);
     }
 }
 
-/// The first lines, and in the last row how many there are more.
-fn fit(lines: &[String], rows: usize) -> Vec<String> {
-    if lines.len() <= rows.max(1) {
-        return lines.to_vec();
+/// Has keys come one by one and unseen, and gives the mode before that; none if standard input is no terminal.
+fn keys() -> Option<Termios> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return None;
     }
-    let shown = rows.max(1) - 1;
-    let more = format!("{} more lines", lines.len() - shown);
-    lines[..shown].iter().cloned().chain([more]).collect()
+    let before = tcgetattr(&stdin).ok()?;
+    let mut mode = before.clone();
+    mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    tcsetattr(&stdin, OptionalActions::Now, &mode).ok()?;
+    Some(before)
+}
+
+fn restore(mode: Option<&Termios>) {
+    if let Some(mode) = mode {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, mode);
+    }
+}
+
+/// Of so many lines the first one to be shown, where that one was asked for, and how many: the last row is the footer's.
+fn fit(lines: usize, first: usize, rows: usize) -> (usize, usize) {
+    let room = rows.max(1) - 1;
+    let first = first.min(lines.saturating_sub(room));
+    (first, lines.saturating_sub(first).min(room))
 }
 
 #[cfg(test)]
@@ -71,11 +151,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_room_is_counted() {
-        let lines: Vec<String> = (0..5).map(|line| line.to_string()).collect();
-        assert_eq!(fit(&lines, 5), lines);
-        assert_eq!(fit(&lines, 3), ["0", "1", "3 more lines"]);
-        assert_eq!(fit(&lines, 0), ["5 more lines"]);
-        assert!(fit(&[], 0).is_empty());
+    fn lines_are_scrolled_to_the_last_one_and_no_further() {
+        assert_eq!(fit(5, 0, 6), (0, 5));
+        assert_eq!(fit(5, 9, 6), (0, 5));
+        assert_eq!(fit(5, 0, 3), (0, 2));
+        assert_eq!(fit(5, 9, 3), (3, 2));
+        assert_eq!((fit(5, 0, 0), fit(0, 3, 4)), ((0, 0), (0, 0)));
     }
 }

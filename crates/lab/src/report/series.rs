@@ -2,28 +2,54 @@
 
 use core::fmt::Write;
 
+use serde::Serialize;
+
 use crate::job::DIRECTIONS;
 use crate::measure::Bin;
+use crate::page::{Library, Page};
 use crate::run::Outcome;
-use crate::sweep::{escaped, head};
 
 /// One line of a chart: a job's direction.
 struct Line {
     job: String,
     direction: &'static str,
     steps: Vec<Step>,
+    /// Seconds of a step.
+    step: f64,
+    /// How many of the steps had ended when the job did.
+    whole: usize,
+    /// Seconds of what there is of the first step, where the job ended before it did.
+    counted: f64,
 }
 
 /// Seconds from the beginning of the run to the step's end; then what [`FIGURES`] says.
 type Step = (f64, [f64; 4]);
 
-const FIGURES: [&str; 4] = ["IOPS", "MiB/s", "mean latency, us", "maximum latency, us"];
-const COLOURS: [&str; 8] =
-    ["#1b6ca8", "#c0392b", "#1e8449", "#8e44ad", "#b9770e", "#148f77", "#566573", "#d35400"];
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 230.0;
-/// Where the lines are drawn: left, right, top, bottom.
-const FRAME: [f64; 4] = [80.0, 700.0, 15.0, 200.0];
+/// What each chart shows: its title, its unit.
+const FIGURES: [(&str, &str); 4] =
+    [("Requests", "IOPS"), ("Throughput", "MiB/s"), ("Mean latency", "us"), ("Longest latency", "us")];
+
+/// Points that a page may have: of more, neighbours are joined.
+const MOST: usize = 2_000_000;
+
+/// What the page's script draws.
+#[derive(Serialize)]
+struct Drawn {
+    figures: [(&'static str, &'static str); 4],
+    lines: Vec<DrawnLine>,
+    /// Steps that are one point.
+    joined: usize,
+}
+
+#[derive(Serialize)]
+struct DrawnLine {
+    name: String,
+    job: String,
+    direction: &'static str,
+    seconds: Vec<f64>,
+    /// By figure; a latency is nothing where no request ended.
+    values: [Vec<Option<f64>>; 4],
+}
 
 /// As CSV: a line for each step of each job's directions.
 pub fn series_csv(outcomes: &[Outcome]) -> String {
@@ -42,20 +68,64 @@ pub fn series_csv(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// As a page with a chart for each figure, drawn without any script.
+/// As a page with a chart for each figure.
 pub fn series_html(title: &str, facts: &[(String, String)], outcomes: &[Outcome]) -> String {
     let lines = lines(outcomes);
-    let mut page = head(title, facts);
-    if lines.is_empty() {
-        page.push_str("<p>Nothing was done.</p>\n");
-        return page + "</body></html>\n";
+    let all: usize = lines.iter().map(|line| line.steps.len()).sum();
+    let joined = all.div_ceil(MOST).max(1);
+    let mut page = Page::new(title, facts);
+    page.push(
+        "<p id=\"summary\"></p>\n<ul class=\"legend\" id=\"names\"></ul><p class=\"read\" id=\"reading\" aria-live=\"polite\"></p>\n\
+         <div id=\"charts\"></div>\n<p class=\"note\" id=\"whole\"></p>\n<h2>By line</h2>\n<div id=\"rows\"></div>\n",
+    );
+    let drawn =
+        Drawn { figures: FIGURES, lines: lines.iter().map(|line| line.drawn(joined)).collect(), joined };
+    page.drawn(Library::Series, &drawn, include_str!("series.js"))
+}
+
+impl Line {
+    /// Its whole steps, so many of them as one point: an interval that was cut short is no fall. Of a job that ended within its
+    /// first one, that is what there is.
+    fn drawn(&self, joined: usize) -> DrawnLine {
+        let mut line = DrawnLine {
+            name: format!("{} {}", self.job, self.direction),
+            job: self.job.clone(),
+            direction: self.direction,
+            seconds: Vec::new(),
+            values: Default::default(),
+        };
+        if self.whole == 0
+            && let [(end, [iops, mb_s, mean, worst])] = self.steps.as_slice()
+        {
+            // As rates of the time that there was.
+            let (step, counted) = (self.step, self.counted);
+            let share = if counted > 0.0 { step / counted } else { 1.0 };
+            line.push(end - step + counted, [iops * share, mb_s * share, *mean, *worst]);
+            return line;
+        }
+        for part in self.steps[..self.whole].chunks(joined) {
+            let count = part.len() as f64;
+            let sum = |of: fn(&[f64; 4]) -> f64| part.iter().map(|(_, step)| of(step)).sum::<f64>();
+            let ios = sum(|step| step[0]);
+            let mean = if ios > 0.0 { sum(|step| step[0] * step[2]) / ios } else { 0.0 };
+            let worst = part.iter().map(|(_, step)| step[3]).fold(0.0, f64::max);
+            let end = part[part.len() - 1].0;
+            line.push(end, [ios / count, sum(|step| step[1]) / count, mean, worst]);
+        }
+        line
     }
-    for (at, name) in FIGURES.iter().enumerate() {
-        let _ = writeln!(page, "<h2>{name}</h2>");
-        chart(&mut page, &lines, at);
+}
+
+impl DrawnLine {
+    fn push(&mut self, seconds: f64, figures: [f64; 4]) {
+        // As text these are a quarter of what all digits are, and no eye sees a difference.
+        let short = |value: f64| (value * 1000.0).round() / 1000.0;
+        let some = figures[0] > 0.0;
+        self.seconds.push(short(seconds));
+        for (at, (list, value)) in self.values.iter_mut().zip(figures).enumerate() {
+            list.push((at < 2 || some).then(|| short(value)));
+        }
     }
-    page.push_str("</body></html>\n");
-    page
 }
 
 fn lines(outcomes: &[Outcome]) -> Vec<Line> {
@@ -67,7 +137,10 @@ fn lines(outcomes: &[Outcome]) -> Vec<Line> {
             let step = series.step().as_secs_f64();
             let steps =
                 (1..).zip(series.bins()).map(|(n, bin)| (began + step * f64::from(n), figures(bin, step)));
-            Line { job: job.clone(), direction: of.name(), steps: steps.collect() }
+            let steps: Vec<Step> = steps.collect();
+            let counted = outcome.elapsed.saturating_sub(outcome.job.ramp_time).as_secs_f64();
+            let whole = ((counted / step + 1e-9) as usize).min(steps.len());
+            Line { job: job.clone(), direction: of.name(), steps, step, whole, counted }
         })
     };
     outcomes.iter().flat_map(of).filter(|line| !line.steps.is_empty()).collect()
@@ -78,46 +151,6 @@ fn figures(bin: &Bin, seconds: f64) -> [f64; 4] {
     [bin.ios as f64 / seconds, bin.bytes as f64 / 1_048_576.0 / seconds, mean, bin.worst as f64 / 1000.0]
 }
 
-fn chart(page: &mut String, lines: &[Line], figure: usize) {
-    let [left, right, top, bottom] = FRAME;
-    let all = || lines.iter().flat_map(|line| &line.steps);
-    let most = all().map(|step| step.1[figure]).fold(1e-9, f64::max);
-    let (first, last) =
-        all().fold((f64::MAX, 0.0), |(first, last), step| (step.0.min(first), step.0.max(last)));
-    let across = |seconds: f64| left + (seconds - first) / (last - first).max(1e-9) * (right - left);
-    let up = |value: f64| bottom - value / most * (bottom - top);
-    let _ = writeln!(page, "<svg width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\">");
-    for n in 0..=4 {
-        let share = f64::from(n) / 4.0;
-        let (value, y, seconds) = (most * share, up(most * share), first + (last - first) * share);
-        let _ = writeln!(
-            page,
-            "<line x1=\"{left}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value:.*}</text>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{seconds:.1} s</text>",
-            left - 6.0,
-            y + 4.0,
-            usize::from(most < 100.0) * 2,
-            across(seconds),
-            bottom + 20.0
-        );
-    }
-    for (number, line) in lines.iter().enumerate() {
-        let colour = COLOURS[number % COLOURS.len()];
-        let point = |step: &Step| format!("{:.1},{:.1}", across(step.0), up(step.1[figure]));
-        let points = line.steps.iter().map(point).collect::<Vec<_>>().join(" ");
-        let name = escaped(&format!("{} {}", line.job, line.direction));
-        let _ = writeln!(
-            page,
-            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"><title>{name}</title></polyline>\
-             <text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{name}</text>",
-            right + 10.0,
-            top + 10.0 + 16.0 * number as f64
-        );
-    }
-    page.push_str("</svg>\n");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +158,7 @@ mod tests {
     #[test]
     fn a_page_without_anything_is_a_page() {
         let page = series_html("a <title>", &[], &[]);
-        assert!(page.contains("a &lt;title&gt;") && !page.contains("NaN") && !page.contains("inf"), "{page}");
+        assert!(page.contains("a &lt;title&gt;") && page.contains(r#""lines":[]"#));
         assert_eq!(series_csv(&[]).lines().count(), 1);
     }
 }

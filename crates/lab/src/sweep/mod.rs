@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::PERCENTILES;
 use crate::measure::{Bin, Series, Tally};
 
-pub use html::{Environment, escaped, head, html};
+pub use html::{Environment, html};
 
 /// The axes of a sweep: each list is one, in the words of the command line and of fio.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -1,163 +1,295 @@
-// Draws what stands in the page: the reader chooses axis, series and figure.
+// A sweep: the reader chooses figure, axis and series.
 (() => {
-  const data = JSON.parse(document.getElementById('data').textContent).filter((one) => one.figures);
-  const axes = ['level', 'layout', 'members', 'chunk', 'rw', 'rwmixread', 'random_distribution', 'bs', 'iodepth', 'numjobs'];
-  const figures = ['mb_s', 'iops', 'mean_us', 'p50_us', 'p99_us', 'max_us', 'utilisation', 'cpu_share', 'to_jbod', 'to_limit'];
-  const values = (axis) => [...new Set(data.map((one) => one.point[axis]))];
-  const varied = axes.filter((axis) => values(axis).length > 1);
-  const colours = ['#1b6ca8', '#c0392b', '#1e8449', '#8e44ad', '#b9770e', '#148f77', '#566573', '#d35400'];
-  const element = (id) => document.getElementById(id);
+  const { data, element, make, figure: text, tick, micros } = brindle;
+  const names = {
+    level: 'level', layout: 'layout', members: 'members', chunk: 'chunk', rw: 'load', rwmixread: 'reads of 100',
+    random_distribution: 'distribution', bs: 'request size', iodepth: 'in flight', numjobs: 'jobs',
+  };
+  const units = {
+    mb_s: ['Throughput', 'MiB/s'], iops: ['Requests', 'IOPS'], mean_us: ['Mean latency', '\u00b5s'], p50_us: ['Median latency', '\u00b5s'],
+    p99_us: ['99 % latency', '\u00b5s'], max_us: ['Longest', '\u00b5s'], utilisation: ['Busiest drive', 'share of time'],
+    cpu_share: ['Processor', 'share of time'], to_jbod: ['To JBOD', 'times'], to_limit: ['To limit', 'times'],
+  };
+  const shown = (value) => value === '' ? '(own)' : value;
+  const figures = new Map(data.figures);
+  const count = data.axes.length ? data.axes[0].of.length : 0;
+  const refused = new Map(data.refused);
+  const axes = new Map(data.axes.map((axis) => [axis.name, axis]));
+  const value = (axis, row) => axes.get(axis).values[axes.get(axis).of[row]];
+  const hidden = new Set();
+
+  // Sizes and counts in their order; what is no number stays in the order of the sweep.
+  function size(word) {
+    const found = /^(\d+(?:\.\d+)?)([kmgt]?)$/i.exec(word);
+    return found ? found[1] * 1024 ** ' kmgt'.indexOf(found[2].toLowerCase() || ' ') : NaN;
+  }
+  const ordered = new Set(['members', 'chunk', 'rwmixread', 'bs', 'iodepth', 'numjobs']);
+  const isOrdered = (axis) => ordered.has(axis) && axes.get(axis).values.every((word) => !Number.isNaN(size(word)));
+  function values(axis) {
+    const all = [...axes.get(axis).values];
+    return isOrdered(axis) ? all.sort((a, b) => size(a) - size(b)) : all;
+  }
+  const varied = [...axes.keys()].filter((axis) => axes.get(axis).values.length > 1);
+
+  function table() {
+    const parts = [...axes.keys()].filter((axis) => varied.includes(axis) || axes.get(axis).values.some(Boolean));
+    const columns = parts.map((axis) => ({
+      name: names[axis], choices: values(axis), text: (row) => value(axis, row),
+      value: (row) => isOrdered(axis) ? size(value(axis, row)) : value(axis, row), figure: isOrdered(axis),
+    }));
+    for (const [name, list] of figures) {
+      if (!list.some((one) => one !== null)) continue;
+      columns.push({ name: units[name][0], unit: units[name][1], figure: true, match: false, text: (row) => text(list[row]), value: (row) => list[row] });
+    }
+    const command = (row) => data.command + parts.filter((axis) => value(axis, row)).map((axis) => ` --${axis} ${value(axis, row)}`).join('');
+    columns.push({
+      name: 'Command', wide: true, text: (row) => refused.get(row) ?? '', value: (row) => refused.get(row) ?? '',
+      node: (row) => refused.get(row) ?? make('details', {}, make('summary', {}, 'show'), make('code', {}, ...command(row).split(' ').flatMap((word) => [make('span', { class: 'word' }, word), ' ']))),
+    });
+    brindle.table(element('points'), { columns, count, noun: 'points', taken: (row) => row === best });
+  }
+
+  let best = -1;
+  function verdict(figure) {
+    const list = figures.get(figure);
+    const lower = figure.endsWith('_us');
+    best = -1;
+    list.forEach((one, row) => { if (one !== null && (best < 0 || (lower ? one < list[best] : one > list[best]))) best = row; });
+    if (best < 0) return;
+    const where = (varied.length ? varied : ['level', 'rw']).map((axis) => `${names[axis]} ${shown(value(axis, best))}`).join(', ');
+    const [name, unit] = units[figure];
+    element('best').replaceChildren(make('strong', {}, `${lower ? 'Least' : 'Most'}: ${text(list[best])} ${unit}`), ` (${name.toLowerCase()}) at ${where}; ${text(count)} ${count === 1 ? 'point' : 'points'}${refused.size ? `, ${text(refused.size)} that cannot be` : ''}.`);
+  }
+
+  if (![...figures.values()].some((list) => list.some((one) => one !== null))) {
+    for (const gone of document.querySelectorAll('.tools, section, #title')) gone.remove();
+    element('best').textContent = count ? 'No point of this sweep has figures.' : 'There are no points.';
+    if (count) table();
+    return;
+  }
+
   const fill = (id, list, chosen) => {
-    for (const value of list) element(id).add(new Option(value, value, false, value === chosen));
-    element(id).onchange = draw;
+    element(id).replaceChildren(...list.map(([key, name]) => new Option(name, key, false, key === chosen)));
   };
-  const shape = (name, attributes, text) => {
-    const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-    for (const key in attributes) made.setAttribute(key, attributes[key]);
-    if (text !== undefined) made.textContent = text;
-    return made;
-  };
-  const held = () => varied.filter((axis) => axis !== element('x').value && axis !== element('series').value);
-  function choices() {
+  // Series are levels where they differ; the axis is what has most steps of the rest.
+  const steps = (axis) => axes.get(axis).values.length;
+  const series = varied.find((axis) => axis === 'level' || axis === 'layout') ?? varied.filter((axis) => steps(axis) <= 8)[varied.length > 1 ? 0 : 9];
+  const rest = varied.filter((axis) => axis !== series).sort((a, b) => isOrdered(b) - isOrdered(a) || steps(b) - steps(a));
+  const sizes = varied.includes('bs') || varied.includes('rw');
+  fill('figure', [...figures.keys()].filter((name) => figures.get(name).some((one) => one !== null)).map((name) => [name, `${units[name][0]}, ${units[name][1]}`]), sizes ? 'mb_s' : 'iops');
+  const every = [...axes.keys()].map((axis) => [axis, names[axis]]);
+  fill('x', every, rest[0] ?? series ?? 'bs');
+  fill('series', [['none', 'none'], ...every], rest.length ? series ?? 'none' : 'none');
+  fill('over', ['iops', 'mb_s', 'mean_us', 'max_us'].map((name) => [name, `${units[name][0]}, ${units[name][1]}`]), 'iops');
+
+  // The points that agree with what is held, by step and series.
+  const state = { grid: new Map() };
+  function choose() {
+    const x = element('x').value;
+    const series = element('series').value === x ? 'none' : element('series').value;
     const box = element('held');
-    const before = {};
-    for (const select of box.querySelectorAll('select')) before[select.dataset.axis] = select.value;
-    box.replaceChildren();
-    for (const axis of held()) {
-      const label = document.createElement('label');
-      const select = document.createElement('select');
-      select.dataset.axis = axis;
-      for (const value of values(axis)) select.add(new Option(value || '(own)', value, false, value === before[axis]));
-      select.onchange = draw;
-      label.append(axis + ' ', select);
-      box.append(label, ' ');
+    const before = new Map([...box.querySelectorAll('select')].map((select) => [select.dataset.axis, select.value]));
+    const held = varied.filter((axis) => axis !== x && axis !== series).map((axis) => {
+      const select = make('select', { 'data-axis': axis }, ...values(axis).map((one) => new Option(shown(one), one, false, one === before.get(axis))));
+      select.onchange = all;
+      return [axis, select];
+    });
+    box.replaceChildren(...held.map(([axis, select]) => make('label', {}, names[axis], select)));
+    const wanted = held.map(([axis, select]) => [axes.get(axis).of, axes.get(axis).values.indexOf(select.value)]);
+    const key = (row) => `${axes.get(x).of[row]}/${series === 'none' ? 0 : axes.get(series).of[row]}`;
+    state.grid.clear();
+    for (let row = 0; row < count; row++) if (wanted.every(([of, at]) => of[row] === at)) state.grid.set(key(row), row);
+    Object.assign(state, { x, series, steps: values(x), lines: series === 'none' ? [''] : values(series), figure: element('figure').value });
+    const most = 300;
+    state.cut = Math.max(0, state.steps.length - most);
+    state.steps = state.steps.slice(0, most);
+    state.label = (line) => state.series === 'none' ? '' : state.series === 'level' ? `level ${shown(line)}` : `${names[state.series]} ${shown(line)}`;
+  }
+  const find = (step, line) => state.grid.get(`${axes.get(state.x).values.indexOf(step)}/${state.series === 'none' ? 0 : axes.get(state.series).values.indexOf(line)}`);
+  const shownLines = () => state.lines.filter((line) => !hidden.has(state.label(line))).slice(0, 24);
+  function rows() {
+    const list = figures.get(state.figure);
+    const found = [];
+    for (const line of shownLines()) for (const step of state.steps) {
+      const row = find(step, line);
+      if (row !== undefined && list[row] !== null) found.push({ step: shown(step), line: state.label(line), value: list[row], row });
     }
+    return found;
   }
-  function shown() {
-    const selects = [...element('held').querySelectorAll('select')];
-    return data.filter((one) => selects.every((select) => one.point[select.dataset.axis] === select.value));
+  const scale = () => {
+    const all = state.lines.map(state.label);
+    return { type: 'ordinal', domain: all, range: all.map((_, at) => brindle.colour(at)) };
+  };
+  const place = (line) => state.lines.map(state.label).indexOf(line);
+  const aria = () => `${units[state.figure][0]} over ${names[state.x]}${state.series === 'none' ? '' : `, by ${names[state.series]}`}`;
+
+  function main(width) {
+    const drawn = rows();
+    if (drawn.length === 0) return make('p', { class: 'note' }, 'No figures here: all series are hidden, or none of these points can be.');
+    return isOrdered(state.x) && state.steps.length > 1 ? lines(width, drawn) : bars(width, drawn);
   }
-  function draw() {
-    choices();
-    const [x, series, figure] = ['x', 'series', 'figure'].map((id) => element(id).value);
-    const points = shown();
-    const steps = values(x);
-    const lines = series === x || series === 'none' ? [''] : values(series);
-    const most = Math.max(...points.map((one) => one.figures[figure] ?? 0), 1e-9);
-    lineChart(points, x, series, figure, steps, lines, most);
-    heatMap(points, x, series, figure, steps, lines, most);
-    const at = element('at').value;
-    element('at').replaceChildren(...steps.map((step) => new Option(step || '(own)', step, false, step === at)));
-    element('at').onchange = draw;
-    latencyChart(points, x, element('at').value, series, lines);
-    const then = element('then').value;
-    element('then').replaceChildren(...steps.map((step) => new Option(step || '(own)', step, false, step === then)));
-    element('then').onchange = draw;
-    timeChart(points, x, element('then').value, series, lines);
-  }
-  const find = (points, x, step, series, line) =>
-    points.find((one) => one.point[x] === step && (line === '' || one.point[series] === line));
-  function lineChart(points, x, series, figure, steps, lines, most) {
-    const chart = element('lines');
-    chart.replaceChildren();
-    const at = (n) => 70 + (steps.length < 2 ? 300 : (n * 600) / (steps.length - 1));
-    const up = (value) => 310 - (value / most) * 280;
-    for (let n = 0; n <= 4; n++) {
-      const y = 310 - n * 70;
-      chart.append(shape('line', { x1: 70, x2: 670, y1: y, y2: y, stroke: '#ddd' }));
-      chart.append(shape('text', { x: 64, y: y + 4, 'text-anchor': 'end' }, ((most * n) / 4).toPrecision(3)));
-    }
-    steps.forEach((step, n) => chart.append(shape('text', { x: at(n), y: 330, 'text-anchor': 'middle' }, step)));
-    lines.forEach((line, number) => {
-      const colour = colours[number % colours.length];
-      const path = [];
-      steps.forEach((step, n) => {
-        const one = find(points, x, step, series, line);
-        const value = one && one.figures[figure];
-        if (value === undefined || value === null) return;
-        path.push(`${at(n)},${up(value)}`);
-        const dot = shape('circle', { cx: at(n), cy: up(value), r: 4, fill: colour });
-        dot.append(shape('title', {}, `${line} ${step}: ${value.toPrecision(5)}; p50 ${one.figures.p50_us} us, p99 ${one.figures.p99_us} us`));
-        chart.append(dot);
-      });
-      chart.append(shape('polyline', { points: path.join(' '), fill: 'none', stroke: colour, 'stroke-width': 2 }));
-      chart.append(shape('text', { x: 690, y: 40 + number * 18, fill: colour }, line));
+  function lines(width, drawn) {
+    const [name, unit] = units[state.figure];
+    const list = shownLines().map(state.label);
+    const left = Math.max(44, brindle.wide(drawn.map((one) => tick(one.value))) + 22);
+    const steps = state.steps.map(shown);
+    return Plot.plot({
+      width, height: 360, marginLeft: left, marginRight: 24, marginBottom: 44, marginTop: 30, ariaLabel: aria(),
+      x: { type: 'point', domain: steps, label: names[state.x], ticks: brindle.thinned(steps, width - left - 24), labelArrow: 'none', labelAnchor: 'right', labelOffset: 40 },
+      y: { label: `${name}, ${unit}`, grid: true, zero: true, nice: true, ticks: 6, tickFormat: tick, labelArrow: 'none' },
+      color: scale(), symbol: { domain: state.lines.map(state.label), range: state.lines.map((_, at) => brindle.symbol(at)) },
+      marks: [
+        Plot.ruleY([0]),
+        ...list.map((line, at) => Plot.lineY(drawn.filter((one) => one.line === line), {
+          x: 'step', y: 'value', stroke: 'line', strokeDasharray: brindle.dash(place(line)) || null, strokeWidth: at === 0 ? 4 : 2,
+        })),
+        Plot.dot(drawn, { x: 'step', y: 'value', stroke: 'line', symbol: 'line', fill: 'var(--ground)', r: 4.5, strokeWidth: 2 }),
+        Plot.tip(drawn, Plot.pointer({ x: 'step', y: 'value', title: (one) => `${one.line}\n${names[state.x]} ${one.step}\n${text(one.value)} ${unit}`, fill: 'var(--raised)' })),
+      ],
     });
   }
-  function heatMap(points, x, series, figure, steps, lines, most) {
-    const map = element('heat');
-    map.replaceChildren();
-    const width = Math.min(80, 600 / steps.length);
-    lines.forEach((line, row) => {
-      map.append(shape('text', { x: 64, y: 40 + row * 24, 'text-anchor': 'end' }, line));
-      steps.forEach((step, column) => {
-        const one = find(points, x, step, series, line);
-        const value = one && one.figures[figure];
-        if (value === undefined || value === null) return;
-        const place = { x: 70 + column * width, y: 24 + row * 24, width: width - 2, height: 22 };
-        map.append(shape('rect', { ...place, fill: `hsl(${210 - (value / most) * 190} 60% 70%)` }));
-        map.append(shape('text', { x: place.x + width / 2, y: place.y + 16, 'text-anchor': 'middle' }, value.toPrecision(3)));
-      });
+  // What has no order is compared by bars, each with its name above it, so that names may be long.
+  function bars(width, all) {
+    const drawn = all.slice(0, 60);
+    const [name, unit] = units[state.figure];
+    const label = (one) => [`${state.x === 'level' ? 'level ' : ''}${one.step}`, one.line].filter(Boolean).join(', ');
+    const bars = drawn.map((one) => ({ ...one, name: label(one), told: `${text(one.value)}` }));
+    const right = brindle.wide(bars.map((one) => one.told)) + 14;
+    const least = Math.max(width, brindle.wide(bars.map((one) => one.name)) + 24);
+    return Plot.plot({
+      width: least, height: 64 + bars.length * 44, marginLeft: 8, marginRight: right, marginTop: 40, marginBottom: 10, ariaLabel: aria(),
+      x: { axis: 'top', label: `${name}, ${unit}`, grid: true, zero: true, nice: true, ticks: Math.min(8, width / 80), tickFormat: tick, labelArrow: 'none', labelOffset: 36 },
+      y: { axis: null, domain: bars.map((one) => one.row), padding: 0.1 }, color: scale(),
+      marks: [
+        Plot.barX(bars, { x: 'value', y: 'row', fill: state.series === 'none' ? 'var(--s0)' : 'line', insetTop: 19, title: (one) => `${one.name}: ${one.told} ${unit}` }),
+        Plot.text(bars, { x: 0, y: 'row', text: 'name', textAnchor: 'start', dy: -10, dx: 2, fill: 'currentColor', stroke: 'var(--ground)', strokeWidth: 4 }),
+        Plot.text(bars, { x: 'value', y: 'row', text: 'told', textAnchor: 'start', dx: 5, dy: 10, fill: 'currentColor' }),
+        Plot.ruleX([0]),
+      ],
     });
-    steps.forEach((step, column) =>
-      map.append(shape('text', { x: 70 + (column + 0.5) * width, y: 16, 'text-anchor': 'middle' }, step)));
-    map.setAttribute('height', 40 + lines.length * 24);
-    map.setAttribute('viewBox', `0 0 900 ${40 + lines.length * 24}`);
   }
-  // Both axes grow by powers of ten: of the time, and of how few requests took longer.
-  function latencyChart(points, x, step, series, lines) {
-    const chart = element('latency');
-    chart.replaceChildren();
-    const shown = lines.map((line) => [line, find(points, x, step, series, line)]).filter(([, one]) => one);
-    const all = shown.flatMap(([, one]) => one.figures.percentiles_us.map(([, us]) => Math.log10(Math.max(us, 0.01))));
-    if (all.length === 0) return;
-    const least = Math.floor(Math.min(...all));
-    const most = Math.max(Math.ceil(Math.max(...all)), least + 1);
-    const up = (log) => 310 - ((log - least) / (most - least)) * 280;
-    const nines = (percent) => -Math.log10(1 - percent / 100);
-    const at = (percent) => 70 + nines(percent) * 150;
-    for (let log = least; log <= most; log++) {
-      chart.append(shape('line', { x1: 70, x2: 670, y1: up(log), y2: up(log), stroke: '#ddd' }));
-      chart.append(shape('text', { x: 64, y: up(log) + 4, 'text-anchor': 'end' }, `${Number((10 ** log).toPrecision(1))} us`));
+  function heat(width) {
+    const drawn = rows();
+    const lines = shownLines().map(state.label);
+    const left = Math.min(brindle.wide(lines) + 14, width * 0.6);
+    const each = (width - left - 8) / state.steps.length;
+    const steps = state.steps.map(shown);
+    const most = Math.max(...drawn.map((one) => one.value));
+    const told = (one) => one.value >= 1e4 ? tick(+one.value.toPrecision(3)) : text(one.value);
+    return Plot.plot({
+      width, height: 60 + lines.length * 30, marginLeft: left, marginRight: 8, marginTop: 8, marginBottom: 44, ariaLabel: `${aria()}, as a table of shades`,
+      x: { type: 'band', domain: steps, label: names[state.x], ticks: brindle.thinned(steps, width - left - 8), labelArrow: 'none', labelAnchor: 'right', labelOffset: 40, padding: 0.02 },
+      y: { type: 'band', domain: lines, label: null, padding: 0.05, tickSize: 0 },
+      marks: [
+        Plot.cell(drawn, { x: 'step', y: 'line', fill: (one) => `color-mix(in srgb, var(--accent) ${most > 0 ? Math.round(55 * one.value / most) : 0}%, var(--raised))`, title: (one) => `${one.line}, ${names[state.x]} ${one.step}: ${text(one.value)} ${units[state.figure][1]}` }),
+        each > brindle.wide(drawn.map(told)) + 4 ? Plot.text(drawn, { x: 'step', y: 'line', text: told, fill: 'currentColor' }) : null,
+      ],
+    });
+  }
+
+  // Powers of ten, and steps between them where there are few.
+  function decades(least, most) {
+    const all = [];
+    const parts = most / least > 1000 ? [1] : [1, 2, 5];
+    for (let log = Math.floor(Math.log10(least)); log <= Math.ceil(Math.log10(most)); log++)
+      for (const part of parts) if (part * 10 ** log >= least * 0.999 && part * 10 ** log <= most * 1.001) all.push(part * 10 ** log);
+    return all;
+  }
+  function latency(width) {
+    const found = [];
+    for (const line of shownLines()) {
+      const row = find(element('at').value, line);
+      for (const [percent, us] of data.percentiles[row] ?? []) if (us > 0) found.push({ percent: `${percent} %`, us, line: state.label(line) });
     }
-    for (const percent of [50, 90, 99, 99.9, 99.99])
-      chart.append(shape('text', { x: at(percent), y: 330, 'text-anchor': 'middle' }, `${percent} %`));
-    shown.forEach(([line, one], number) => {
-      const colour = colours[number % colours.length];
-      const path = one.figures.percentiles_us.map(([percent, us]) => `${at(percent)},${up(Math.log10(Math.max(us, 0.01)))}`);
-      const drawn = shape('polyline', { points: path.join(' '), fill: 'none', stroke: colour, 'stroke-width': 2 });
-      drawn.append(shape('title', {}, one.figures.percentiles_us.map(([percent, us]) => `${percent} %: ${us} us`).join('\n')));
-      chart.append(drawn, shape('text', { x: 690, y: 40 + number * 18, fill: colour }, line));
+    if (found.length === 0) return make('p', { class: 'note' }, 'No latencies are known here.');
+    const all = found.map((one) => one.us);
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    const floor = (us, up) => { const power = 10 ** Math.floor(Math.log10(us)); const steps = [1, 2, 5, 10].map((part) => part * power); return up ? steps.find((step) => step >= us * 0.999) : steps.findLast((step) => step <= us * 1.001); };
+    const domain = [floor(low, false), floor(high, true)];
+    if (domain[0] === domain[1]) domain[1] *= 2;
+    const percents = [...new Set(found.map((one) => one.percent))];
+    return Plot.plot({
+      width, height: 320, marginLeft: 66, marginRight: 28, marginBottom: 44, marginTop: 30, ariaLabel: 'Latency by share of requests',
+      x: { type: 'point', domain: percents, label: 'share of requests', ticks: brindle.thinned(percents, width - 94), labelArrow: 'none', labelAnchor: 'right', labelOffset: 40 },
+      y: { type: 'log', domain, label: 'took at most', grid: true, ticks: decades(...domain), tickFormat: micros, labelArrow: 'none' },
+      color: scale(),
+      marks: [
+        ...shownLines().map(state.label).map((line, at) => Plot.lineY(found.filter((one) => one.line === line), { x: 'percent', y: 'us', stroke: 'line', strokeDasharray: brindle.dash(place(line)) || null, strokeWidth: at === 0 ? 4 : 2 })),
+        Plot.tip(found, Plot.pointer({ x: 'percent', y: 'us', title: (one) => `${one.line}\n${one.percent}: ${micros(one.us)}`, fill: 'var(--raised)' })),
+      ],
     });
   }
-  function timeChart(points, x, step, series, lines) {
-    const chart = element('time');
-    chart.replaceChildren();
-    const figure = element('over').value;
-    const shown = lines.map((line) => [line, find(points, x, step, series, line)]).filter(([, one]) => one && one.figures.series.length > 1);
-    const all = shown.flatMap(([, one]) => one.figures.series);
-    if (all.length === 0) return;
-    const longest = Math.max(...all.map((of) => of.seconds));
-    const most = Math.max(...all.map((of) => of[figure]), 1e-9);
-    const at = (seconds) => 70 + (seconds / longest) * 600;
-    const up = (value) => 310 - (value / most) * 280;
-    for (let n = 0; n <= 4; n++) {
-      chart.append(shape('line', { x1: 70, x2: 670, y1: up((most * n) / 4), y2: up((most * n) / 4), stroke: '#ddd' }));
-      chart.append(shape('text', { x: 64, y: up((most * n) / 4) + 4, 'text-anchor': 'end' }, ((most * n) / 4).toPrecision(3)));
-      const seconds = (longest * n) / 4;
-      chart.append(shape('text', { x: at(seconds), y: 330, 'text-anchor': 'middle' }, `${Number(seconds.toPrecision(3))} s`));
+  function time(width) {
+    const over = element('over').value;
+    const found = [];
+    for (const line of shownLines()) {
+      const row = find(element('then').value, line);
+      for (const step of data.series[row] ?? []) found.push({ seconds: step.seconds, value: step[over], line: state.label(line) });
     }
-    shown.forEach(([line, one], number) => {
-      const colour = colours[number % colours.length];
-      const path = one.figures.series.map((of) => `${at(of.seconds)},${up(of[figure])}`);
-      chart.append(shape('polyline', { points: path.join(' '), fill: 'none', stroke: colour, 'stroke-width': 2 }));
-      chart.append(shape('text', { x: 690, y: 40 + number * 18, fill: colour }, line));
+    if (found.length === 0) return make('p', { class: 'note' }, 'No whole interval is known here.');
+    const left = Math.max(44, brindle.wide(found.map((one) => tick(one.value))) + 22);
+    const [name, unit] = units[over];
+    return Plot.plot({
+      width, height: 300, marginLeft: left, marginRight: 24, marginBottom: 44, marginTop: 30, ariaLabel: `${name} over time`,
+      x: { label: 'seconds, to the end of each interval', labelArrow: 'none', labelAnchor: 'right', labelOffset: 40, ticks: width / 90, zero: true, nice: true },
+      y: { label: `${name}, ${unit}`, grid: true, zero: true, nice: true, ticks: 5, tickFormat: tick, labelArrow: 'none' }, color: scale(),
+      marks: [Plot.ruleY([0]), ...shownLines().map(state.label).map((line, at) => Plot.lineY(found.filter((one) => one.line === line), { x: 'seconds', y: 'value', stroke: 'line', strokeDasharray: brindle.dash(place(line)) || null, strokeWidth: at === 0 ? 4 : 2, marker: found.length < 60 ? 'dot' : null }))],
     });
   }
-  if (data.length === 0) return;
-  fill('x', axes, varied[0] ?? 'bs');
-  fill('series', ['none', ...axes], varied[1] ?? 'none');
-  fill('figure', figures, 'mb_s');
-  fill('over', ['iops', 'mb_s', 'mean_us', 'max_us'], 'iops');
-  draw();
+
+  // Series that lie on each other, which a chart can't tell apart.
+  function alike() {
+    const list = figures.get(state.figure);
+    const found = [];
+    const curve = (line) => state.steps.map((step) => list[find(step, line)] ?? null);
+    const lines = shownLines().map((line) => [line, curve(line)]);
+    const most = Math.max(...lines.flatMap(([, curve]) => curve.map((one) => one ?? 0)));
+    lines.forEach(([line, own], at) => lines.slice(at + 1).forEach(([other, theirs]) => {
+      const same = own.every((one, n) => one === null || theirs[n] === null || Math.abs(one - theirs[n]) <= most * 0.004);
+      if (same && own.some((one, n) => one !== null && theirs[n] !== null)) found.push(`${state.label(line)} and ${state.label(other)}`);
+    }));
+    const told = [];
+    if (found.length) told.push(`These lie on each other: ${found.slice(0, 6).join('; ')}${found.length > 6 ? `, and ${found.length - 6} more pairs` : ''}.`);
+    if (state.lines.length > 24) told.push(`24 series of ${state.lines.length} are drawn at once: hide some to see others.`);
+    if (state.cut) told.push(`${state.cut} steps more stand in the table only.`);
+    const gone = state.lines.filter((line) => hidden.has(state.label(line))).length;
+    if (gone) told.push(`${gone} series hidden.`);
+    if (data.percentiles.length === 0) told.push('So many points come without their latencies by share and their course over time: sweep.json has them.');
+    element('alike').textContent = told.join(' ');
+  }
+
+  const again = [];
+  function redraw() {
+    again.forEach((draw) => draw());
+    alike();
+  }
+  function all() {
+    choose();
+    verdict(state.figure);
+    table();
+    element('title').textContent = `${units[state.figure][0]} over ${names[state.x]}`;
+    for (const [id, name] of [['at', 'atname'], ['then', 'thenname']]) {
+      const before = element(id).value;
+      fill(id, state.steps.map((step) => [step, shown(step)]), state.steps.includes(before) ? before : state.steps[0]);
+      element(name).firstChild.textContent = names[state.x];
+      element(id).onchange = redraw;
+    }
+    element('grid').hidden = state.series === 'none' || state.steps.length < 2 || state.steps.length > 40;
+    const used = [...state.grid.values()];
+    element('tails').hidden = !used.some((row) => data.percentiles[row]?.length);
+    element('course').hidden = !used.some((row) => data.series[row]?.length);
+    const list = state.lines.map(state.label);
+    brindle.legend(element('names'), state.series === 'none' ? [] : list.slice(0, 200), hidden, redraw, { dot: isOrdered(state.x) });
+    redraw();
+  }
+  for (const id of ['figure', 'x', 'series']) element(id).onchange = all;
+  element('over').onchange = redraw;
+  choose();
+  for (const [id, draw] of [['main', main], ['heat', heat], ['latency', latency], ['time', time]])
+    again.push(brindle.chart(element(id), (width) => element(id).closest('section')?.hidden ? null : draw(width)));
+  brindle.reader(element('main'), element('reading'), () => state.steps.length, (at) => `${names[state.x]} ${shown(state.steps[at])}: ` + shownLines().map((line) => {
+    const row = find(state.steps[at], line);
+    return `${state.label(line)} ${row === undefined ? 'none' : text(figures.get(state.figure)[row])}`.trim();
+  }).join(', ') + ` ${units[state.figure][1]}`);
+  all();
 })();

@@ -29,7 +29,7 @@ fn flags_are_set_when_an_array_is_made_and_while_it_runs_and_are_mds() {
     assert_eq!(flags(&told["array"]), [json!(["failfast"]), json!(["write-mostly"]), json!([])]);
     flag(&["nobody", "failfast"]).refused(1, &["nobody", "no member of a"]);
     let shown = server.ask("watch", &["--once", "--interval", "10ms"]).ended(0).text();
-    for words in ["a: raid1 of", "clean", "(failfast)", "(write-mostly)", &second] {
+    for words in ["a: clean; raid1 of", "(failfast)", "(write-mostly)", &second] {
         assert!(shown.contains(words), "{words} is not in\n{shown}");
     }
     server.stop();
