@@ -2,7 +2,7 @@
 
 use brindle_format::pool::{
     BLOCK, CONFIG_BYTES, Features, LABEL, LABEL_BYTES, Label, PoolError, RING, RING_SLOTS, Uberblock,
-    second_label,
+    second_label, units_of,
 };
 use brindle_io::{Duration, Io, MemberId, OpClass, OpError};
 use thiserror::Error;
@@ -222,6 +222,7 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
     if unknown.incompatible != 0 {
         return Err(PoolOpenError::Features(unknown));
     }
+    check_units(&label)?;
     let head = believed(looked, &label, take)?;
     let mut members = vec![None; label.members.len()];
     for one in looked {
@@ -232,6 +233,20 @@ pub fn choose(looked: &[Looked], take: Option<(usize, u16)>) -> Result<Chosen, P
         }
     }
     Ok(Chosen { label, head, members })
+}
+
+/// Units lie on their members, and members are vdev by vdev.
+fn check_units(label: &Label) -> Result<(), PoolError> {
+    for vdev in &label.vdevs {
+        let first = usize::from(vdev.first_member);
+        for member in label.members.iter().skip(first).take(usize::from(vdev.members)) {
+            if vdev.unit > 40 || vdev.units > units_of(member.size, 1 << vdev.unit) {
+                let value = vdev.units.into();
+                return Err(PoolError::Impossible { what: "vdev", field: "units", value });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn believed(

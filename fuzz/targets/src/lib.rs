@@ -19,6 +19,7 @@ pub mod nbd_tls;
 pub mod nbd_transmission;
 pub mod partitions;
 pub mod plan;
+pub mod pool_members;
 pub mod rights;
 pub mod scsi_commands;
 pub mod sets;

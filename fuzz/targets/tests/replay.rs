@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use brindle_fuzz_targets::mutate::{Chance, mutate};
 use brindle_fuzz_targets::{
     assemble, control, drive_model, iscsi_login, iscsi_session, job_file, md_sidecars, md_superblock,
-    nbd_client, nbd_options, nbd_tls, nbd_transmission, partitions, plan, rights, scsi_commands, signature,
-    trace,
+    nbd_client, nbd_options, nbd_tls, nbd_transmission, partitions, plan, pool_members, rights,
+    scsi_commands, signature, trace,
 };
 
 /// Longer inputs are cut.
@@ -67,6 +67,11 @@ fn partitions_of_any_table() {
 #[test]
 fn sets_of_hostile_members() {
     replay("assemble", assemble::run, 4_000);
+}
+
+#[test]
+fn members_of_pools() {
+    replay("pool_members", pool_members::run, 120);
 }
 
 #[test]
