@@ -8,7 +8,7 @@ use crate::look;
 
 impl Seen {
     /// Takes a member that ends before its data do for as long as its superblock says: what is gone can't be read. Says so, of one that is.
-    pub(super) fn as_it_was(mut self) -> Result<(Self, Option<String>), Failure> {
+    pub(super) fn stretched(mut self) -> Result<(Self, Option<String>), Failure> {
         let label = self.candidate.label.clone();
         let has = self.device.info().size;
         let at_its_beginning = self

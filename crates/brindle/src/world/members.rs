@@ -420,7 +420,7 @@ impl World {
         let cut = self.opening.cut;
         let (seen, told) = self.ask(&label, move || {
             let seen = see(&path, access, &known)?;
-            if cut { seen.as_it_was() } else { Ok((seen, None)) }
+            if cut { seen.stretched() } else { Ok((seen, None)) }
         })?;
         if let Some(told) = told {
             eprintln!("brindle: {told}");
