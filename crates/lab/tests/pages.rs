@@ -60,7 +60,7 @@ fn swept(axes: &Axes) -> Vec<Finished> {
     axes.points().into_iter().enumerate().map(figured).collect()
 }
 
-/// What a page in good order shows, whatever is in it.
+/// Facts that the browser reports of a page in good order, whatever is in it.
 fn look(page: &str, width: u32, script: &str) -> Option<Value> {
     let chromium = or_skip(find("chromium"))?;
     let seen = browser::look(&chromium, page, width, script);

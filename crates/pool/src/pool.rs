@@ -65,7 +65,7 @@ impl PoolMember {
     }
 }
 
-/// What a pool is at, of its own accord.
+/// Background work of a pool, which it does of its own accord.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     /// Batches of the log that are under way.
@@ -103,7 +103,7 @@ pub struct PoolStatus {
     pub written: Written,
     /// The number of the last checkpoint.
     pub checkpoint: u64,
-    /// What it is at.
+    /// Its background work at this moment.
     pub busy: Busy,
     /// Members, vdev by vdev.
     pub members: Vec<PoolMember>,

@@ -116,7 +116,7 @@ fn a_pool_opens_also_if_a_member_falls_silent_while_its_tables_are_read() {
     io.shutdown();
 }
 
-/// What a segment is said to hold is what it holds, also after a power cut: else nothing would ever empty it.
+/// The recorded count of live blocks in a segment is true, also after a power cut: otherwise nothing would ever empty the segment.
 #[test]
 fn counts_of_what_is_live_are_true_after_power_cuts() {
     let mut sim = Sim::new(9);

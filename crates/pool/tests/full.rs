@@ -67,7 +67,7 @@ fn a_volume_that_is_all_that_a_pool_sells_is_overwritten_for_ever() {
             let longest = overwrite(&io, &volume, 3, most, seed).await;
             // A write waits for cleaning, and not for an operator.
             assert!(longest < Duration::from_secs(2), "{kind:?} {most}: {longest:?}");
-            // What was overwritten counts until a checkpoint has gone through the leaves.
+            // Overwritten blocks count until a checkpoint has gone through the leaves.
             for _ in 0..50 {
                 pool.checkpoint().await.expect("a checkpoint");
                 if pool.status().stored == size {

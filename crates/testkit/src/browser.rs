@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 const EARS: &str = "<script>window.wrong=[];window.onerror=(why)=>{window.wrong.push(String(why))};\
     addEventListener('securitypolicyviolation',(e)=>window.wrong.push(e.violatedDirective));</script>";
 
-/// What every page is asked; `seen` goes on in the words of a test.
+/// The script that every page is asked by; `seen` goes on in the words of a test.
 const EYES: &str = include_str!("browser.js");
 
 /// Opens `page` in a window of this width, lets `script` look at it, and gives what that put into its `seen`, as JSON. Besides

@@ -133,7 +133,7 @@ const LAYOUT: &[&[&str]] = &[
 ];
 
 const LAB: &[&[&str]] = &[
-    &["job", "measure"],
+    &["job", "measure", "page"],
     &["load", "sweep"],
     &["trace"],
     &["run"],
@@ -151,10 +151,10 @@ const PLANNER: &[&[&str]] = &[
 ];
 
 const TESTKIT: &[&[&str]] = &[
-    &["certificates", "guard", "pair", "random", "shape", "skip", "stamp"],
+    &["browser", "certificates", "guard", "pair", "random", "shape", "skip", "stamp"],
     &["faults", "guest", "hang", "load", "oracle", "ram", "world"],
     &["client", "conformance", "container"],
-    &["running", "storm"],
+    &["pools", "running", "storm"],
     &["hosts"],
     &["bin"],
 ];

@@ -51,7 +51,7 @@ pub(crate) fn asked(path: &Path) -> Result<Asked, Failure> {
     Ok(Asked { file, load, job, jobs: plan.jobs.len() })
 }
 
-/// What the jobs of a file ask for, as one job that can be simulated. Says so if it was more than one.
+/// The load of a job file, as one job that can be simulated. Says so if the file had more than one.
 pub(crate) fn load(path: &Path) -> Result<Job, Failure> {
     let asked = asked(path)?;
     if asked.jobs > 1 {

@@ -1,4 +1,4 @@
-//! What `brindle watch` shows, from two reports: pure.
+//! The display of `brindle watch`, from two reports: pure. A report comes over the control socket, so anything may be missing from it.
 
 use serde_json::Value;
 
@@ -143,7 +143,7 @@ fn past(lines: &mut Vec<Line>, report: &Value, history: &History, view: &View) {
     }
 }
 
-/// What goes over an array, and its members.
+/// The lines of an array: its process, and its members.
 fn of_array(lines: &mut Vec<Line>, array: Pair<'_>, view: &View) -> bool {
     if let Some(text) = work(&array.now["sync"], view.width) {
         told(lines, Style::Warn, "  ", &text, view);
@@ -151,7 +151,7 @@ fn of_array(lines: &mut Vec<Line>, array: Pair<'_>, view: &View) -> bool {
     members::table(lines, array, view)
 }
 
-/// What goes over an array: how far it is, how fast, and when it will end.
+/// The line of a process that runs over the array: progress, speed, and time left.
 fn work(sync: &Value, width: usize) -> Option<String> {
     let going = Going::of(sync)?;
     let (action, percent) = (going.action().escape_debug(), going.share() * 100.0);

@@ -46,7 +46,7 @@ pub(super) fn bars(rates: &[f64], ascii: bool) -> String {
     };
     let most = rates.iter().copied().fold(0.0, f64::max);
     let bar = |rate: &f64| {
-        // What is not nothing is seen.
+        // A rate above zero is visible.
         let step = if most > 0.0 { (rate / most * 8.0).ceil() as usize } else { 0 };
         steps[step.min(8)]
     };

@@ -44,7 +44,7 @@ pub(super) fn table(lines: &mut Vec<Line>, owner: Pair<'_>, view: &View) -> bool
         && let Some(folder) = folder(&members)
         && (folder.len() > "/dev/".len() || room(longest) < 2)
     {
-        // What all names begin with is said once.
+        // The folder that all names begin with is printed once.
         let told = format!("members in {folder}");
         lines.extend(
             wrapped(&told, view.width.saturating_sub(2))
@@ -193,7 +193,7 @@ fn folder(members: &[Member<'_>]) -> Option<String> {
     (folder.len() > 1 && names.all(|name| name.starts_with(folder))).then(|| folder.to_owned())
 }
 
-/// What is out of the ordinary with a member.
+/// Remarks about a member: everything out of the ordinary.
 fn notes(device: &Value) -> String {
     let flags = items(&device["flags"]).iter().map(word);
     let bad = device["bad_blocks"]["bytes"].as_u64().map(|bytes| format!("{} unreadable", Bytes(bytes)));

@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 
 use crate::going::bytes_per_second;
 
-/// What all servers that were asked told, and when, counted from some moment.
+/// The reports of all servers that were asked, and when they came, counted from some moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     pub(super) reports: Vec<Value>,
     pub(super) at: Duration,
 }
 
-/// What all servers told `now`, each array with `rates` of the time since `before`, and so each of its devices.
+/// The reports of all servers `now`, each array with `rates` of the time since `before`, and so each of its devices.
 pub(super) fn json(before: &Snapshot, now: &Snapshot) -> Value {
     let with_rates = |report: &Value| {
         let (mut told, pair) = (report.clone(), Pair::of(report, Some(before), now));

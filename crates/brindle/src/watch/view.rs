@@ -51,7 +51,7 @@ pub(super) struct View {
     pub(super) above: usize,
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Quit,
@@ -114,7 +114,7 @@ impl View {
         false
     }
 
-    /// What the last row says: the keys, and how many lines have no room.
+    /// The last row: the keys, and how many lines are out of sight.
     pub(super) fn footer(&self, below: usize) -> String {
         let mut text = format!("q quit  s sort: {}  ? help", self.sort.name());
         if below > 0 || self.above > 0 {

@@ -25,14 +25,14 @@ struct Line {
 /// Seconds from the beginning of the run to the step's end; then what [`FIGURES`] says.
 type Step = (f64, [f64; 4]);
 
-/// What each chart shows: its title, its unit.
+/// Title and unit of each chart.
 const FIGURES: [(&str, &str); 4] =
     [("Requests", "IOPS"), ("Throughput", "MiB/s"), ("Mean latency", "us"), ("Longest latency", "us")];
 
 /// Points that a page may have: of more, neighbours are joined.
 const MOST: usize = 2_000_000;
 
-/// What the page's script draws.
+/// Data for the page's script.
 #[derive(Serialize)]
 struct Drawn {
     figures: [(&'static str, &'static str); 4],

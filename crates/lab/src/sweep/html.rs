@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::{Figures, Finished, Step};
 use crate::page::{Library, Page};
 
-/// What the page says of the run.
+/// Facts about the run, for the page's head.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// What was swept.
+    /// Title: the arrays and loads that were swept.
     pub title: String,
     /// Names and values: program, kernel, processor, drive.
     pub facts: Vec<(String, String)>,

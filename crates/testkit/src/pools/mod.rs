@@ -33,7 +33,7 @@ const REQUESTS: (u64, u64) = (160, 30);
 /// The same of pools that are full.
 const MANY_REQUESTS: (u64, u64) = (260, 40);
 
-/// What came of a pool.
+/// The result of a pool's storm.
 #[derive(Debug, Default)]
 pub struct Driven {
     /// Steps of its first life.
@@ -135,7 +135,7 @@ fn next_cut(number: u64, first: Option<u64>, random: &mut Random) -> Option<u64>
     }
 }
 
-/// What happens to members in a life.
+/// Chooses the faults of members in a life.
 fn strikes(
     plan: &Plan,
     house: &House,

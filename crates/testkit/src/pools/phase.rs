@@ -1,11 +1,11 @@
-//! What a pool was at when the power went.
+//! Phases of a pool in which the power can go.
 
 use std::collections::BTreeMap;
 
 use brindle_members::members::RoleState;
 use brindle_pool::{Pool, PoolStatus};
 
-/// What a pool is at. Several may hold at once.
+/// A phase of a pool. Several may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Batches are under way.

@@ -1,4 +1,4 @@
-//! What a seed makes of a pool: its shape, its load, and what may go wrong with it.
+//! The plan of a seed: a pool's shape, its load, and what may go wrong with it.
 
 use core::fmt;
 

@@ -85,7 +85,7 @@ impl Rows {
         self.address(segment, stripe + n / data, n % data)
     }
 
-    /// What stands at an address.
+    /// The bytes at an address.
     fn raw(&self, address: u64, block: Block<'_>) -> Option<Vec<u8>> {
         let (n, place) = ((address >> 20) as u32, (address & 0xf_ffff) as u32);
         let (segment, vdev) = (self.segments.get(&n)?, self.vdev(n)?);
@@ -194,7 +194,7 @@ impl Rows {
                 None => all.push(block.clone()?),
             }
         }
-        // What is asked for may be parity.
+        // The block that is asked for may be parity.
         for which in 0..usize::from(segment.parity) {
             let length = all.first().map_or(0, Vec::len);
             let mut parity = vec![0; length];

@@ -1,4 +1,4 @@
-//! What goes wrong with a member of a pool, when, and what a new start leaves of it.
+//! Faults of a pool's members: which, when, and how much of them is left at the next start.
 
 use brindle_io::MemberId;
 use brindle_io::sim::{BadRange, Faults, Sim, When};
@@ -9,7 +9,7 @@ use crate::random::Random;
 /// Where units begin, and so what may be spoilt without harm to labels.
 const DATA: u64 = 1 << 20;
 
-/// What happens to a member.
+/// A fault of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strike {
     /// It is gone for good.
@@ -87,7 +87,7 @@ impl Strike {
     }
 }
 
-/// What a new start leaves of faults: places stay bad, and the dead stay dead.
+/// Keeps the faults that outlast a new start: places stay bad, and the dead stay dead.
 pub(super) fn after_start(sim: &Sim, member: MemberId, is_dead: bool) {
     sim.afflict(member, |faults| {
         let unreadable = core::mem::take(&mut faults.unreadable);

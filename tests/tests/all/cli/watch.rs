@@ -16,7 +16,7 @@ fn on_terminal(words: &str, stdin: Stdio) -> Option<Command> {
     Some(command)
 }
 
-/// What was drawn, without colours.
+/// The drawn text, without colours.
 fn plain(drawn: &str) -> String {
     let mut parts = drawn.split("\x1b[");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -104,7 +104,7 @@ fn keys_sort_explain_and_end_and_the_terminal_is_left_as_it_was() {
     out.read_to_string(&mut rest).unwrap();
     child.wait().unwrap();
     assert!(rest.contains("\x1b[?1049l") && rest.contains("ended 0"), "{rest:?}");
-    // What the terminal does with keys, before and after it.
+    // The terminal's mode, before and after it.
     let mode = |text: &str| {
         text.lines().find(|line| line.matches(':').count() > 20).map(|line| line.trim().to_owned())
     };
