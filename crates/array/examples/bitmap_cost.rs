@@ -74,7 +74,7 @@ impl Running {
 
     fn open(world: World) -> Self {
         let assembly = world.assembly().expect("it was made just now");
-        let config = OpenConfig { hooks: None, ..patient() };
+        let config = OpenConfig { observers: Vec::new(), ..patient() };
         let array = world.try_open(assembly, config).expect("members in memory do not fail");
         Self { array, world }
     }

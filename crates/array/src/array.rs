@@ -13,11 +13,11 @@ use brindle_members::process::Speeds;
 use brindle_members::straight::{read_alone, write_alone};
 use brindle_volume::{Allocation, Limits, Volume, VolumeError, ZeroOptions};
 
-use crate::bitmap::Bitmap;
 use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
 use crate::intent::Intent;
+use crate::intent_bitmap::IntentBitmap;
 use crate::keeper::{CanLose, Keeper, SyncMap};
 use crate::ledger::Ledger;
 use crate::placement::{Family, Placement, Split, write_copied};
@@ -76,7 +76,7 @@ impl Array {
         border: Option<Border>,
         members: Rc<Members>,
         ledger: Box<dyn Ledger>,
-        bitmap: Option<Rc<Bitmap>>,
+        bitmap: Option<Rc<dyn IntentBitmap>>,
         config: &OpenConfig,
     ) -> Self {
         let can_lose = can_lose(&geometry, border.as_ref());
@@ -90,8 +90,10 @@ impl Array {
         let ties = Ties { redundant: geometry.level().is_redundant(), coupled: has_parity(&geometry) };
         let keeper = Keeper::new(io, Rc::clone(&members), can_lose, ties, ledger, sync_map, config.clone());
         // Nothing is put on record for what does not change.
-        let hooks = config.hooks.as_ref().filter(|_| config.access == Access::ReadWrite);
-        let intent = Intent::new(bitmap, hooks.map(|hooks| hooks.make(&geometry)));
+        let writes = config.access == Access::ReadWrite;
+        let logs = config.logs.iter().filter(|_| writes).map(|log| log.make(io, &geometry));
+        let observers = config.observers.iter().filter(|_| writes).map(|observer| observer.make(&geometry));
+        let intent = Intent::new(bitmap, logs.collect(), observers.collect());
         let geometries = || core::iter::once(&geometry).chain(border.as_ref().map(|border| &border.geometry));
         let size = geometries().map(Geometry::size).min().unwrap_or(0);
         let limits = Limits { size, ..limits(io, &geometry, &members, config.is_read_only()) };

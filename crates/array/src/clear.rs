@@ -8,9 +8,10 @@ use std::rc::{Rc, Weak};
 use brindle_io::{Duration, Io};
 
 use crate::array::{Array, Running};
-use crate::bitmap::Bitmap;
 use crate::core::Core;
+use crate::intent_bitmap::IntentBitmap;
 use crate::keeper::StateChange;
+use crate::row_log::LogHost;
 
 impl Array {
     /// From now on, bits of the bitmap are cleared where nothing is written any more.
@@ -26,7 +27,7 @@ impl Array {
 }
 
 /// Ends with the array, or with the bitmap.
-async fn rounds(array: Weak<Running>, bitmap: Weak<Bitmap>, io: Io, pause: Duration) {
+async fn rounds(array: Weak<Running>, bitmap: Weak<dyn IntentBitmap>, io: Io, pause: Duration) {
     loop {
         io.sleep(pause).await;
         let (Some(array), Some(bitmap)) = (array.upgrade(), bitmap.upgrade()) else { return };
@@ -41,7 +42,7 @@ async fn rounds(array: Weak<Running>, bitmap: Weak<Bitmap>, io: Io, pause: Durat
 }
 
 /// Clears the bits of chunks in which nothing was written since the round before.
-async fn round(core: &Core, bitmap: &Rc<Bitmap>) {
+async fn round(core: &Core, bitmap: &Rc<dyn IntentBitmap>) {
     let mut idle = bitmap.next_round();
     let may = |chunk: &u64| bitmap.is_idle(*chunk) && core.keeper.is_true(&bitmap.covers(*chunk));
     idle.retain(may);
@@ -67,9 +68,9 @@ pub(crate) async fn at_end(core: &Core) {
 }
 
 /// All that is to be written stands on all members in use.
-async fn landed(core: &Core, bitmap: &Rc<Bitmap>) -> bool {
+async fn landed(core: &Core, bitmap: &Rc<dyn IntentBitmap>) -> bool {
     let refused = bitmap.fly().await;
-    core.keeper.bits_refused(&refused).await.is_ok() && refused.is_empty()
+    core.keeper.refused(&refused).await.is_ok() && refused.is_empty()
 }
 
 impl Core {

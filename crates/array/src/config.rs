@@ -6,7 +6,8 @@ use brindle_io::Duration;
 use brindle_members::patience::Patience;
 use brindle_members::process::Speeds;
 
-use crate::hooks::MakeHooks;
+use crate::observer::MakeObserver;
+use crate::row_log::MakeRowLog;
 
 /// Permission to write to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,8 +82,10 @@ pub struct OpenConfig {
     pub read_errors: u32,
     /// Speed limits of processes over the whole array, unless they are [changed](crate::Array::set_speeds) later.
     pub speeds: Speeds,
-    /// Makes the hooks that put more on record before bytes change than the dirty mark.
-    pub hooks: Option<MakeHooks>,
+    /// Logs that put more on record before bytes change than the dirty mark and the bitmap.
+    pub logs: Vec<MakeRowLog>,
+    /// Observers of changes.
+    pub observers: Vec<MakeObserver>,
     /// Seconds since 1970, for the superblocks: the engine reads no clock.
     pub wall_clock: Rc<dyn Fn() -> u64>,
 }
@@ -104,7 +107,8 @@ impl OpenConfig {
             recovery: Recovery::default(),
             read_errors: Self::READ_ERRORS,
             speeds: Speeds::default(),
-            hooks: None,
+            logs: Vec::new(),
+            observers: Vec::new(),
             wall_clock: Rc::new(wall_clock),
         }
     }

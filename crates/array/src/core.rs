@@ -19,9 +19,9 @@ use brindle_volume::{Limits, VolumeError};
 
 use crate::claims::Claims;
 use crate::config::{OnFull, OpenConfig};
-use crate::hooks::Change;
 use crate::intent::{Intent, Maintenance, Writing};
 use crate::keeper::Keeper;
+use crate::row_log::Change;
 
 /// The part of a running array that knows no level.
 pub(crate) struct Core {
@@ -69,7 +69,7 @@ impl Core {
             ties,
             patience: config.patience,
             waits_for_room: config.on_full == OnFull::Wait,
-            observed: !intent.is_plain(),
+            observed: intent.is_observed(),
             scratch,
         };
         Rc::new_cyclic(|me: &Weak<Self>| Self {

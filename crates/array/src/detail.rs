@@ -7,7 +7,8 @@ use brindle_layout::{Layout, Level};
 use brindle_members::members::RoleState;
 
 use crate::array::Array;
-use crate::assembly::{BitmapFile, DeviceUse, LeftOut, Limitation};
+use crate::assembly::{DeviceUse, LeftOut, Limitation};
+use crate::intent_bitmap::BitmapFile;
 use crate::ledger::{Failed, KnownDevice};
 
 /// The state of a device of the array.

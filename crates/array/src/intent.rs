@@ -10,17 +10,20 @@ use std::rc::Rc;
 
 use brindle_members::change::MemberChange;
 use brindle_volume::VolumeError;
+use smallvec::SmallVec;
 
-use crate::bitmap::Bitmap;
-use crate::hooks::{Change, Computed, Hooks, OnRecord};
+use crate::intent_bitmap::IntentBitmap;
 use crate::keeper::{Keeper, MaintenanceGuard};
+use crate::observer::Observer;
+use crate::row_log::{Change, Computed, OnRecord, RowLog};
 
 /// The records of changes in progress, which tell what is in doubt after a crash. The dirty mark says that the array
 /// changes, not where: all of its redundancy is in doubt. A bitmap says where: only chunks with set bits are in
-/// doubt. Hooks may put more on record.
+/// doubt. Other logs may put more on record. Observers see all of it.
 pub(crate) struct Intent {
-    bitmap: RefCell<Option<Rc<Bitmap>>>,
-    hooks: Option<Rc<dyn Hooks>>,
+    bitmap: RefCell<Option<Rc<dyn IntentBitmap>>>,
+    logs: Vec<Rc<dyn RowLog>>,
+    observers: Vec<Rc<dyn Observer>>,
     /// There is nothing but the dirty mark.
     plain: Cell<bool>,
     /// How often the bitmap has come or gone.
@@ -30,31 +33,42 @@ pub(crate) struct Intent {
 }
 
 impl Intent {
-    /// The intent of an array with this bitmap and these hooks.
-    pub(crate) fn new(bitmap: Option<Rc<Bitmap>>, hooks: Option<Rc<dyn Hooks>>) -> Self {
+    /// The intent of an array with this bitmap, and these logs beside it.
+    pub(crate) fn new(
+        bitmap: Option<Rc<dyn IntentBitmap>>,
+        logs: Vec<Rc<dyn RowLog>>,
+        observers: Vec<Rc<dyn Observer>>,
+    ) -> Self {
         Self {
-            plain: Cell::new(bitmap.is_none() && hooks.is_none()),
+            plain: Cell::new(bitmap.is_none() && logs.is_empty() && observers.is_empty()),
             bitmap: RefCell::new(bitmap),
-            hooks,
+            logs,
+            observers,
             epoch: Cell::default(),
             earlier_changes: Cell::default(),
         }
     }
 
     /// The write-intent bitmap, if there is one.
-    pub(crate) fn bitmap(&self) -> Option<Rc<Bitmap>> {
+    pub(crate) fn bitmap(&self) -> Option<Rc<dyn IntentBitmap>> {
         self.bitmap.borrow().clone()
     }
 
-    /// No hooks watch the members' writes.
+    /// The members' writes are watched.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.hooks.is_none()
+    pub(crate) fn is_observed(&self) -> bool {
+        !self.observers.is_empty()
+    }
+
+    /// Nothing is told of changes but the bitmap.
+    #[inline]
+    fn is_bare(&self) -> bool {
+        self.logs.is_empty() && self.observers.is_empty()
     }
 
     /// From now on changes are put on record in this bitmap, or in none. So many are `under_way`.
-    pub(crate) fn set_bitmap(&self, bitmap: Option<Rc<Bitmap>>, under_way: u32) {
-        self.plain.set(bitmap.is_none() && self.hooks.is_none());
+    pub(crate) fn set_bitmap(&self, bitmap: Option<Rc<dyn IntentBitmap>>, under_way: u32) {
+        self.plain.set(bitmap.is_none() && self.is_bare());
         self.bitmap.replace(bitmap);
         self.epoch.set(self.epoch.get().wrapping_add(1));
         self.earlier_changes.set(under_way);
@@ -67,92 +81,93 @@ impl Intent {
 
     /// A change of bytes begins; what is to be waited for, if anything is.
     #[inline]
-    fn begins<'a>(&'a self, keeper: &'a Keeper, range: &Range<u64>) -> Option<OnRecord<'a>> {
+    fn begins<'a>(&self, keeper: &'a Keeper, range: &Range<u64>) -> Option<OnRecord<'a>> {
         if self.plain.get() {
             return None;
         }
-        match (&*self.bitmap.borrow(), &self.hooks) {
-            (None, None) => None,
-            (None, Some(hooks)) => Some(begins(&**hooks, range)),
-            (Some(bitmap), hooks) => match (bitmap.begins(range), hooks) {
-                (true, None) => None,
-                (stable, hooks) => Some(sets(Rc::clone(bitmap), stable, hooks.as_deref(), keeper, range)),
-            },
-        }
+        let change = Change::Bytes(range.clone());
+        let marked = self.bitmap.borrow().as_ref().and_then(|bitmap| bitmap.begins(&change, keeper));
+        if self.is_bare() { marked } else { self.tell_begin(keeper, &change, marked) }
     }
 
     /// A change that began in an epoch has ended.
     #[inline]
     fn ends(&self, range: &Range<u64>, epoch: u32) {
-        if let Some(hooks) = &self.hooks {
-            ends(&**hooks, range);
-        }
         if self.epoch.get() != epoch {
             self.earlier_changes.set(self.earlier_changes.get().saturating_sub(1));
         } else if !self.plain.get()
             && let Some(bitmap) = &*self.bitmap.borrow()
         {
-            bitmap.ends(range);
+            bitmap.ends(&Change::Bytes(range.clone()));
+        }
+        if !self.is_bare() {
+            self.tell_end(&Change::Bytes(range.clone()));
         }
     }
 
-    /// The new content of rows has been computed: returns once the hooks have it on record and members may be
+    /// The new content of rows has been computed: returns once the logs have it on record and members may be
     /// written.
     #[inline]
-    pub(crate) async fn computed(&self, rows: impl FnOnce() -> Computed) -> Result<(), VolumeError> {
-        match self.hooks.as_deref() {
+    pub(crate) async fn computed(
+        &self,
+        keeper: &Keeper,
+        rows: impl FnOnce() -> Computed,
+    ) -> Result<(), VolumeError> {
+        if self.is_bare() {
+            return Ok(());
+        }
+        match self.announce(keeper, rows) {
             None => Ok(()),
-            Some(hooks) => announce(hooks, rows).await,
+            Some(recording) => recording.await,
         }
     }
 
     /// Members are about to be sent changes of their data.
     pub(crate) fn sent(&self, changes: &[MemberChange]) {
-        self.hooks.iter().for_each(|hooks| changes.iter().for_each(|change| hooks.sent(change)));
+        let all = self.observers.iter();
+        all.for_each(|observer| changes.iter().for_each(|change| observer.sent(change)));
+    }
+
+    // Apart, so that they take no room in the futures of requests that need none of it.
+
+    #[cold]
+    fn announce<'a>(&self, keeper: &'a Keeper, rows: impl FnOnce() -> Computed) -> Option<OnRecord<'a>> {
+        let rows = rows();
+        self.observers.iter().for_each(|observer| observer.computed(&rows));
+        one_by_one(self.logs.iter().filter_map(|log| log.computed(&rows, keeper)))
+    }
+
+    /// A change begins that the bitmap has been told of, and which that may be putting on record.
+    #[cold]
+    fn tell_begin<'a>(
+        &self,
+        keeper: &'a Keeper,
+        change: &Change,
+        marked: Option<OnRecord<'a>>,
+    ) -> Option<OnRecord<'a>> {
+        self.observers.iter().for_each(|observer| observer.begins(change));
+        one_by_one(marked.into_iter().chain(self.logs.iter().filter_map(|log| log.begins(change, keeper))))
+    }
+
+    #[cold]
+    fn tell_end(&self, change: &Change) {
+        self.logs.iter().for_each(|log| log.ends(change));
+        self.observers.iter().for_each(|observer| observer.ends(change));
     }
 }
 
-// Apart, so that they take no room in the futures of requests that need none of it.
-
-#[cold]
-fn announce(hooks: &dyn Hooks, rows: impl FnOnce() -> Computed) -> OnRecord<'_> {
-    hooks.computed(&rows())
-}
-
-#[cold]
-fn begins<'a>(hooks: &'a dyn Hooks, range: &Range<u64>) -> OnRecord<'a> {
-    hooks.begins(&Change::Bytes(range.clone()))
-}
-
-/// Sets the bits of a range, and whatever the hooks do.
-#[cold]
-fn sets<'a>(
-    bitmap: Rc<Bitmap>,
-    stable: bool,
-    hooks: Option<&'a dyn Hooks>,
-    keeper: &'a Keeper,
-    range: &Range<u64>,
-) -> OnRecord<'a> {
-    let range = range.clone();
-    let hooked = hooks.map(|hooks| begins(hooks, &range));
-    if !stable {
-        bitmap.set(&range);
+/// Waits for records that have begun together.
+fn one_by_one<'a>(recordings: impl Iterator<Item = OnRecord<'a>>) -> Option<OnRecord<'a>> {
+    let mut all: SmallVec<[OnRecord<'a>; 2]> = recordings.collect();
+    if all.len() < 2 {
+        return all.pop();
     }
-    Box::pin(async move {
-        while !bitmap.is_on_record(&range) {
-            let refused = bitmap.fly().await;
-            keeper.bits_refused(&refused).await?;
+    Some(Box::pin(async move {
+        for recording in all {
+            recording.await?;
         }
-        match hooked {
-            Some(hooked) => hooked.await,
-            None => Ok(()),
-        }
-    })
-}
-
-#[cold]
-fn ends(hooks: &dyn Hooks, range: &Range<u64>) {
-    hooks.ends(&Change::Bytes(range.clone()));
+        Ok(())
+    }))
 }
 
 /// A change of a range of the array in progress; the keeper waits for its end before it calls the array clean.
@@ -202,7 +217,7 @@ impl Drop for Writing<'_> {
 /// array changes, and redundancy that a crash leaves half mended was not true before. Stopping the array waits for
 /// its end.
 pub(crate) struct Maintenance<'a> {
-    hooked: Option<(&'a dyn Hooks, Change)>,
+    told: Option<(&'a Intent, Change)>,
     _guard: MaintenanceGuard<'a>,
 }
 
@@ -210,27 +225,29 @@ impl<'a> Maintenance<'a> {
     /// Returns once members may be changed.
     ///
     /// # Errors
-    /// [`VolumeError::Stopping`] if the run has ended; a hook's.
+    /// [`VolumeError::Stopping`] if the run has ended; a log's.
     pub(crate) async fn begin(
         intent: &'a Intent,
         keeper: &'a Keeper,
         change: Change,
     ) -> Result<Self, VolumeError> {
         let guard = keeper.maintenance_begins()?;
-        let Some(hooks) = intent.hooks.as_deref() else {
-            return Ok(Self { hooked: None, _guard: guard });
-        };
-        let begun = hooks.begins(&change);
-        let maintenance = Self { hooked: Some((hooks, change)), _guard: guard };
-        begun.await?;
+        if intent.is_bare() {
+            return Ok(Self { told: None, _guard: guard });
+        }
+        let recording = intent.tell_begin(keeper, &change, None);
+        let maintenance = Self { told: Some((intent, change)), _guard: guard };
+        if let Some(recording) = recording {
+            recording.await?;
+        }
         Ok(maintenance)
     }
 }
 
 impl Drop for Maintenance<'_> {
     fn drop(&mut self) {
-        if let Some((hooks, change)) = &self.hooked {
-            hooks.ends(change);
+        if let Some((intent, change)) = &self.told {
+            intent.tell_end(change);
         }
     }
 }

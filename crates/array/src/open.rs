@@ -14,6 +14,7 @@ use crate::assembly::{AssembledDevice, Assembly, Found, Limitation, read_bad_log
 use crate::bitmap::Bits;
 use crate::clear;
 use crate::config::{Access, OpenConfig};
+use crate::intent_bitmap::IntentBitmap;
 use crate::keeper::StateChange;
 use crate::ledger::{Ledger, Superblocks};
 use crate::refusal::OpenError;
@@ -77,6 +78,7 @@ impl Array {
         let superblocks = Superblocks::new(io, assembly, devices, bitmap.clone(), &config);
         superblocks.check().map_err(|(label, why)| OpenError::Encode { label, why })?;
         let (members, ledger) = (Rc::new(members), Box::new(superblocks));
+        let bitmap = bitmap.map(|bitmap| bitmap as Rc<dyn IntentBitmap>);
         let array = Self::over(io, geometry, border, members, ledger, bitmap, &config);
         array.0.core.keeper.tell_if_exposed();
         Ok(array.tried_again().watched().recovered().cleared_lazily())

@@ -1,6 +1,5 @@
-//! Hooks that put nothing on record, and refuse changes that real hooks could not have put on record. Those are a
-//! change of a member's data that did not begin with its range, and rows with parity that were not announced as they
-//! are written.
+//! An observer that refuses changes which no log could have put on record. Those are a change of a member's data that did
+//! not begin with its range, and rows with parity that were not announced as they are written.
 //!
 //! The guard refuses by a panic, which fails the test or storm that it runs in.
 
@@ -10,12 +9,13 @@ use std::cell::RefCell;
 use std::hash::DefaultHasher;
 use std::rc::Rc;
 
-use brindle_array::hooks::{Change, Computed, Content, Hooks, MakeHooks, MemberChange, OnRecord};
+use brindle_array::observer::{Content, MakeObserver, MemberChange, Observer};
+use brindle_array::row_log::{Change, Computed};
 use brindle_layout::{Family, Geometry, Place};
 
 /// Has each array that is opened with it watched by a guard of its own.
-pub fn hooks() -> MakeHooks {
-    MakeHooks::new(|geometry| Rc::new(Guard::new(geometry)))
+pub fn observer() -> MakeObserver {
+    MakeObserver::new(|geometry| Rc::new(Guard::new(geometry)))
 }
 
 /// Watches one array.
@@ -138,10 +138,9 @@ impl Guard {
     }
 }
 
-impl Hooks for Guard {
-    fn begins(&self, change: &Change) -> OnRecord<'_> {
+impl Observer for Guard {
+    fn begins(&self, change: &Change) {
         self.begun.borrow_mut().push(change.clone());
-        Box::pin(core::future::ready(Ok(())))
     }
 
     fn ends(&self, change: &Change) {
@@ -152,7 +151,7 @@ impl Hooks for Guard {
         }
     }
 
-    fn computed(&self, rows: &Computed) -> OnRecord<'_> {
+    fn computed(&self, rows: &Computed) {
         let window = &rows.range;
         for change in &rows.changes {
             if change.offset < window.start || change.offset + change.len > window.end {
@@ -171,7 +170,6 @@ impl Hooks for Guard {
             !old.due.is_empty() && (old.range.end <= window.start || window.end <= old.range.start)
         });
         announced.push(Announced { range: window.clone(), due: due.collect() });
-        Box::pin(core::future::ready(Ok(())))
     }
 
     fn sent(&self, change: &MemberChange) {

@@ -381,11 +381,11 @@ pub fn in_memory(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> A
 
 /// The same without the guard, which costs several times as much as the engine: for measurements.
 pub fn unguarded(io: &Io, geometry: Geometry, devices: Vec<Option<Device>>) -> Array {
-    Array::kept(io, geometry, devices, Box::new(Nothing), &OpenConfig { hooks: None, ..patient() })
+    Array::kept(io, geometry, devices, Box::new(Nothing), &OpenConfig { observers: Vec::new(), ..patient() })
 }
 
 /// Read-write, guarded, marked clean on stop only.
 pub fn patient() -> OpenConfig {
-    let (idle, hooks) = (Duration::from_secs(3600), Some(guard::hooks()));
-    OpenConfig { idle, hooks, ..OpenConfig::new(Access::ReadWrite, clock) }
+    let (idle, observers) = (Duration::from_secs(3600), vec![guard::observer()]);
+    OpenConfig { idle, observers, ..OpenConfig::new(Access::ReadWrite, clock) }
 }

@@ -55,7 +55,8 @@ const MEMBERS: &[&[&str]] = &[
 ];
 
 const ARRAY: &[&[&str]] = &[
-    &["claims", "events", "hooks", "process"],
+    &["claims", "events", "process", "row_log"],
+    &["intent_bitmap", "observer"],
     &["assembly", "config", "nest"],
     &["bitmap", "create", "refusal"],
     &["ledger"],

@@ -6,7 +6,6 @@
 //! have missed writes and are left out. The deciding superblock's table says which devices are active.
 
 mod apart;
-mod bitmap_file;
 mod candidate;
 mod choose;
 mod error;
@@ -19,7 +18,6 @@ use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::{DeviceRole, Features, Superblock, Timestamp, Uuid, Version};
 use brindle_layout::{Geometry, Layout, Level};
 
-pub use bitmap_file::BitmapFile;
 pub(crate) use candidate::read_bad_log;
 pub use candidate::{Candidate, Claim, Found};
 pub(crate) use error::Roles;
@@ -27,6 +25,7 @@ pub use error::{AssemblyError, ForeignArray, ReshapeError};
 pub use limits::{BitmapFault, Limitation};
 pub use reshape::Reshaping;
 
+use crate::intent_bitmap::BitmapFile;
 use choose::{Chosen, Picked};
 pub(crate) use choose::{differing, filled};
 

@@ -1,32 +1,11 @@
 //! A bitmap in a file: what becomes of it beside what becomes of all; and one that takes the place of another.
 
-use brindle_io::{MemberId, OpError};
+use brindle_io::OpError;
 
 use super::Bitmap;
-use super::flight::Refusals;
-use crate::assembly::BitmapFile;
+use crate::intent_bitmap::{IntentBitmap, Refusals};
 
 impl Bitmap {
-    /// The file that has it, if no member does.
-    pub(crate) fn file(&self) -> Option<&BitmapFile> {
-        self.file.as_ref()
-    }
-
-    /// A device is the file that has it.
-    pub(crate) fn is_file(&self, device: MemberId) -> bool {
-        self.file.as_ref().is_some_and(|file| file.is(device))
-    }
-
-    /// Its file is out of use: it is kept in memory, no more.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.file.is_some() && self.targets.borrow().is_empty()
-    }
-
-    /// The last error that the bitmap file answered with.
-    pub(crate) fn refusal(&self) -> OpError {
-        self.refusal.get().unwrap_or(OpError::Gone)
-    }
-
     /// Remembers what the file said, if it is among these.
     pub(super) fn refused(&self, refusals: Refusals) -> Refusals {
         let own = refusals.iter().find(|(id, _)| self.is_file(*id));

@@ -1,17 +1,13 @@
 //! Pages of a bitmap on their way to all members.
 
-use std::rc::Rc;
-
 use brindle_io::{Buf, MemberId, OpClass, OpError};
 
 use super::image::PAGE;
 use super::{Bitmap, Target};
+use crate::intent_bitmap::Refusals;
 
 /// Pages that are written at the same time.
 pub(super) const TOGETHER: usize = 16;
-
-/// Devices that did not take what they were given, and why.
-pub(super) type Refusals = Vec<(MemberId, OpError)>;
 
 /// The right to write pages; lasts as long as this does.
 struct Flying<'a>(&'a Bitmap);
@@ -24,14 +20,6 @@ impl Drop for Flying<'_> {
 }
 
 impl Bitmap {
-    /// Writes all dirty pages to stable storage on all members in use, in a task of its own: once begun it comes to
-    /// its end. One flight serves all callers that wait for it. Returns the members that refused a page; unless they
-    /// are out of use, they still lack it.
-    pub(crate) fn fly(self: &Rc<Self>) -> impl Future<Output = Refusals> + use<> {
-        let me = Rc::clone(self);
-        self.io.spawn_as(OpClass::Metadata, async move { me.flight(&[]).await })
-    }
-
     /// Puts the event count of the superblocks on record that are about to be written, and whatever else is to be written,
     /// but not on members to `skip`. Refusals are as those of [`Bitmap::fly`].
     pub(crate) async fn record(&self, events: u64, skip: &[MemberId]) -> Refusals {
@@ -39,7 +27,7 @@ impl Bitmap {
         self.flight(skip).await
     }
 
-    async fn flight(&self, skip: &[MemberId]) -> Refusals {
+    pub(super) async fn flight(&self, skip: &[MemberId]) -> Refusals {
         self.landed.until(|| (!self.flying.replace(true)).then_some(())).await;
         let _flying = Flying(self);
         if self.retired.get() {

@@ -34,6 +34,7 @@
 
 mod chunks;
 mod counters;
+mod engine;
 mod file;
 mod flight;
 mod image;
@@ -43,22 +44,21 @@ mod space;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
+use std::rc::Weak;
 
 use brindle_format::md::Superblock;
 use brindle_io::sync::Event;
 use brindle_io::{Io, MemberId, OpError, Pool, Slice};
 use brindle_members::patience::Patience;
 
-use crate::assembly::BitmapFile;
+use crate::intent_bitmap::{BitmapFile, IntentBitmap};
+use crate::row_log::{LogHost, OnRecord};
 use chunks::Chunks;
 pub(crate) use chunks::sync_len;
 use counters::Counters;
 use image::Image;
 pub(crate) use new::{Beside, plan, plan_file, plan_head};
 pub(crate) use read::Bits;
-
-/// Chunks that are looked at at a time.
-const LOOKED_AT: u64 = 1 << 16;
 
 /// A device that has the bitmap.
 #[derive(Clone, Copy)]
@@ -75,7 +75,9 @@ struct State {
 }
 
 /// The bitmap of a running array.
-pub struct Bitmap {
+pub(crate) struct Bitmap {
+    /// For flights, which keep it.
+    me: Weak<Self>,
     io: Io,
     pool: Pool,
     patience: Patience,
@@ -102,23 +104,18 @@ pub struct Bitmap {
 }
 
 impl Bitmap {
-    /// A change of a range of the array's bytes begins: counted from now on. True if all of its bits stand on all members;
-    /// else they are set, and what is returned by [`Bitmap::is_on_record`] and [`Bitmap::fly`] tells when they do.
-    #[inline]
-    pub(crate) fn begins(&self, range: &Range<u64>) -> bool {
-        let state = &mut *self.state.borrow_mut();
-        let mut stable = true;
-        for chunk in self.chunks.of_bytes(range) {
-            state.counters.begin(chunk);
-            stable &= state.image.is_stable(chunk);
-        }
-        stable
-    }
-
-    /// Sets the bits of the range: to be written.
+    /// Sets the bits of the range, which are written before the change is sent.
     #[cold]
-    pub(crate) fn set(&self, range: &Range<u64>) {
-        self.state.borrow_mut().image.set(self.chunks.of_bytes(range));
+    fn sets<'a>(&self, image: &mut Image, range: &Range<u64>, host: &'a dyn LogHost) -> Option<OnRecord<'a>> {
+        image.set(self.chunks.of_bytes(range));
+        let (bitmap, range) = (self.me.upgrade()?, range.clone());
+        Some(Box::pin(async move {
+            while !bitmap.is_on_record(&range) {
+                let refused = bitmap.fly().await;
+                host.refused(&refused).await?;
+            }
+            Ok(())
+        }))
     }
 
     /// The bits of the range stand on all members, or are not needed any more.
@@ -130,87 +127,10 @@ impl Bitmap {
         self.chunks.of_bytes(range).all(|chunk| state.image.is_stable(chunk))
     }
 
-    /// A change has ended.
-    #[inline]
-    pub(crate) fn ends(&self, range: &Range<u64>) {
-        let state = &mut *self.state.borrow_mut();
-        for chunk in self.chunks.of_bytes(range) {
-            state.counters.end(chunk);
-        }
-    }
-
-    /// The chunks whose bit is set and in which no write has been under way since the last round: another round begins.
-    pub(crate) fn next_round(&self) -> Vec<u64> {
-        let State { counters, image } = &mut *self.state.borrow_mut();
-        let idle = image.set_chunks().filter(|&chunk| counters.is_idle(chunk)).collect();
-        counters.next_round();
-        idle
-    }
-
-    /// No write is under way in the chunk, nor has one begun since the round did.
-    pub(crate) fn is_idle(&self, chunk: u64) -> bool {
-        self.state.borrow().counters.is_idle(chunk)
-    }
-
-    /// The range of a chunk, in the units in which a resync counts.
-    pub(crate) fn covers(&self, chunk: u64) -> Range<u64> {
-        self.chunks.covers(chunk)
-    }
-
-    /// Bits are about to be cleared: who comes back with a lower event count than the present one needs more than what bits
-    /// tell. To be written before the first is.
-    pub(crate) fn will_clear(&self) {
-        let image = &mut self.state.borrow_mut().image;
-        let now = image.superblock().events;
-        if image.superblock().events_cleared < now {
-            image.change(|superblock| superblock.events_cleared = now);
-        }
-    }
-
     /// The event count at which bits were last cleared. A member that left before it may lack changes that no bit
     /// marks.
     pub(crate) fn events_cleared(&self) -> u64 {
         self.state.borrow().image.superblock().events_cleared
-    }
-
-    /// Whether the bit of the chunk is set in which a range begins, as a resync counts, and up to where at least within the
-    /// range that is so. What no bit stands for has none.
-    pub(crate) fn marked_run(&self, range: &Range<u64>) -> (bool, u64) {
-        let state = self.state.borrow();
-        let (first, count) = (self.chunks.at(range.start), self.chunks.count());
-        if first >= count {
-            return (false, range.end);
-        }
-        let marked = state.image.is_set(first);
-        let last = (first + 1..count.min(first + LOOKED_AT)).find(|&chunk| {
-            self.chunks.covers(chunk).start >= range.end || state.image.is_set(chunk) != marked
-        });
-        let end = self.chunks.covers(last.unwrap_or(count.min(first + LOOKED_AT)) - 1).end;
-        (marked, end.min(range.end))
-    }
-
-    /// Whether the bit of some chunk is set that a range of the array's bytes is in.
-    pub(crate) fn is_marked(&self, range: &Range<u64>) -> bool {
-        let state = self.state.borrow();
-        self.chunks.of_bytes(range).any(|chunk| state.image.is_set(chunk))
-    }
-
-    /// Clears the bit of a chunk: to be written.
-    pub(crate) fn clear(&self, chunk: u64) {
-        self.state.borrow_mut().image.clear(chunk);
-    }
-
-    /// Ranges without a bit, as a resync counts: their redundancy is true, whatever happened.
-    pub(crate) fn undoubted(&self) -> Vec<Range<u64>> {
-        let state = self.state.borrow();
-        let (mut ranges, mut next) = (Vec::new(), 0);
-        for set in state.image.set_chunks().chain([self.chunks.count()]) {
-            if set > next {
-                ranges.push(self.covers(next).start..self.covers(set - 1).end);
-            }
-            next = set + 1;
-        }
-        ranges
     }
 
     /// A device becomes a member, or is to be rebuilt as one: the next record gives it all of the bitmap, from byte `offset` of
@@ -252,33 +172,6 @@ impl Bitmap {
         }
         self.targets.borrow_mut().retain(|target| target.id != device);
         self.lent.borrow_mut().retain(|(id, _)| *id != device);
-    }
-
-    /// Seconds between two rounds that clear bits.
-    pub(crate) fn daemon_sleep(&self) -> u32 {
-        self.state.borrow().image.superblock().daemon_sleep
-    }
-
-    /// Limit of write-behind: writes that may be under way to write-mostly members after their clients got an answer;
-    /// 0: none.
-    pub(crate) fn write_behind(&self) -> u32 {
-        self.state.borrow().image.superblock().write_behind
-    }
-
-    /// Says how many from now on: to be written.
-    pub(crate) fn set_write_behind(&self, count: u32) {
-        self.state.borrow_mut().image.change(|superblock| superblock.write_behind = count);
-    }
-
-    /// Bytes to a bit, bits, and how many of them are set.
-    pub(crate) fn tell(&self) -> (u64, u64, u64) {
-        let image = &self.state.borrow().image;
-        (image.superblock().chunk, self.chunks.count(), image.set_chunks().count() as u64)
-    }
-
-    /// Pages written in this run, each to all members.
-    pub(crate) fn written(&self) -> u64 {
-        self.written.get()
     }
 
     fn is_target(&self, id: MemberId) -> bool {

@@ -14,7 +14,7 @@ use brindle_members::patience::Patience;
 use super::chunks::sync_len;
 use super::read::{Bits, MOST};
 use super::{Bitmap, Target};
-use crate::assembly::BitmapFile;
+use crate::intent_bitmap::BitmapFile;
 
 /// The room for a bitmap beside the superblocks of an array's devices, the same for all: md knows one place only.
 pub(crate) struct Beside {
@@ -67,16 +67,5 @@ impl Bitmap {
     ) -> Rc<Self> {
         let targets = targets.map(|(id, offset)| Target { id, offset }).collect();
         Bits::unwritten(head, plan.bytes as usize, targets, file).keep(io, geometry, patience)
-    }
-
-    /// All of it stands on all members, and who was lost meanwhile is on record as lost.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.whole.get()
-    }
-
-    /// No superblock names it any more: when this returns, nothing of it is written that was not given up.
-    pub(crate) async fn retire(&self) {
-        self.retired.set(true);
-        self.landed.until(|| (!self.flying.get()).then_some(())).await;
     }
 }

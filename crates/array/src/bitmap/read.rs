@@ -19,7 +19,8 @@ use super::flight::TOGETHER;
 use super::image::{Image, PAGE};
 use super::space::is_free;
 use super::{Bitmap, State, Target};
-use crate::assembly::{AssembledDevice, Assembly, BitmapFault, BitmapFile, DeviceUse, Limitation};
+use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
+use crate::intent_bitmap::BitmapFile;
 
 /// Bytes of the largest bitmap that is kept: 32 million chunks. It is in memory twice.
 pub(super) const MOST: u64 = 4 << 20;
@@ -229,7 +230,8 @@ impl Bits {
         let image = Image::new(self.superblock, chunks.count(), self.bytes, self.everywhere);
         // Enough for a flight, and for those that were given up on members that have failed since.
         let pool = io.pool(TOGETHER * PAGE * (self.targets.len() + 2));
-        Rc::new(Bitmap {
+        Rc::new_cyclic(|me| Bitmap {
+            me: me.clone(),
             io: io.clone(),
             pool,
             patience,

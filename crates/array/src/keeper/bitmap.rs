@@ -1,5 +1,5 @@
 //! A write-intent bitmap comes to a running array, moves, or goes: in what order that is on record. The rules stand at the head of
-//! [`crate::bitmap`].
+//! [`crate::intent_bitmap`].
 
 use std::rc::Rc;
 
@@ -11,11 +11,11 @@ use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
-use crate::bitmap::Bitmap;
+use crate::intent_bitmap::IntentBitmap;
 use crate::ledger::{BitmapError, BitmapSpec, Named};
 
 /// Makes this bitmap the array's, or none. The number is that of the changes under way.
-pub(crate) type Install = Box<dyn Fn(Option<Rc<Bitmap>>, u32)>;
+pub(crate) type Install = Box<dyn Fn(Option<Rc<dyn IntentBitmap>>, u32)>;
 
 impl Keeper {
     /// The array has such a write-intent bitmap when this returns, in the place of the one that it had, and that is on record. It is
@@ -87,9 +87,6 @@ impl Keeper {
         let old = self.ledger.bitmap();
         self.ledger.settle_bitmap();
         let kind = if old.is_some() { EventKind::BitmapMoved } else { EventKind::BitmapAdded };
-        if let Some(old) = &old {
-            bitmap.takes_over(old);
-        }
         // Writes that begin from here on are recorded in the new bitmap.
         install(Some(bitmap), self.writes.get());
         if let Some(old) = old {
@@ -100,7 +97,7 @@ impl Keeper {
     }
 
     /// All of a bitmap stands where it is to stand, and is what the superblocks name, or do not.
-    async fn put_on_record(&self, bitmap: &Rc<Bitmap>) -> Result<(), BitmapError> {
+    async fn put_on_record(&self, bitmap: &Rc<dyn IntentBitmap>) -> Result<(), BitmapError> {
         self.spread(bitmap).await?;
         self.ledger.name_bitmap(Named::Next);
         self.commit().await?;
@@ -109,7 +106,7 @@ impl Keeper {
         }
         self.ledger.name_bitmap(Named::Present);
         self.commit().await?;
-        Err(unusable(bitmap))
+        Err(unusable(&**bitmap))
     }
 
     /// The array has no write-intent bitmap when this returns, and that is on record: until then it is kept up to date.
@@ -129,7 +126,7 @@ impl Keeper {
     }
 
     /// The array does without its bitmap.
-    async fn take_away(&self, bitmap: &Rc<Bitmap>, install: &Install) -> Result<(), BitmapError> {
+    async fn take_away(&self, bitmap: &Rc<dyn IntentBitmap>, install: &Install) -> Result<(), BitmapError> {
         if let Some(label) = self.guided() {
             return Err(BitmapError::Guides { label });
         }
@@ -193,12 +190,12 @@ impl Keeper {
 
     /// Writes all of a new bitmap to all members or to its file, or the dirty pages of another. A member that refuses
     /// it is out of use, and on record as that. The caller has the turn.
-    async fn spread(&self, bitmap: &Rc<Bitmap>) -> Result<(), BitmapError> {
+    async fn spread(&self, bitmap: &Rc<dyn IntentBitmap>) -> Result<(), BitmapError> {
         let is_kept = self.ledger.bitmap().is_some_and(|kept| Rc::ptr_eq(&kept, bitmap));
         loop {
             let refused = bitmap.fly().await;
             if !is_kept && refused.iter().any(|(id, _)| bitmap.is_file(*id)) {
-                return Err(unusable(bitmap));
+                return Err(unusable(&**bitmap));
             }
             self.lose_devices(&refused, Operation::Superblock)?;
             let still = refused.iter().find_map(|&(id, error)| Some((self.role_in_use(id)?, error)));
@@ -209,7 +206,7 @@ impl Keeper {
                 // Pages did not count as taken by all while a member's loss was not on record.
                 self.commit().await?;
             } else if !is_kept && bitmap.has_failed() {
-                return Err(unusable(bitmap));
+                return Err(unusable(&**bitmap));
             } else if refused.is_empty() && bitmap.is_whole() {
                 return Ok(());
             }
@@ -226,7 +223,7 @@ impl Keeper {
 }
 
 /// A file has no bitmap, since it refused one.
-fn unusable(bitmap: &Bitmap) -> BitmapError {
+fn unusable(bitmap: &dyn IntentBitmap) -> BitmapError {
     let label = bitmap.file().map(|file| file.label.clone()).unwrap_or_default();
     BitmapError::File { label, error: bitmap.refusal() }
 }

@@ -150,7 +150,7 @@ impl Keeper {
     ///
     /// # Errors
     /// If the array can't do without one of them, or one has no room for it. Nothing of what the bits are for has been sent.
-    pub(crate) async fn bits_refused(&self, refused: &[(MemberId, OpError)]) -> Result<(), VolumeError> {
+    pub(super) async fn bits_refused(&self, refused: &[(MemberId, OpError)]) -> Result<(), VolumeError> {
         let in_use = refused.iter().filter_map(|&(id, error)| {
             let role = self.role_in_use(id)?;
             Some((id, self.members.joined(role), error))

@@ -16,7 +16,7 @@ use std::rc::{Rc, Weak};
 
 use crate::events::{EventKind, Events, Note};
 use brindle_io::sync::Event;
-use brindle_io::{Io, MemberId, OpClass, Pending};
+use brindle_io::{Io, MemberId, OpClass, OpError, Pending};
 use brindle_members::events::Cause;
 use brindle_members::flushes::Flushes;
 use brindle_members::members::{Members, RoleState, Ties};
@@ -25,6 +25,7 @@ use brindle_volume::VolumeError;
 
 use crate::config::OpenConfig;
 use crate::ledger::{Failed, Ledger, State};
+use crate::row_log::{LogHost, OnRecord};
 pub(crate) use bitmap::Install;
 use change::Changing;
 pub use change::StateChange;
@@ -515,6 +516,20 @@ impl Keeper {
     /// Writes are under way, or were just now.
     pub(crate) fn is_active(&self) -> bool {
         self.ready.get()
+    }
+}
+
+impl LogHost for Keeper {
+    fn io(&self) -> &Io {
+        &self.io
+    }
+
+    fn members(&self) -> &Members {
+        &self.members
+    }
+
+    fn refused<'a>(&'a self, refused: &'a [(MemberId, OpError)]) -> OnRecord<'a> {
+        Box::pin(self.bits_refused(refused))
     }
 }
 

@@ -6,7 +6,8 @@ use brindle_io::OpError;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
-use crate::assembly::{BitmapFile, Limitation};
+use crate::assembly::Limitation;
+use crate::intent_bitmap::BitmapFile;
 
 /// How a write-intent bitmap is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,13 +13,14 @@ use core::pin::Pin;
 use std::rc::Rc;
 
 use brindle_format::md::{DeviceFlags, Uuid, Version};
-use brindle_io::{MemberId, OpError};
+use brindle_io::MemberId;
 use brindle_layout::Geometry;
 use brindle_members::events::Cause;
 use brindle_members::members::{Device, Flags};
 
 use crate::assembly::{DeviceUse, Limitation};
-use crate::bitmap::Bitmap;
+use crate::intent_bitmap::IntentBitmap;
+pub use crate::intent_bitmap::Refusals;
 
 pub use add::{AddError, Former, Joined, NewDevice, NotTaken};
 pub use bitmap::{BitmapError, BitmapSpec};
@@ -110,9 +111,6 @@ impl Default for Description {
 
 /// Whether the array could do without the records of the members of these roles, too.
 pub type Bears<'a> = &'a dyn Fn(&[u16]) -> bool;
-
-/// Devices that did not take what was to be put on record, and why.
-pub type Refusals = Vec<(MemberId, OpError)>;
 
 /// A record being put on devices; it ends when all have answered or been given up.
 pub type Recording<'a> = Pin<Box<dyn Future<Output = Refusals> + 'a>>;
@@ -305,7 +303,11 @@ pub trait Ledger {
     ///
     /// # Errors
     /// A [`BitmapError`]: then nothing has changed.
-    fn make_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
+    fn make_bitmap(
+        &self,
+        geometry: &Geometry,
+        spec: &BitmapSpec,
+    ) -> Result<Rc<dyn IntentBitmap>, BitmapError> {
         let _ = (geometry, spec);
         Err(BitmapError::Unrecorded)
     }
@@ -315,12 +317,12 @@ pub trait Ledger {
         let _ = which;
     }
 
-    /// Makes the bitmap [named](Ledger::name_bitmap) last the array's own; that is on record. The other one, if there
-    /// is one, gets no updates any more.
+    /// Makes the bitmap [named](Ledger::name_bitmap) last the array's own; that is on record. It has the bits clear that the
+    /// other has, if there is one, which gets no updates any more.
     fn settle_bitmap(&self) {}
 
     /// The array's write-intent bitmap, if it has one.
-    fn bitmap(&self) -> Option<Rc<Bitmap>> {
+    fn bitmap(&self) -> Option<Rc<dyn IntentBitmap>> {
         None
     }
 

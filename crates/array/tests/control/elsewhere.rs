@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use brindle_array::hooks::{Change, Computed, Hooks, MakeHooks, OnRecord};
+use brindle_array::row_log::{Change, Computed, LogHost, MakeRowLog, OnRecord, RowLog};
 use brindle_array::{Array, OpenConfig, RoleState, SyncMode};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Io};
@@ -17,36 +17,33 @@ use crate::common::*;
 /// Holds what is computed for some bytes of members' data areas, and repairs of some of the array, until it is told to let go.
 struct Stall {
     io: Io,
-    range: Cell<(u64, u64)>,
+    range: Rc<Cell<(u64, u64)>>,
 }
 
 impl Stall {
-    fn holds(&self, range: &Range<u64>) -> bool {
-        let (start, end) = self.range.get();
-        range.start < end && start < range.end
-    }
-
-    fn until_let_go(&self, range: Range<u64>) -> OnRecord<'_> {
-        Box::pin(async move {
-            while self.holds(&range) {
-                self.io.sleep(Duration::from_millis(1)).await;
+    fn until_let_go(&self, range: Range<u64>) -> Option<OnRecord<'static>> {
+        let (io, held) = (self.io.clone(), Rc::clone(&self.range));
+        let holds = move || range.start < held.get().1 && held.get().0 < range.end;
+        Some(Box::pin(async move {
+            while holds() {
+                io.sleep(Duration::from_millis(1)).await;
             }
             Ok(())
-        })
+        }))
     }
 }
 
-impl Hooks for Stall {
-    fn begins(&self, change: &Change) -> OnRecord<'_> {
+impl RowLog for Stall {
+    fn begins<'a>(&self, change: &Change, _: &'a dyn LogHost) -> Option<OnRecord<'a>> {
         match change {
             Change::Redundancy(range) => self.until_let_go(range.clone()),
-            _ => Box::pin(core::future::ready(Ok(()))),
+            _ => None,
         }
     }
 
     fn ends(&self, _: &Change) {}
 
-    fn computed(&self, rows: &Computed) -> OnRecord<'_> {
+    fn computed<'a>(&self, rows: &Computed, _: &'a dyn LogHost) -> Option<OnRecord<'a>> {
         self.until_let_go(rows.range.clone())
     }
 }
@@ -55,10 +52,10 @@ impl Hooks for Stall {
 fn goes_on(level: Level, members: usize, copies: bool) {
     let shape = Shape { rows: 64, spares: 1, ..Shape::new(level, members) };
     let world = World::in_sim(&shape, Model::nvme(), 7);
-    let stall = Rc::new(Stall { io: world.io.clone(), range: Cell::new((0, 0)) });
+    let stall = Rc::new(Stall { io: world.io.clone(), range: Rc::default() });
     let given = Rc::clone(&stall);
-    let hooks = MakeHooks::new(move |_| Rc::clone(&given) as Rc<dyn Hooks>);
-    let config = OpenConfig { hooks: Some(hooks), ..world::patient() };
+    let log = MakeRowLog::new(move |_, _| Rc::clone(&given) as Rc<dyn RowLog>);
+    let config = OpenConfig { logs: vec![log], ..world::patient() };
     let array = world.try_open(world.assembly().unwrap(), config).unwrap();
     let size = array.limits().size;
     world.write(&array, 0, &pattern(5, size as usize)).unwrap();

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use brindle_array::hooks::{Change, Computed, Hooks, MakeHooks, OnRecord};
+use brindle_array::row_log::{Change, LogHost, MakeRowLog, OnRecord, RowLog};
 use brindle_array::{Array, BitmapError, BitmapSpec, EventKind, Joined, OpenConfig, Recovery, SyncMode};
 use brindle_format::md::{Uuid, Version};
 use brindle_io::Duration;
@@ -205,22 +205,16 @@ struct Gate {
 
 struct Gated(Rc<Gate>);
 
-impl Hooks for Gated {
-    fn begins(&self, _: &Change) -> OnRecord<'_> {
-        let held = *self.0.shut.borrow();
-        Box::pin(async move {
-            if held {
-                self.0.opened.until(|| (!*self.0.shut.borrow()).then_some(())).await;
-            }
+impl RowLog for Gated {
+    fn begins<'a>(&self, _: &Change, _: &'a dyn LogHost) -> Option<OnRecord<'a>> {
+        let gate = (*self.0.shut.borrow()).then(|| Rc::clone(&self.0))?;
+        Some(Box::pin(async move {
+            gate.opened.until(|| (!*gate.shut.borrow()).then_some(())).await;
             Ok(())
-        })
+        }))
     }
 
     fn ends(&self, _: &Change) {}
-
-    fn computed(&self, _: &Computed) -> OnRecord<'_> {
-        Box::pin(async { Ok::<(), VolumeError>(()) })
-    }
 }
 
 #[test]
@@ -229,8 +223,8 @@ fn no_bit_is_cleared_of_a_write_that_began_before_the_bitmap_came() {
         let world = World::in_sim(&shape(level, members), Model::nvme(), 3);
         let gate = Rc::new(Gate { shut: RefCell::new(false), opened: Event::new(&world.io) });
         let given = Rc::clone(&gate);
-        let hooks = MakeHooks::new(move |_| Rc::new(Gated(Rc::clone(&given))) as Rc<dyn Hooks>);
-        let array = open(&world, OpenConfig { hooks: Some(hooks), ..quickly() });
+        let log = MakeRowLog::new(move |_, _| Rc::new(Gated(Rc::clone(&given))) as Rc<dyn RowLog>);
+        let array = open(&world, OpenConfig { logs: vec![log], ..quickly() });
         world.write(&array, 0, &[1; 512]).unwrap();
         gate.shut.replace(true);
         let (writing, pool) = (array.clone(), world.pool.clone());

@@ -3,12 +3,12 @@
 mod costs;
 mod faults;
 mod holes;
-mod hooks;
 mod joined;
 mod mends;
 mod model;
 mod parity;
 mod promised;
+mod row_logs;
 mod scrub;
 mod second_devices;
 mod shared;

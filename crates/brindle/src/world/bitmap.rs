@@ -5,8 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use brindle_array::BitmapFile;
 use brindle_array::OpenError;
-use brindle_array::assembly::{Assembly, BitmapFile};
+use brindle_array::assembly::Assembly;
 use brindle_format::md::Uuid;
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};

@@ -327,7 +327,7 @@ impl Run<'_> {
             idle: self.stage.plan.idle,
             daemon_sleep: Some(self.stage.plan.daemon_sleep),
             scratch_bytes: 0,
-            hooks: self.stage.plan.watched.then(guard::hooks),
+            observers: self.stage.plan.watched.then(guard::observer).into_iter().collect(),
             ..OpenConfig::new(Access::ReadWrite, self.clock())
         }
     }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{Mirror, Readable};
 use crate::data::mend::ReadFailures;
-use crate::hooks::Change;
+use crate::row_log::Change;
 
 /// Bytes read at a time, as md does; where no copy gives all of those, block by block. Not more: what one copy can't give is written over
 /// it from another, and where they differ beside a bad place, good bytes would go with it.

@@ -15,7 +15,7 @@ use super::holes::Holes;
 use super::window::{CopyWindow, block};
 use super::{Mirror, Readable};
 use crate::data::report::{Mismatch, MismatchKind, SyncMode, SyncReport};
-use crate::hooks::Change;
+use crate::row_log::Change;
 
 impl Mirror {
     pub(crate) async fn sync(

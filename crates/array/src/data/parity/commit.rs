@@ -8,7 +8,8 @@ use brindle_volume::{VolumeError, ZeroOptions};
 use super::Parity;
 use super::window::{Planes, RowWindow};
 use crate::data::mend::ReadFailures;
-use crate::hooks::{Change, Computed, Content, MemberChange};
+use crate::observer::{Content, MemberChange};
+use crate::row_log::{Change, Computed};
 
 impl Parity {
     /// Sends what makes a window hold new content, and waits for the last. The caller holds the rows.
@@ -18,7 +19,7 @@ impl Parity {
     #[inline]
     pub(super) async fn commit(&self, window: &RowWindow, ops: MemberOps<'_>) -> Result<Done, VolumeError> {
         let rows = || Computed { range: window.range(&self.map), changes: ops.changes() };
-        self.core.intent.computed(rows).await?;
+        self.core.intent.computed(&self.core.keeper, rows).await?;
         Ok(ops.submit().await)
     }
 
@@ -33,7 +34,7 @@ impl Parity {
         let spans: Vec<_> = (0..self.width()).map(|role| (role, range.start, len)).collect();
         let zeroes = |&(role, offset, len): &_| MemberChange { role, offset, len, content: Content::Zeroes };
         let rows = || Computed { range: range.clone(), changes: spans.iter().map(zeroes).collect() };
-        self.core.intent.computed(rows).await?;
+        self.core.intent.computed(&self.core.keeper, rows).await?;
         self.door().zero_spans(&spans, options, range).await
     }
 
@@ -56,7 +57,7 @@ impl Parity {
         };
         let mended = || MemberChange { role, offset, len, content: Content::Bytes(vec![good.clone()]) };
         let rows = || Computed { range, changes: vec![mended()] };
-        if self.core.intent.computed(rows).await.is_err() {
+        if self.core.intent.computed(&self.core.keeper, rows).await.is_err() {
             return false;
         }
         self.core.mend_place(self.door(), role, offset, why, &good, &spare, read_failures).await

@@ -14,8 +14,8 @@ use super::mend::STEP;
 use super::window::{Planes, RowWindow};
 use crate::data::mend::ReadFailures;
 use crate::data::report::{SyncMode, SyncReport};
-use crate::hooks::Change;
 use crate::intent::Maintenance;
+use crate::row_log::Change;
 
 impl Parity {
     /// Rebuilds a range of the members of some roles, each row with one look at the others. Parity that this does not need is

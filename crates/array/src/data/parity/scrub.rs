@@ -16,7 +16,7 @@ use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, data_roles};
 use crate::data::mend::ReadFailures;
 use crate::data::report::{BadPlace, Mismatch, MismatchKind, SyncMode, SyncReport};
-use crate::hooks::Change;
+use crate::row_log::Change;
 
 impl Parity {
     /// Bytes of scratch that a window of a scrub may take: it prefers few large reads.

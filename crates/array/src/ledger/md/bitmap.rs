@@ -9,8 +9,9 @@ use brindle_io::OpError;
 use brindle_layout::Geometry;
 
 use super::{Kept, Superblocks};
-use crate::assembly::{AssembledDevice, BitmapFile, Recorded};
+use crate::assembly::{AssembledDevice, Recorded};
 use crate::bitmap::{Beside, Bitmap, plan, plan_file, plan_head};
+use crate::intent_bitmap::{BitmapFile, IntentBitmap};
 use crate::ledger::{BitmapError, BitmapSpec, Named};
 
 /// A device that the update has not reached which gave the array a bitmap, or took it away, is given what that said when it is
@@ -214,6 +215,9 @@ impl Superblocks {
             Named::Present => (kept, next),
             Named::Next => (next, kept),
         };
+        if let (Some(kept), Some(gone)) = (&kept, &gone) {
+            kept.takes_over(gone);
+        }
         self.aside.set(None);
         self.bitmap.replace(kept);
         // Late writes to a file that was given up find no superblock there.

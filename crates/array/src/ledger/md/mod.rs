@@ -62,6 +62,7 @@ use super::{
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
 use crate::bitmap::{Bitmap, sync_len};
 use crate::config::{Access, OpenConfig};
+use crate::intent_bitmap::IntentBitmap;
 use bad_log::BadLog;
 use bitmap::level_bitmap;
 use service::Service;
@@ -435,8 +436,12 @@ impl Ledger for Superblocks {
         self.make_room_beside(geometry, spec)
     }
 
-    fn make_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> Result<Rc<Bitmap>, BitmapError> {
-        self.lay_out_bitmap(geometry, spec)
+    fn make_bitmap(
+        &self,
+        geometry: &Geometry,
+        spec: &BitmapSpec,
+    ) -> Result<Rc<dyn IntentBitmap>, BitmapError> {
+        Ok(self.lay_out_bitmap(geometry, spec)?)
     }
 
     fn name_bitmap(&self, which: Named) {
@@ -447,8 +452,8 @@ impl Ledger for Superblocks {
         self.turn_to_named();
     }
 
-    fn bitmap(&self) -> Option<Rc<Bitmap>> {
-        self.kept_bitmap()
+    fn bitmap(&self) -> Option<Rc<dyn IntentBitmap>> {
+        Some(self.kept_bitmap()?)
     }
 
     fn is_bitmap_file(&self, device: MemberId) -> bool {
@@ -556,6 +561,6 @@ fn left_behind(assembly: &Assembly) -> Option<u64> {
 /// superblocks of its count. None where there can't be one.
 fn absent_file(assembly: &Assembly, bitmap: Option<&Bitmap>) -> Option<u64> {
     let can_be_filed = sync_len(&assembly.geometry) > 0 && assembly.recorded.bitmap_offset.is_none();
-    let is_fresh = bitmap.is_some_and(Bitmap::is_whole);
+    let is_fresh = bitmap.is_some_and(|bitmap| bitmap.is_whole());
     (can_be_filed && !is_fresh).then(|| assembly.events.saturating_add(1))
 }

@@ -1,7 +1,8 @@
 //! Bitmaps in files: given at the beginning of a life, as by an administrator who remembers their place, or not; and
 //! files that fail.
 
-use brindle_array::assembly::{Assembly, BitmapFault, BitmapFile};
+use brindle_array::BitmapFile;
+use brindle_array::assembly::{Assembly, BitmapFault};
 use brindle_array::{Array, OpenConfig, OpenError};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_io::MemberId;

@@ -1,9 +1,10 @@
-//! Hooks are told of changes before they happen, and members are not written where a hook refuses.
+//! Logs are told of changes before they happen, and members are not written where a log refuses. Observers see the same.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_array::hooks::{Change, Computed, Content, Hooks, MakeHooks, MemberChange, OnRecord};
+use brindle_array::observer::{Content, MakeObserver, MemberChange, Observer};
+use brindle_array::row_log::{Change, Computed, LogHost, MakeRowLog, OnRecord, RowLog};
 use brindle_array::{OpenConfig, SyncMode};
 use brindle_layout::{Layout, Level, ParityLayout, Raid10Layout};
 use brindle_volume::{Volume, VolumeError, ZeroOptions};
@@ -35,12 +36,12 @@ struct Told {
     computed: RefCell<Option<Computed>>,
 }
 
-fn answer(refuse: bool) -> OnRecord<'static> {
-    Box::pin(core::future::ready(if refuse { Err(VolumeError::ReadOnly) } else { Ok(()) }))
+fn answer(refuse: bool) -> Option<OnRecord<'static>> {
+    refuse.then(|| Box::pin(core::future::ready(Err(VolumeError::ReadOnly))) as OnRecord<'static>)
 }
 
-impl Hooks for Told {
-    fn begins(&self, change: &Change) -> OnRecord<'_> {
+impl RowLog for Told {
+    fn begins<'a>(&self, change: &Change, _: &'a dyn LogHost) -> Option<OnRecord<'a>> {
         self.begun.borrow_mut().push(change.clone());
         answer(self.refuse_begin.get())
     }
@@ -49,7 +50,7 @@ impl Hooks for Told {
         self.ended.borrow_mut().push(change.clone());
     }
 
-    fn computed(&self, rows: &Computed) -> OnRecord<'_> {
+    fn computed<'a>(&self, rows: &Computed, _: &'a dyn LogHost) -> Option<OnRecord<'a>> {
         self.computed.replace(Some(rows.clone()));
         answer(self.refuse_computed.get())
     }
@@ -58,9 +59,11 @@ impl Hooks for Told {
 fn start((level, layout, members): (Level, Layout, usize)) -> (Running, Rc<Told>) {
     let told = Rc::new(Told::default());
     let given = Rc::clone(&told);
-    let hooks = Some(MakeHooks::new(move |_| Rc::clone(&given) as Rc<dyn Hooks>));
+    // One that is asked before it, and has nothing to say.
+    let silent = MakeRowLog::new(|_, _| Rc::new(Told::default()) as Rc<dyn RowLog>);
+    let log = MakeRowLog::new(move |_, _| Rc::clone(&given) as Rc<dyn RowLog>);
     let shape = world::shape(level, layout, CHUNK, members, 8 * CHUNK);
-    let run = Running::of(&shape, OpenConfig { hooks, ..world::config() });
+    let run = Running::of(&shape, OpenConfig { logs: vec![silent, log], ..world::config() });
     run.run(async |run| run.write_all(&world::pattern(1, run.size() as usize)).await).unwrap();
     (run, told)
 }
@@ -139,4 +142,48 @@ fn rows_are_announced_with_the_bytes_that_are_written() {
         let at = (DATA_OFFSET + offset) as usize;
         assert!(announced == run.image(usize::from(*role))[at..at + 512], "role {role}");
     }
+}
+
+/// Remembers what it sees, in words.
+#[derive(Default)]
+struct Seen(RefCell<Vec<String>>);
+
+impl Observer for Seen {
+    fn begins(&self, change: &Change) {
+        self.0.borrow_mut().push(format!("{change:?} begins"));
+    }
+
+    fn computed(&self, rows: &Computed) {
+        self.0.borrow_mut().push(format!("{:?} is computed", rows.range));
+    }
+
+    fn sent(&self, change: &MemberChange) {
+        let MemberChange { role, offset, len, .. } = change;
+        self.0.borrow_mut().push(format!("{offset}+{len} is sent to role {role}"));
+    }
+
+    fn ends(&self, change: &Change) {
+        self.0.borrow_mut().push(format!("{change:?} ends"));
+    }
+}
+
+#[test]
+fn each_of_several_observers_sees_every_change_in_its_order() {
+    let seen = [Rc::new(Seen::default()), Rc::new(Seen::default())];
+    let observe = |seen: &Rc<Seen>| {
+        let seen = Rc::clone(seen);
+        MakeObserver::new(move |_| Rc::clone(&seen) as Rc<dyn Observer>)
+    };
+    let shape = world::shape(Level::Raid5, SYMMETRIC, CHUNK, 3, 8 * CHUNK);
+    let observers = seen.iter().map(observe).collect();
+    let run = Running::of(&shape, OpenConfig { observers, ..world::config() });
+    run.run(async |run| run.write(1024, &world::pattern(9, 512)).await).unwrap();
+    let expected = [
+        "Bytes(1024..1536) begins",
+        "1024..1536 is computed",
+        "1024+512 is sent to role 0",
+        "1024+512 is sent to role 2",
+        "Bytes(1024..1536) ends",
+    ];
+    assert_eq!(seen.each_ref().map(|seen| seen.0.borrow().clone()), [expected; 2]);
 }
