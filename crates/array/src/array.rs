@@ -8,6 +8,7 @@ use crate::events::Event;
 use crate::process::{Process, ProcessError, ProcessKind};
 use brindle_io::{Instant, Io, Slice};
 use brindle_layout::{Geometry, Level, Place};
+use brindle_members::door::Moved;
 use brindle_members::members::{Device, Members, RoleState, Ties};
 use brindle_members::process::Speeds;
 use brindle_members::straight::{read_alone, write_alone};
@@ -17,11 +18,9 @@ use crate::config::{Access, OpenConfig};
 use crate::core::Core;
 use crate::data::report::SyncReport;
 use crate::intent::Intent;
-use crate::intent_bitmap::IntentBitmap;
 use crate::keeper::{CanLose, Keeper, SyncMap};
 use crate::ledger::Ledger;
 use crate::placement::{Family, Placement, Split, write_copied};
-use crate::reshape::Border;
 
 /// A running array. A handle: cloning gives the same array.
 ///
@@ -29,6 +28,31 @@ use crate::reshape::Border;
 /// have changed some members and not others.
 #[derive(Clone)]
 pub struct Array(pub(crate) Rc<Running>);
+
+/// The part of an array on the other side of the reshape position. The array is read only: bytes that have moved are read where
+/// the new geometry has them, the others where the old one has.
+pub struct Border {
+    /// Byte of the array at which the border stands.
+    pub position: u64,
+    /// True if the other side lies before the border; false if it lies from the border on.
+    pub before: bool,
+    /// Where the other side's bytes live,
+    pub geometry: Geometry,
+    /// and where the members have its data.
+    pub moved: Moved,
+}
+
+/// All that an array is opened with.
+pub struct Opening {
+    /// Where its bytes live; while it is being reshaped, the geometry that has all members.
+    pub geometry: Geometry,
+    /// The other side, while it is being reshaped.
+    pub border: Option<Border>,
+    /// Its members, in the states that the record has them.
+    pub members: Members,
+    /// The record, which has the write-intent bitmap too.
+    pub ledger: Box<dyn Ledger>,
+}
 
 /// A core, and where on its members the array's bytes live.
 pub(crate) struct Running {
@@ -70,15 +94,9 @@ impl Drop for Running {
 impl Array {
     /// An array whose state `ledger` keeps. With a border, what lies on one side of it is elsewhere than `geometry` says;
     /// then the array is read only.
-    pub(crate) fn over(
-        io: &Io,
-        geometry: Geometry,
-        border: Option<Border>,
-        members: Rc<Members>,
-        ledger: Box<dyn Ledger>,
-        bitmap: Option<Rc<dyn IntentBitmap>>,
-        config: &OpenConfig,
-    ) -> Self {
+    pub(crate) fn over(io: &Io, opening: Opening, config: &OpenConfig) -> Self {
+        let Opening { geometry, border, members, ledger } = opening;
+        let (members, bitmap) = (Rc::new(members), ledger.bitmap());
         let can_lose = can_lose(&geometry, border.as_ref());
         // The last copy of a mirror differs from no other, whatever is on record.
         let holds =

@@ -1,15 +1,15 @@
 //! The status of a running array.
 
 use crate::process::ProcessDetail;
-use brindle_format::md::{DeviceFlags, Uuid, Version};
 use brindle_io::{MemberId, Place};
 use brindle_layout::{Layout, Level};
-use brindle_members::members::RoleState;
+use brindle_members::members::{Flags, RoleState};
+use uuid::Uuid;
 
 use crate::array::Array;
-use crate::assembly::{DeviceUse, LeftOut, Limitation};
 use crate::intent_bitmap::BitmapFile;
-use crate::ledger::{Failed, KnownDevice};
+use crate::ledger::{DeviceUse, Failed, KnownDevice, LeftOut, Limit};
+use crate::placement::Placement;
 
 /// The state of a device of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct DeviceDetail {
     /// Why and when, if it failed in this run.
     pub failure: Option<Failed>,
     /// Its flags.
-    pub flags: DeviceFlags,
+    pub flags: Flags,
     /// How many times as long as its peers it takes to answer, if it fills a role and takes much longer.
     pub slower: Option<u64>,
 }
@@ -104,8 +104,10 @@ pub struct Detail {
     pub uuid: Uuid,
     /// Name, `host:name` as a rule.
     pub name: String,
-    /// Version of the metadata; `None` if the state lives in memory only.
-    pub version: Option<Version>,
+    /// Format and version of the metadata; empty if the state lives in memory only.
+    pub format: String,
+    /// The metadata can say that a device is to replace a member that goes on.
+    pub says_replacements: bool,
     /// Level.
     pub level: Level,
     /// Layout.
@@ -122,6 +124,8 @@ pub struct Detail {
     pub broken: bool,
     /// No writes are taken.
     pub read_only: bool,
+    /// It is in the middle of a reshape.
+    pub reshaping: bool,
     /// Writes are under way, or the array has not yet been marked clean after them.
     pub active: bool,
     /// Roles without a whole member.
@@ -142,7 +146,7 @@ pub struct Detail {
     /// The given devices.
     pub devices: Vec<DeviceDetail>,
     /// Reasons why the array is not written to, or why its content is less certain.
-    pub limits: Vec<Limitation>,
+    pub limits: Vec<Limit>,
 }
 
 impl Detail {
@@ -185,7 +189,8 @@ impl Array {
         Detail {
             uuid: known.uuid,
             name: known.name,
-            version: known.version,
+            format: known.format,
+            says_replacements: known.says_replacements,
             level: array.geometry.level(),
             layout: array.geometry.layout(),
             chunk: if array.geometry.level() == Level::Raid1 { 0 } else { array.geometry.chunk() },
@@ -194,6 +199,7 @@ impl Array {
             events: known.events,
             broken: core.keeper.is_broken(),
             read_only: core.config.is_read_only(),
+            reshaping: matches!(array.placement, Placement::Split(_)),
             active: core.keeper.is_active(),
             degraded: core.members.lost(),
             exposed: core.keeper.is_exposed(),

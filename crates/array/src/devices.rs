@@ -1,17 +1,15 @@
 //! Devices that come to a running array, and go.
 
 use crate::events::EventKind;
-use brindle_format::md::{DeviceFlags, SUPERBLOCK_BYTES, Uuid};
-use brindle_io::{Io, MemberId, OpError, Place};
-use brindle_members::bad_blocks::BadBlocks;
+use brindle_io::{MemberId, OpError, Place};
+use brindle_members::members::Flags;
 use brindle_volume::VolumeError;
+use uuid::Uuid;
 
 use crate::array::Array;
-use crate::assembly::{Candidate, LeftOut, read_bad_log};
 use crate::data::mirrored::Mirror;
 use crate::detail::{DeviceDetail, DeviceState};
-use crate::ledger::{AddError, Former, Joined, NewDevice, NotTaken, treatment};
-use crate::reshape::bad_blocks;
+use crate::ledger::{AddError, Joined, LeftOut, Looked, NewDevice, NotTaken};
 
 /// Which devices are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +134,8 @@ impl Array {
         or_spare: bool,
     ) -> Result<Joined, AddError> {
         let core = &self.0.core;
-        let (device, data_offset, bad) = self.newcomer(id, label, uuid, force, or_spare).await?;
-        let joined = core.keeper.add(device, data_offset, bad).await?;
+        let (device, looked) = self.newcomer(id, label, uuid, force, or_spare).await?;
+        let joined = core.keeper.add(device, looked).await?;
         if let Joined::Member { role } = joined {
             self.0.placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
             self.0.placement.mirrors().for_each(Mirror::look_at_flags);
@@ -146,7 +144,7 @@ impl Array {
         Ok(joined)
     }
 
-    /// The device to come: its kind, where its data begin, and its bad blocks.
+    /// The device to come, and what is seen of it.
     async fn newcomer(
         &self,
         id: MemberId,
@@ -154,14 +152,13 @@ impl Array {
         uuid: Uuid,
         force: bool,
         or_spare: bool,
-    ) -> Result<(NewDevice, u64, BadBlocks), AddError> {
+    ) -> Result<(NewDevice, Looked), AddError> {
         let core = &self.0.core;
         self.check_devices_may_change()?;
         let label = label.to_owned();
         if !core.ties.redundant {
             return Err(AddError::NoRedundancy { label });
         }
-        let known = core.keeper.ledger().describe();
         let device_error = |error| AddError::Device { label: label.clone(), error };
         let info = core.io.member_info(id).ok_or(OpError::Gone).map_err(device_error)?;
         if !core.io.take_back(id) {
@@ -171,26 +168,9 @@ impl Array {
         if info.logical_block > core.limits.block {
             return Err(AddError::Blocks { label, block: info.logical_block, least: core.limits.block });
         }
-        let pool = core.io.pool(SUPERBLOCK_BYTES);
-        let candidate = Candidate::read(&core.io, &pool, id, label.as_str()).await.map_err(device_error)?;
-        if let Ok((superblock, _)) = candidate.superblock()
-            && superblock.set_uuid != known.uuid
-            && !force
-        {
-            let (array, name) = (superblock.set_uuid, superblock.name.clone());
-            return Err(AddError::Foreign { label, array, name });
-        }
-        let former = former(&candidate, known.uuid, &core.io, id).await.map_err(device_error)?;
-        let (data_offset, bad) = match &former {
-            Former::Device { superblock, bad_log } => {
-                let log = bad_log.as_deref().unwrap_or_default();
-                (superblock.data_offset, bad_blocks(superblock, superblock.data_offset, log))
-            }
-            _ => (0, BadBlocks::default()),
-        };
-        let old_superblocks = candidate.found.iter().map(|found| found.offset).collect();
-        let bytes = info.size;
-        Ok((NewDevice { label, id, bytes, uuid, old_superblocks, former, or_spare }, data_offset, bad))
+        let device = NewDevice { label, id, bytes: info.size, uuid, or_spare };
+        let looked = core.keeper.ledger().look_at(&device, force).await?;
+        Ok((device, looked))
     }
 
     /// Devices are none of the array's any more: that is on record when this returns. Gives which. The devices themselves keep
@@ -247,14 +227,14 @@ impl Array {
     /// # Errors
     /// [`RemoveError::Unknown`] if it is no device of the array, has failed, or what keeps the array's state has no place for
     /// flags; else as [`Array::remove`].
-    pub async fn set_flags(&self, id: MemberId, flags: DeviceFlags) -> Result<(), RemoveError> {
+    pub async fn set_flags(&self, id: MemberId, flags: Flags) -> Result<(), RemoveError> {
         self.check_devices_may_change()?;
         let core = &self.0.core;
         if !core.keeper.set_flags(id, flags).await? {
             return Err(RemoveError::Unknown);
         }
         if let Some(role) = core.members.role_of(id) {
-            core.members.set_flags(role, treatment(flags));
+            core.members.set_flags(role, flags);
             self.0.placement.mirrors().for_each(Mirror::look_at_flags);
         }
         Ok(())
@@ -270,19 +250,6 @@ impl Array {
             () => Ok(()),
         }
     }
-}
-
-/// The role or use that a device had in the array of this identity.
-async fn former(candidate: &Candidate, array: Uuid, io: &Io, id: MemberId) -> Result<Former, OpError> {
-    let Ok((superblock, found)) = candidate.counting() else { return Ok(Former::Stranger) };
-    if superblock.set_uuid != array {
-        return Ok(Former::Stranger);
-    }
-    if found.torn || candidate.found.len() > 1 {
-        return Ok(Former::Unsure);
-    }
-    let bad_log = read_bad_log(io, id, superblock).await?;
-    Ok(Former::Device { superblock: Box::new(superblock.clone()), bad_log })
 }
 
 /// In this run, or in one before: then others have gone on without it.

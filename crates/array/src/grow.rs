@@ -2,15 +2,13 @@
 
 use std::rc::Rc;
 
-use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
 use crate::array::Array;
-use crate::bitmap::plan_file;
 use crate::data::mirrored::Mirror;
 use crate::keeper::Install;
-use crate::ledger::{BitmapError, BitmapSpec};
+use crate::ledger::{BitmapError, BitmapSpec, MOST_BEHIND};
 
 impl Array {
     /// Gives the array such a write-intent bitmap, beside each superblock or in a file, in the place of the one that it has, if it has one.
@@ -34,14 +32,14 @@ impl Array {
         self.0.core.keeper.give_bitmap(geometry, spec, self.install()).await
     }
 
-    /// Bytes that a file needs for the array's bitmap with such chunks (`None`: mdadm's choice); `label` names it in errors.
+    /// Bytes that a file needs for the array's bitmap with such chunks (`None`: as the format chooses); `label` names it in errors.
     ///
     /// # Errors
     /// A [`BitmapError`]: [`Array::set_bitmap`] would refuse it.
     pub fn bitmap_file_bytes(&self, chunk: Option<u64>, label: &str) -> Result<u64, BitmapError> {
         self.check_bitmap_may_change()?;
-        let plan = plan_file(&self.0.geometry, chunk);
-        plan.map(|plan| plan.bytes).ok_or_else(|| BitmapError::FileChunk { label: label.to_owned(), chunk })
+        let bytes = self.0.core.keeper.ledger().bitmap_file_bytes(&self.0.geometry, chunk);
+        bytes.ok_or_else(|| BitmapError::FileChunk { label: label.to_owned(), chunk })
     }
 
     /// Takes the write-intent bitmap away: that is on record when this returns.

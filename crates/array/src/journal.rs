@@ -7,7 +7,6 @@
 //! in it is compared with the one on the members that it is meant for.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use brindle_format::md::journal::{self, JOURNAL_BLOCK_BYTES, JournalError, MetaBlock, Payload};
 use brindle_format::md::{Superblock, Uuid};
@@ -15,12 +14,11 @@ use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::{Family, ParityRows};
 use brindle_volume::Volume;
 
-use crate::array::Array;
+use crate::array::{Array, Opening};
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
-use crate::config::{Access, OpenConfig};
 use crate::ledger::Nothing;
 use crate::refusal::OpenError;
-use crate::reshape::members;
+use crate::sides::members;
 
 const BLOCK: u64 = JOURNAL_BLOCK_BYTES as u64;
 
@@ -68,10 +66,8 @@ async fn is_settled(
     if logged.is_empty() {
         return true;
     }
-    let config = OpenConfig { scratch_bytes: 0, ..OpenConfig::new(Access::ReadOnly, || 0) };
-    let members = Rc::new(members(io, assembly, devices));
-    let ledger = Box::new(Nothing);
-    let array = Array::over(io, assembly.geometry.clone(), None, members, ledger, None, &config);
+    let (geometry, members) = (assembly.geometry.clone(), members(io, assembly, devices));
+    let array = Array::to_read(io, Opening { geometry, border: None, members, ledger: Box::new(Nothing) });
     log.holds_data_of(&array, &logged).await && log.holds_parity_of(&array, map, &logged).await
 }
 
@@ -218,12 +214,9 @@ impl Log {
             }
             let row = map.row(number);
             for (role, &sum) in [Some(row.p()), row.q()].into_iter().flatten().zip(sums) {
-                let Some(device) = array.0.core.members.readable(role, offset + BLOCK) else { continue };
                 let buf = self.pool.alloc(JOURNAL_BLOCK_BYTES).await;
-                let mut group = array.0.core.door(None).ask();
-                group.read(device, offset, &buf.all());
-                let read = group.submit().await.is_ok();
-                if !read || journal::checksum(self.set_uuid, &buf.bytes()) != sum {
+                let Some(read) = array.read_member(role, offset, &buf.all()).await else { continue };
+                if read.is_err() || journal::checksum(self.set_uuid, &buf.bytes()) != sum {
                     return false;
                 }
             }

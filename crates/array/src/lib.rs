@@ -4,6 +4,7 @@
 //! uring, the memory and the sim world.
 
 mod array;
+mod assembled;
 pub mod assembly;
 mod behind;
 mod bitmap;
@@ -17,6 +18,7 @@ mod detail;
 mod devices;
 mod events;
 mod exchange;
+pub mod flags;
 mod grow;
 mod intent;
 pub mod intent_bitmap;
@@ -31,17 +33,19 @@ mod placement;
 mod process;
 mod recovery;
 mod refusal;
-mod reshape;
 pub mod row_log;
 mod second_devices;
 mod sharing;
+mod sides;
 mod sweep;
+pub mod sync_len;
 
-pub use array::{Array, Outcome};
+pub use array::{Array, Border, Opening, Outcome};
+pub use assembled::open;
 /// The type behind [`Array`]. The program that counts instructions finds it here at every commit that it is built
 /// against.
 pub use brindle_members::events::{Cause, Operation};
-pub use brindle_members::members::{Device, RoleState};
+pub use brindle_members::members::{Device, Flags, RoleState};
 pub use brindle_members::patience::Patience;
 pub use brindle_members::process::{Progress, Speeds};
 pub use brindle_volume::Volume;
@@ -52,7 +56,7 @@ pub use devices::{Removal, RemoveError};
 pub use events::{Event, EventKind};
 pub use intent_bitmap::BitmapFile;
 pub use keeper::StateChange;
-pub use ledger::{AddError, BitmapError, BitmapSpec, Failed, Joined, NotTaken};
+pub use ledger::{AddError, BitmapError, BitmapSpec, DeviceUse, Failed, Joined, LeftOut, NotTaken};
 pub use process::{Process, ProcessDetail, ProcessError, ProcessKind};
 pub use refusal::OpenError;
 pub use sharing::HandOverError;

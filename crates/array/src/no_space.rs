@@ -7,8 +7,8 @@ use brindle_layout::Family;
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Running};
-use crate::bitmap::sync_len;
 use crate::data::report::SyncMode;
+use crate::sync_len::sync_len;
 
 /// How long to wait before what found no room is tried again; doubled each time, up to the most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

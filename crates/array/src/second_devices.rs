@@ -50,7 +50,7 @@ impl Array {
     /// can't say it (0.90).
     pub fn may_be_replaced(&self, old: MemberId) -> Result<u16, VolumeError> {
         let core = &self.0.core;
-        if !core.keeper.ledger().describe().version.is_some_and(|version| version.is_v1()) {
+        if !core.keeper.ledger().describe().says_replacements {
             return Err(VolumeError::Unsupported);
         }
         let role = core.members.role_of(old).ok_or(VolumeError::OutOfRange)?;

@@ -1,10 +1,10 @@
 //! Spares that go from one array to another.
 
 use crate::events::{EventKind, Note};
-use brindle_format::md::Uuid;
 use brindle_io::MemberId;
 use brindle_members::members::RoleState;
 use brindle_volume::VolumeError;
+use uuid::Uuid;
 
 use crate::array::Array;
 use crate::detail::DeviceState;

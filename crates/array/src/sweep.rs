@@ -22,8 +22,8 @@ use brindle_members::yielding::{Begun, Yielding};
 use brindle_volume::VolumeError;
 
 use crate::array::{Array, Outcome};
-use crate::bitmap::sync_len;
 use crate::data::report::{SyncMode, SyncReport};
+use crate::sync_len::sync_len;
 
 /// Bytes of a window, or the chunk where that is more.
 const WINDOW: u64 = 4 << 20;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use brindle_array::assembly::{AssemblyError, Candidate};
+use brindle_array::flags::treatment;
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
 use brindle_format::signature::Found;
 use brindle_io::device::{DeviceAccess, DeviceErrorKind};
@@ -373,7 +374,7 @@ impl SuperblockReport {
             recovery_offset: sb.recovery_offset,
             reshape: ReshapeFacts::of(sb),
             features: sb.features.names().map(str::to_owned).collect(),
-            flags: report::flags(sb.flags),
+            flags: report::flags(treatment(sb.flags)),
             checksum: format!("{:x}", sb.checksum()),
             array_state: array_state(sb),
         }

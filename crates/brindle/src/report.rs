@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
+use brindle_array::flags::treatment;
 use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::display_uuid;
 use brindle_host::status::{ArrayFacts, DriveStatus, consistency};
@@ -350,7 +351,7 @@ impl DeviceReport {
             data_offset: sb.data_offset,
             super_offset: device.super_offset,
             uuid: sb.version.is_v1().then(|| display_uuid(sb.device_uuid).to_string()),
-            flags: flags(sb.flags),
+            flags: flags(treatment(sb.flags)),
         }
     }
 

@@ -162,7 +162,7 @@ impl World {
 
     /// Opens the array that was assembled from `members`.
     pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
-        Ok(self.io.block_on(Array::open(&self.io, assembly, &ids(members), self.config()))?)
+        Ok(self.io.block_on(brindle_array::open(&self.io, assembly, &ids(members), self.config()))?)
     }
 
     /// The access with which arrays are started from now on.

@@ -49,7 +49,7 @@ pub fn not_replaced(array: &Array, member: MemberId, why: &VolumeError) -> Strin
         VolumeError::Unsupported if !level.is_redundant() => {
             format!("{} has no redundancy, and nothing is replaced without", level.name())
         }
-        VolumeError::Unsupported if detail.version.is_some_and(|version| !version.is_v1()) => {
+        VolumeError::Unsupported if !detail.says_replacements && !detail.format.is_empty() => {
             "its metadata (0.90) can't say so".to_owned()
         }
         VolumeError::Unsupported => "another device replaces it already".to_owned(),

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brindle_array::assembly::{Assembly, Limitation};
+use brindle_array::assembly::Assembly;
 use brindle_array::{
     Array, BitmapDetail, Detail, DeviceDetail, ProcessDetail, ProcessKind, Progress, RoleDetail, RoleState,
 };
@@ -203,11 +203,10 @@ fn state_words(detail: &Detail) -> Vec<&'static str> {
     };
     let resyncing = detail.process.is_some_and(|process| process.kind == ProcessKind::Resync);
     let resync = if resyncing { "resyncing" } else { "needs resync" };
-    let reshaping = detail.limits.iter().any(|limit| matches!(limit, Limitation::Reshape { .. }));
     let also = [
         (detail.degraded > 0, "degraded"),
         (in_doubt, resync),
-        (reshaping, "reshaping"),
+        (detail.reshaping, "reshaping"),
         (detail.read_only, "read-only"),
     ];
     std::iter::once(first).chain(also.into_iter().filter_map(|(on, word)| on.then_some(word))).collect()

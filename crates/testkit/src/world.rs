@@ -218,9 +218,9 @@ impl<B: Bench> World<B> {
     /// Opens what was assembled.
     ///
     /// # Errors
-    /// As [`Array::open`].
+    /// As [`open`].
     pub fn try_open(&self, assembly: Assembly, config: OpenConfig) -> Result<Array, OpenError> {
-        self.io.block_on(Array::open(&self.io, assembly, &self.ids, config))
+        self.io.block_on(brindle_array::open(&self.io, assembly, &self.ids, config))
     }
 
     /// Assembles and opens, marking clean only on stop.

@@ -112,7 +112,7 @@ fn run_array(set: &Set, assembly: &Assembly, access: Access) {
         idle: Duration::from_secs(3600),
         ..OpenConfig::new(access, || 1_800_000_000)
     };
-    let array = match io.block_on(Array::open(&io, assembly.clone(), &ids, config)) {
+    let array = match io.block_on(brindle_array::open(&io, assembly.clone(), &ids, config)) {
         Ok(array) => array,
         // Only what the journal's blocks and the bitmap tell is not known before.
         Err(OpenError::Journal { .. }) => return io.shutdown(),

@@ -66,7 +66,9 @@ impl Open {
                 candidates.push(Candidate::read(&io, &pool, id, path.display().to_string()).await.unwrap());
             }
             let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
-            Array::open(&io, assembly, &ids, OpenConfig::new(Access::ReadWrite, || NOW)).await.unwrap()
+            brindle_array::open(&io, assembly, &ids, OpenConfig::new(Access::ReadWrite, || NOW))
+                .await
+                .unwrap()
         });
         Self { io, pool, array }
     }

@@ -54,7 +54,6 @@ use brindle_members::patience::Patience;
 use crate::intent_bitmap::{BitmapFile, IntentBitmap};
 use crate::row_log::{LogHost, OnRecord};
 use chunks::Chunks;
-pub(crate) use chunks::sync_len;
 use counters::Counters;
 use image::Image;
 pub(crate) use new::{Beside, plan, plan_file, plan_head};

@@ -11,10 +11,10 @@ use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
 use brindle_members::patience::Patience;
 
-use super::chunks::sync_len;
 use super::read::{Bits, MOST};
 use super::{Bitmap, Target};
 use crate::intent_bitmap::BitmapFile;
+use crate::sync_len::sync_len;
 
 /// The room for a bitmap beside the superblocks of an array's devices, the same for all: md knows one place only.
 pub(crate) struct Beside {

@@ -13,7 +13,7 @@ use brindle_io::{Io, MemberId, OpClass, OpError, Pool};
 use brindle_layout::Geometry;
 use brindle_members::patience::Patience;
 
-use super::chunks::{Chunks, sync_len};
+use super::chunks::Chunks;
 use super::counters::Counters;
 use super::flight::TOGETHER;
 use super::image::{Image, PAGE};
@@ -21,6 +21,7 @@ use super::space::is_free;
 use super::{Bitmap, State, Target};
 use crate::assembly::{AssembledDevice, Assembly, BitmapFault, DeviceUse, Limitation};
 use crate::intent_bitmap::BitmapFile;
+use crate::sync_len::sync_len;
 
 /// Bytes of the largest bitmap that is kept: 32 million chunks. It is in memory twice.
 pub(super) const MOST: u64 = 4 << 20;

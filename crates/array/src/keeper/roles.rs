@@ -1,16 +1,14 @@
 //! The record of members that are being rebuilt. Nothing is recorded once the array stops: the last record of a run
 //! says how far they came, and their devices may be taken away after that.
 
-use brindle_format::md::DeviceFlags;
 use brindle_io::{MemberId, OpError};
-use brindle_members::bad_blocks::BadBlocks;
 use brindle_members::events::Cause;
-use brindle_members::members::{Device, RoleState, Second};
+use brindle_members::members::{Device, Flags, RoleState, Second};
 use brindle_volume::VolumeError;
 
 use super::change::Changing;
 use super::{Keeper, StateChange};
-use crate::ledger::{AddError, Joined, NewDevice, treatment};
+use crate::ledger::{AddError, Joined, Looked, NewDevice};
 
 impl Keeper {
     /// The device of a role is being rebuilt: that is on record when this returns, if the ledger can say it.
@@ -111,18 +109,14 @@ impl Keeper {
         self.change(async move |keeper| keeper.take_in(role, joined).await).await
     }
 
-    /// A device becomes a spare, or the member again that it was, whose data begin at `data_offset` and of which places are
-    /// `bad`: it is when this returns, on record. A member takes every change from the moment on at which that is decided.
+    /// A device becomes a spare, or the member again that it was, by what was seen of it when it was
+    /// `looked` at: it is when this returns, on record. A member takes every change from the moment on at which that is decided.
     ///
     /// # Errors
     /// Why it does not; the device is none of the array's then, unless it was one that was lost.
-    pub(crate) async fn add(
-        &self,
-        device: NewDevice,
-        data_offset: u64,
-        bad: BadBlocks,
-    ) -> Result<Joined, AddError> {
+    pub(crate) async fn add(&self, device: NewDevice, looked: Looked) -> Result<Joined, AddError> {
         let (id, label) = (device.id, device.label.clone());
+        let Looked { data_offset, bad } = looked;
         let added = self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
@@ -138,7 +132,7 @@ impl Keeper {
                 let known = keeper.ledger.describe().devices.into_iter();
                 let flags = known.filter(|known| known.id == id).map(|known| known.flags).next();
                 keeper.members.set_device(role, Device { id, data_offset }, RoleState::Recovering(0));
-                keeper.members.set_flags(role, treatment(flags.unwrap_or_default()));
+                keeper.members.set_flags(role, flags.unwrap_or_default());
                 keeper.members.set_bad(role, bad);
             }
             keeper.commit().await?;
@@ -209,7 +203,7 @@ impl Keeper {
     ///
     /// # Errors
     /// [`VolumeError::Stopping`] once the array stops; if it could not be recorded.
-    pub(crate) async fn set_flags(&self, device: MemberId, flags: DeviceFlags) -> Result<bool, VolumeError> {
+    pub(crate) async fn set_flags(&self, device: MemberId, flags: Flags) -> Result<bool, VolumeError> {
         self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
             if !keeper.ledger.set_flags(device, flags) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use brindle_layout::{Family, Geometry};
 
-use crate::bitmap::sync_len;
+use crate::sync_len::sync_len;
 
 /// True ranges that are remembered at most: some 16 MiB of memory.
 const MOST: usize = 1 << 19;

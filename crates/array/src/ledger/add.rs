@@ -1,8 +1,8 @@
 //! Devices that come to an array while it runs.
 
-use brindle_format::md::{EncodeError, Superblock, Uuid, display_uuid};
 use brindle_io::{MemberId, OpError};
 use brindle_volume::VolumeError;
+use uuid::Uuid;
 
 /// A device that is to become one of an array.
 #[derive(Clone, Debug)]
@@ -13,31 +13,10 @@ pub struct NewDevice {
     pub id: MemberId,
     /// Bytes of it.
     pub bytes: u64,
-    /// Its identity, random; not recorded in 0.90.
+    /// Its identity, random.
     pub uuid: Uuid,
-    /// Bytes at which md superblocks stand on it: they are overwritten, so that the device has only one.
-    pub old_superblocks: Vec<u64>,
-    /// Its earlier part in this array.
-    pub former: Former,
     /// It may become a spare, if it is not taken again as the member that it was.
     pub or_spare: bool,
-}
-
-/// The earlier part of a device in the array to which it is added.
-#[derive(Clone, Debug)]
-pub enum Former {
-    /// None of it.
-    Stranger,
-    /// Unknown: its superblock can't be relied on, since it was being written when the power went, or is not the only
-    /// one.
-    Unsure,
-    /// The facts of its superblock.
-    Device {
-        /// The superblock.
-        superblock: Box<Superblock>,
-        /// Its log of bad blocks, where the superblock says that there is something in it.
-        bad_log: Option<Vec<u8>>,
-    },
 }
 
 /// The part that an added device gets.
@@ -65,7 +44,7 @@ pub enum NotTaken {
     /// It filled no role.
     #[error("it filled no role when it left")]
     NoRole,
-    /// See [`Former::Unsure`].
+    /// It was being written when the power went, or is not the only one.
     #[error("its superblock can't be relied on")]
     Unsure,
     /// It did not hold all that it should.
@@ -150,14 +129,14 @@ pub enum AddError {
     },
     /// It belongs to another array.
     #[error(
-        "{label} belongs to the array {}{}: it would be lost to that one; use --force if it may be",
-        display_uuid(*array), named(name)
+        "{label} belongs to the array {array}{}: it would be lost to that one; use --force if it may be",
+        named(name)
     )]
     Foreign {
         /// The device.
         label: String,
-        /// The other array's identity,
-        array: Uuid,
+        /// The other array's identity, as its format writes it,
+        array: String,
         /// and its name.
         name: String,
     },
@@ -212,8 +191,8 @@ pub enum AddError {
     Encode {
         /// The device.
         label: String,
-        /// Why.
-        why: EncodeError,
+        /// Why, in the words of the record's format.
+        why: String,
     },
     /// It can't be read or written.
     #[error("{label}: {error}")]

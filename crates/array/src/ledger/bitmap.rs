@@ -1,13 +1,14 @@
 //! Why an array is not given a write-intent bitmap, or its own not taken away.
 
-use brindle_format::md::EncodeError;
-use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_io::OpError;
 use brindle_layout::Level;
 use brindle_volume::VolumeError;
 
-use crate::assembly::Limitation;
+use super::Limit;
 use crate::intent_bitmap::BitmapFile;
+
+/// The largest limit of write-behind.
+pub const MOST_BEHIND: u32 = 16383;
 
 /// How a write-intent bitmap is to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub enum BitmapError {
     #[error("the array can't be written to: {}", limits.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     ReadOnly {
         /// The reasons.
-        limits: Vec<Limitation>,
+        limits: Vec<Limit>,
     },
     /// It does not fit.
     #[error(
@@ -118,8 +119,8 @@ pub enum BitmapError {
     Encode {
         /// The device.
         label: String,
-        /// Why.
-        why: EncodeError,
+        /// Why, in the words of the record's format.
+        why: String,
     },
     /// The array could not record it.
     #[error(transparent)]

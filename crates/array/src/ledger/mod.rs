@@ -7,30 +7,28 @@ mod add;
 mod bitmap;
 mod md;
 mod nothing;
+mod usage;
 
+use core::fmt;
 use core::ops::Range;
 use core::pin::Pin;
 use std::rc::Rc;
 
-use brindle_format::md::{DeviceFlags, Uuid, Version};
 use brindle_io::MemberId;
 use brindle_layout::Geometry;
+use brindle_members::bad_blocks::BadBlocks;
 use brindle_members::events::Cause;
 use brindle_members::members::{Device, Flags};
+use uuid::Uuid;
 
-use crate::assembly::{DeviceUse, Limitation};
 use crate::intent_bitmap::IntentBitmap;
 pub use crate::intent_bitmap::Refusals;
 
-pub use add::{AddError, Former, Joined, NewDevice, NotTaken};
-pub use bitmap::{BitmapError, BitmapSpec};
+pub use add::{AddError, Joined, NewDevice, NotTaken};
+pub use bitmap::{BitmapError, BitmapSpec, MOST_BEHIND};
 pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
-
-/// How a member with these flags is treated.
-pub(crate) fn treatment(of: DeviceFlags) -> Flags {
-    Flags { write_mostly: of.write_mostly, failfast: of.failfast }
-}
+pub use usage::{DeviceUse, LeftOut};
 
 /// The recorded state of an array, beside which members have failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,8 +68,35 @@ pub struct KnownDevice {
     /// Why and when it was lost, if it was in this run.
     pub failure: Option<Failed>,
     /// Its flags.
-    pub flags: DeviceFlags,
+    pub flags: Flags,
 }
+
+/// A reason why an array is not written to, or why its content is less certain, as the format of its record has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The words for it.
+    pub text: String,
+    /// It forbids writes.
+    pub forbids_writes: bool,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A device that was looked at before it comes.
+#[derive(Clone, Debug, Default)]
+pub struct Looked {
+    /// Where its data begin, in bytes, if it was a member.
+    pub data_offset: u64,
+    /// Places of its data area that hold nothing that was ever written.
+    pub bad: BadBlocks,
+}
+
+/// A device being looked at.
+pub type Looking<'a> = Pin<Box<dyn Future<Output = Result<Looked, AddError>> + 'a>>;
 
 /// A ledger's description of the array, for reports. Sizes in bytes.
 #[derive(Clone, Debug)]
@@ -80,8 +105,10 @@ pub struct Description {
     pub uuid: Uuid,
     /// Its name.
     pub name: String,
-    /// Version of md's metadata, if that is what the ledger is.
-    pub version: Option<Version>,
+    /// The format and its version, as reports name it; empty if nothing is kept.
+    pub format: String,
+    /// The record can say that a device is to replace a member that goes on.
+    pub says_replacements: bool,
     /// Bytes used of each member; 0 where that is not on record.
     pub component_size: u64,
     /// How often the record has changed, as the format counts.
@@ -89,7 +116,7 @@ pub struct Description {
     /// From where on the record says that redundancy is in doubt, where that was overruled by force.
     pub forced_offset: Option<u64>,
     /// Reasons why the array is not written to, or why its content is less certain.
-    pub limits: Vec<Limitation>,
+    pub limits: Vec<Limit>,
     /// The devices, in the order in which they were given.
     pub devices: Vec<KnownDevice>,
 }
@@ -99,7 +126,8 @@ impl Default for Description {
         Self {
             uuid: Uuid::nil(),
             name: String::new(),
-            version: None,
+            format: String::new(),
+            says_replacements: false,
             component_size: 0,
             events: 0,
             forced_offset: None,
@@ -177,7 +205,18 @@ pub trait Ledger {
     /// already, changes nothing.
     fn lose(&self, device: MemberId, failed: Failed);
 
-    /// A device that is none of the array's yet, or was lost, waits to replace a member from now on: the next record says so,
+    /// Looks at a device that is to come, and remembers until it does what tells of its earlier part in the array. The device
+    /// may be of another array with `force` only. Nothing changes.
+    ///
+    /// # Errors
+    /// An [`AddError`]: the device can't come.
+    fn look_at<'a>(&'a self, device: &'a NewDevice, force: bool) -> Looking<'a> {
+        let _ = force;
+        let label = device.label.clone();
+        Box::pin(core::future::ready(Err(AddError::Unrecorded { label })))
+    }
+
+    /// A device that was [looked at](Ledger::look_at), and is none of the array's yet or was lost, waits to replace a member from now on: the next record says so,
     /// on it too. What it holds is lost. Or it is the member again that it was, if the ledger can say that and what it holds
     /// tells: then it is [held](Ledger::held) to hold nothing, and is [guided](Ledger::is_guided). That only into a role that
     /// `is_free`; who was lost before it is on record as that.
@@ -262,7 +301,7 @@ pub trait Ledger {
     }
 
     /// A device has these flags from now on: the next record says so. False if it is not known, or the ledger can't say that.
-    fn set_flags(&self, device: MemberId, flags: DeviceFlags) -> bool {
+    fn set_flags(&self, device: MemberId, flags: Flags) -> bool {
         let _ = (device, flags);
         false
     }
@@ -295,6 +334,12 @@ pub trait Ledger {
     fn make_room_for_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
         let _ = (geometry, spec);
         false
+    }
+
+    /// Bytes that a file needs for a bitmap of an array of this geometry with such chunks (`None`: as the format chooses).
+    fn bitmap_file_bytes(&self, geometry: &Geometry, chunk: Option<u64>) -> Option<u64> {
+        let _ = (geometry, chunk);
+        None
     }
 
     /// Makes the write-intent bitmap that is asked for, for an array of this geometry, with space on all devices or

@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 use super::{Saved, Sweep, Work};
 use crate::array::{Array, Running};
 use crate::data::report::SyncReport;
-use crate::ledger::treatment;
 use crate::placement::Family;
 
 impl Array {
@@ -76,7 +75,7 @@ impl Array {
                 core.members.set_device(role, device, RoleState::Recovering(0));
                 let known = core.keeper.ledger().describe().devices.into_iter();
                 let flags = known.filter(|known| known.id == device.id).map(|known| known.flags).next();
-                core.members.set_flags(role, treatment(flags.unwrap_or_default()));
+                core.members.set_flags(role, flags.unwrap_or_default());
                 placement.mirrors().for_each(|mirror| mirror.forget_pace(role));
             }
         }

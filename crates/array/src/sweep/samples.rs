@@ -12,8 +12,8 @@ use brindle_volume::VolumeError;
 
 use super::ALIGNMENT;
 use crate::array::Array;
-use crate::bitmap::sync_len;
 use crate::data::report::{SyncMode, SyncReport};
+use crate::sync_len::sync_len;
 
 /// Places that are looked at, spread over the array.
 const SAMPLES: u64 = 64;

@@ -1,8 +1,8 @@
 //! Writes that lag behind on write-mostly members of RAID 1.
 
+use brindle_array::Flags;
 use brindle_array::create::{CreateSpec, NewBitmap, plan};
 use brindle_array::{Array, BitmapError, BitmapSpec, OpenConfig, Recovery, RoleState, SyncMode};
-use brindle_format::md::DeviceFlags;
 use brindle_format::md::defaults::MOST_BEHIND;
 use brindle_io::Duration;
 use brindle_io::sim::{BadRange, Model, Sim};
@@ -70,12 +70,9 @@ fn a_write_ends_when_those_have_it_that_are_not_write_mostly_and_a_flush_when_al
 #[test]
 fn nothing_lags_without_a_bitmap_that_says_so_or_a_member_that_is_write_mostly() {
     let (world, array) = lagging(2, 8);
-    world.io.block_on(array.set_flags(world.ids[0], DeviceFlags::default())).unwrap();
+    world.io.block_on(array.set_flags(world.ids[0], Flags::default())).unwrap();
     assert_eq!(writes(&world, &array, 4), 0);
-    world
-        .io
-        .block_on(array.set_flags(world.ids[0], DeviceFlags { write_mostly: true, failfast: false }))
-        .unwrap();
+    world.io.block_on(array.set_flags(world.ids[0], Flags { write_mostly: true, failfast: false })).unwrap();
     assert!(writes(&world, &array, 4) > 0);
     world.io.block_on(array.flush()).unwrap();
     world.io.block_on(array.remove_bitmap()).unwrap();
@@ -206,7 +203,7 @@ fn on_record(world: &World<Sim>, members: usize) -> Vec<u32> {
 #[test]
 fn how_many_may_lag_is_set_while_it_runs_and_stands_in_each_bitmap() {
     let (world, array) = lagging(3, 0);
-    let mostly = DeviceFlags { write_mostly: true, failfast: false };
+    let mostly = Flags { write_mostly: true, failfast: false };
     world.io.block_on(array.set_flags(world.ids[0], mostly)).unwrap();
     assert_eq!((writes(&world, &array, 4), on_record(&world, 3)), (0, vec![0; 3]));
     world.io.block_on(array.set_write_behind(2)).unwrap();

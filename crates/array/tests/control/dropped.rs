@@ -43,7 +43,7 @@ impl Slow {
                 candidates.push(Candidate::read(&io, &pool, *id, id.to_string()).await.unwrap());
             }
             let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
-            Array::open(&io, assembly, &ids, patient()).await.unwrap()
+            brindle_array::open(&io, assembly, &ids, patient()).await.unwrap()
         });
         Self { sim, io, pool, ids, array }
     }

@@ -1,5 +1,6 @@
 //! Flags of members: honoured, changed while the array runs, and found by the next run. Read errors that are borne.
 
+use brindle_array::flags::treatment;
 use brindle_array::{Array, DeviceState, EventKind, OpenConfig, RemoveError, RoleState};
 use brindle_format::md::{DeviceFlags, Endian, Version};
 use brindle_io::Duration;
@@ -27,7 +28,7 @@ fn made(level: Level, members: usize, version: Version) -> (World<Sim>, Array, V
 }
 
 fn flag(world: &World<Sim>, array: &Array, member: usize, flags: DeviceFlags) {
-    world.io.block_on(array.set_flags(world.ids[member], flags)).unwrap();
+    world.io.block_on(array.set_flags(world.ids[member], treatment(flags))).unwrap();
 }
 
 fn reads(world: &World<Sim>, member: usize) -> u64 {
@@ -118,10 +119,13 @@ fn less_patience_is_had_with_a_failfast_member() {
 fn flags_are_refused_to_what_is_no_device_of_the_array() {
     let (world, array, _) = made(Level::Raid1, 2, Version::V1_2);
     let other = world.bench.add_drive(Model::nvme(), 1 << 20);
-    assert_eq!(world.io.block_on(array.set_flags(other, FAILFAST)), Err(RemoveError::Unknown));
+    assert_eq!(world.io.block_on(array.set_flags(other, treatment(FAILFAST))), Err(RemoveError::Unknown));
     world.io.block_on(array.fail(1)).unwrap();
     let before = world.superblock(1);
-    assert_eq!(world.io.block_on(array.set_flags(world.ids[1], FAILFAST)), Err(RemoveError::Unknown));
+    assert_eq!(
+        world.io.block_on(array.set_flags(world.ids[1], treatment(FAILFAST))),
+        Err(RemoveError::Unknown)
+    );
     assert_eq!(world.superblock(1), before);
     assert_eq!(array.detail().devices[1].state, DeviceState::Failed);
 }
@@ -131,7 +135,10 @@ fn flags_of_a_device_that_fails_meanwhile_are_not_acknowledged() {
     let (world, array, _) = made(Level::Raid1, 2, Version::V1_2);
     world.bench.kill(world.ids[1]);
     assert_eq!(array.state(1), RoleState::InSync, "nobody has asked it yet");
-    assert_eq!(world.io.block_on(array.set_flags(world.ids[1], FAILFAST)), Err(RemoveError::Unknown));
+    assert_eq!(
+        world.io.block_on(array.set_flags(world.ids[1], treatment(FAILFAST))),
+        Err(RemoveError::Unknown)
+    );
     assert_eq!(array.state(1), RoleState::Failed);
     flag(&world, &array, 0, FAILFAST);
 }
@@ -155,7 +162,7 @@ fn whenever_the_power_goes_flags_are_old_or_new_and_every_superblock_can_be_read
                         }
                     });
                     let both = async {
-                        let set = array.set_flags(world.ids[0], WRITE_MOSTLY).await;
+                        let set = array.set_flags(world.ids[0], treatment(WRITE_MOSTLY)).await;
                         (set.unwrap(), failed.await)
                     };
                     sim.until_end(&io, both).await

@@ -29,7 +29,7 @@ async fn make(io: &Io, pool: &Pool, spec: &CreateSpec, ids: &[MemberId]) -> Arra
         candidates.push(Candidate::read(io, pool, *id, id.to_string()).await.unwrap());
     }
     let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
-    Array::open(io, assembly, ids, patient()).await.unwrap()
+    brindle_array::open(io, assembly, ids, patient()).await.unwrap()
 }
 
 impl Nested {

@@ -53,7 +53,8 @@ impl Two {
     /// The RAID 5, and the mirror.
     fn open(&self) -> (Array, Array) {
         let mirror = self.formed(&self.mirror);
-        let mirror = self.io().block_on(Array::open(self.io(), mirror, &self.mirror, patient())).unwrap();
+        let mirror =
+            self.io().block_on(brindle_array::open(self.io(), mirror, &self.mirror, patient())).unwrap();
         (self.world.open(), mirror)
     }
 
@@ -139,7 +140,7 @@ fn reopened(two: &Two) -> (Array, Array) {
         own.iter().copied().chain(spare).collect::<Vec<_>>()
     };
     let open = |ids: Vec<MemberId>| {
-        two.io().block_on(Array::open(two.io(), two.formed(&ids), &ids, patient())).unwrap()
+        two.io().block_on(brindle_array::open(two.io(), two.formed(&ids), &ids, patient())).unwrap()
     };
     let needy = open(devices(&two.world.ids, owner == Some(UUID_OF_NEEDY)));
     (needy, open(devices(&two.mirror[..2], owner == Some(UUID_OF_GIVER))))

@@ -1,7 +1,8 @@
 //! Fields of an array that its superblocks tell, and that stay the same while it runs.
 
+use brindle_array::Flags;
 use brindle_array::assembly::{Assembly, LeftOut};
-use brindle_format::md::{DeviceFlags, Features, Superblock, display_uuid, split_name};
+use brindle_format::md::{Features, Superblock, display_uuid, split_name};
 use brindle_layout::{Layout, Level};
 use serde::Serialize;
 
@@ -126,7 +127,7 @@ pub fn consistency(assembly: &Assembly) -> &'static str {
 }
 
 /// The names of a device's flags.
-pub fn flags(flags: DeviceFlags) -> Vec<&'static str> {
+pub fn flags(flags: Flags) -> Vec<&'static str> {
     let known = [(flags.write_mostly, "write-mostly"), (flags.failfast, "failfast")];
     known.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
 }

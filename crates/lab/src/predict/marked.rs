@@ -32,7 +32,7 @@ pub(super) fn array(
             candidates.push(Candidate::read(io, &pool, *drive, drive.to_string()).await?);
         }
         let assembly = assemble(&candidates, AssembleOptions::default())?;
-        Ok(Array::open(io, assembly, drives, config).await?)
+        Ok(brindle_array::open(io, assembly, drives, config).await?)
     })
 }
 

@@ -222,7 +222,7 @@ impl Hosts {
             recovery: Recovery::Automatic,
             ..OpenConfig::new(Access::ReadWrite, move || clock.replace(clock.get() + 1))
         };
-        let array = Array::open(&scene.io, assembly.clone(), &ids, config).await;
+        let array = brindle_array::open(&scene.io, assembly.clone(), &ids, config).await;
         let array = array.map_err(|why| Broken::Open(kept.name, why))?;
         let hosted = Hosted {
             name: kept.name.to_owned(),

@@ -318,7 +318,7 @@ impl Run<'_> {
         if let Some(array) = self.open_with_file(&assembly, &ids, &config).await? {
             return Ok((array, forced));
         }
-        let array = Array::open(&self.io, assembly, &ids, config).await;
+        let array = brindle_array::open(&self.io, assembly, &ids, config).await;
         array.map(|array| (array, forced)).map_err(Failure::Open)
     }
 

@@ -47,7 +47,8 @@ fn content<'a>(images: impl Iterator<Item = &'a Vec<u8>>) -> Option<Vec<u8>> {
         }
         let assembly = assemble(&candidates, AssembleOptions::default()).ok()?;
         let size = assembly.geometry.size();
-        let array = Array::open(&io, assembly, &ids, OpenConfig::new(Access::ReadOnly, || 0)).await.unwrap();
+        let array =
+            brindle_array::open(&io, assembly, &ids, OpenConfig::new(Access::ReadOnly, || 0)).await.unwrap();
         let mut content = Vec::new();
         while (content.len() as u64) < size {
             let at = content.len() as u64;

@@ -189,7 +189,8 @@ impl Superblocks {
             let mut superblock = device.superblock.clone();
             superblock.bitmap_offset = Some(offset);
             let encoded = superblock.encode(&mut block);
-            encoded.map_err(|why| BitmapError::Encode { label: device.label.clone(), why })?;
+            encoded
+                .map_err(|why| BitmapError::Encode { label: device.label.clone(), why: why.to_string() })?;
         }
         Ok(())
     }

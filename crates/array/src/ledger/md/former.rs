@@ -5,14 +5,15 @@ use brindle_format::md::{DeviceRole, Features, SUPERBLOCK_BYTES, Superblock};
 use brindle_io::MemberId;
 
 use super::bad_log::BadLog;
+use super::look::{Former, Newcomer};
 use super::update::IN_FIRST_SECTOR;
 use super::{Kept, Superblocks};
 use crate::assembly::{DeviceUse, differing};
-use crate::ledger::{AddError, Former, Joined, NewDevice, NotTaken};
+use crate::ledger::{AddError, Joined, NotTaken};
 
 impl Superblocks {
     /// A device comes: as the member that it was, if that is possible and its role `is_free`, else as a spare.
-    pub(super) fn admit(&self, new: NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
+    pub(super) fn admit(&self, new: Newcomer, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
         let label = new.label.clone();
         let known =
             self.devices.borrow().iter().find(|device| device.id == new.id).map(|device| device.alive);
@@ -34,7 +35,7 @@ impl Superblocks {
     }
 
     /// The role that a device has again, or why it has none.
-    pub(super) fn role_again(&self, new: &NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<u16, NotTaken> {
+    pub(super) fn role_again(&self, new: &Newcomer, is_free: &dyn Fn(u16) -> bool) -> Result<u16, NotTaken> {
         let own = match &new.former {
             Former::Stranger => return Err(NotTaken::Stranger),
             Former::Unsure => return Err(NotTaken::Unsure),
@@ -112,8 +113,8 @@ impl Superblocks {
 
     /// A device that has been [judged](Superblocks::role_again) is the member of its role again, and holds all of which no bit says
     /// otherwise.
-    fn readmit(&self, new: NewDevice, role: u16) -> Result<(), AddError> {
-        let NewDevice { label, id, old_superblocks, former, .. } = new;
+    fn readmit(&self, new: Newcomer, role: u16) -> Result<(), AddError> {
+        let Newcomer { label, id, old_superblocks, former, .. } = new;
         let Former::Device { mut superblock, bad_log } = former else {
             return Err(AddError::NotTaken { label, why: NotTaken::Stranger });
         };
@@ -125,7 +126,7 @@ impl Superblocks {
         let table = superblock.device_number as usize + 1;
         let mut encoded = [0; SUPERBLOCK_BYTES];
         let encodes = superblock.encode(&mut encoded);
-        encodes.map_err(|why| AddError::Encode { label: label.clone(), why })?;
+        encodes.map_err(|why| AddError::Encode { label: label.clone(), why: why.to_string() })?;
         let mut roles = self.roles.borrow().clone();
         roles.resize(roles.len().max(table), self.unused());
         // Of one sector a cut leaves the old or the new; of more it might leave what can't be read. Then it is as one that is new.

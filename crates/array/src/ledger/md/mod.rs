@@ -37,6 +37,7 @@
 mod bad_log;
 mod bitmap;
 mod former;
+mod look;
 mod numbers;
 mod service;
 mod spares;
@@ -52,19 +53,22 @@ use brindle_format::md::{
 };
 use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
 use brindle_layout::Geometry;
-use brindle_members::members::Device;
+use brindle_members::members::{Device, Flags};
 use brindle_members::patience::Patience;
 
 use super::{
-    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Named,
-    NewDevice, Recording, State,
+    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Limit,
+    Looking, Named, NewDevice, Recording, State,
 };
 use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
-use crate::bitmap::{Bitmap, sync_len};
+use crate::bitmap::{Bitmap, plan_file};
 use crate::config::{Access, OpenConfig};
+use crate::flags::{recorded, treatment};
 use crate::intent_bitmap::IntentBitmap;
+use crate::sync_len::sync_len;
 use bad_log::BadLog;
 use bitmap::level_bitmap;
+use look::Found;
 use service::Service;
 
 /// A device of the array, whatever it is in it.
@@ -134,7 +138,7 @@ impl Kept {
 
     fn known(&self) -> KnownDevice {
         let (label, id, usage, failure) = (self.label.clone(), self.id, self.usage, self.failure);
-        KnownDevice { label, id, usage, failure, flags: self.flags }
+        KnownDevice { label, id, usage, failure, flags: treatment(self.flags) }
     }
 }
 
@@ -183,6 +187,8 @@ pub(crate) struct Superblocks {
     in_doubt: Option<u64>,
     /// Roles that devices have come into in this run: which did last, and the event count before that.
     filled: RefCell<BTreeMap<u16, (Uuid, u64)>>,
+    /// Devices that were looked at, and have not come yet.
+    found: RefCell<BTreeMap<MemberId, Found>>,
     /// When roles have been in service: of members that were whole when the array was opened, nothing tells of a time before.
     service: RefCell<Service>,
 }
@@ -235,6 +241,7 @@ impl Superblocks {
             left_behind: Cell::new(behind),
             in_doubt: assembly.resync_offset,
             filled: RefCell::default(),
+            found: RefCell::default(),
             service: RefCell::new(service),
             recorded: RefCell::new(assembly.recorded),
         };
@@ -359,13 +366,17 @@ impl Ledger for Superblocks {
         }
     }
 
+    fn look_at<'a>(&'a self, device: &'a NewDevice, force: bool) -> Looking<'a> {
+        Box::pin(self.look(device, force))
+    }
+
     fn add(&self, device: NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
-        self.admit(device, is_free)
+        self.admit(self.newcomer(device), is_free)
     }
 
     fn judge(&self, device: &NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<(), AddError> {
         let why = |why| AddError::NotTaken { label: device.label.clone(), why };
-        self.role_again(device, is_free).map(drop).map_err(why)
+        self.role_again(&self.newcomer(device.clone()), is_free).map(drop).map_err(why)
     }
 
     fn is_guided(&self, id: MemberId) -> bool {
@@ -400,11 +411,11 @@ impl Ledger for Superblocks {
         recovering.for_each(|device| device.recovered_to(upto));
     }
 
-    fn set_flags(&self, id: MemberId, flags: DeviceFlags) -> bool {
+    fn set_flags(&self, id: MemberId, flags: Flags) -> bool {
         let mut devices = self.devices.borrow_mut();
         let device = devices.iter_mut().find(|d| d.alive && d.id == id);
         device.is_some_and(|device| {
-            device.flags = flags;
+            device.flags = recorded(flags);
             true
         })
     }
@@ -430,6 +441,10 @@ impl Ledger for Superblocks {
         let role = |id| devices.iter().find(|d| d.alive && d.id == id).and_then(Kept::role);
         let placed = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
         placed && role(member) == role(second)
+    }
+
+    fn bitmap_file_bytes(&self, geometry: &Geometry, chunk: Option<u64>) -> Option<u64> {
+        plan_file(geometry, chunk).map(|plan| plan.bytes)
     }
 
     fn make_room_for_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
@@ -491,11 +506,12 @@ impl Ledger for Superblocks {
         Description {
             uuid: identity.uuid,
             name: identity.name.clone(),
-            version: Some(identity.version),
+            format: identity.version.to_string(),
+            says_replacements: identity.version.is_v1(),
             component_size: identity.component_size,
             events: self.events.get(),
             forced_offset: self.forced_offset(),
-            limits: identity.limits.clone(),
+            limits: identity.limits.iter().map(limit).collect(),
             devices: self.devices.borrow().iter().map(Kept::known).collect(),
         }
     }
@@ -531,6 +547,11 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         super_offset: device.super_offset,
         buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
     }
+}
+
+/// As the engine has it.
+fn limit(of: &Limitation) -> Limit {
+    Limit { text: of.to_string(), forbids_writes: of.forbids_writes() }
 }
 
 /// Whole members have been in service for an unknown time; others, not before now.

@@ -7,10 +7,11 @@ use brindle_io::MemberId;
 use brindle_members::members::Device;
 
 use super::bad_log::BadLog;
+use super::look::Newcomer;
 use super::update::IN_FIRST_SECTOR;
 use super::{Kept, Superblocks};
 use crate::assembly::DeviceUse;
-use crate::ledger::{AddError, NewDevice};
+use crate::ledger::AddError;
 
 impl Kept {
     /// Records how much of its data the device holds from now on.
@@ -48,8 +49,8 @@ impl Superblocks {
     }
 
     /// A device becomes a spare: with the data area of the others, and a number of its own.
-    pub(super) fn enrol(&self, new: NewDevice) -> Result<(), AddError> {
-        let NewDevice { label, id, bytes, uuid, old_superblocks, .. } = new;
+    pub(super) fn enrol(&self, new: Newcomer) -> Result<(), AddError> {
+        let Newcomer { label, id, bytes, uuid, old_superblocks, .. } = new;
         let Some(number) = self.free_number() else {
             return Err(AddError::Full { label, most: self.most_devices() });
         };
@@ -66,7 +67,9 @@ impl Superblocks {
         superblock.device_uuid = device_uuid;
         superblock.roles.clone_from(&roles);
         let mut block = [0; SUPERBLOCK_BYTES];
-        superblock.encode(&mut block).map_err(|why| AddError::Encode { label: label.clone(), why })?;
+        superblock
+            .encode(&mut block)
+            .map_err(|why| AddError::Encode { label: label.clone(), why: why.to_string() })?;
         self.roles.replace(roles);
         let bad_log = BadLog::of(&superblock, None);
         self.devices.borrow_mut().push(Kept {

@@ -42,7 +42,7 @@ impl Run<'_> {
         for id in files {
             let mut given = assembly.clone();
             given.bitmap_file = Some(file(id));
-            match Array::open(&self.io, given, ids, config.clone()).await {
+            match brindle_array::open(&self.io, given, ids, config.clone()).await {
                 Ok(array) => {
                     // Discarded blocks read differently each time, so that they can't be compared.
                     if self.stage.plan.mix.discards == 0 {

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use brindle_array::flags::treatment;
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::DeviceFlags;
 use brindle_io::Duration;
@@ -35,7 +36,7 @@ impl Run<'_> {
                 let flags = DeviceFlags { write_mostly: random.one_in(2), failfast: random.one_in(2) };
                 board.flags.borrow_mut().insert(id, None);
                 // It may fail meanwhile: the array judges.
-                let answer = array.set_flags(id, flags).await;
+                let answer = array.set_flags(id, treatment(flags)).await;
                 board.flags.borrow_mut().insert(id, answer.ok().map(|()| flags));
             }
         }));

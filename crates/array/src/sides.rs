@@ -1,5 +1,4 @@
-//! An array in the middle of a reshape, which is read only: bytes that have moved are read where the new geometry has
-//! them, the others where the old one has.
+//! The members of an assembly, and the two sides of an array in the middle of a reshape.
 
 use std::mem::swap;
 
@@ -10,20 +9,9 @@ use brindle_members::bad_blocks::BadBlocks;
 use brindle_members::door::Moved;
 use brindle_members::members::{Device, Members, RoleState, Second};
 
+use crate::array::Border;
 use crate::assembly::{Assembly, DeviceUse, filled};
-use crate::ledger::treatment;
-
-/// The part of an array on the other side of the reshape position.
-pub(crate) struct Border {
-    /// Byte of the array at which the border stands.
-    pub(crate) position: u64,
-    /// True if the other side lies before the border; false if it lies from the border on.
-    pub(crate) before: bool,
-    /// Where the other side's bytes live,
-    pub(crate) geometry: Geometry,
-    /// and where the members have its data.
-    pub(crate) moved: Moved,
-}
+use crate::flags::treatment;
 
 /// An assembly's geometry and members, and what another geometry has of the array while it is being reshaped. The first
 /// has all members.
