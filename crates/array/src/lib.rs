@@ -4,25 +4,19 @@
 //! uring, the memory and the sim world.
 
 mod array;
-mod assembled;
-pub mod assembly;
 mod behind;
-mod bitmap;
 mod claims;
 mod clear;
 mod config;
 mod core;
-pub mod create;
 mod data;
 mod detail;
 mod devices;
 mod events;
 mod exchange;
-pub mod flags;
 mod grow;
 mod intent;
 pub mod intent_bitmap;
-mod journal;
 mod keeper;
 pub mod ledger;
 pub mod nest;
@@ -32,16 +26,13 @@ mod open;
 mod placement;
 mod process;
 mod recovery;
-mod refusal;
 pub mod row_log;
 mod second_devices;
 mod sharing;
-mod sides;
 mod sweep;
 pub mod sync_len;
 
 pub use array::{Array, Border, Opening, Outcome};
-pub use assembled::open;
 /// The type behind [`Array`]. The program that counts instructions finds it here at every commit that it is built
 /// against.
 pub use brindle_members::events::{Cause, Operation};
@@ -58,6 +49,5 @@ pub use intent_bitmap::BitmapFile;
 pub use keeper::StateChange;
 pub use ledger::{AddError, BitmapError, BitmapSpec, DeviceUse, Failed, Joined, LeftOut, NotTaken};
 pub use process::{Process, ProcessDetail, ProcessError, ProcessKind};
-pub use refusal::OpenError;
 pub use sharing::HandOverError;
 pub use sweep::Redundancy;

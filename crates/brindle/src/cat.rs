@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use brindle_array::Array;
-use brindle_array::assembly::{Assembly, DeviceUse, LeftOut};
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::{Io, Pool, Slice, Task};
+use brindle_md::assembly::{Assembly, DeviceUse, LeftOut};
 use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::cli::Cat;

@@ -4,11 +4,11 @@ mod kernel;
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::{DeviceFlags, Endian, Uuid, Version};
 use brindle_io::device::DeviceAccess;
 use brindle_layout::{Layout, Level};
+use brindle_md::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 

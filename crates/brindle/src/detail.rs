@@ -5,8 +5,8 @@ mod holds;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use brindle_array::OpenError;
-use brindle_array::assembly::{Assembly, AssemblyError, ReshapeError};
+use brindle_md::OpenError;
+use brindle_md::assembly::{Assembly, AssemblyError, ReshapeError};
 
 use brindle_io::device::DeviceAccess;
 

@@ -7,12 +7,12 @@ mod usage;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use brindle_array::assembly::{AssemblyError, Candidate};
-use brindle_array::flags::treatment;
 use brindle_format::md::{DeviceRole, Superblock, display_uuid};
 use brindle_format::signature::Found;
 use brindle_io::device::{DeviceAccess, DeviceErrorKind};
 use brindle_layout::{Geometry, Layout, Level};
+use brindle_md::assembly::{AssemblyError, Candidate};
+use brindle_md::treatment;
 use serde::Serialize;
 
 use crate::cli::Examine;
@@ -209,8 +209,8 @@ fn problem(candidates: &[Candidate]) -> Option<String> {
     // An unusable device is told of by itself, and the others may do without it.
     let sound: Vec<Candidate> = candidates.iter().filter(|one| !look::is_unfit(one)).cloned().collect();
     let candidates = if sound.is_empty() { candidates } else { &sound };
-    let options = brindle_array::assembly::AssembleOptions::default();
-    let error = brindle_array::assembly::assemble(candidates, options).err()?;
+    let options = brindle_md::assembly::AssembleOptions::default();
+    let error = brindle_md::assembly::assemble(candidates, options).err()?;
     // A look at one member does not ask for the others.
     let lacks_others = matches!(
         error,

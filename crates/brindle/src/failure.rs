@@ -29,7 +29,7 @@ pub(crate) enum Failure {
         /// The damage.
         why: brindle_format::md::SuperblockError,
         /// The array and event count that it claims.
-        claim: Option<brindle_array::assembly::Claim>,
+        claim: Option<brindle_md::assembly::Claim>,
     },
     /// Something can be no member.
     #[error("{path}: {why}")]
@@ -62,7 +62,7 @@ pub(crate) enum Failure {
     },
     /// The members do not form an array.
     #[error(transparent)]
-    Assembly(#[from] brindle_array::assembly::AssemblyError),
+    Assembly(#[from] brindle_md::assembly::AssemblyError),
     /// The members that are left form no array.
     #[error("{source}; left out: {left_out}")]
     Without {
@@ -93,10 +93,10 @@ pub(crate) enum Failure {
     },
     /// An array can't be made this way.
     #[error(transparent)]
-    Create(#[from] brindle_array::create::CreateError),
+    Create(#[from] brindle_md::create::CreateError),
     /// The array can't be opened this way.
     #[error(transparent)]
-    OpenArray(#[from] brindle_array::OpenError),
+    OpenArray(#[from] brindle_md::OpenError),
     /// The array did not do what was asked.
     #[error("{doing}: {source}")]
     Volume {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use brindle_array::assembly::AssemblyError;
+use brindle_md::assembly::AssemblyError;
 use serde_json::Value;
 
 use crate::failure::Failure;

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use brindle_array::assembly::{Assembly, ForeignArray, Limitation};
 use brindle_array::{Array, Recovery};
 use brindle_format::md::{display_uuid, split_name};
 use brindle_host::status::LeftOut;
 use brindle_io::device::DeviceAccess;
+use brindle_md::assembly::{Assembly, ForeignArray, Limitation};
 
 use crate::cli::Tuning;
 use crate::failure::Failure;

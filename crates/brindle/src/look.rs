@@ -1,10 +1,10 @@
 //! The content of a device, recognised from a few places of it, before it is part of anything.
 
-use brindle_array::assembly::Candidate;
 use brindle_format::md::{SuperblockError, probe_offsets};
 use brindle_format::signature::{self, Found, Sample};
 use brindle_io::MemberInfo;
 use brindle_io::device::OpenDevice;
+use brindle_md::assembly::Candidate;
 
 use crate::failure::Failure;
 

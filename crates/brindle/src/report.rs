@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::Path;
 
-use brindle_array::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
-use brindle_array::flags::treatment;
 use brindle_format::md::bitmap::BitmapSuper;
 use brindle_format::md::display_uuid;
 use brindle_host::status::{ArrayFacts, DriveStatus, consistency};
 pub(crate) use brindle_host::status::{ReshapeFacts, flags, homehost, left_out};
+use brindle_md::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation};
+use brindle_md::treatment;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -16,12 +16,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
 use brindle_array::{Array, OpenConfig, Recovery, Speeds};
 use brindle_io::device::{DeviceAccess, Identity};
 use brindle_io::emulated::Emulated;
 use brindle_io::uring::Uring;
 use brindle_io::{Duration, Io, MemberId, PAGE, Pool};
+use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, DeviceUse, Limitation, assemble};
 
 use crate::cli::{OnFull, Patience, ReadPolicy, Tuning};
 use crate::failure::Failure;
@@ -162,7 +162,7 @@ impl World {
 
     /// Opens the array that was assembled from `members`.
     pub(crate) fn start(&self, assembly: Assembly, members: &[Named]) -> Result<Array, Failure> {
-        Ok(self.io.block_on(brindle_array::open(&self.io, assembly, &ids(members), self.config()))?)
+        Ok(self.io.block_on(brindle_md::open(&self.io, assembly, &ids(members), self.config()))?)
     }
 
     /// The access with which arrays are started from now on.

@@ -66,7 +66,7 @@ fn numbered<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
 fn the_page_lists_as_many_invariants_as_the_ledger_keeps() {
     let (_, behind) = SUPERBLOCK.split_once("\n## Invariants\n").expect("a section of invariants");
     let (section, _) = behind.split_once("\n## ").expect("another section");
-    let ledger = include_str!("../../array/src/ledger/md/mod.rs");
+    let ledger = include_str!("../../md/src/ledger/mod.rs");
     let heading = ledger.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);
     let rules = numbered(heading);
     assert!(rules > 5, "{rules} rules");

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use brindle_array::Array;
-use brindle_array::assembly::Assembly;
 use brindle_io::MemberId;
+use brindle_md::assembly::Assembly;
 use brindle_volume::VolumeError;
 
 use crate::status::LeftOut;

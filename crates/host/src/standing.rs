@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brindle_array::assembly::Assembly;
 use brindle_array::{
     Array, BitmapDetail, Detail, DeviceDetail, ProcessDetail, ProcessKind, Progress, RoleDetail, RoleState,
 };
 use brindle_io::{Io, MemberId};
+use brindle_md::assembly::Assembly;
 
 use crate::events::{Listener, Watched};
 use crate::status::{self, ArrayFacts, ArrayStatus, BitmapStatus, DeviceStatus, SyncStatus};

@@ -11,7 +11,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use brindle_array::assembly::{DeviceUse, LeftOut};
 use brindle_array::ledger::{
     Bears, Description, Failed, KnownDevice, Ledger, OnLoss, Recording, Refusals, State,
 };
@@ -19,6 +18,7 @@ use brindle_array::{Array, Device, OpenConfig};
 use brindle_io::sync::Event;
 use brindle_io::{Buf, Duration, Io, MemberId, OpError, Pool};
 use brindle_layout::Geometry;
+use brindle_md::assembly::{DeviceUse, LeftOut};
 
 use crate::world::Bench;
 

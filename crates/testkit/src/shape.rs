@@ -1,10 +1,10 @@
 //! Arrays on paper: from a level and a number of members to superblocks.
 
-use brindle_array::assembly::Candidate;
-use brindle_array::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use brindle_format::md::{DeviceRole, Endian, SUPERBLOCK_BYTES, Superblock, Uuid, Version, probe_offsets};
 use brindle_io::MemberInfo;
 use brindle_layout::{Layout, Level};
+use brindle_md::assembly::Candidate;
+use brindle_md::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 
 const MIB: u64 = 1 << 20;
 
@@ -75,7 +75,7 @@ pub fn planned(spec: &CreateSpec) -> Plan {
 /// If it can't be made.
 pub fn superblocks(spec: &CreateSpec) -> Vec<Superblock> {
     let plan = planned(spec);
-    let parse = |(m, w): (&NewMember, &brindle_array::create::PlannedWrite)| {
+    let parse = |(m, w): (&NewMember, &brindle_md::create::PlannedWrite)| {
         Superblock::parse(spec.version, &w.bytes, m.info.size).unwrap()
     };
     given(spec).iter().zip(&plan.superblocks).map(parse).collect()

@@ -1,16 +1,17 @@
 //! Members that carry an array, in RAM or as modelled drives, and an executor over them.
 
-use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
-use brindle_array::create::CreateSpec;
+use brindle_md::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
+use brindle_md::create::CreateSpec;
 use std::cell::Cell;
 
 use brindle_array::ledger::Nothing;
-use brindle_array::{Access, Array, Device, OpenConfig, OpenError};
+use brindle_array::{Access, Array, Device, OpenConfig};
 use brindle_format::md::{SUPERBLOCK_BYTES, Superblock, Version};
 use brindle_io::memory::Memory;
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, Io, MemberId, OpError, Pool, Slice};
 use brindle_layout::Geometry;
+use brindle_md::OpenError;
 use brindle_volume::{Volume, VolumeError, read_again};
 
 use crate::guard;
@@ -198,7 +199,7 @@ impl<B: Bench> World<B> {
     /// Assembles as the product does.
     ///
     /// # Errors
-    /// As [`brindle_array::assembly::assemble`].
+    /// As [`brindle_md::assembly::assemble`].
     pub fn assembly(&self) -> Result<Assembly, AssemblyError> {
         self.assembly_with(AssembleOptions::default())
     }
@@ -206,7 +207,7 @@ impl<B: Bench> World<B> {
     /// Assembles with other options.
     ///
     /// # Errors
-    /// As [`brindle_array::assembly::assemble`].
+    /// As [`brindle_md::assembly::assemble`].
     ///
     /// # Panics
     /// If a member can't be read.
@@ -220,7 +221,7 @@ impl<B: Bench> World<B> {
     /// # Errors
     /// As [`open`].
     pub fn try_open(&self, assembly: Assembly, config: OpenConfig) -> Result<Array, OpenError> {
-        self.io.block_on(brindle_array::open(&self.io, assembly, &self.ids, config))
+        self.io.block_on(brindle_md::open(&self.io, assembly, &self.ids, config))
     }
 
     /// Assembles and opens, marking clean only on stop.

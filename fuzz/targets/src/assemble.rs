@@ -1,12 +1,13 @@
 //! Sets of hostile members. Input: options (1 byte), shape of a sound set (6), changes to it; the checksums are made true.
 
-use brindle_array::assembly::{AssembleOptions, AssembledDevice, Assembly, DeviceUse, Limitation, assemble};
-use brindle_array::{Access, Array, OpenConfig, OpenError};
+use brindle_array::{Access, Array, OpenConfig};
 use brindle_format::md::bitmap::{self, BitmapSuper};
 use brindle_format::md::{SUPERBLOCK_BYTES, Superblock};
 use brindle_io::memory::Memory;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::{Family, Geometry};
+use brindle_md::OpenError;
+use brindle_md::assembly::{AssembleOptions, AssembledDevice, Assembly, DeviceUse, Limitation, assemble};
 use brindle_volume::Volume;
 
 use crate::feed::Feed;
@@ -112,7 +113,7 @@ fn run_array(set: &Set, assembly: &Assembly, access: Access) {
         idle: Duration::from_secs(3600),
         ..OpenConfig::new(access, || 1_800_000_000)
     };
-    let array = match io.block_on(brindle_array::open(&io, assembly.clone(), &ids, config)) {
+    let array = match io.block_on(brindle_md::open(&io, assembly.clone(), &ids, config)) {
         Ok(array) => array,
         // Only what the journal's blocks and the bitmap tell is not known before.
         Err(OpenError::Journal { .. }) => return io.shutdown(),

@@ -1,10 +1,10 @@
 //! Small sets of members with superblocks, and changes to them that keep the checksums true.
 
-use brindle_array::assembly::Candidate;
 use brindle_format::md::{
     DeviceRole, Endian, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version, probe_offsets,
 };
 use brindle_io::MemberInfo;
+use brindle_md::assembly::Candidate;
 
 use crate::checksum;
 use crate::feed::Feed;

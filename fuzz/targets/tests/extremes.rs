@@ -1,10 +1,10 @@
 //! Every number of a superblock at its extremes, singly and in pairs, in one member and in all: nothing overflows, and
 //! no array reaches beyond its members. These are builds in which an overflow panics.
 
-use brindle_array::assembly::{AssembleOptions, assemble};
 use brindle_format::md::{Endian, Version};
 use brindle_fuzz_targets::assemble::{check, within_members};
 use brindle_fuzz_targets::sets::{EXTREMES, FIELDS_0, FIELDS_1, Set, Shape};
+use brindle_md::assembly::{AssembleOptions, assemble};
 
 /// Fewer for pairs: one for each way in which arithmetic goes wrong.
 const PAIRED: [u64; 7] = [0, 1, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX];

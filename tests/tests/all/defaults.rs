@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use brindle_array::create::{CreateError, CreateSpec, NewBitmap, NewMember, plan};
 use brindle_format::md::bitmap::bytes_needed;
 use brindle_format::md::defaults::{self, BitmapPlan, Consistency};
 use brindle_format::md::{Superblock, Uuid, Version};
 use brindle_io::MemberInfo;
 use brindle_layout::Level;
+use brindle_md::create::{CreateError, CreateSpec, NewBitmap, NewMember, plan};
 use brindle_testkit::skip::is_long;
 use brindle_tests::mdadm::{Fields, number};
 use brindle_tests::tools::or_skip;

@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_array::{Access, Array, OpenConfig};
 use brindle_io::device::{self, OpenDevice};
 use brindle_io::uring::Uring;
 use brindle_io::{Io, MemberId, Pool};
+use brindle_md::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_testkit::load::{Load, Mix, Request};
 use brindle_testkit::random::Random;
 use brindle_testkit::skip::is_long;
@@ -66,9 +66,7 @@ impl Open {
                 candidates.push(Candidate::read(&io, &pool, id, path.display().to_string()).await.unwrap());
             }
             let assembly = assemble(&candidates, AssembleOptions::default()).unwrap();
-            brindle_array::open(&io, assembly, &ids, OpenConfig::new(Access::ReadWrite, || NOW))
-                .await
-                .unwrap()
+            brindle_md::open(&io, assembly, &ids, OpenConfig::new(Access::ReadWrite, || NOW)).await.unwrap()
         });
         Self { io, pool, array }
     }

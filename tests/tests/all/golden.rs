@@ -1,10 +1,10 @@
 //! md's own arrays: the pure crates understand every superblock, find every byte and agree with every parity that the
 //! kernel wrote.
 
-use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, assemble};
 use brindle_format::md::probe_offsets;
 use brindle_io::MemberInfo;
 use brindle_layout::{Family, Geometry, Mirrored, ParityRows};
+use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, assemble};
 use brindle_parity::kernel;
 use brindle_tests::files;
 use brindle_tests::golden::{self, Made};

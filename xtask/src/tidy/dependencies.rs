@@ -1,4 +1,4 @@
-//! Arrows between crates point down only: brindle, testkit > host, lab > export, planner > array, pool > members > volume > io, layout,
+//! Arrows between crates point down only: brindle, testkit > host, lab > export, planner, md > array, pool > members > volume > io, layout,
 //! parity, format.
 
 use crate::report::Offence;
@@ -19,7 +19,7 @@ pub(super) fn rank(name: &str) -> Option<u8> {
         // Members are asked and waited for: above the errors they fail with, below all their owners.
         "brindle-members" => 2,
         "brindle-array" | "brindle-pool" => 3,
-        "brindle-export" | "brindle-planner" => 4,
+        "brindle-export" | "brindle-md" | "brindle-planner" => 4,
         "brindle-host" | "brindle-lab" => 5,
         // Test support: beside the program, which must not use it. Tests of every crate may.
         "brindle" | TESTKIT => 6,
@@ -49,13 +49,14 @@ const IMPURE: [&str; 14] = [
 ];
 
 /// Crates that must stay pure: the three below the engine, what a volume is, and the engines with the members that they stand on.
-pub(super) const PURE: [&str; 7] = [
+pub(super) const PURE: [&str; 8] = [
     "brindle-layout",
     "brindle-parity",
     "brindle-format",
     "brindle-volume",
     "brindle-members",
     "brindle-array",
+    "brindle-md",
     "brindle-pool",
 ];
 
@@ -147,6 +148,7 @@ mod tests {
         assert_eq!(rules("brindle", &["xtask"]), ["rank"]);
         assert_eq!(rules("brindle-volume", &["brindle-array"]), ["rank"]);
         assert_eq!(rules("brindle-members", &["brindle-array"]), ["rank"]);
+        assert_eq!(rules("brindle-array", &["brindle-md"]), ["rank"]);
         assert_eq!(rules("brindle-pool", &["brindle-array"]), ["rank"]);
         assert_eq!(rules("brindle-array", &["brindle-pool"]), ["rank"]);
     }

@@ -15,9 +15,10 @@ use crate::workspace::{File, Workspace};
 /// Where the sources of a crate are, and its floors from the ground up. The longest name counts.
 type Building = (&'static str, &'static [&'static [&'static str]]);
 
-const BUILDINGS: [Building; 10] = [
+const BUILDINGS: [Building; 11] = [
     ("crates/members/src", MEMBERS),
     ("crates/array/src", ARRAY),
+    ("crates/md/src", MD),
     ("crates/brindle/src", BRINDLE),
     ("crates/host/src", HOST),
     ("crates/io/src", IO),
@@ -55,22 +56,29 @@ const MEMBERS: &[&[&str]] = &[
 ];
 
 const ARRAY: &[&[&str]] = &[
-    &["claims", "events", "process", "row_log"],
+    &["claims", "events", "process", "row_log", "sync_len"],
     &["intent_bitmap", "observer"],
-    &["assembly", "config", "nest"],
-    &["bitmap", "create", "refusal"],
+    &["config", "nest"],
     &["ledger"],
     &["keeper"],
     &["intent"],
     &["core"],
-    &["data", "reshape"],
+    &["data"],
     &["data::mirrored", "data::parity", "data::striped"],
     &["placement"],
     &["array"],
-    &["behind", "clear", "exchange", "journal", "no_space", "second_devices", "sweep"],
+    &["behind", "clear", "exchange", "no_space", "second_devices", "sweep"],
     &["detail", "recovery"],
     &["devices", "grow"],
     &["open", "sharing"],
+];
+
+const MD: &[&[&str]] = &[
+    &["flags"],
+    &["assembly"],
+    &["bitmap", "create", "refusal", "sides"],
+    &["journal", "ledger"],
+    &["open"],
 ];
 
 const BRINDLE: &[&[&str]] = &[

@@ -129,7 +129,7 @@ fn rules_for(member: &Crate, path: &Path) -> Vec<&'static Rule> {
     if PURE[..3].contains(&name) {
         rules.push(&PARSERS);
     }
-    if ["brindle-members", "brindle-array", "brindle-pool"].contains(&name) {
+    if ["brindle-members", "brindle-array", "brindle-md", "brindle-pool"].contains(&name) {
         rules.push(&ENGINE);
     }
     if !["brindle", TESTKIT].contains(&name) && member.dir.starts_with("crates") {

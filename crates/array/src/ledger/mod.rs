@@ -5,7 +5,6 @@
 
 mod add;
 mod bitmap;
-mod md;
 mod nothing;
 mod usage;
 
@@ -26,7 +25,6 @@ pub use crate::intent_bitmap::Refusals;
 
 pub use add::{AddError, Joined, NewDevice, NotTaken};
 pub use bitmap::{BitmapError, BitmapSpec, MOST_BEHIND};
-pub(crate) use md::Superblocks;
 pub use nothing::Nothing;
 pub use usage::{DeviceUse, LeftOut};
 

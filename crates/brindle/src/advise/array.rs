@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use brindle_array::assembly::{Assembly, DeviceUse};
 use brindle_format::alignment::{HEAD, Partition, Striping, partitions, striping};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_format::md::display_uuid;
 use brindle_format::signature::{self, Sample};
 use brindle_layout::{Layout, Level};
+use brindle_md::assembly::{Assembly, DeviceUse};
 use brindle_volume::{Volume, read_again};
 
 use crate::failure::Failure;

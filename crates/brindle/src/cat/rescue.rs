@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use brindle_array::Array;
-use brindle_array::assembly::Assembly;
 use brindle_format::md::display_uuid;
 use brindle_io::device::Identity;
 use brindle_io::{Io, Pool};
+use brindle_md::assembly::Assembly;
 use brindle_volume::{Volume, VolumeError};
 use indicatif::ProgressBar;
 

@@ -1,8 +1,8 @@
 //! Content of an array: what stands on it, and the command that goes on with it.
 
 use brindle_array::Array;
-use brindle_array::assembly::Assembly;
 use brindle_format::signature::{Found, Signature};
+use brindle_md::assembly::Assembly;
 use brindle_volume::{Volume, read_again};
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! Each device's state in the array: a superblock alone says its state when it was written last, and an older one may say
 //! "active" of a role that another device has. `detail` and `cat` go by the same.
 
-use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
+use brindle_md::assembly::{AssembleOptions, Candidate, assemble};
 
 use super::MemberReport;
 use crate::detail::is_told_about;

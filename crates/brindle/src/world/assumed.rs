@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use brindle_array::assembly::Found;
 use brindle_format::md::{DeviceRole, Features, Superblock, Uuid, Version};
 use brindle_layout::Level;
+use brindle_md::assembly::Found;
 use sha2::{Digest, Sha256};
 
 use super::{Named, Set};

@@ -6,12 +6,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use brindle_array::BitmapFile;
-use brindle_array::OpenError;
-use brindle_array::assembly::Assembly;
 use brindle_format::md::Uuid;
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_io::device::{DeviceAccess, Identity, OpenDevice};
 use brindle_io::{MemberId, PAGE};
+use brindle_md::OpenError;
+use brindle_md::assembly::Assembly;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 

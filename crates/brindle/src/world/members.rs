@@ -6,13 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brindle_array::assembly::{
-    Assembly, AssemblyError, Candidate, Claim, ForeignArray, LeftOut as Why, Limitation,
-};
 use brindle_array::{Array, nest};
 use brindle_format::md::Uuid;
 use brindle_io::device::{DeviceAccess, DeviceError, DeviceErrorKind, Identity, OpenDevice};
 use brindle_io::{MemberId, MemberInfo};
+use brindle_md::assembly::{
+    Assembly, AssemblyError, Candidate, Claim, ForeignArray, LeftOut as Why, Limitation,
+};
 
 use super::{Opened, World, assumed, emulate, place};
 use crate::failure::Failure;
@@ -323,7 +323,7 @@ impl World {
         Ok(set)
     }
 
-    /// Opens for use what another world has only looked at. No superblock is looked for again: `Array::open` makes sure
+    /// Opens for use what another world has only looked at. No superblock is looked for again: `brindle_md::open` makes sure
     /// that each is still the one that was assembled. What did not answer there is asked nothing here.
     pub(crate) fn claim(&mut self, found: Set, look: &World, access: DeviceAccess) -> Result<Set, Failure> {
         let mut set = Set { left_out: found.left_out, bitmap: found.bitmap, ..Set::default() };

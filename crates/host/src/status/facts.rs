@@ -1,9 +1,9 @@
 //! Fields of an array that its superblocks tell, and that stay the same while it runs.
 
 use brindle_array::Flags;
-use brindle_array::assembly::{Assembly, LeftOut};
 use brindle_format::md::{Features, Superblock, display_uuid, split_name};
 use brindle_layout::{Layout, Level};
+use brindle_md::assembly::{Assembly, LeftOut};
 use serde::Serialize;
 
 /// An array as it was put together.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
-use brindle_array::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 use brindle_array::{Array, OpenConfig};
 use brindle_format::md::bitmap::BITMAP_SUPER_BYTES;
 use brindle_format::md::{SUPERBLOCK_BYTES, Uuid, Version};
 use brindle_io::sim::Sim;
 use brindle_io::{Io, MemberId};
+use brindle_md::assembly::{AssembleOptions, Candidate, assemble};
+use brindle_md::create::{CreateSpec, NewBitmap, NewMember, Plan, plan};
 
 use super::spec::{PredictError, Shape};
 
@@ -32,7 +32,7 @@ pub(super) fn array(
             candidates.push(Candidate::read(io, &pool, *drive, drive.to_string()).await?);
         }
         let assembly = assemble(&candidates, AssembleOptions::default())?;
-        Ok(brindle_array::open(io, assembly, drives, config).await?)
+        Ok(brindle_md::open(io, assembly, drives, config).await?)
     })
 }
 

@@ -1,10 +1,10 @@
 //! The specification of a prediction.
 
-use brindle_array::OpenError;
-use brindle_array::assembly::AssemblyError;
-use brindle_array::create::CreateError;
 use brindle_io::OpError;
 use brindle_layout::{GeometryError, Layout, Level};
+use brindle_md::OpenError;
+use brindle_md::assembly::AssemblyError;
+use brindle_md::create::CreateError;
 
 use crate::drive::Drive;
 use crate::job::{Job, JobError, Surroundings, parse_words};

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brindle_array::assembly::Candidate;
 use brindle_format::md::Uuid;
 use brindle_host::{Devices, Found, Made, NewBitmapFile, Newcomer, Pending, Refused, Search, Terms};
 use brindle_io::device::Identity;
 use brindle_io::sim::Sim;
 use brindle_io::{Io, MemberId, Pool};
+use brindle_md::assembly::Candidate;
 
 /// The drives of one life.
 #[derive(Clone)]

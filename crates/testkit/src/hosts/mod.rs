@@ -10,14 +10,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use brindle_array::assembly::{AssembleOptions, AssemblyError, Candidate, assemble};
-use brindle_array::{Access, Array, OpenConfig, OpenError, Recovery, RoleState};
+use brindle_array::{Access, Array, OpenConfig, Recovery, RoleState};
 use brindle_export::nbd;
 use brindle_format::md::Uuid;
 use brindle_host::{Exported, HostError, Hosted, Listener, News, Placed, Service};
 use brindle_io::sim::{Model, Sim};
 use brindle_io::{Duration, MemberId, Pool};
 use brindle_layout::Level;
+use brindle_md::OpenError;
+use brindle_md::assembly::{AssembleOptions, AssemblyError, Candidate, assemble};
 use brindle_volume::VolumeError;
 
 use crate::client::{Client, Trouble};
@@ -222,7 +223,7 @@ impl Hosts {
             recovery: Recovery::Automatic,
             ..OpenConfig::new(Access::ReadWrite, move || clock.replace(clock.get() + 1))
         };
-        let array = brindle_array::open(&scene.io, assembly.clone(), &ids, config).await;
+        let array = brindle_md::open(&scene.io, assembly.clone(), &ids, config).await;
         let array = array.map_err(|why| Broken::Open(kept.name, why))?;
         let hosted = Hosted {
             name: kept.name.to_owned(),

@@ -3,9 +3,10 @@
 use core::fmt;
 
 use brindle_array::ProcessError;
-use brindle_array::assembly::AssemblyError;
-use brindle_array::{OpenError, SyncReport};
+use brindle_array::SyncReport;
 use brindle_io::OpError;
+use brindle_md::OpenError;
+use brindle_md::assembly::AssemblyError;
 
 use super::standstill::Standstill;
 use crate::client::Trouble;

@@ -17,13 +17,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use brindle_array::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
 use brindle_array::{Access, Array, EventKind, OpenConfig, Recovery, RoleState};
 use brindle_format::md::DeviceFlags;
 use brindle_io::sim::When;
 use brindle_io::sync::join_all;
 use brindle_io::{Duration, Io, MemberId, Pool};
 use brindle_layout::Family;
+use brindle_md::assembly::{AssembleOptions, Assembly, AssemblyError, Candidate, assemble};
 use brindle_volume::Volume;
 use fewer::judge_fewer;
 use patience::Patience;
@@ -318,7 +318,7 @@ impl Run<'_> {
         if let Some(array) = self.open_with_file(&assembly, &ids, &config).await? {
             return Ok((array, forced));
         }
-        let array = brindle_array::open(&self.io, assembly, &ids, config).await;
+        let array = brindle_md::open(&self.io, assembly, &ids, config).await;
         array.map(|array| (array, forced)).map_err(Failure::Open)
     }
 

@@ -1,12 +1,12 @@
 //! The write-intent bitmaps on the drives, read beside the engine. md reads the bitmap of one member, whichever it
 //! likes, so each of them must mark all places at which a cut has left members different.
 
-use brindle_array::assembly::{Assembly, DeviceUse};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_format::md::{Superblock, Uuid};
 use brindle_io::MemberId;
 use brindle_io::sim::Sim;
 use brindle_layout::{Extent, Family};
+use brindle_md::assembly::{Assembly, DeviceUse};
 
 use super::judge::Failure;
 use crate::stamp::SECTOR;

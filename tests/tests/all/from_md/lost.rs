@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
-use brindle_array::{Access, Array, OpenConfig};
+use brindle_array::{Access, OpenConfig};
 use brindle_io::memory::Memory;
 use brindle_io::{Io, MemberId};
+use brindle_md::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_tests::files;
 use brindle_tests::golden::{self, Recipe};
 use brindle_tests::states::{Left, Member, State};
@@ -48,7 +48,7 @@ fn content<'a>(images: impl Iterator<Item = &'a Vec<u8>>) -> Option<Vec<u8>> {
         let assembly = assemble(&candidates, AssembleOptions::default()).ok()?;
         let size = assembly.geometry.size();
         let array =
-            brindle_array::open(&io, assembly, &ids, OpenConfig::new(Access::ReadOnly, || 0)).await.unwrap();
+            brindle_md::open(&io, assembly, &ids, OpenConfig::new(Access::ReadOnly, || 0)).await.unwrap();
         let mut content = Vec::new();
         while (content.len() as u64) < size {
             let at = content.len() as u64;

@@ -1,6 +1,6 @@
 //! A clean array is clean with fewer devices, too.
 
-use brindle_array::assembly::{AssembleOptions, Assembly, Candidate, assemble};
+use brindle_md::assembly::{AssembleOptions, Assembly, Candidate, assemble};
 
 use super::super::judge::Failure;
 

@@ -2,11 +2,12 @@
 //! files that fail.
 
 use brindle_array::BitmapFile;
-use brindle_array::assembly::{Assembly, BitmapFault};
-use brindle_array::{Array, OpenConfig, OpenError};
+use brindle_array::{Array, OpenConfig};
 use brindle_format::md::bitmap::{BITMAP_SUPER_BYTES, BitmapSuper};
 use brindle_io::MemberId;
 use brindle_io::sim::{BadRange, Faults, When};
+use brindle_md::OpenError;
+use brindle_md::assembly::{Assembly, BitmapFault};
 
 use super::Run;
 use crate::random::Random;
@@ -42,7 +43,7 @@ impl Run<'_> {
         for id in files {
             let mut given = assembly.clone();
             given.bitmap_file = Some(file(id));
-            match brindle_array::open(&self.io, given, ids, config.clone()).await {
+            match brindle_md::open(&self.io, given, ids, config.clone()).await {
                 Ok(array) => {
                     // Discarded blocks read differently each time, so that they can't be compared.
                     if self.stage.plan.mix.discards == 0 {

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use brindle_array::flags::treatment;
 use brindle_array::{Array, DeviceState};
 use brindle_format::md::DeviceFlags;
 use brindle_io::Duration;
+use brindle_md::treatment;
 
 use super::super::work::Work;
 use super::Run;

@@ -1,0 +1,482 @@
+//! Which array a set of devices forms, and what each device is in it. Pure: no I/O, and the order of the devices never
+//! matters.
+//!
+//! The rules are those of md and mdadm (`super_1_validate` and `analyze_sbs` in the kernel's `md.c`, mdadm's
+//! `Assemble.c`). The superblock with the highest event count decides. Members whose count is more than one behind
+//! have missed writes and are left out. The deciding superblock's table says which devices are active.
+
+mod apart;
+mod candidate;
+mod choose;
+mod error;
+mod limits;
+mod reshape;
+
+use core::cmp::Reverse;
+
+use brindle_format::md::bitmap::BitmapSuper;
+use brindle_format::md::{DeviceRole, Features, Superblock, Timestamp, Uuid, Version};
+use brindle_layout::{Geometry, Layout, Level};
+
+pub(crate) use candidate::read_bad_log;
+pub use candidate::{Candidate, Claim, Found};
+pub(crate) use error::Roles;
+pub use error::{AssemblyError, ForeignArray, ReshapeError};
+pub use limits::{BitmapFault, Limitation};
+pub use reshape::Reshaping;
+
+use brindle_array::intent_bitmap::BitmapFile;
+pub use brindle_array::ledger::{DeviceUse, LeftOut};
+use choose::{Chosen, Picked};
+pub(crate) use choose::{differing, filled};
+
+/// Risks that the user accepts in assembling an array.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AssembleOptions {
+    /// Assemble although bytes may be wrong. In an array that was not stopped cleanly those are the data of lost
+    /// members; in any array those in bad blocks. Read-only arrays may also use members that missed writes, that were
+    /// written apart from the others, or whose journal was not applied fully. A reshape may have moved data further
+    /// than is recorded.
+    pub force: bool,
+}
+
+/// One of the given devices in the array.
+#[derive(Clone, Debug)]
+pub struct AssembledDevice {
+    /// How messages name it.
+    pub label: String,
+    /// Its superblock.
+    pub superblock: Superblock,
+    /// Byte of the device at which the superblock stands.
+    pub super_offset: u64,
+    /// The device's use.
+    pub usage: DeviceUse,
+    /// Size of the device in bytes.
+    pub bytes: u64,
+    /// The power went while its superblock was written (see [`Found::torn`]).
+    pub torn: bool,
+    /// The number that it has: where its superblock is torn, the others may know better.
+    pub(crate) number: u32,
+    /// Its log of bad blocks, once it was read: where the superblock says that there is something in it.
+    pub(crate) bad_log: Option<Vec<u8>>,
+}
+
+/// The largest log of bad blocks that is read, in bytes; mdadm makes one of 4 KiB.
+const MOST_BAD_LOG: u64 = 64 << 10;
+
+/// Where a device keeps its log of bad blocks, if it has room for one: the byte of the device, and how many.
+pub(crate) fn bad_log_place(superblock: &Superblock) -> Option<(u64, usize)> {
+    let log = superblock.bad_block_log?;
+    let offset = superblock.super_offset.checked_add_signed(log.offset)?;
+    Some((offset, log.size.min(MOST_BAD_LOG) as usize))
+}
+
+/// The facts that all superblocks of an array agree on at one event count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// Role of every device by number.
+    pub(crate) roles: Vec<DeviceRole>,
+    /// See [`Superblock::resync_offset`].
+    pub(crate) resync_offset: Option<u64>,
+    /// When that was written.
+    pub(crate) updated: Timestamp,
+    /// See [`Superblock::bitmap_offset`].
+    pub(crate) bitmap_offset: Option<i64>,
+}
+
+/// An array as its superblocks describe it, checked: ready to be opened.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    /// Identity of the array.
+    pub uuid: Uuid,
+    /// Its name, `host:name` as a rule; empty in 0.90.
+    pub name: String,
+    /// Version of its metadata.
+    pub version: Version,
+    /// Where its bytes live.
+    pub geometry: Geometry,
+    /// While it is being reshaped: where the bytes live that have moved already. `geometry` has the others.
+    pub reshaping: Option<Reshaping>,
+    /// Bytes used of each member as recorded; 0 for linear and RAID 0, which use all of each.
+    pub component_size: u64,
+    /// The highest event count.
+    pub events: u64,
+    /// Where redundancy stops being known true: bytes of the members' data area (of the array for RAID 10);
+    /// `None` if it is true everywhere (clean), or must be taken as true (forced).
+    pub resync_offset: Option<u64>,
+    /// By role: the index in [`Assembly::devices`] of the device that fills it.
+    pub roles: Vec<Option<usize>>,
+    /// The given devices, in the given order.
+    pub devices: Vec<AssembledDevice>,
+    /// Reasons why the array is not written to, or why its content is less certain.
+    pub limits: Vec<Limitation>,
+    /// The superblock of its write-intent bitmap, if it has one that can be kept and that was [looked
+    /// into](Assembly::look_into_bitmap).
+    pub bitmap: Option<BitmapSuper>,
+    /// The file that has its write-intent bitmap, if one was given: no superblock names it.
+    pub bitmap_file: Option<BitmapFile>,
+    /// The facts of the deciding superblock.
+    pub(crate) recorded: Recorded,
+    /// Assembled by force.
+    pub(crate) forced: bool,
+    /// Whether the journal holds what the members don't is known.
+    pub(crate) journal_seen: bool,
+}
+
+impl Assembly {
+    /// The level.
+    pub fn level(&self) -> Level {
+        self.geometry.level()
+    }
+
+    /// Bytes of the array.
+    pub fn size(&self) -> u64 {
+        let moved = self.reshaping.as_ref().map_or(u64::MAX, |reshaping| reshaping.geometry.size());
+        self.geometry.size().min(moved)
+    }
+
+    /// Redundancy is true everywhere.
+    pub fn is_clean(&self) -> bool {
+        self.resync_offset.is_none()
+    }
+
+    /// Where redundancy may be untrue, if anywhere: the last copy of a mirror differs from no other, whatever is recorded.
+    pub fn in_doubt(&self) -> Option<u64> {
+        let holds = |at: &&usize| {
+            let usage = self.devices.get(**at).map(|device| device.usage);
+            !matches!(usage, None | Some(DeviceUse::Recovering { upto: 0, .. }))
+        };
+        let last = self.level() == Level::Raid1 && self.roles.iter().flatten().filter(holds).count() == 1;
+        self.resync_offset.filter(|_| !last)
+    }
+
+    /// Roles that no device fills.
+    pub fn missing(&self) -> Vec<u16> {
+        (0u16..).zip(&self.roles).filter_map(|(role, device)| device.is_none().then_some(role)).collect()
+    }
+
+    /// Roles whose member does not hold all that it should: missing, or being recovered.
+    pub fn degraded(&self) -> Vec<u16> {
+        let whole = |device: Option<usize>| {
+            device
+                .and_then(|at| self.devices.get(at))
+                .is_some_and(|d| matches!(d.usage, DeviceUse::Active { .. }))
+        };
+        (0u16..).zip(&self.roles).filter_map(|(role, &device)| (!whole(device)).then_some(role)).collect()
+    }
+
+    /// No reason forbids writing.
+    pub fn writable(&self) -> bool {
+        !self.limits.iter().any(Limitation::forbids_writes)
+    }
+}
+
+/// Works out the array that the candidates form.
+///
+/// # Errors
+/// Each kind of [`AssemblyError`]; it names the devices at fault.
+pub fn assemble(candidates: &[Candidate], options: AssembleOptions) -> Result<Assembly, AssemblyError> {
+    let picked = choose::superblocks(candidates)?;
+    let chosen = choose::devices(&picked)?;
+    let freshest = chosen.freshest.superblock;
+    let level = Level::from_md(freshest.level)?;
+    let layout = layout_of(level, freshest)?;
+    let features = picked
+        .iter()
+        .zip(&chosen.usage)
+        .filter(|(_, usage)| !matches!(usage, DeviceUse::LeftOut { .. }))
+        .fold(Features::NONE, |all, (device, _)| all | device.superblock.features);
+    let mut draft = Draft { level, layout, picked: &picked, chosen, limits: limits::of_features(features) };
+    draft.limit_replacements();
+    draft.limits.extend(limits::of_events(freshest.events));
+    draft.check_missing()?;
+    draft.limits.extend(limits::of_journal(features, &picked, &draft.chosen.usage, options)?);
+    let shape = draft.shape()?;
+    draft.check_reshape(&shape, options)?;
+    draft.check_bad_blocks(options)?;
+    draft.force_stale(&shape, options)?;
+    draft.check_tolerance(&shape)?;
+    draft.check_apart(options)?;
+    draft.check_dirty(options)?;
+    Ok(draft.finish(shape, options))
+}
+
+/// The layout; RAID 0's counts only if a feature bit says that it was recorded.
+fn layout_of(level: Level, sb: &Superblock) -> Result<Layout, AssemblyError> {
+    let recorded = level != Level::Raid0 || sb.features.contains(Features::RAID0_LAYOUT);
+    Ok(Layout::from_md(level, if recorded { sb.layout } else { 0 })?)
+}
+
+/// Where bytes live, on either side of a reshape if there is one.
+struct Shape {
+    geometry: Geometry,
+    reshaping: Option<Reshaping>,
+}
+
+impl Shape {
+    fn can_lose(&self, lost: &[u16]) -> bool {
+        self.geometry.can_lose(lost)
+            && self.reshaping.as_ref().is_none_or(|reshaping| reshaping.geometry.can_lose(lost))
+    }
+}
+
+/// An assembly in the making.
+struct Draft<'a> {
+    level: Level,
+    layout: Layout,
+    picked: &'a [Picked<'a>],
+    chosen: Chosen<'a>,
+    limits: Vec<Limitation>,
+}
+
+impl Draft<'_> {
+    /// Roles whose member is not whole.
+    fn lost(&self) -> Vec<u16> {
+        let whole = |at: &Option<usize>| {
+            at.is_some_and(|at| matches!(self.chosen.usage.get(at), Some(DeviceUse::Active { .. })))
+        };
+        (0u16..).zip(&self.chosen.roles).filter_map(|(role, at)| (!whole(at)).then_some(role)).collect()
+    }
+
+    fn limit_replacements(&mut self) {
+        for (device, usage) in self.picked.iter().zip(&self.chosen.usage) {
+            if matches!(usage, DeviceUse::LeftOut { why: LeftOut::Replacement, .. }) {
+                self.limits.push(Limitation::Replacement { label: device.label.to_owned() });
+            }
+        }
+    }
+
+    /// Levels without redundancy need every member: even the geometry can't be known without.
+    fn check_missing(&self) -> Result<(), AssemblyError> {
+        let lost = self.lost();
+        if self.chosen.roles.iter().all(Option::is_none) {
+            return Err(AssemblyError::NoMember {
+                labels: self.picked.iter().map(|d| d.label.to_owned()).collect(),
+            });
+        }
+        if !self.level.is_redundant() && !lost.is_empty() {
+            return Err(self.too_few(lost, 0));
+        }
+        Ok(())
+    }
+
+    fn shape(&self) -> Result<Shape, AssemblyError> {
+        let freshest = self.chosen.freshest.superblock;
+        // While the chunk changes, members are used as far as they hold whole chunks of either size.
+        let unit = freshest.reshape.map_or(1, |reshape| reshape.new_chunk.max(freshest.chunk)).max(1);
+        let component = freshest.component_size - freshest.component_size % unit;
+        let size = |at: &Option<usize>| match at.and_then(|at| self.picked.get(at)) {
+            Some(device) if !self.level.is_redundant() => device.superblock.data_size,
+            _ => component,
+        };
+        let roles = self.chosen.roles.iter().take(freshest.old_raid_disks() as usize);
+        let sizes: Vec<u64> = roles.map(size).collect();
+        Ok(Shape {
+            geometry: Geometry::new(self.level, self.layout, freshest.chunk, &sizes)?,
+            reshaping: Reshaping::of(freshest, component)?,
+        })
+    }
+
+    /// Not even reading is safe where bytes were being moved over each other.
+    fn check_reshape(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let Some(reshaping) = &shape.reshaping else { return Ok(()) };
+        let shift = |at: &usize| {
+            let reshape = self.picked.get(*at)?.superblock.reshape?;
+            Some(reshape.new_offset.unwrap_or(0))
+        };
+        let shifts: Vec<i64> = self.chosen.roles.iter().flatten().filter_map(shift).collect();
+        let in_doubt = !reshaping.is_safe(&shape.geometry, &shifts);
+        if in_doubt && !options.force {
+            return Err(ReshapeError::InDoubt.into());
+        }
+        self.limits.push(Limitation::Reshape { position: reshaping.position, in_doubt });
+        Ok(())
+    }
+
+    /// Members with bad blocks hold bytes that were never written. Redundancy makes up for them; without any, nothing does.
+    fn check_bad_blocks(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let in_use = self.chosen.roles.iter().flatten().copied();
+        let bad: Vec<usize> =
+            in_use.filter(|&at| self.picked[at].superblock.features.contains(Features::BAD_BLOCKS)).collect();
+        if bad.is_empty() || self.level.is_redundant() {
+            return Ok(());
+        }
+        let labels: Vec<String> = bad.iter().map(|&at| self.picked[at].label.to_owned()).collect();
+        if !options.force {
+            return Err(AssemblyError::BadBlocks { labels });
+        }
+        self.limits.push(Limitation::BadBlocks { labels });
+        Ok(())
+    }
+
+    /// Forced, members that missed writes are better than no array: the least behind first, and no more than needed.
+    fn force_stale(&mut self, shape: &Shape, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let behind = |at: &usize| {
+            let sb = self.picked[*at].superblock;
+            (Reverse(sb.events), sb.device_number, self.picked[*at].label)
+        };
+        let out_of_date = |at: &usize| {
+            matches!(
+                self.chosen.usage[*at],
+                DeviceUse::LeftOut { why: LeftOut::Stale { .. } | LeftOut::Faulty, .. }
+            )
+        };
+        let mut stale: Vec<usize> = (0..self.picked.len()).filter(out_of_date).collect();
+        stale.sort_by_key(behind);
+        let mut labels = Vec::new();
+        for &at in &stale {
+            if !options.force || shape.can_lose(&self.lost()) {
+                break;
+            }
+            let device = &self.picked[at];
+            let Some(role) = claimed(device.superblock) else { continue };
+            choose::agrees(device, self.chosen.freshest)?;
+            if self.chosen.roles.get(usize::from(role)) != Some(&None) {
+                continue;
+            }
+            for &rival in stale.iter().filter(|&&rival| rival != at) {
+                if claimed(self.picked[rival].superblock) == Some(role) {
+                    // Which of two equals was in the array can't be told.
+                    choose::yields(&self.picked[rival], device, role)?;
+                }
+            }
+            self.chosen.roles[usize::from(role)] = Some(at);
+            self.chosen.usage[at] = choose::active(device.superblock, role);
+            labels.push(device.label.to_owned());
+        }
+        if !labels.is_empty() {
+            self.limits.push(Limitation::Stale { labels });
+        }
+        Ok(())
+    }
+
+    fn check_tolerance(&self, shape: &Shape) -> Result<(), AssemblyError> {
+        let lost = self.lost();
+        if shape.can_lose(&lost) { Ok(()) } else { Err(self.too_few(lost, shape.geometry.tolerance())) }
+    }
+
+    fn too_few(&self, roles: Vec<u16>, tolerance: u16) -> AssemblyError {
+        let total = self.chosen.roles.len() as u16;
+        let stale = self.picked.iter().zip(&self.chosen.usage).filter_map(|(device, usage)| {
+            let DeviceUse::LeftOut { why, .. } = usage else { return None };
+            Some(format!("{} {}", device.label, self.reason(*why)))
+        });
+        let have = total - roles.len() as u16;
+        AssemblyError::TooFewMembers { have, total, need: total - tolerance, stale: stale.collect(), roles }
+    }
+
+    fn reason(&self, why: LeftOut) -> String {
+        match why {
+            LeftOut::Stale { events } => {
+                format!("is out of date, at event {events} of {}", self.chosen.freshest.superblock.events)
+            }
+            LeftOut::Faulty => "has failed".to_owned(),
+            LeftOut::Replacement => "is an unfinished replacement".to_owned(),
+        }
+    }
+
+    /// Copies of members beside the originals.
+    fn check_apart(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
+        // A member that was taken in by force is out of date; `Limitation::Stale` has told the user.
+        let forced = self.limits.iter().any(|limit| matches!(limit, Limitation::Stale { .. }));
+        let groups = apart::groups(self.picked, &self.chosen);
+        if groups.is_empty() || forced {
+            return Ok(());
+        }
+        if !options.force {
+            return Err(AssemblyError::Apart { groups });
+        }
+        self.limits.push(Limitation::Apart { groups });
+        Ok(())
+    }
+
+    /// Parity that was not made true can't stand in for a member (md's "cannot start dirty degraded array").
+    fn check_dirty(&mut self, options: AssembleOptions) -> Result<(), AssemblyError> {
+        let lost = self.lost();
+        let parity = matches!(self.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+        let Some(from) = self.resync_offset().filter(|_| parity && !lost.is_empty()) else { return Ok(()) };
+        if !options.force {
+            return Err(AssemblyError::DirtyDegraded { roles: lost });
+        }
+        self.limits.push(Limitation::DirtyDegraded { from });
+        Ok(())
+    }
+
+    /// Where redundancy stops being known true, by the deciding superblock.
+    fn resync_offset(&self) -> Option<u64> {
+        let freshest = self.chosen.freshest.superblock;
+        // A position counted by one geometry says nothing of the other.
+        freshest.resync_offset.map(|position| if freshest.reshape.is_some() { 0 } else { position })
+    }
+
+    /// The facts of the deciding superblock. If it is torn, the roles of all devices in use are put into them.
+    fn recorded(&self) -> Recorded {
+        let freshest = self.chosen.freshest.superblock;
+        let mut roles = freshest.roles.clone();
+        for (device, usage) in self.picked.iter().zip(&self.chosen.usage) {
+            let entry = roles.get_mut(choose::number(device, self.chosen.freshest) as usize);
+            if let (Some(role), Some(entry)) = (choose::filled(usage), entry) {
+                *entry = DeviceRole::Active(role);
+            }
+        }
+        Recorded {
+            roles,
+            resync_offset: freshest.resync_offset,
+            updated: freshest.updated,
+            bitmap_offset: freshest.bitmap_offset,
+        }
+    }
+
+    fn finish(self, shape: Shape, options: AssembleOptions) -> Assembly {
+        // Forced, what parity gives is taken as true, as mdadm does.
+        let forced = self.limits.iter().any(|limit| limit.forced_from().is_some());
+        let resync_offset = self.resync_offset().filter(|_| self.level.is_redundant() && !forced);
+        let freshest = self.chosen.freshest.superblock;
+        let events = choose::events(self.picked, &self.chosen);
+        let recorded = self.recorded();
+        // Writes were under way on both devices of a role: what reached one need not have reached the other.
+        let apart = forced || resync_offset.is_some();
+        let usage = |usage| match usage {
+            DeviceUse::Replacement { role, .. } if apart => DeviceUse::Replacement { role, upto: 0 },
+            // In rows that were being written it is unknown which members have the new data.
+            DeviceUse::Recovering { role, .. } if forced => DeviceUse::Recovering { role, upto: 0 },
+            usage => usage,
+        };
+        let devices = self.picked.iter().zip(self.chosen.usage).map(|(device, now)| AssembledDevice {
+            label: device.label.to_owned(),
+            superblock: device.superblock.clone(),
+            number: choose::number(device, self.chosen.freshest),
+            super_offset: device.super_offset,
+            usage: usage(now),
+            bytes: device.bytes,
+            torn: device.torn,
+            bad_log: None,
+        });
+        Assembly {
+            uuid: freshest.set_uuid,
+            name: freshest.name.clone(),
+            version: freshest.version,
+            component_size: freshest.component_size,
+            events,
+            recorded,
+            resync_offset,
+            roles: self.chosen.roles,
+            devices: devices.collect(),
+            limits: self.limits,
+            bitmap: None,
+            bitmap_file: None,
+            geometry: shape.geometry,
+            reshaping: shape.reshaping,
+            forced: options.force,
+            journal_seen: false,
+        }
+    }
+}
+
+/// The role that a device claims.
+fn claimed(sb: &Superblock) -> Option<u16> {
+    match sb.role() {
+        DeviceRole::Active(role) => Some(role),
+        _ => None,
+    }
+}

@@ -1,0 +1,227 @@
+//! The fields of superblocks that name the array's write-intent bitmap, when it is added and when it is removed.
+
+use std::rc::Rc;
+
+use brindle_format::md::bitmap::BitmapSuper;
+use brindle_format::md::defaults::{BitmapPlan, bitmap_room_beside};
+use brindle_format::md::{DeviceRole, SUPERBLOCK_BYTES, Superblock};
+use brindle_io::OpError;
+use brindle_layout::Geometry;
+
+use super::{Kept, Superblocks};
+use crate::assembly::{AssembledDevice, Recorded};
+use crate::bitmap::{Beside, Bitmap, plan, plan_file, plan_head};
+use brindle_array::intent_bitmap::{BitmapFile, IntentBitmap};
+use brindle_array::ledger::{BitmapError, BitmapSpec, Named};
+
+/// A device that the update has not reached which gave the array a bitmap, or took it away, is given what that said when it is
+/// brought up. So is a spare that such an update reached alone: those whom the members say nothing of count for nothing, however
+/// high their count.
+pub(super) fn level_bitmap(mut device: AssembledDevice, events: u64, recorded: &Recorded) -> AssembledDevice {
+    let superblock = &mut device.superblock;
+    let is_told = match superblock.role() {
+        DeviceRole::Active(_) => superblock.events < events,
+        DeviceRole::Spare => true,
+        _ => false,
+    };
+    if is_told {
+        superblock.bitmap_offset =
+            recorded.bitmap_offset.map(|common| superblock.bitmap_offset.unwrap_or(common));
+    }
+    device
+}
+
+impl Superblocks {
+    /// The bitmap that the array has.
+    pub(super) fn kept_bitmap(&self) -> Option<Rc<Bitmap>> {
+        self.bitmap.borrow().clone()
+    }
+
+    /// The bitmap that superblocks of the present count name, or none: its event count follows theirs. The other
+    /// bitmap must not look up to date, since it may lack bits: a removed file is stale from that update on.
+    pub(super) fn named_bitmap(&self) -> Option<Rc<Bitmap>> {
+        match self.named.get() {
+            Named::Present => self.kept_bitmap(),
+            Named::Next => self.next.borrow().clone(),
+        }
+    }
+
+    /// The one that the array has, and the one that is to take its place.
+    pub(super) fn bitmaps(&self) -> impl Iterator<Item = Rc<Bitmap>> + use<> {
+        self.kept_bitmap().into_iter().chain(self.next.borrow().clone())
+    }
+
+    /// The bitmap that stands beside each superblock, or is to. There is never more than one.
+    pub(super) fn bitmap_beside(&self) -> Option<Rc<Bitmap>> {
+        self.bitmaps().find(|bitmap| bitmap.file().is_none())
+    }
+
+    /// Where that stands on a device, or is to stand, if there is room for it.
+    pub(super) fn bitmap_place(&self, bitmap: &Bitmap, device: &Kept) -> Option<u64> {
+        let offset = device.bitmap_offset.or(self.aside.get())?;
+        bitmap.place_at(device.id, &device.superblock, offset)
+    }
+
+    /// Plans a bitmap that is to take the place of what there is.
+    pub(super) fn lay_out_bitmap(
+        &self,
+        geometry: &Geometry,
+        spec: &BitmapSpec,
+    ) -> Result<Rc<Bitmap>, BitmapError> {
+        let kept = self.kept_bitmap();
+        let behind = kept.as_ref().map_or(0, |kept| kept.write_behind());
+        let head = |like: &Superblock, plan: BitmapPlan| {
+            let mut head = plan_head(geometry, like, plan);
+            head.write_behind = spec.write_behind.unwrap_or(behind);
+            // Its bits tell as much as those of the other do.
+            head.events_cleared = kept.as_ref().map_or(head.events_cleared, |kept| kept.events_cleared());
+            head
+        };
+        let devices = self.devices.borrow();
+        let alive: Vec<&Kept> = devices.iter().filter(|device| device.alive).collect();
+        let (bitmap, offset) = match &spec.file {
+            Some(file) => (self.lay_out_in(file, &alive, geometry, spec.chunk, head)?, None),
+            None => {
+                let (bitmap, offset) = self.lay_out_beside(&alive, geometry, spec.chunk, head)?;
+                (bitmap, Some(offset))
+            }
+        };
+        self.aside.set(offset);
+        self.next.replace(Some(Rc::clone(&bitmap)));
+        Ok(bitmap)
+    }
+
+    /// Where no bitmap has room beside the superblocks as devices are laid out, what stands in its way on them moves with the
+    /// next update, if that helps: true if something does.
+    pub(super) fn make_room_beside(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
+        let mut devices = self.devices.borrow_mut();
+        let mut alive: Vec<&mut Kept> = devices.iter_mut().filter(|device| device.alive).collect();
+        let planned = |superblocks: &[Superblock]| {
+            let beside = Beside::of(superblocks.iter())?;
+            plan(geometry, beside.room, spec.chunk, superblocks.get(beside.least)?)
+        };
+        let now: Vec<Superblock> = alive.iter().map(|device| device.superblock.clone()).collect();
+        if spec.file.is_some() || planned(&now).is_some() {
+            return false;
+        }
+        let present = self.bitmap_beside();
+        let is_clear = |device: &Kept, new: &Superblock| {
+            let place = |bitmap: &Rc<Bitmap>| bitmap.place(device.id, new);
+            present.as_ref().is_none_or(|bitmap| place(bitmap).is_some())
+        };
+        let with_room = |device: &&mut Kept| {
+            let bytes = self.io.member_info(device.id)?.size;
+            device.with_room(bytes).filter(|new| is_clear(device, new))
+        };
+        let new: Vec<Option<Superblock>> = alive.iter().map(with_room).collect();
+        let then: Vec<Superblock> =
+            new.iter().zip(now).map(|(new, now)| new.clone().unwrap_or(now)).collect();
+        let Some((plan, _)) = planned(&then) else { return false };
+        let mut moves = false;
+        for (device, new) in alive.iter_mut().zip(new) {
+            let too_small = bitmap_room_beside(&device.superblock) < plan.bytes;
+            if let Some(new) = new.filter(|_| too_small) {
+                device.make_room(&new);
+                moves = true;
+            }
+        }
+        moves
+    }
+
+    fn lay_out_in(
+        &self,
+        file: &BitmapFile,
+        devices: &[&Kept],
+        geometry: &Geometry,
+        chunk: Option<u64>,
+        head: impl Fn(&Superblock, BitmapPlan) -> BitmapSuper,
+    ) -> Result<Rc<Bitmap>, BitmapError> {
+        let label = || file.label.clone();
+        let unusable = |error| BitmapError::File { label: label(), error };
+        let id = file.id.ok_or_else(|| unusable(OpError::Gone))?;
+        let bytes = self.io.member_info(id).ok_or_else(|| unusable(OpError::Gone))?.size;
+        if self.io.orphans_of_all(id) > 0 {
+            // A write to this device's other bitmap was given up, and may still land on this one.
+            return Err(unusable(OpError::TimedOut));
+        }
+        let plan =
+            plan_file(geometry, chunk).ok_or_else(|| BitmapError::FileChunk { label: label(), chunk })?;
+        if plan.bytes > bytes {
+            return Err(unusable(OpError::NoSpace));
+        }
+        let like = devices.first().ok_or(BitmapError::Unrecorded)?;
+        let (head, target) = (head(&like.superblock, plan), core::iter::once((id, 0)));
+        Ok(Bitmap::planned(&self.io, geometry, head, plan, target, Some(file.clone()), self.patience))
+    }
+
+    /// One that has room on all devices, spares too; and how far from each superblock.
+    fn lay_out_beside(
+        &self,
+        devices: &[&Kept],
+        geometry: &Geometry,
+        chunk: Option<u64>,
+        head: impl Fn(&Superblock, BitmapPlan) -> BitmapSuper,
+    ) -> Result<(Rc<Bitmap>, i64), BitmapError> {
+        let beside =
+            Beside::of(devices.iter().map(|device| &device.superblock)).ok_or(BitmapError::Unrecorded)?;
+        let least = devices[beside.least];
+        let room =
+            |device: &Kept| BitmapError::Room { label: device.label.clone(), chunk, room: beside.room };
+        let (plan, offset) =
+            plan(geometry, beside.room, chunk, &least.superblock).ok_or_else(|| room(least))?;
+        self.check_named(devices, offset)?;
+        let place = |device: &Kept| device.superblock.super_offset.checked_add_signed(offset);
+        let members = devices.iter().filter(|device| device.role().is_some());
+        let targets = members.filter_map(|device| Some((device.id, place(device)?)));
+        let head = head(&least.superblock, plan);
+        let bitmap = Bitmap::planned(&self.io, geometry, head, plan, targets, None, self.patience);
+        let too_small = |device: &&&Kept| bitmap.place_at(device.id, &device.superblock, offset).is_none();
+        match devices.iter().find(too_small) {
+            Some(device) => Err(room(device)),
+            None => Ok((bitmap, offset)),
+        }
+    }
+
+    /// Whether superblocks can say where the bitmap stands.
+    fn check_named(&self, devices: &[&Kept], offset: i64) -> Result<(), BitmapError> {
+        let mut block = [0; SUPERBLOCK_BYTES];
+        for device in devices {
+            let mut superblock = device.superblock.clone();
+            superblock.bitmap_offset = Some(offset);
+            let encoded = superblock.encode(&mut block);
+            encoded
+                .map_err(|why| BitmapError::Encode { label: device.label.clone(), why: why.to_string() })?;
+        }
+        Ok(())
+    }
+
+    /// The next update names the bitmap that the array has, or the next one. Where one of them stands beside superblocks, that is said or
+    /// put aside.
+    pub(super) fn say_bitmap(&self, which: Named) {
+        if self.named.replace(which) == which {
+            return;
+        }
+        let mut devices = self.devices.borrow_mut();
+        let said = devices.iter().find_map(|device| device.bitmap_offset.filter(|_| device.alive));
+        let offset = self.aside.replace(said);
+        for device in devices.iter_mut() {
+            device.bitmap_offset = offset.filter(|_| device.alive);
+        }
+    }
+
+    /// Makes the bitmap that was named last the array's own; the other is dropped.
+    pub(super) fn turn_to_named(&self) {
+        let (kept, next) = (self.bitmap.take(), self.next.take());
+        let (kept, gone) = match self.named.replace(Named::Present) {
+            Named::Present => (kept, next),
+            Named::Next => (next, kept),
+        };
+        if let (Some(kept), Some(gone)) = (&kept, &gone) {
+            kept.takes_over(gone);
+        }
+        self.aside.set(None);
+        self.bitmap.replace(kept);
+        // Late writes to a file that was given up find no superblock there.
+        self.gone.replace(gone.filter(|gone| gone.file().is_none()));
+    }
+}

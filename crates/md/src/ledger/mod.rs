@@ -1,0 +1,587 @@
+//! md's superblocks as a ledger: in memory, and written to the members of a running array.
+//!
+//! Invariants, beside those of every [`Ledger`], at any moment of a crash, and of a second crash while the first is
+//! recovered from. [`Superblocks::sound`] asserts at each change those that can be checked here:
+//!
+//! 1. The event count grows by one with each update, and an update begins only when every living member has a whole
+//!    superblock of the present count. Members that are behind after a crash are brought up to date first, in a step
+//!    of their own. So the counts of living members never differ by more than one, which md and this program take for
+//!    a crash in an update.
+//! 2. Two superblocks of one count say the same of the array, the time of the update included: outdated devices are given what is
+//!    recorded, not what is wanted.
+//! 3. A device that has failed, or that the newest superblock calls faulty, is never written to. Before anything relies
+//!    on its absence, the count of all living members is two ahead of any that it may have, and was raised in two steps.
+//! 4. A device that is being rebuilt has its role in the table of each superblock, and in its own, of 1.x, how far it
+//!    holds what it should: both from one update on. A spare whose superblock an update has not reached is a spare
+//!    still, whatever the others say. 0.90 knows nothing between a spare and a member in sync: such a device is a
+//!    spare until it is taken in. A former member that comes back says the same from the update on that makes it a
+//!    member again, and gets that update first. By the feature recovery-bitmap it also says that all is true of which
+//!    no bit says otherwise. Until then its superblock stays as it was when it left.
+//! 5. A device that is to replace a member has that one's role too, and says so itself (feature replacement). It loses that flag
+//!    with the update that calls the member lost, and not before.
+//! 6. A superblock of one sector is old or new after a crash. A superblock that changes in several sectors changes
+//!    one role at most beyond the first sector. In 0.90 it may be the flags of its own device instead, or a device
+//!    may take the number of its role from one that is not in use (`numbers`). So the first sector tells how the rest
+//!    was to change ([`Superblock::parse_torn`]). Such superblocks are never in flight on more members than the array
+//!    can lose. A spare that missed several such changes is no spare of the array while its superblock is written:
+//!    the first sector is wiped first, and written last.
+//! 7. A log of bad blocks names at least the places that hold nothing, from before a superblock says that the device holds
+//!    what is around them (`bad_log`); a place is taken out once what was written there is stable.
+//! 8. A bitmap stands on all members before a superblock names it. It is kept up to date from then on, until no superblock of a
+//!    living member names it. An outdated device is given what the others say of it, and so is each spare (`bitmap`).
+//! 9. A bitmap in a file is named by no superblock, and stale if its event count is behind theirs. So a file that has
+//!    failed is left behind before anything relies on that: by one event, since it may have the present count. A file
+//!    that was not given when the array was opened, or was stale, is left behind by two, since a cut may have come
+//!    between it and superblocks of its count.
+
+mod bad_log;
+mod bitmap;
+mod former;
+mod look;
+mod numbers;
+mod service;
+mod spares;
+mod update;
+
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use brindle_format::md::{
+    DeviceFlags, DeviceRole, EncodeError, Features, SUPERBLOCK_BYTES, Superblock, Uuid, Version,
+};
+use brindle_io::{Buf, Duration, Instant, Io, MemberId, Pool};
+use brindle_layout::Geometry;
+use brindle_members::members::{Device, Flags};
+use brindle_members::patience::Patience;
+
+use crate::assembly::{AssembledDevice, Assembly, DeviceUse, Limitation, Recorded};
+use crate::bitmap::{Bitmap, plan_file};
+use crate::flags::{recorded, treatment};
+use bad_log::BadLog;
+use bitmap::level_bitmap;
+use brindle_array::intent_bitmap::IntentBitmap;
+use brindle_array::ledger::{
+    AddError, Bears, BitmapError, BitmapSpec, Description, Failed, Joined, KnownDevice, Ledger, Limit,
+    Looking, Named, NewDevice, Recording, State,
+};
+use brindle_array::sync_len::sync_len;
+use brindle_array::{Access, OpenConfig};
+use look::Found;
+use service::Service;
+
+/// A device of the array, whatever it is in it.
+struct Kept {
+    label: String,
+    id: MemberId,
+    usage: DeviceUse,
+    /// Its superblock is kept up to date: it has not failed, and was not left out.
+    alive: bool,
+    /// Why it is not, if it failed in this run.
+    failure: Option<Failed>,
+    superblock: Superblock,
+    super_offset: u64,
+    /// How far it holds what it should, if not everywhere, as the next update says; its superblock has what the last one said.
+    held: Option<u64>,
+    /// Beyond that it holds all of which no bit says otherwise: it was the member of its role before (feature recovery-bitmap).
+    guided: bool,
+    /// It was a member before, and what stands on it is from then: the next update makes it one again.
+    returns: bool,
+    /// The superblock on the device, as far as is known.
+    image: Box<[u8; SUPERBLOCK_BYTES]>,
+    /// The event count that stands there, if the superblock there is whole.
+    count: Option<u64>,
+    buf: Option<Buf>,
+    /// It has come in this run, and nothing of the array stands on it yet.
+    fresh: bool,
+    /// Bytes at which superblocks stand that are no longer to be found.
+    old: Vec<u64>,
+    bad_log: BadLog,
+    /// Its flags, as the next update says; its superblock has those that the last one said.
+    flags: DeviceFlags,
+    /// Where its bitmap stands, likewise.
+    bitmap_offset: Option<i64>,
+}
+
+impl Kept {
+    /// The role that it fills.
+    fn role(&self) -> Option<u16> {
+        match self.usage {
+            DeviceUse::Active { role }
+            | DeviceUse::Recovering { role, .. }
+            | DeviceUse::Replacement { role, .. } => Some(role),
+            _ => None,
+        }
+    }
+
+    /// It stands beside the member of its role.
+    fn replaces(&self) -> bool {
+        matches!(self.usage, DeviceUse::Replacement { .. })
+    }
+
+    /// Nothing is to be said of it but what its superblock says.
+    fn is_settled(&self) -> bool {
+        let told = self.superblock.recovery_offset == self.held && self.superblock.flags == self.flags;
+        let told = told && self.superblock.bitmap_offset == self.bitmap_offset;
+        let is_told = |feature, is| self.superblock.features.contains(feature) == is;
+        let told = told && is_told(Features::REPLACEMENT, self.replaces());
+        let told = told && is_told(Features::RECOVERY_BITMAP, self.guided) && !self.returns;
+        !self.alive || told && self.bad_log.is_settled()
+    }
+
+    /// A living member whose superblock is torn or not of the present count.
+    fn lags(&self, events: u64) -> bool {
+        let behind = self.count.is_none_or(|count| count < events);
+        self.alive && self.role().is_some() && behind && !self.returns
+    }
+
+    fn known(&self) -> KnownDevice {
+        let (label, id, usage, failure) = (self.label.clone(), self.id, self.usage, self.failure);
+        KnownDevice { label, id, usage, failure, flags: treatment(self.flags) }
+    }
+}
+
+/// The facts of the array that never change while it runs.
+struct Identity {
+    uuid: Uuid,
+    name: String,
+    version: Version,
+    component_size: u64,
+    limits: Vec<Limitation>,
+}
+
+/// The superblocks of a running array. What they are to say next of its devices stands in `roles`.
+pub(crate) struct Superblocks {
+    io: Io,
+    identity: Identity,
+    /// Seconds since 1970.
+    wall_clock: Rc<dyn Fn() -> u64>,
+    /// How long devices may take.
+    patience: Patience,
+    devices: RefCell<Vec<Kept>>,
+    /// The write-intent bitmap, whose event count follows that of the superblocks.
+    bitmap: RefCell<Option<Rc<Bitmap>>>,
+    /// One that is to take its place.
+    next: RefCell<Option<Rc<Bitmap>>>,
+    /// Where the one that is to stand beside each superblock does, while no update names it.
+    aside: Cell<Option<i64>>,
+    /// Which of the two the next update names.
+    named: Cell<Named>,
+    /// One that has gone: pages of it that were given up may still land.
+    gone: RefCell<Option<Rc<Bitmap>>>,
+    /// The highest count that a bitmap's file may have which has failed, or is not here.
+    file_left_behind: Cell<Option<u64>>,
+    /// The same of one that is not here, as long as nothing has been recorded in this run.
+    absent_file: Cell<Option<u64>>,
+    events: Cell<u64>,
+    /// The facts in superblocks of the present event count.
+    recorded: RefCell<Recorded>,
+    /// Role of every device by number.
+    roles: RefCell<Vec<DeviceRole>>,
+    /// Members are to have the numbers of their roles (`numbers`).
+    numbering: Cell<bool>,
+    /// The highest count that a device may have which was taken out of use last.
+    left_behind: Cell<Option<u64>>,
+    /// See [`Ledger::in_doubt`].
+    in_doubt: Option<u64>,
+    /// Roles that devices have come into in this run: which did last, and the event count before that.
+    filled: RefCell<BTreeMap<u16, (Uuid, u64)>>,
+    /// Devices that were looked at, and have not come yet.
+    found: RefCell<BTreeMap<MemberId, Found>>,
+    /// When roles have been in service: of members that were whole when the array was opened, nothing tells of a time before.
+    service: RefCell<Service>,
+}
+
+impl Superblocks {
+    /// Those of an assembly, whose devices the reactor knows by `ids`.
+    pub(crate) fn new(
+        io: &Io,
+        assembly: Assembly,
+        ids: &[MemberId],
+        bitmap: Option<Rc<Bitmap>>,
+        config: &OpenConfig,
+    ) -> Self {
+        let writable = config.access == Access::ReadWrite;
+        let pool = writable.then(|| io.pool(ids.len().max(1) * SUPERBLOCK_BYTES));
+        let behind = left_behind(&assembly);
+        let absent_file = absent_file(&assembly, bitmap.as_deref());
+        let service = in_service(&assembly);
+        let devices = assembly.devices.into_iter().zip(ids);
+        let superblocks = Self {
+            io: io.clone(),
+            identity: Identity {
+                uuid: assembly.uuid,
+                name: assembly.name,
+                version: assembly.version,
+                component_size: assembly.component_size,
+                limits: assembly.limits,
+            },
+            wall_clock: Rc::clone(&config.wall_clock),
+            patience: config.patience,
+            devices: RefCell::new(
+                devices
+                    .map(|(device, &id)| {
+                        let mut device = level_bitmap(device, assembly.events, &assembly.recorded);
+                        device.superblock.device_number = device.number;
+                        keep(device, id, pool.as_ref(), bitmap.is_some())
+                    })
+                    .collect(),
+            ),
+            bitmap: RefCell::new(bitmap),
+            next: RefCell::default(),
+            aside: Cell::new(None),
+            named: Cell::new(Named::Present),
+            gone: RefCell::default(),
+            file_left_behind: Cell::new(None),
+            absent_file: Cell::new(absent_file),
+            events: Cell::new(assembly.events),
+            roles: RefCell::new(assembly.recorded.roles.clone()),
+            numbering: Cell::new(false),
+            left_behind: Cell::new(behind),
+            in_doubt: assembly.resync_offset,
+            filled: RefCell::default(),
+            found: RefCell::default(),
+            service: RefCell::new(service),
+            recorded: RefCell::new(assembly.recorded),
+        };
+        superblocks.disown_absent();
+        superblocks
+    }
+
+    /// Marks the roles of devices that are not here as failed, to be written with the next change; and as spares those that
+    /// the update has not reached which gave them a role.
+    fn disown_absent(&self) {
+        let devices = self.devices.borrow();
+        let mut all = self.roles.borrow_mut();
+        let is_member = |number| {
+            devices.iter().any(|d| d.alive && d.role().is_some() && d.superblock.device_number == number)
+        };
+        for spare in devices.iter().filter(|d| d.alive && d.usage == DeviceUse::Spare) {
+            let number = spare.superblock.device_number;
+            if !self.identity.version.is_v1() && all.len() <= number as usize {
+                all.resize(number as usize + 1, self.unused());
+            }
+            // A device that claims the number of a member proves nothing about that member.
+            if let Some(entry) = all.get_mut(number as usize).filter(|_| !is_member(number)) {
+                *entry = DeviceRole::Spare;
+            }
+        }
+        let mut here: Vec<u32> =
+            devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
+        here.sort_unstable();
+        for (number, role) in (0u32..).zip(all.iter_mut()) {
+            if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
+                *role = if self.identity.version.is_v1() { DeviceRole::Faulty } else { self.unused() };
+                self.left_behind.set(Some(self.events.get()));
+            }
+        }
+    }
+
+    /// Some device that is out of use may be only one change behind. When it comes back, md takes it for a member in
+    /// sync, whatever the others say of it. That holds for 0.90 always, and for 1.x up to Linux 6.7
+    /// (`super_90_validate` and `super_1_validate` in `md.c`).
+    ///
+    /// Its count must fall behind by two, and in two steps: a crash in the midst of one leaves living members one apart.
+    fn must_move_on(&self) -> bool {
+        self.left_behind.get().is_some_and(|count| self.events.get() < count.saturating_add(2))
+    }
+
+    /// A bitmap's file may have this count, and must not be believed when it comes back.
+    fn leave_file_behind(&self, count: u64) {
+        self.file_left_behind.set(self.file_left_behind.get().max(Some(count)));
+    }
+
+    /// Where superblocks say that redundancy stops being known true, if that was overruled by force, and as long as
+    /// this run has not recorded otherwise.
+    fn forced_offset(&self) -> Option<u64> {
+        let forced = self.identity.limits.iter().find_map(Limitation::forced_from)?;
+        let untouched = self.recorded.borrow().resync_offset == Some(forced);
+        untouched.then_some(forced)
+    }
+
+    /// When to give up on devices that [`brindle_members::patience`] does not look at: spares.
+    fn latest(&self, patience: Duration) -> Instant {
+        self.io.now().after(patience).after(patience)
+    }
+
+    /// Whether each superblock can be encoded in its present state.
+    pub(crate) fn check(&self) -> Result<(), (String, EncodeError)> {
+        let mut block = [0; SUPERBLOCK_BYTES];
+        for device in self.devices.borrow().iter().filter(|d| d.alive) {
+            device.superblock.encode(&mut block).map_err(|why| (device.label.clone(), why))?;
+        }
+        Ok(())
+    }
+}
+
+impl Ledger for Superblocks {
+    fn in_doubt(&self) -> Option<u64> {
+        self.in_doubt
+    }
+
+    fn record<'a>(&'a self, state: State, bears: Bears<'a>) -> Recording<'a> {
+        Box::pin(self.update(state, bears))
+    }
+
+    fn is_settled(&self) -> bool {
+        let settled = self.devices.borrow().iter().all(Kept::is_settled);
+        let settled = settled && self.file_left_behind.get().is_none_or(|count| self.events.get() > count);
+        let settled = settled && self.misnumbered().is_empty();
+        settled && !self.must_move_on() && self.recorded.borrow().roles == *self.roles.borrow()
+    }
+
+    fn lose(&self, id: MemberId, failed: Failed) {
+        for bitmap in self.bitmaps() {
+            bitmap.lose(id);
+            if bitmap.is_file(id) {
+                self.leave_file_behind(self.events.get());
+            }
+        }
+        let mut devices = self.devices.borrow_mut();
+        let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return };
+        device.alive = false;
+        device.failure = Some(failed);
+        // Spares and others that fill no role are left out of what is written, no more.
+        if device.role().is_none() {
+            return;
+        }
+        // It may yet get the state that is being written now.
+        self.left_behind.set(Some(self.events.get()));
+        let mut roles = self.roles.borrow_mut();
+        if let Some(entry) = roles.get_mut(device.superblock.device_number as usize) {
+            *entry = DeviceRole::Faulty;
+        }
+        let role = device.role().filter(|_| !device.replaces());
+        // A replacement whose original has failed becomes the role's only device.
+        devices.iter_mut().filter(|device| device.alive && device.replaces()).for_each(|device| {
+            if let Some(role) = device.role().filter(|&other| role == Some(other)) {
+                device.usage = DeviceUse::Recovering { role, upto: 0 };
+                device.held = Some(0);
+            }
+        });
+        if let Some(role) = role.filter(|_| !devices.iter().any(|other| other.alive && other.role() == role))
+        {
+            self.service.borrow_mut().end(role, self.events.get().saturating_add(1));
+        }
+    }
+
+    fn look_at<'a>(&'a self, device: &'a NewDevice, force: bool) -> Looking<'a> {
+        Box::pin(self.look(device, force))
+    }
+
+    fn add(&self, device: NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
+        self.admit(self.newcomer(device), is_free)
+    }
+
+    fn judge(&self, device: &NewDevice, is_free: &dyn Fn(u16) -> bool) -> Result<(), AddError> {
+        let why = |why| AddError::NotTaken { label: device.label.clone(), why };
+        self.role_again(&self.newcomer(device.clone()), is_free).map(drop).map_err(why)
+    }
+
+    fn is_guided(&self, id: MemberId) -> bool {
+        self.devices.borrow().iter().any(|device| device.alive && device.id == id && device.guided)
+    }
+
+    fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
+        self.free_number().is_some() && self.superblock_of_new(device, bytes).is_some()
+    }
+
+    fn remove(&self, id: MemberId) -> bool {
+        self.dismiss(id)
+    }
+
+    fn spares(&self) -> Vec<Device> {
+        self.waiting()
+    }
+
+    fn begin_recovery(&self, role: u16, id: MemberId) {
+        self.give_role(role, id);
+    }
+
+    fn held(&self, id: MemberId) -> Option<u64> {
+        let devices = self.devices.borrow();
+        let device = devices.iter().find(|d| d.alive && d.id == id)?;
+        device.held.or(device.replaces().then_some(u64::MAX))
+    }
+
+    fn recovered_to(&self, id: MemberId, upto: u64) {
+        let mut devices = self.devices.borrow_mut();
+        let recovering = devices.iter_mut().filter(|d| d.alive && d.id == id && d.held.is_some());
+        recovering.for_each(|device| device.recovered_to(upto));
+    }
+
+    fn set_flags(&self, id: MemberId, flags: Flags) -> bool {
+        let mut devices = self.devices.borrow_mut();
+        let device = devices.iter_mut().find(|d| d.alive && d.id == id);
+        device.is_some_and(|device| {
+            device.flags = recorded(flags);
+            true
+        })
+    }
+
+    fn can_set_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
+        self.can_log(id, places)
+    }
+
+    fn set_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
+        self.log_bad(id, places)
+    }
+
+    fn take_in(&self, role: u16, id: MemberId) -> bool {
+        self.fill_role(role, id)
+    }
+
+    fn begin_replacement(&self, role: u16, id: MemberId) -> bool {
+        self.place_second(role, id)
+    }
+
+    fn replaces(&self, member: MemberId, second: MemberId) -> bool {
+        let devices = self.devices.borrow();
+        let role = |id| devices.iter().find(|d| d.alive && d.id == id).and_then(Kept::role);
+        let placed = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
+        placed && role(member) == role(second)
+    }
+
+    fn bitmap_file_bytes(&self, geometry: &Geometry, chunk: Option<u64>) -> Option<u64> {
+        plan_file(geometry, chunk).map(|plan| plan.bytes)
+    }
+
+    fn make_room_for_bitmap(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
+        self.make_room_beside(geometry, spec)
+    }
+
+    fn make_bitmap(
+        &self,
+        geometry: &Geometry,
+        spec: &BitmapSpec,
+    ) -> Result<Rc<dyn IntentBitmap>, BitmapError> {
+        Ok(self.lay_out_bitmap(geometry, spec)?)
+    }
+
+    fn name_bitmap(&self, which: Named) {
+        self.say_bitmap(which);
+    }
+
+    fn settle_bitmap(&self) {
+        self.turn_to_named();
+    }
+
+    fn bitmap(&self) -> Option<Rc<dyn IntentBitmap>> {
+        Some(self.kept_bitmap()?)
+    }
+
+    fn is_bitmap_file(&self, device: MemberId) -> bool {
+        self.bitmaps().any(|bitmap| bitmap.is_file(device) && !bitmap.has_failed())
+    }
+
+    /// Living members whose superblock a crash has left torn or behind. What the newest superblock calls faulty is
+    /// none, whatever its count; spares may lag.
+    fn outdated(&self) -> Vec<MemberId> {
+        let count = self.events.get();
+        self.devices.borrow().iter().filter(|d| d.lags(count)).map(|d| d.id).collect()
+    }
+
+    fn bring_up<'a>(&'a self, bears: Bears<'a>) -> Recording<'a> {
+        Box::pin(self.update_outdated(bears))
+    }
+
+    fn any_torn(&self) -> bool {
+        self.devices.borrow().iter().any(|d| d.alive && d.count.is_none())
+    }
+
+    fn is_lent(&self) -> bool {
+        let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
+        let mut bitmaps = self.bitmaps().chain(self.gone.borrow().clone());
+        self.devices.borrow().iter().any(lent) || bitmaps.any(|bitmap| bitmap.is_lent())
+    }
+
+    fn label(&self, id: MemberId) -> Option<String> {
+        let devices = self.devices.borrow();
+        devices.iter().find(|d| d.id == id).map(|device| device.label.clone())
+    }
+
+    fn describe(&self) -> Description {
+        let identity = &self.identity;
+        Description {
+            uuid: identity.uuid,
+            name: identity.name.clone(),
+            format: identity.version.to_string(),
+            says_replacements: identity.version.is_v1(),
+            component_size: identity.component_size,
+            events: self.events.get(),
+            forced_offset: self.forced_offset(),
+            limits: identity.limits.iter().map(limit).collect(),
+            devices: self.devices.borrow().iter().map(Kept::known).collect(),
+        }
+    }
+}
+
+fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool) -> Kept {
+    let alive = !matches!(device.usage, DeviceUse::LeftOut { .. });
+    Kept {
+        label: device.label,
+        id,
+        usage: device.usage,
+        alive,
+        failure: None,
+        image: Box::new(*device.superblock.bytes()),
+        count: (!device.torn).then_some(device.superblock.events),
+        held: match device.usage {
+            DeviceUse::Replacement { upto, .. } => Some(upto).filter(|&upto| upto != u64::MAX),
+            DeviceUse::Spare => None,
+            // Less than its superblock says where only a bitmap could tell what it lacks below that, and bits may be missing.
+            DeviceUse::Recovering { upto, .. } => Some(upto),
+            _ => device.superblock.recovery_offset,
+        },
+        guided: matches!(device.usage, DeviceUse::Recovering { .. })
+            && device.superblock.features.contains(Features::RECOVERY_BITMAP)
+            && bitmap,
+        returns: false,
+        fresh: false,
+        old: Vec::new(),
+        bad_log: BadLog::of(&device.superblock, device.bad_log.as_deref()),
+        flags: device.superblock.flags,
+        bitmap_offset: device.superblock.bitmap_offset,
+        superblock: device.superblock,
+        super_offset: device.super_offset,
+        buf: if alive { pool.and_then(|pool| pool.try_alloc(SUPERBLOCK_BYTES)) } else { None },
+    }
+}
+
+/// As the engine has it.
+fn limit(of: &Limitation) -> Limit {
+    Limit { text: of.to_string(), forbids_writes: of.forbids_writes() }
+}
+
+/// Whole members have been in service for an unknown time; others, not before now.
+fn in_service(assembly: &Assembly) -> Service {
+    let mut service = Service::since(assembly.events);
+    for device in &assembly.devices {
+        match device.usage {
+            DeviceUse::Active { role } => service.begin(role, 0),
+            DeviceUse::Recovering { role, .. } => service.begin(role, assembly.events.saturating_add(1)),
+            _ => {}
+        }
+    }
+    service
+}
+
+/// The highest count of a device that is here but out of use, where that could be taken for one in sync. It is the
+/// present count if a torn superblock is the only one to have it: an absent member may have what that one was to say.
+fn left_behind(assembly: &Assembly) -> Option<u64> {
+    let counts = assembly.devices.iter().filter_map(|device| match device.usage {
+        DeviceUse::LeftOut { .. } => Some(device.superblock.events),
+        _ if device.torn => Some(device.superblock.events),
+        _ => None,
+    });
+    counts.max().map(|count| count.min(assembly.events))
+}
+
+/// The highest count of a bitmap's file that is not here, or was stale and is written anew: a cut may have come between it and
+/// superblocks of its count. None where there can't be one.
+fn absent_file(assembly: &Assembly, bitmap: Option<&Bitmap>) -> Option<u64> {
+    let can_be_filed = sync_len(&assembly.geometry) > 0 && assembly.recorded.bitmap_offset.is_none();
+    let is_fresh = bitmap.is_some_and(|bitmap| bitmap.is_whole());
+    (can_be_filed && !is_fresh).then(|| assembly.events.saturating_add(1))
+}

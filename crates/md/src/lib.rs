@@ -1,0 +1,18 @@
+//! md's arrays on the engine: which devices form one, how a new one is made, and the record of one that runs.
+//!
+//! The engine (`brindle-array`) knows no format. This crate gives it members in their states and a ledger, which are
+//! superblocks, with a bitmap and logs of bad blocks beside them.
+
+pub mod assembly;
+mod bitmap;
+pub mod create;
+mod flags;
+mod journal;
+mod ledger;
+mod open;
+mod refusal;
+mod sides;
+
+pub use flags::{recorded, treatment};
+pub use open::open;
+pub use refusal::OpenError;
