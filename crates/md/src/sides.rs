@@ -7,7 +7,7 @@ use brindle_io::{Io, MemberId};
 use brindle_layout::Geometry;
 use brindle_members::bad_blocks::BadBlocks;
 use brindle_members::door::Moved;
-use brindle_members::members::{Device, Members, RoleState, Second};
+use brindle_members::members::{Device, Members, Second};
 
 use crate::assembly::{Assembly, DeviceUse, filled};
 use crate::flags::treatment;
@@ -67,7 +67,7 @@ fn members_at(
         {
             // In the middle of a reshape nothing tells by which geometry that is counted.
             let upto = if assembly.reshaping.is_some() { 0 } else { upto };
-            members.set_state(role, RoleState::Recovering(upto));
+            members.recovered_to(role, upto);
         }
     }
     for (device, &id) in assembly.devices.iter().zip(ids) {

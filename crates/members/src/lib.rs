@@ -24,6 +24,7 @@ pub mod scratch;
 pub mod set;
 mod settle;
 pub mod spans;
+mod standing;
 pub mod straight;
 pub mod turn;
 pub mod watch;

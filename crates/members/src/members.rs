@@ -10,17 +10,14 @@ use crate::bad_blocks::BadBlocks;
 pub use crate::device::{Device, Flags, RoleState, Second, Ties};
 use crate::errors::ReadErrors;
 use crate::grown::Grown;
+use crate::standing::Standing;
 
 /// One read in this many goes to a slow peer all the same.
 const SLOW_PEER_ASKED: u32 = 16;
 
 /// One role of the array.
 struct Role {
-    device: Cell<Option<Device>>,
-    /// Devices that have come into it in this run, one as often as it came.
-    joined: Cell<u32>,
-    second: Cell<Option<Second>>,
-    state: Cell<RoleState>,
+    standing: Standing,
     errors: ReadErrors,
     /// Since when a read that was given up has waited for it: others are read instead where they can be.
     slow: Cell<Option<Instant>>,
@@ -44,10 +41,7 @@ struct Role {
 impl Role {
     fn new(device: Option<Device>) -> Self {
         Self {
-            state: Cell::new(if device.is_some() { RoleState::InSync } else { RoleState::Missing }),
-            device: Cell::new(device),
-            joined: Cell::new(0),
-            second: Cell::new(None),
+            standing: Standing::new(device),
             errors: ReadErrors::default(),
             slow: Cell::new(None),
             held: Cell::new(None),
@@ -79,13 +73,9 @@ pub struct Members {
     writes_aside: Cell<u16>,
     /// Roles that are not in sync, or of whose bad blocks the record says something else; one more while a loss is owed.
     unsettled: Cell<u16>,
-    /// Devices that were taken out of a role while the role went on with the other.
-    left_roles: RefCell<Vec<(MemberId, u16)>>,
     /// Members that have failed in this run.
     failures: Cell<u32>,
-    /// The devices that were taken out of roles which had no other, and those roles.
-    gone: RefCell<Vec<(MemberId, u16)>>,
-    /// A second device was lost, which is not on record yet.
+    /// A device was lost of which the record does not say so yet.
     owed: Cell<bool>,
     /// For those who wait for a role to change.
     changed: Event,
@@ -107,9 +97,7 @@ impl Members {
             reads_aside: Cell::new(0),
             writes_aside: Cell::new(0),
             unsettled: Cell::new(0),
-            left_roles: RefCell::default(),
             failures: Cell::new(0),
-            gone: RefCell::default(),
             owed: Cell::new(false),
             changed: Event::new(io),
         };
@@ -128,10 +116,10 @@ impl Members {
 
     fn recount(&self) {
         let count = |which: fn(&Role) -> bool| self.roles.iter().filter(|role| which(role)).count() as u16;
-        self.lost.set(count(|role| role.state.get() != RoleState::InSync));
+        self.lost.set(count(|role| role.standing.state() != RoleState::InSync));
         self.slow.set(count(|role| role.slow.get().is_some() || role.slow_peer.get() || role.lags.get() > 0));
         self.held.set(count(|role| role.held.get().is_some()));
-        self.seconds.set(count(|role| role.second.get().is_some()));
+        self.seconds.set(count(|role| role.standing.second().is_some()));
         let reads_aside = self.seconds.get() + count(|role| !role.bad.borrow().is_empty());
         self.reads_aside.set(reads_aside);
         self.writes_aside.set(reads_aside + self.held.get());
@@ -159,53 +147,64 @@ impl Members {
     /// The state of a role's member.
     #[inline]
     pub fn state(&self, role: u16) -> RoleState {
-        self.roles[role as usize].state.get()
+        self.roles[role as usize].standing.state()
     }
 
-    /// A role's member can do this from now on.
-    pub fn set_state(&self, role: u16, state: RoleState) {
-        self.roles[role as usize].state.set(state);
+    /// A role's member holds what it should below this byte of its data area: it is being rebuilt.
+    pub fn recovered_to(&self, role: u16, upto: u64) {
+        self.roles[role as usize].standing.holds(upto);
+        self.recount();
+    }
+
+    /// A role's member holds everything that it should.
+    pub fn rebuilt(&self, role: u16) {
+        self.roles[role as usize].standing.is_whole();
         self.recount();
     }
 
     /// Takes a role's device out of use: nothing is sent to it any more, and its answers are not waited for.
     pub fn fail(&self, role: u16) {
-        // Its answers are not waited for any more, and nothing is held back for them.
         self.fail_second(role);
-        let Role { slow, held, .. } = &self.roles[role as usize];
-        slow.set(None);
-        held.set(None);
-        self.forget_device(role);
-        self.set_state(role, RoleState::Failed);
-        self.failures.set(self.failures.get() + 1);
-        if let Some(device) = self.device(role) {
-            self.gone.borrow_mut().push((device.id, role));
-            self.io.forsake(device.id);
-        }
-    }
-
-    /// The role of a device that failed in this run.
-    #[cold]
-    pub fn gone(&self, was_asked: impl Fn(MemberId) -> bool) -> Vec<(u16, MemberId)> {
-        let gone = self.gone.borrow();
-        gone.iter().filter(|(id, _)| was_asked(*id)).map(|&(id, role)| (role, id)).collect()
+        let failed = self.roles[role as usize].standing.fails();
+        self.forget_failed(role, failed);
     }
 
     /// Takes the member of a role out of use whose second device is not complete: that is what the role has from now on, and
     /// nothing of it is good.
     pub fn fall_back(&self, role: u16) {
-        let second = self.roles[role as usize].second.take();
-        self.fail(role);
-        if let Some(second) = second {
-            self.set_device(role, second.device, RoleState::Recovering(0));
-        }
+        let failed = self.roles[role as usize].standing.gives_way();
+        self.forget_failed(role, failed);
+        self.renew(role);
     }
 
-    /// A second device was lost, and that is to be recorded before what it has missed is acknowledged; or it has been.
+    /// The answers of a device that has failed are not waited for any more, and nothing is held back for them.
+    fn forget_failed(&self, role: u16, failed: Option<Device>) {
+        let Role { slow, held, .. } = &self.roles[role as usize];
+        slow.set(None);
+        held.set(None);
+        self.forget_device(role);
+        self.failures.set(self.failures.get() + 1);
+        self.recount();
+        failed.into_iter().for_each(|failed| self.io.forsake(failed.id));
+    }
+
+    /// The role of a device that failed in this run.
+    #[cold]
+    pub fn gone(&self, was_asked: impl Fn(MemberId) -> bool) -> Vec<(u16, MemberId)> {
+        let of = |role: u16| self.roles[role as usize].standing.gone().into_iter().map(move |id| (role, id));
+        (0..self.len()).flat_map(of).filter(|(_, id)| was_asked(*id)).collect()
+    }
+
+    /// A device was lost, and that is to be recorded before success that relies on its absence is acknowledged; or it has been.
     pub fn set_owed(&self, owed: bool) {
         if self.owed.replace(owed) != owed {
             self.recount();
         }
+    }
+
+    /// See [`Members::set_owed`].
+    pub fn is_owed(&self) -> bool {
+        self.owed.get()
     }
 
     /// Some role has a second device.
@@ -228,7 +227,7 @@ impl Members {
 
     /// The second device of a role.
     pub fn second(&self, role: u16) -> Option<Second> {
-        self.roles[role as usize].second.get()
+        self.roles[role as usize].standing.second()
     }
 
     /// The second device beside this one.
@@ -239,47 +238,36 @@ impl Members {
 
     /// Gives a role a second device, or tells how far that holds what the member holds.
     pub fn set_second(&self, role: u16, second: Second) {
-        self.roles[role as usize].second.set(Some(second));
+        self.roles[role as usize].standing.has_second(second);
         self.recount();
     }
 
     /// A role's second device can take the place of its member at once.
     pub fn is_doubled(&self, role: u16) -> bool {
-        let in_sync = self.state(role) == RoleState::InSync;
-        in_sync && self.second(role).is_some_and(|second| second.good == u64::MAX)
+        self.roles[role as usize].standing.is_doubled()
     }
 
     /// Takes a role's second device out of use. The array loses nothing.
     pub fn fail_second(&self, role: u16) {
-        if let Some(second) = self.roles[role as usize].second.take() {
-            self.leave_role(second.device.id, role);
+        if let Some(second) = self.roles[role as usize].standing.loses_second() {
+            self.recount();
+            self.io.forsake(second.device.id);
         }
     }
 
     /// Takes a role's member out of use, and puts its second device, which holds the same, in its place.
     pub fn promote_second(&self, role: u16) {
         let entry = &self.roles[role as usize];
-        let (Some(first), Some(second)) = (entry.device.get(), entry.second.take()) else { return };
-        entry.slow.set(None);
-        entry.held.set(None);
+        let Some(first) = entry.standing.is_succeeded() else { return };
         entry.errors.forget();
         entry.place.set(Place::There);
-        entry.device.set(Some(second.device));
-        self.forget_device(role);
-        self.failures.set(self.failures.get() + 1);
-        self.leave_role(first.id, role);
-    }
-
-    fn leave_role(&self, device: MemberId, role: u16) {
-        self.left_roles.borrow_mut().push((device, role));
-        self.recount();
-        self.io.forsake(device);
+        self.forget_failed(role, Some(first));
     }
 
     /// The role in which a device was, of the two that it had, and which went on with the other.
     #[cold]
     pub fn left_role_of(&self, device: MemberId) -> Option<u16> {
-        self.left_roles.borrow().iter().find(|(id, _)| *id == device).map(|&(_, role)| role)
+        (0..self.len()).find(|&role| self.roles[role as usize].standing.went_on_without(device))
     }
 
     /// The role whose second device this is.
@@ -360,8 +348,9 @@ impl Members {
     /// Whether writes that were given up may still land on a device.
     #[inline]
     pub fn is_held(&self, device: Device) -> bool {
-        let is =
-            |role: &Role| role.held.get().is_some() && role.device.get().is_some_and(|d| d.id == device.id);
+        let is = |role: &Role| {
+            role.held.get().is_some() && role.standing.device().is_some_and(|d| d.id == device.id)
+        };
         self.held.get() > 0 && self.roles.iter().any(is)
     }
 
@@ -403,31 +392,32 @@ impl Members {
     /// Puts a device into a role (a spare that takes over).
     pub fn set_device(&self, role: u16, device: Device, state: RoleState) {
         // It may have been in another role before.
-        self.left_roles.borrow_mut().retain(|(id, _)| *id != device.id);
-        self.gone.borrow_mut().retain(|(id, _)| *id != device.id);
-        let Role { device: current, joined, errors, .. } = &self.roles[role as usize];
-        current.set(Some(device));
-        joined.set(joined.get() + 1);
-        errors.forget();
+        self.roles.iter().for_each(|role| role.standing.comes_again(device.id));
+        self.roles[role as usize].standing.comes(device, state);
         self.forget_device(role);
-        // The device before was slow, not this one.
+        self.renew(role);
+    }
+
+    /// The device before was slow, and could not read: not the one that a role has now.
+    fn renew(&self, role: u16) {
+        self.roles[role as usize].errors.forget();
         self.set_slower(role, 0);
         self.set_slow_peer(role, false);
-        self.set_state(role, state);
+        self.recount();
     }
 
     /// How many devices have come into a role: another number, and what was done for the one before says nothing of this one,
     /// be it the same that has come back.
     pub fn joined(&self, role: u16) -> u32 {
-        self.roles[role as usize].joined.get()
+        self.roles[role as usize].standing.joined()
     }
 
     /// Nothing is left in a role of the device that has failed in it.
     pub fn vacate(&self, role: u16) {
-        self.roles[role as usize].device.set(None);
+        self.roles[role as usize].standing.is_forgotten();
         self.roles[role as usize].errors.forget();
         self.forget_device(role);
-        self.set_state(role, RoleState::Missing);
+        self.recount();
     }
 
     /// Every role is in sync: the hot path needs no further look.
@@ -521,7 +511,7 @@ impl Members {
     /// The record says this of the role's member.
     pub fn bad_recorded(&self, role: u16, device: MemberId, recorded: &BadBlocks) {
         let entry = &self.roles[role as usize];
-        let is_it = entry.device.get().is_some_and(|there| there.id == device);
+        let is_it = entry.standing.device().is_some_and(|there| there.id == device);
         if is_it && *entry.bad.borrow() == *recorded {
             entry.bad_unrecorded.set(false);
         }
@@ -542,7 +532,7 @@ impl Members {
     /// The device, whatever its state; `None` if the role is missing.
     #[inline]
     pub fn device(&self, role: u16) -> Option<Device> {
-        self.roles[role as usize].device.get()
+        self.roles[role as usize].standing.device()
     }
 
     /// The role that a device plays, or did until it failed.
@@ -561,22 +551,13 @@ impl Members {
     /// The device if its bytes up to `end` (of the data area) may be read.
     #[inline(always)] // as with all that gives more than two words
     pub fn readable(&self, role: u16, end: u64) -> Option<Device> {
-        let role = &self.roles[role as usize];
-        match role.state.get() {
-            RoleState::InSync => role.device.get(),
-            RoleState::Recovering(good) if end <= good => role.device.get(),
-            _ => None,
-        }
+        self.roles[role as usize].standing.readable(end)
     }
 
     /// The device if writes must be sent to it.
     #[inline(always)]
     pub fn writable(&self, role: u16) -> Option<Device> {
-        let role = &self.roles[role as usize];
-        match role.state.get() {
-            RoleState::InSync | RoleState::Recovering(_) => role.device.get(),
-            RoleState::Missing | RoleState::Failed => None,
-        }
+        self.roles[role as usize].standing.writable()
     }
 }
 

@@ -20,6 +20,7 @@ pub mod pair;
 pub mod pools;
 pub mod ram;
 pub mod random;
+pub mod redo;
 pub mod running;
 pub mod shape;
 pub mod skip;

@@ -9,6 +9,8 @@
 //!    crash: its member has all that was acknowledged. A device that comes alone is taken only if its record calls the other out.
 //! 4. A member that is out comes back by [`Pair::rebuild`] only, and is called in when it has been given everything.
 
+mod record;
+
 use core::cell::Cell;
 use core::ops::Range;
 use std::rc::{Rc, Weak};
@@ -26,38 +28,12 @@ use brindle_members::turn::{Turns, in_turn};
 use brindle_members::watch::watch;
 use brindle_volume::{Limits, Volume, VolumeError, ZeroOptions, stretches};
 
+use record::Record;
+
 /// Bytes of a device before its data.
 pub const DATA_OFFSET: u64 = 4096;
 /// Bytes that are copied at a time.
 const WINDOW: u64 = 64 << 10;
-const MAGIC: [u8; 8] = *b"pair\0\0\0\x01";
-
-/// The record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record {
-    count: u64,
-    /// A bit for each role whose member is out.
-    out: u8,
-    /// Writes may be under way.
-    dirty: bool,
-}
-
-impl Record {
-    fn bytes(self) -> [u8; 18] {
-        let mut bytes = [0; 18];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..16].copy_from_slice(&self.count.to_le_bytes());
-        (bytes[16], bytes[17]) = (self.out, u8::from(self.dirty));
-        bytes
-    }
-
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let count = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
-        let record = Self { count, out: bytes[16], dirty: bytes[17] == 1 };
-        (bytes[..18] == record.bytes()).then_some(record)
-    }
-}
-
 /// How a pair is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
@@ -85,8 +61,6 @@ struct Core {
     dirty: Cell<bool>,
     /// The record says so: writes may begin.
     ready: Cell<bool>,
-    /// A device is out of use, and the record does not say so yet.
-    owed: Cell<bool>,
     /// Copies are the same below this byte; above it the first that can be read is.
     same: Cell<u64>,
     broken: Cell<bool>,
@@ -102,20 +76,12 @@ impl Pair {
     /// [`VolumeError::TooManyLost`] if no device that is there may be taken.
     pub async fn open(io: &Io, ids: [MemberId; 2], how: Open) -> Result<Self, VolumeError> {
         let (io, pool) = (&io.owned(), io.pool(1 << 20));
-        let mut found = [None; 2];
-        for (found, &id) in found.iter_mut().zip(&ids) {
-            let buf = pool.alloc(DATA_OFFSET as usize).await;
-            let mut group = io.group_of(OpClass::Metadata);
-            group.read(id, 0, &buf.all());
-            let read = group.submit_by(io.now().after(Duration::from_secs(5))).await.is_ok();
-            let new = (how == Open::New).then_some(Record { count: 0, out: 0, dirty: false });
-            *found = if read { Record::parse(&buf.bytes()).or(new) } else { None };
-        }
+        let found = record::found(io, &pool, ids, how == Open::New).await;
         let newest = found.iter().flatten().max_by_key(|record| record.count);
         let record = *newest.ok_or(VolumeError::TooManyLost)?;
         let is_in = |role: usize| found[role].is_some() && record.out & 1 << role == 0;
-        let (here, alone) = ((0..2).filter(|&role| is_in(role)).count(), found.contains(&None));
-        if here == 0 || alone && record.out == 0 {
+        let here = (0..2).filter(|&role| is_in(role)).count();
+        if here == 0 || found.contains(&None) && record.out == 0 {
             return Err(VolumeError::TooManyLost);
         }
         let device = |role: usize| Device { id: ids[role], data_offset: DATA_OFFSET };
@@ -123,15 +89,11 @@ impl Pair {
         let infos = || ids.iter().filter_map(|&id| io.member_info(id));
         let block = infos().map(|info| info.logical_block).max().unwrap_or(512);
         let size = infos().map(|info| info.size).min().unwrap_or(0).saturating_sub(DATA_OFFSET);
-        let (optimal, read_only, discard) = (0, false, false);
-        let limits = Limits { size, block, preferred: block, optimal, read_only, discard };
+        let limits = Limits { size, block, preferred: block, optimal: 0, read_only: false, discard: false };
+        let seconds = Duration::from_secs;
         let treatment = Treatment {
             ties: Ties { redundant: true, coupled: false },
-            patience: Patience {
-                answer: Duration::from_secs(2),
-                flush: Duration::from_secs(4),
-                ..Patience::default()
-            },
+            patience: Patience { answer: seconds(2), flush: seconds(4), ..Patience::default() },
             waits_for_room: false,
             observed: false,
             scratch: 1 << 20,
@@ -146,17 +108,15 @@ impl Pair {
             record: Cell::new(record),
             dirty: Cell::new(false),
             ready: Cell::new(false),
-            owed: Cell::new(false),
             same: Cell::new(if record.dirty && here == 2 { 0 } else { u64::MAX }),
             broken: Cell::new(false),
             hasty: how == Open::Hasty,
             me: me.clone(),
         });
         drop(io.spawn(watch(core.me.clone(), io.clone(), treatment.patience)));
-        let pair = Self(core);
         // A member that a crash left behind is given the present record.
-        pair.0.in_turn(async |core| core.commit().await).await?;
-        Ok(pair)
+        core.in_turn(async |core| core.commit().await).await?;
+        Ok(Self(core))
     }
 
     /// The state of a role's member.
@@ -202,12 +162,12 @@ impl Pair {
             let _held = core.locks.acquire(range.clone(), Hold::Exclusive).await;
             core.copy(range.clone(), vec![role]).await?;
             is_at(at)?;
-            members.set_state(role, RoleState::Recovering(range.end));
+            members.recovered_to(role, range.end);
         }
         let _all = core.locks.acquire(0..core.limits.size, Hold::Exclusive).await;
         core.set.flush_members().await?;
         is_at(core.limits.size)?;
-        members.set_state(role, RoleState::InSync);
+        members.rebuilt(role);
         core.in_turn(async |core| core.commit().await).await
     }
 
@@ -252,14 +212,12 @@ impl Core {
                 group.write(device.id, 0, &buf.all(), true);
             }
             let outcome = group.submit().await;
-            for failure in outcome.failures() {
-                let role = failure.kind.member().and_then(|id| members.role_of(id));
-                if let Some(role) = role.filter(is_in) {
-                    self.lose(role)?;
-                }
+            let refused = outcome.failures().iter().filter_map(|failure| failure.kind.member());
+            for role in refused.filter_map(|id| members.role_of(id)).filter(is_in) {
+                self.lose(role)?;
             }
             if outcome.is_ok() && (0..2).all(|role| is_in(&role) == (out & 1 << role == 0)) {
-                self.owed.set(false);
+                members.set_owed(false);
                 return Ok(());
             }
         }
@@ -272,7 +230,7 @@ impl Core {
             return Err(VolumeError::TooManyLost);
         }
         self.set.members.fail(role);
-        self.owed.set(true);
+        self.set.members.set_owed(true);
         Ok(())
     }
 
@@ -376,11 +334,9 @@ impl Owner for Core {
         if self.broken.get() {
             return Some(Box::pin(core::future::ready(Err(VolumeError::TooManyLost))));
         }
-        let recording = self
-            .owed
-            .get()
-            .then(|| self.in_turn(async |core| if core.owed.get() { core.commit().await } else { Ok(()) }));
-        recording.filter(|_| !self.hasty)
+        let commit =
+            async |core: &Self| if core.set.members.is_owed() { core.commit().await } else { Ok(()) };
+        (self.set.members.is_owed() && !self.hasty).then(|| self.in_turn(commit))
     }
 
     fn answers_for_members(&self) -> bool {

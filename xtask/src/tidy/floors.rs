@@ -46,6 +46,7 @@ const MEMBERS: &[&[&str]] = &[
         "turn",
         "yielding",
     ],
+    &["standing"],
     &["copies", "members"],
     &["set"],
     &["presence"],
@@ -160,7 +161,7 @@ const PLANNER: &[&[&str]] = &[
 ];
 
 const TESTKIT: &[&[&str]] = &[
-    &["browser", "certificates", "guard", "pair", "random", "shape", "skip", "stamp"],
+    &["browser", "certificates", "guard", "pair", "random", "redo", "shape", "skip", "stamp"],
     &["faults", "guest", "hang", "load", "oracle", "ram", "world"],
     &["client", "conformance", "container"],
     &["pools", "running", "storm"],

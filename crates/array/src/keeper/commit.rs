@@ -34,7 +34,6 @@ impl Keeper {
             if refused.is_empty() && self.ledger.is_settled() {
                 debug_assert!(state == self.state.get(), "the state has changed without the turn");
                 self.on_record.set(state);
-                self.unrecorded.set(false);
                 bad.iter().for_each(|(role, id, bad)| self.members.bad_recorded(*role, *id, bad));
                 self.members.set_owed(false);
                 return Ok(());
@@ -203,7 +202,7 @@ impl Keeper {
             self.bring_up().await?;
         }
         // Failures that happened meanwhile are recorded before the array is reported as stopped.
-        if self.unrecorded.get() {
+        if self.members.is_owed() {
             self.commit().await?;
         }
         Ok(true)

@@ -77,8 +77,6 @@ pub(crate) struct Keeper {
     /// Maintenance of members under way: windows of a resync, rounds that clear bits, places that are mended.
     maintenance: Cell<u32>,
     drained: Event,
-    /// A member has failed of which the record does not say so yet.
-    unrecorded: Cell<bool>,
     /// The change to dirty or clean that is being written.
     changing: Cell<Option<StateChange>>,
     sync_map: SyncMap,
@@ -122,7 +120,6 @@ impl Keeper {
             begun: Cell::new(0),
             maintenance: Cell::new(0),
             drained: Event::new(io),
-            unrecorded: Cell::new(false),
             changing: Cell::new(None),
             sync_map,
         });
@@ -321,7 +318,7 @@ impl Keeper {
     }
 
     fn is_due(&self) -> bool {
-        self.unrecorded.get() || self.members.has_unrecorded_bad()
+        self.members.is_owed() || self.members.has_unrecorded_bad()
     }
 
     /// A record is due before success may be acknowledged, or success may not be acknowledged any more.
@@ -379,7 +376,6 @@ impl Keeper {
         if !on_record {
             return;
         }
-        self.unrecorded.set(self.recorded);
         self.members.set_owed(self.recorded);
         drop(self.failures_recorded());
     }
@@ -408,7 +404,7 @@ impl Keeper {
                 self.ledger.take_in(role, second.device.id);
             }
         }
-        self.unrecorded.set(self.recorded);
+        self.members.set_owed(self.recorded);
         self.tell_if_exposed();
         Ok(())
     }
@@ -505,7 +501,7 @@ impl Keeper {
 
     /// The change of the state on disk that is being written, if one is; of several the failure.
     pub(crate) fn state_change(&self) -> Option<StateChange> {
-        if self.unrecorded.get() { Some(StateChange::Failure) } else { self.changing.get() }
+        if self.members.is_owed() { Some(StateChange::Failure) } else { self.changing.get() }
     }
 
     /// More is lost than redundancy makes up for.

@@ -120,7 +120,7 @@ impl Keeper {
         let added = self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
             let _changing = Changing::begin(&keeper.changing, StateChange::Recovery);
-            if keeper.unrecorded.get() || !keeper.ledger.is_settled() {
+            if keeper.members.is_owed() || !keeper.ledger.is_settled() {
                 // Members lost before it are recorded first.
                 keeper.commit().await?;
             }
@@ -161,7 +161,7 @@ impl Keeper {
     ) -> Result<Vec<Result<(), AddError>>, VolumeError> {
         self.change(async move |keeper| {
             keeper.refuse_if_closed()?;
-            if keeper.unrecorded.get() || !keeper.ledger.is_settled() {
+            if keeper.members.is_owed() || !keeper.ledger.is_settled() {
                 keeper.commit().await?;
             }
             let judge = |device| keeper.ledger.judge(device, &|role| keeper.is_free(role));
@@ -261,7 +261,7 @@ impl Keeper {
             if !self.is_recovering(role) {
                 return Err(gone);
             }
-            self.members.set_state(role, RoleState::InSync);
+            self.members.rebuilt(role);
             self.tell_if_exposed();
         }
         Ok(())

@@ -209,7 +209,7 @@ impl Array {
         for (role, _) in still(members, roles) {
             // Not one that has failed meanwhile: the next window tells.
             if let RoleState::Recovering(upto) = members.state(role) {
-                members.set_state(role, RoleState::Recovering(upto.max(position)));
+                members.recovered_to(role, upto.max(position));
             }
         }
         still(members, roles).next().is_some()

@@ -114,14 +114,14 @@ impl Superblocks {
         let devices = self.devices.borrow();
         devices
             .iter()
-            .find(|d| d.alive && d.id == id)
+            .find(|d| d.is_alive() && d.id == id)
             .is_some_and(|device| device.bad_log_change(places).is_some())
     }
 
     /// It is to do so with the next update.
     pub(super) fn log_bad(&self, id: MemberId, places: &[Range<u64>]) -> bool {
         let mut devices = self.devices.borrow_mut();
-        let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return false };
+        let Some(device) = devices.iter_mut().find(|d| d.is_alive() && d.id == id) else { return false };
         let Some(next) = device.bad_log_change(places) else { return false };
         device.bad_log.next = next;
         true
@@ -137,7 +137,7 @@ impl Superblocks {
     async fn copy_bad_logs(&self) -> Refusals {
         let mut refused = Refusals::new();
         let mut group = self.io.group_of(OpClass::Metadata);
-        for device in self.devices.borrow().iter().filter(|device| device.alive) {
+        for device in self.devices.borrow().iter().filter(|device| device.is_alive()) {
             let (Some((offset, len)), Some(entries)) = (device.new_log_place(), &device.bad_log.entries)
             else {
                 continue;
@@ -162,7 +162,7 @@ impl Superblocks {
         loop {
             let mut sent: Vec<(MemberId, Entries, Buf)> = Vec::new();
             let mut group = self.io.group_of(OpClass::Metadata);
-            for device in self.devices.borrow().iter().filter(|device| device.alive) {
+            for device in self.devices.borrow().iter().filter(|device| device.is_alive()) {
                 let (Some(entries), Some((offset, len))) =
                     (device.bad_log.next.first(), bad_log_place(&device.superblock))
                 else {

@@ -78,7 +78,7 @@ impl Superblocks {
             head
         };
         let devices = self.devices.borrow();
-        let alive: Vec<&Kept> = devices.iter().filter(|device| device.alive).collect();
+        let alive: Vec<&Kept> = devices.iter().filter(|device| device.is_alive()).collect();
         let (bitmap, offset) = match &spec.file {
             Some(file) => (self.lay_out_in(file, &alive, geometry, spec.chunk, head)?, None),
             None => {
@@ -95,7 +95,7 @@ impl Superblocks {
     /// next update, if that helps: true if something does.
     pub(super) fn make_room_beside(&self, geometry: &Geometry, spec: &BitmapSpec) -> bool {
         let mut devices = self.devices.borrow_mut();
-        let mut alive: Vec<&mut Kept> = devices.iter_mut().filter(|device| device.alive).collect();
+        let mut alive: Vec<&mut Kept> = devices.iter_mut().filter(|device| device.is_alive()).collect();
         let planned = |superblocks: &[Superblock]| {
             let beside = Beside::of(superblocks.iter())?;
             plan(geometry, beside.room, spec.chunk, superblocks.get(beside.least)?)
@@ -202,10 +202,10 @@ impl Superblocks {
             return;
         }
         let mut devices = self.devices.borrow_mut();
-        let said = devices.iter().find_map(|device| device.bitmap_offset.filter(|_| device.alive));
+        let said = devices.iter().find_map(|device| device.bitmap_offset.filter(|_| device.is_alive()));
         let offset = self.aside.replace(said);
         for device in devices.iter_mut() {
-            device.bitmap_offset = offset.filter(|_| device.alive);
+            device.bitmap_offset = offset.filter(|_| device.is_alive());
         }
     }
 

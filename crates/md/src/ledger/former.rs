@@ -16,7 +16,7 @@ impl Superblocks {
     pub(super) fn admit(&self, new: Newcomer, is_free: &dyn Fn(u16) -> bool) -> Result<Joined, AddError> {
         let label = new.label.clone();
         let known =
-            self.devices.borrow().iter().find(|device| device.id == new.id).map(|device| device.alive);
+            self.devices.borrow().iter().find(|device| device.id == new.id).map(|device| device.is_alive());
         // One that was lost comes back as what it was, or not at all.
         if known.is_some_and(|alive| alive || new.or_spare) {
             return Err(AddError::Known { label });
@@ -74,7 +74,7 @@ impl Superblocks {
 
     fn same_shape(&self, own: &Superblock) -> Result<(), NotTaken> {
         let devices = self.devices.borrow();
-        let member = devices.iter().find(|device| device.alive && device.role().is_some());
+        let member = devices.iter().find(|device| device.is_alive() && device.role().is_some());
         match member.and_then(|member| differing(own, &member.superblock)) {
             None => Ok(()),
             Some((field, says, now)) => Err(NotTaken::Shape { field, says, now }),
@@ -83,13 +83,13 @@ impl Superblocks {
 
     /// A living device has the role, or is about to.
     fn is_filled(&self, role: u16) -> bool {
-        self.devices.borrow().iter().any(|device| device.alive && device.role() == Some(role))
+        self.devices.borrow().iter().any(|device| device.is_alive() && device.role() == Some(role))
     }
 
     /// Where the bitmap stands on all that have it, beside the superblock.
     fn bitmap_offset(&self) -> Option<i64> {
         let devices = self.devices.borrow();
-        devices.iter().find(|device| device.alive && device.role().is_some())?.superblock.bitmap_offset
+        devices.iter().find(|device| device.is_alive() && device.role().is_some())?.superblock.bitmap_offset
     }
 
     /// Whether a device may have been written to without the others: it is ahead of them, or its superblock calls roles vacant that
@@ -101,7 +101,7 @@ impl Superblocks {
     /// them. One that was rebuilt as another half's is no witness: it has another number. (md compares event counts alone.)
     fn went_apart(&self, own: &Superblock, role: u16) -> bool {
         let devices = self.devices.borrow();
-        let roles = devices.iter().filter(|device| device.alive).filter_map(Kept::role);
+        let roles = devices.iter().filter(|device| device.is_alive()).filter_map(Kept::role);
         let is_vacant = |other: u16| own.device_in_role(other).is_none();
         let service = self.service.borrow();
         let disowns = |other: u16| is_vacant(other) && service.was_filled(other, own.events);
@@ -136,7 +136,6 @@ impl Superblocks {
             label,
             id,
             usage: DeviceUse::Recovering { role, upto: 0 },
-            alive: true,
             failure: None,
             super_offset: superblock.super_offset,
             held: Some(0),
@@ -174,7 +173,7 @@ impl Superblocks {
 /// A member in sync that a device's superblock calls that, too.
 fn is_witness(own: &Superblock, member: &Kept) -> bool {
     match member.usage {
-        DeviceUse::Active { role } if member.alive && own.role() != DeviceRole::Active(role) => {
+        DeviceUse::Active { role } if member.is_alive() && own.role() != DeviceRole::Active(role) => {
             let entry = own.roles.get(member.superblock.device_number as usize);
             entry == Some(&DeviceRole::Active(role))
         }

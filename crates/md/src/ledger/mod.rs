@@ -76,9 +76,7 @@ struct Kept {
     label: String,
     id: MemberId,
     usage: DeviceUse,
-    /// Its superblock is kept up to date: it has not failed, and was not left out.
-    alive: bool,
-    /// Why it is not, if it failed in this run.
+    /// Why and when it failed, if it did in this run.
     failure: Option<Failed>,
     superblock: Superblock,
     super_offset: u64,
@@ -105,6 +103,11 @@ struct Kept {
 }
 
 impl Kept {
+    /// Its superblock is kept up to date: it has not failed, and was not left out.
+    fn is_alive(&self) -> bool {
+        self.failure.is_none() && !matches!(self.usage, DeviceUse::LeftOut { .. })
+    }
+
     /// The role that it fills.
     fn role(&self) -> Option<u16> {
         match self.usage {
@@ -127,13 +130,13 @@ impl Kept {
         let is_told = |feature, is| self.superblock.features.contains(feature) == is;
         let told = told && is_told(Features::REPLACEMENT, self.replaces());
         let told = told && is_told(Features::RECOVERY_BITMAP, self.guided) && !self.returns;
-        !self.alive || told && self.bad_log.is_settled()
+        !self.is_alive() || told && self.bad_log.is_settled()
     }
 
     /// A living member whose superblock is torn or not of the present count.
     fn lags(&self, events: u64) -> bool {
         let behind = self.count.is_none_or(|count| count < events);
-        self.alive && self.role().is_some() && behind && !self.returns
+        self.is_alive() && self.role().is_some() && behind && !self.returns
     }
 
     fn known(&self) -> KnownDevice {
@@ -255,9 +258,9 @@ impl Superblocks {
         let devices = self.devices.borrow();
         let mut all = self.roles.borrow_mut();
         let is_member = |number| {
-            devices.iter().any(|d| d.alive && d.role().is_some() && d.superblock.device_number == number)
+            devices.iter().any(|d| d.is_alive() && d.role().is_some() && d.superblock.device_number == number)
         };
-        for spare in devices.iter().filter(|d| d.alive && d.usage == DeviceUse::Spare) {
+        for spare in devices.iter().filter(|d| d.is_alive() && d.usage == DeviceUse::Spare) {
             let number = spare.superblock.device_number;
             if !self.identity.version.is_v1() && all.len() <= number as usize {
                 all.resize(number as usize + 1, self.unused());
@@ -268,7 +271,7 @@ impl Superblocks {
             }
         }
         let mut here: Vec<u32> =
-            devices.iter().filter(|d| d.alive).map(|d| d.superblock.device_number).collect();
+            devices.iter().filter(|d| d.is_alive()).map(|d| d.superblock.device_number).collect();
         here.sort_unstable();
         for (number, role) in (0u32..).zip(all.iter_mut()) {
             if matches!(role, DeviceRole::Active(_)) && here.binary_search(&number).is_err() {
@@ -308,7 +311,7 @@ impl Superblocks {
     /// Whether each superblock can be encoded in its present state.
     pub(crate) fn check(&self) -> Result<(), (String, EncodeError)> {
         let mut block = [0; SUPERBLOCK_BYTES];
-        for device in self.devices.borrow().iter().filter(|d| d.alive) {
+        for device in self.devices.borrow().iter().filter(|d| d.is_alive()) {
             device.superblock.encode(&mut block).map_err(|why| (device.label.clone(), why))?;
         }
         Ok(())
@@ -339,8 +342,7 @@ impl Ledger for Superblocks {
             }
         }
         let mut devices = self.devices.borrow_mut();
-        let Some(device) = devices.iter_mut().find(|d| d.alive && d.id == id) else { return };
-        device.alive = false;
+        let Some(device) = devices.iter_mut().find(|d| d.is_alive() && d.id == id) else { return };
         device.failure = Some(failed);
         // Spares and others that fill no role are left out of what is written, no more.
         if device.role().is_none() {
@@ -354,13 +356,14 @@ impl Ledger for Superblocks {
         }
         let role = device.role().filter(|_| !device.replaces());
         // A replacement whose original has failed becomes the role's only device.
-        devices.iter_mut().filter(|device| device.alive && device.replaces()).for_each(|device| {
+        devices.iter_mut().filter(|device| device.is_alive() && device.replaces()).for_each(|device| {
             if let Some(role) = device.role().filter(|&other| role == Some(other)) {
                 device.usage = DeviceUse::Recovering { role, upto: 0 };
                 device.held = Some(0);
             }
         });
-        if let Some(role) = role.filter(|_| !devices.iter().any(|other| other.alive && other.role() == role))
+        if let Some(role) =
+            role.filter(|_| !devices.iter().any(|other| other.is_alive() && other.role() == role))
         {
             self.service.borrow_mut().end(role, self.events.get().saturating_add(1));
         }
@@ -380,7 +383,7 @@ impl Ledger for Superblocks {
     }
 
     fn is_guided(&self, id: MemberId) -> bool {
-        self.devices.borrow().iter().any(|device| device.alive && device.id == id && device.guided)
+        self.devices.borrow().iter().any(|device| device.is_alive() && device.id == id && device.guided)
     }
 
     fn has_room_on(&self, device: MemberId, bytes: u64) -> bool {
@@ -401,19 +404,19 @@ impl Ledger for Superblocks {
 
     fn held(&self, id: MemberId) -> Option<u64> {
         let devices = self.devices.borrow();
-        let device = devices.iter().find(|d| d.alive && d.id == id)?;
+        let device = devices.iter().find(|d| d.is_alive() && d.id == id)?;
         device.held.or(device.replaces().then_some(u64::MAX))
     }
 
     fn recovered_to(&self, id: MemberId, upto: u64) {
         let mut devices = self.devices.borrow_mut();
-        let recovering = devices.iter_mut().filter(|d| d.alive && d.id == id && d.held.is_some());
+        let recovering = devices.iter_mut().filter(|d| d.is_alive() && d.id == id && d.held.is_some());
         recovering.for_each(|device| device.recovered_to(upto));
     }
 
     fn set_flags(&self, id: MemberId, flags: Flags) -> bool {
         let mut devices = self.devices.borrow_mut();
-        let device = devices.iter_mut().find(|d| d.alive && d.id == id);
+        let device = devices.iter_mut().find(|d| d.is_alive() && d.id == id);
         device.is_some_and(|device| {
             device.flags = recorded(flags);
             true
@@ -438,8 +441,9 @@ impl Ledger for Superblocks {
 
     fn replaces(&self, member: MemberId, second: MemberId) -> bool {
         let devices = self.devices.borrow();
-        let role = |id| devices.iter().find(|d| d.alive && d.id == id).and_then(Kept::role);
-        let placed = devices.iter().any(|device| device.id == second && device.alive && device.replaces());
+        let role = |id| devices.iter().find(|d| d.is_alive() && d.id == id).and_then(Kept::role);
+        let placed =
+            devices.iter().any(|device| device.id == second && device.is_alive() && device.replaces());
         placed && role(member) == role(second)
     }
 
@@ -487,11 +491,11 @@ impl Ledger for Superblocks {
     }
 
     fn any_torn(&self) -> bool {
-        self.devices.borrow().iter().any(|d| d.alive && d.count.is_none())
+        self.devices.borrow().iter().any(|d| d.is_alive() && d.count.is_none())
     }
 
     fn is_lent(&self) -> bool {
-        let lent = |device: &Kept| device.alive && device.buf.as_ref().is_some_and(Buf::is_lent);
+        let lent = |device: &Kept| device.is_alive() && device.buf.as_ref().is_some_and(Buf::is_lent);
         let mut bitmaps = self.bitmaps().chain(self.gone.borrow().clone());
         self.devices.borrow().iter().any(lent) || bitmaps.any(|bitmap| bitmap.is_lent())
     }
@@ -523,7 +527,6 @@ fn keep(device: AssembledDevice, id: MemberId, pool: Option<&Pool>, bitmap: bool
         label: device.label,
         id,
         usage: device.usage,
-        alive,
         failure: None,
         image: Box::new(*device.superblock.bytes()),
         count: (!device.torn).then_some(device.superblock.events),

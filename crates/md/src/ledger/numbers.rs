@@ -14,7 +14,7 @@ use super::{Kept, Superblocks};
 impl Kept {
     /// The entry of the table that is its own. One that an array with 0.90 was opened without has none: another may have its number.
     pub(super) fn number(&self) -> Option<usize> {
-        let has = self.alive || self.failure.is_some() || self.superblock.version.is_v1();
+        let has = self.is_alive() || self.failure.is_some() || self.superblock.version.is_v1();
         has.then_some(self.superblock.device_number as usize)
     }
 }

@@ -31,7 +31,7 @@ impl Superblocks {
     /// Whether a device is a spare that has room for what a member holds.
     fn waits(&self, device: &Kept) -> bool {
         let room = device.superblock.data_size >= self.identity.component_size;
-        device.alive && device.usage == DeviceUse::Spare && room && self.may_have_bitmap(device)
+        device.is_alive() && device.usage == DeviceUse::Spare && room && self.may_have_bitmap(device)
     }
 
     /// Whether a device has room for the bitmap, if there is one.
@@ -76,7 +76,6 @@ impl Superblocks {
             label,
             id,
             usage: DeviceUse::Spare,
-            alive: true,
             failure: None,
             super_offset: superblock.super_offset,
             bitmap_offset: superblock.bitmap_offset,
@@ -98,7 +97,7 @@ impl Superblocks {
     /// The superblock for a new device of `bytes`; none if the device is too small.
     pub(super) fn superblock_of_new(&self, id: MemberId, bytes: u64) -> Option<Superblock> {
         let devices = self.devices.borrow();
-        let like = &devices.iter().find(|device| device.alive && device.role().is_some())?.superblock;
+        let like = &devices.iter().find(|device| device.is_alive() && device.role().is_some())?.superblock;
         let bitmap = self.bitmap_beside().map(|bitmap| bitmap.bytes());
         let placement = defaults::place_joining(like, bytes, bitmap)?;
         let mut new = Superblock::new(like.version, bytes)?;
@@ -125,7 +124,7 @@ impl Superblocks {
     pub(super) fn dismiss(&self, id: MemberId) -> bool {
         let mut devices = self.devices.borrow_mut();
         let Some(at) = devices.iter().position(|device| device.id == id) else { return false };
-        if devices[at].alive && devices[at].usage != DeviceUse::Spare {
+        if devices[at].is_alive() && devices[at].usage != DeviceUse::Spare {
             return false;
         }
         let number = devices.remove(at).superblock.device_number as usize;
@@ -183,7 +182,7 @@ impl Superblocks {
     /// A device holds all that its role should; false if it is not known.
     pub(super) fn fill_role(&self, role: u16, id: MemberId) -> bool {
         let mut devices = self.devices.borrow_mut();
-        let Some(device) = devices.iter_mut().find(|device| device.alive && device.id == id) else {
+        let Some(device) = devices.iter_mut().find(|device| device.is_alive() && device.id == id) else {
             return false;
         };
         if !self.may_have_bitmap(device) {

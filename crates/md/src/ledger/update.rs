@@ -45,7 +45,7 @@ impl Superblocks {
         let flags_too = self.beyond_first_sector() > 0 || roles == before;
         *self.recorded.borrow_mut() =
             Recorded { roles, resync_offset: state.in_doubt(), updated: self.time(), ..Recorded::default() };
-        for device in self.devices.borrow_mut().iter_mut().filter(|device| device.alive) {
+        for device in self.devices.borrow_mut().iter_mut().filter(|device| device.is_alive()) {
             device.superblock.recovery_offset = device.held;
             device.tell_of_moves();
             device.tell_of_bad_log();
@@ -59,7 +59,7 @@ impl Superblocks {
             device.superblock.features = features.with(Features::RECOVERY_BITMAP, guided);
         }
         let mut failed = self.lay_out().await;
-        let is_put = |device: &Kept| device.alive && !device.fresh && self.is_listed(device);
+        let is_put = |device: &Kept| device.is_alive() && !device.fresh && self.is_listed(device);
         failed.extend(self.put(is_put, bears).await);
         if failed.is_empty() && self.is_settled() {
             self.bitmaps().for_each(|bitmap| bitmap.settled());
@@ -97,7 +97,7 @@ impl Superblocks {
     }
 
     fn is_laid_out(&self, device: &Kept) -> bool {
-        device.alive && device.fresh && self.is_listed(device)
+        device.is_alive() && device.fresh && self.is_listed(device)
     }
 
     /// Entries of the table from this one on are beyond the first sector.
@@ -281,7 +281,9 @@ impl Superblocks {
         let mut sent = Vec::new();
         for update in batch {
             let devices = self.devices.borrow();
-            let Some(device) = devices.get(update.device).filter(|device| device.alive) else { continue };
+            let Some(device) = devices.get(update.device).filter(|device| device.is_alive()) else {
+                continue;
+            };
             let Some(buf) = &device.buf else { continue };
             group.write(device.id, device.super_offset, &buf.all(), true);
             sent.push(update.device);
@@ -308,7 +310,7 @@ impl Superblocks {
     fn sound(&self) -> bool {
         let events = self.events.get();
         let roles = &self.recorded.borrow().roles;
-        let member = |device: &&Kept| device.alive && device.role().is_some();
+        let member = |device: &&Kept| device.is_alive() && device.role().is_some();
         self.devices.borrow().iter().filter(member).all(|device| {
             let near = device.count.is_none_or(|count| count <= events && count.saturating_add(1) >= events);
             let near = near || device.returns;
