@@ -2,7 +2,7 @@
 
 use crate::process::ProcessDetail;
 use brindle_format::md::{DeviceFlags, Uuid, Version};
-use brindle_io::{MemberId, Place};
+use brindle_io::{MemberId, PathTarget};
 use brindle_layout::{Layout, Level};
 use brindle_members::members::RoleState;
 
@@ -70,7 +70,7 @@ pub struct RoleDetail {
     /// The state of the role's member.
     pub state: RoleState,
     /// Whether its file still has its name.
-    pub place: Place,
+    pub place: PathTarget,
 }
 
 /// The present state of a write-intent bitmap.
@@ -78,7 +78,7 @@ pub struct RoleDetail {
 pub struct BitmapDetail {
     /// The file that has it; `None`: it stands beside each superblock.
     pub file: Option<BitmapFile>,
-    /// That file is out of use: bits are kept in memory only, and a crash leaves all of the array in doubt.
+    /// The bitmap's file is out of use: bits are kept in memory only, and a crash leaves all of the array in doubt.
     pub failed: bool,
     /// Bytes to a bit.
     pub chunk: u64,

@@ -2,7 +2,7 @@
 
 use crate::events::EventKind;
 use brindle_format::md::{DeviceFlags, SUPERBLOCK_BYTES, Uuid};
-use brindle_io::{Io, MemberId, OpError, Place};
+use brindle_io::{Io, MemberId, OpError, PathTarget};
 use brindle_members::bad_blocks::BadBlocks;
 use brindle_volume::VolumeError;
 
@@ -13,7 +13,7 @@ use crate::detail::{DeviceDetail, DeviceState};
 use crate::ledger::{AddError, Former, Joined, NewDevice, NotTaken, treatment};
 use crate::reshape::bad_blocks;
 
-/// Which devices are to go.
+/// The devices to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// This one, by the reactor's number.
@@ -158,7 +158,7 @@ impl Array {
         let core = &self.0.core;
         self.check_devices_may_change()?;
         let label = label.to_owned();
-        if !core.ties.redundant {
+        if !core.dependence.redundant {
             return Err(AddError::NoRedundancy { label });
         }
         let known = core.keeper.ledger().describe();
@@ -234,7 +234,7 @@ impl Array {
             }
             let until = core.io.now().after(core.config.patience.answer);
             match core.io.probe(device.id, until).await {
-                Ok(probe) if probe.place == Place::There => {}
+                Ok(probe) if probe.place == PathTarget::There => {}
                 Err(OpError::TimedOut) => {}
                 _ => gone.push(device.id),
             }

@@ -58,7 +58,7 @@ pub enum EventKind {
     Slow,
     /// A member has grown slow against its peers: it takes eight times as long, or more.
     Slower,
-    /// That is over.
+    /// A slow member is as fast as the others again.
     AsFastAgain,
     /// An operation got no answer within the member's patience, and was given up.
     GivenUp,

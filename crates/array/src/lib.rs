@@ -23,7 +23,6 @@ mod intent;
 mod journal;
 mod keeper;
 pub mod ledger;
-pub mod nest;
 mod no_space;
 mod open;
 mod placement;

@@ -12,11 +12,11 @@ use brindle_layout::{Layout, Level};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::chance::random_uuid;
 use crate::cli::{Bitmap, Create, Metadata, OnFull, Tuning};
 use crate::failure::Failure;
 use crate::host::{Found, Hosted};
 use crate::look;
+use crate::random::random_uuid;
 use crate::report::{self, ArrayReport};
 use crate::world::{self, MadeBitmap, Make, Named, Opening, Set, World, see_bitmap};
 use crate::{progress, units::Bytes};
@@ -44,7 +44,7 @@ pub(crate) struct Made {
     waste: Option<String>,
 }
 
-/// Makes the array, with this UUID, and tells nobody.
+/// Makes the array, with this UUID, without a report.
 pub(crate) fn make(args: &Create, uuid: Uuid) -> Result<Made, Failure> {
     let level: Level = args.level.parse().map_err(|error| Failure::Usage(format!("--level: {error}")))?;
     let layout = match &args.layout {

@@ -159,7 +159,7 @@ pub(crate) struct Speeds {
 }
 
 impl Speeds {
-    /// Those that are said are the array's, and those of what goes over it now.
+    /// Sets the speeds that are given, of the array and of its process that runs now.
     fn keep(self, array: &Array) {
         let known = array.speeds();
         array.set_speeds(brindle_array::Speeds {
@@ -171,7 +171,7 @@ impl Speeds {
         }
     }
 
-    /// Sets those that are said.
+    /// Sets the speeds that are given.
     fn set(self, process: &Process) {
         if let Some(speed) = self.max {
             process.set_pace(NonZeroU64::new(speed));

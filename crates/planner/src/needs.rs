@@ -29,7 +29,7 @@ pub enum Need {
 /// Needs that no configuration meets together, though it would meet all but any one of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
-    /// Which: places in the list of needs.
+    /// Places in the list of needs.
     pub needs: Vec<usize>,
     /// For each, how close those come that meet the others.
     pub closest: Vec<String>,

@@ -54,7 +54,7 @@ pub enum PoolCreateError {
     /// Too few for the parity.
     #[error("vdev {vdev} has {have} devices, and needs {need} for its redundancy")]
     TooFew {
-        /// Which.
+        /// The vdev.
         vdev: usize,
         /// Devices.
         have: usize,
@@ -74,7 +74,7 @@ pub enum PoolCreateError {
     /// A device is too small.
     #[error("a device of vdev {vdev} has {have} bytes, and {need} are needed")]
     TooSmall {
-        /// Which.
+        /// The vdev.
         vdev: usize,
         /// Bytes.
         have: u64,

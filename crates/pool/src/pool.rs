@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::check::Checked;
 use crate::core::{Core, Damage, Written};
 use crate::create::{capacity, check_name};
-use crate::happened::Happened;
+use crate::events::PoolEvent;
 use crate::volume::PoolVolume;
 
 /// Why a volume was not made, renamed or destroyed.
@@ -183,12 +183,12 @@ impl Pool {
     }
 
     /// Events since event `number`.
-    pub fn events(&self, number: u64) -> Vec<Event<Happened>> {
+    pub fn events(&self, number: u64) -> Vec<Event<PoolEvent>> {
         self.0.events.since(number)
     }
 
     /// Waits for the next event behind that number.
-    pub async fn next_event(&self, number: u64) -> Event<Happened> {
+    pub async fn next_event(&self, number: u64) -> Event<PoolEvent> {
         self.0.events.next(number).await
     }
 
@@ -321,7 +321,7 @@ impl Pool {
         self.0.checkpoint(crate::checkpoint::Why::Due).await
     }
 
-    /// Ends the run; nobody must ask for anything any more.
+    /// Ends the run; no further request may be made.
     ///
     /// # Errors
     /// If not all is stable.

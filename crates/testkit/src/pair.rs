@@ -18,7 +18,7 @@ use brindle_members::copies::Copies;
 use brindle_members::events::Cause;
 use brindle_members::flushes::Flushes;
 use brindle_members::lock::{Hold, RangeLock};
-use brindle_members::members::{Device, Members, RoleState, Ties};
+use brindle_members::members::{Dependence, Device, Members, RoleState};
 use brindle_members::patience::Patience;
 use brindle_members::set::{MemberSet, Owner, Recording, Treatment};
 use brindle_members::spans::Spans;
@@ -126,7 +126,7 @@ impl Pair {
         let (optimal, read_only, discard) = (0, false, false);
         let limits = Limits { size, block, preferred: block, optimal, read_only, discard };
         let treatment = Treatment {
-            ties: Ties { redundant: true, coupled: false },
+            dependence: Dependence { redundant: true, coupled: false },
             patience: Patience {
                 answer: Duration::from_secs(2),
                 flush: Duration::from_secs(4),

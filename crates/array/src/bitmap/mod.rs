@@ -45,7 +45,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
 use brindle_format::md::Superblock;
-use brindle_io::sync::Event;
+use brindle_io::sync::Notify;
 use brindle_io::{Io, MemberId, OpError, Pool, Slice};
 use brindle_members::patience::Patience;
 
@@ -69,7 +69,7 @@ struct Target {
 }
 
 /// The part that changes with each write.
-struct State {
+struct Counted {
     counters: Counters,
     image: Image,
 }
@@ -80,7 +80,7 @@ pub struct Bitmap {
     pool: Pool,
     patience: Patience,
     chunks: Chunks,
-    state: RefCell<State>,
+    state: RefCell<Counted>,
     targets: RefCell<Vec<Target>>,
     /// The file that has it, if no member does.
     file: Option<BitmapFile>,
@@ -88,7 +88,7 @@ pub struct Bitmap {
     refusal: Cell<Option<OpError>>,
     /// A flight is under way.
     flying: Cell<bool>,
-    landed: Event,
+    landed: Notify,
     /// All of it has been written once, or stood on all members.
     whole: Cell<bool>,
     /// A device that had the bitmap has been lost, and the next run may not know of that.
@@ -141,7 +141,7 @@ impl Bitmap {
 
     /// The chunks whose bit is set and in which no write has been under way since the last round: another round begins.
     pub(crate) fn next_round(&self) -> Vec<u64> {
-        let State { counters, image } = &mut *self.state.borrow_mut();
+        let Counted { counters, image } = &mut *self.state.borrow_mut();
         let idle = image.set_chunks().filter(|&chunk| counters.is_idle(chunk)).collect();
         counters.next_round();
         idle

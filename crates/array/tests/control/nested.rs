@@ -2,11 +2,12 @@
 
 use brindle_array::assembly::{AssembleOptions, Candidate, assemble};
 use brindle_array::create::{CreateSpec, plan};
-use brindle_array::{Array, RoleState, nest};
+use brindle_array::{Array, RoleState};
 use brindle_format::md::Version;
 use brindle_io::memory::Memory;
 use brindle_io::{Io, MemberId, Pool};
 use brindle_layout::Level;
+use brindle_volume::nest;
 
 use crate::common::*;
 

@@ -218,7 +218,7 @@ fn speeds_are_kept_with_the_array_for_what_begins_later() {
     assert_eq!(of(&server.status()["array"]["sync"]), [Some(1), None]);
     server.ask("action", &["speed", "--max-speed", "0"]).ok();
     server.ask("wait", &[]).ok();
-    // That of one action alone.
+    // The speed of one action alone.
     server.ask("action", &["check", "--max-speed", "1"]).ok();
     let status = server.status();
     assert_eq!((&status["array"]["sync"]["pace"], &status["array"]["max_speed"]), (&1.into(), &Value::Null));

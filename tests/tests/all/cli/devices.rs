@@ -207,7 +207,7 @@ fn a_member_of_a_stopped_array_is_replaced_when_it_is_served() {
     assert_eq!(files::sha256(&new[1]), before);
     let begun = replace(&all, &["--with", first, "--json", name(m1)]).json();
     assert_eq!(devices(&begun)[3], (first, "replacement"), "{begun}");
-    // Nobody replaces it twice, and what was to do that stays what it was.
+    // A member is not replaced twice, and the second device stays a spare.
     let with_first = [m0, m1, m2, &new[0]];
     replace(&with_first, &["--with", second, "--force", "1"])
         .refused(1, &[name(m1), "another device replaces"]);

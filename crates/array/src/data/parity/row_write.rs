@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::bad::Bad;
 use super::batch::Batch;
 use super::load::LoadError;
-use super::plan::{Band, Bands, Health, Piece, Pieces, Plan, Way, plan, reads_data};
+use super::plan::{Band, Bands, Health, Pieces, Way, WritePiece, WritePlan, plan, reads_data};
 use super::solve::{SmallSlots, generate};
 use super::window::{Planes, RowWindow};
 use super::{PAGE, Parity, parity_roles};
@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 8;
 pub(super) struct RowWrite<'a> {
     pub(super) number: u64,
     pub(super) row: Row,
-    pub(super) pieces: &'a [Piece],
+    pub(super) pieces: &'a [WritePiece],
     pub(super) fua: bool,
     /// Roles whose bytes in these columns can't be read, nor made readable.
     pub(super) unreadable: &'a Bad,
@@ -149,8 +149,10 @@ impl Parity {
             }
             let known = health.known;
             let tried = match plan(&job.row, &health, job.pieces)? {
-                Plan::Bands(bands) => self.write_bands(job, &cols, health, bands).await?,
-                Plan::Rebuild(bands) => Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?,
+                WritePlan::Bands(bands) => self.write_bands(job, &cols, health, bands).await?,
+                WritePlan::Rebuild(bands) => {
+                    Box::pin(self.write_rebuilt(job, &cols, &health, &bands)).await?
+                }
             };
             match tried {
                 Tried::Done => return Ok(()),
@@ -240,7 +242,7 @@ impl Parity {
                 if self.is_mixed(job, &health, cols) {
                     return Ok(Tried::Replan);
                 }
-                let Plan::Bands(now) = plan(&job.row, &health, job.pieces)? else {
+                let WritePlan::Bands(now) = plan(&job.row, &health, job.pieces)? else {
                     drop(buf);
                     return Box::pin(self.write_rebuilt(job, cols, &health, &bands)).await;
                 };
@@ -480,7 +482,7 @@ pub(super) fn with_new<'a>(
 }
 
 /// Gives each data block that is read a place in scratch, behind P and Q; with how many there are in all.
-fn assign(row: &Row, health: &Health, pieces: &[Piece], bands: &Bands) -> (SmallVec<[u16; 16]>, u16) {
+fn assign(row: &Row, health: &Health, pieces: &[WritePiece], bands: &Bands) -> (SmallVec<[u16; 16]>, u16) {
     let mut next = 2;
     let data = (0..row.data_members()).map(|index| {
         if !bands.iter().any(|band| reads_data(health, pieces, band, index)) {
@@ -499,13 +501,13 @@ pub(super) fn cut_part(chunk: u64, start: u64, memory: &Slice, pieces: &mut Piec
         let (index, lo) = ((start + at) / chunk, (start + at) % chunk);
         let len = (chunk - lo).min(memory.len() as u64 - at);
         let memory = memory.slice(at as usize..(at + len) as usize);
-        pieces.push(Piece { index: index as u16, lo, hi: lo + len, memory });
+        pieces.push(WritePiece { index: index as u16, lo, hi: lo + len, memory });
         at += len;
     }
 }
 
 /// The piece's part within the columns.
-pub(super) fn clip(piece: &Piece, cols: &Range<u64>) -> Option<Piece> {
+pub(super) fn clip(piece: &WritePiece, cols: &Range<u64>) -> Option<WritePiece> {
     let (lo, hi) = (piece.lo.max(cols.start), piece.hi.min(cols.end));
-    (lo < hi).then(|| Piece { index: piece.index, lo, hi, memory: piece.part(lo, hi) })
+    (lo < hi).then(|| WritePiece { index: piece.index, lo, hi, memory: piece.part(lo, hi) })
 }
