@@ -39,11 +39,13 @@ impl ValueEnum for Said<Word> {
             Word::Locate => {
                 "Compare redundancy, and write what is known to be wrong, as `brindle repair --locate` does"
             }
-            Word::Pause => "Begin no more of what goes over the array",
+            Word::Pause => "Pause the check, repair or recovery that is running",
             Word::Resume => {
                 "Go on after `pause`, or with a resync, recovery or replacement that has ended early"
             }
-            Word::Idle => "End what goes over the array: what is done stays done",
+            Word::Idle => {
+                "Stop the check, repair or recovery that is running: the part that is done stays done"
+            }
             Word::Speed => "Set the array's speeds: of what goes over it now, and of what begins later",
         }))
     }
@@ -127,7 +129,7 @@ pub(crate) fn wait(args: &Wait) -> Result<ExitCode, Failure> {
         report::print_json(&told)?;
     } else {
         report::print(
-            &findings::text(last).unwrap_or_else(|| "nothing goes over the array\n".to_owned()),
+            &findings::text(last).unwrap_or_else(|| "no check, repair or recovery is running\n".to_owned()),
         )?;
     }
     let count = |field: &str| last[field].as_u64().unwrap_or(0);

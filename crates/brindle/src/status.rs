@@ -103,7 +103,7 @@ fn array(text: &mut String, array: &Value) {
     let speeds: Vec<String> =
         speeds.map(|(words, speed)| format!("{words} {}", bytes_per_second(speed as f64))).collect();
     if !speeds.is_empty() {
-        push(text, format_args!("  what goes over the array goes {}\n", speeds.join(", ")));
+        push(text, format_args!("  checks, repairs and recoveries run {}\n", speeds.join(", ")));
     }
     if let Some(progress) = SyncReport::of(&array["sync"]) {
         push(text, format_args!("  {}\n", progress.text()));

@@ -64,7 +64,7 @@ impl Last {
             return begin_again(io, array, of, speeds).await;
         }
         let Some(mode) = word.mode() else {
-            let process = array.process().ok_or("nothing goes over the array now")?;
+            let process = array.process().ok_or("no check, repair or recovery is running")?;
             speeds.set(&process);
             match word {
                 Word::Pause => process.pause(),
@@ -112,7 +112,7 @@ impl Last {
 /// Begins what ended before its end, of what begins by itself.
 async fn begin_again(io: &Io, array: &Array, of: &str, speeds: Speeds) -> Result<(), String> {
     if !resync(io, array, of) && !array.recover_again() {
-        return Err("nothing goes over the array now, and nothing is left to go on with".into());
+        return Err("no check, repair or recovery is running, and none is left to resume".into());
     }
     io.sleep(BEGINNING).await;
     if let Some(process) = array.process() {

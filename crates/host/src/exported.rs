@@ -277,7 +277,7 @@ impl Exported {
         let (id, mut flags) = (device.id, device.flags);
         match flag {
             DeviceFlag::WriteMostly if !clear && detail.level != Level::Raid1 => {
-                return Err(format!("{} can't have it write-mostly: only raid1 knows that", detail.level));
+                return Err(format!("{} can't have it write-mostly: only raid1 supports that", detail.level));
             }
             DeviceFlag::WriteMostly => flags.write_mostly = !clear,
             DeviceFlag::Failfast => flags.failfast = !clear,

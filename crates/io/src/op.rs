@@ -267,7 +267,7 @@ pub enum OpError {
     Truncated,
     /// The file system that holds the member is full, or the user's quota or the largest size of a file is reached
     /// (ENOSPC, EDQUOT, EFBIG). A block device may answer so too where it was made shorter.
-    #[error("no space left where the member lives")]
+    #[error("no space left on what holds the member: free some there")]
     NoSpace,
     /// Given up at the deadline of its group (see [`crate::Group::submit_by`]). The operation itself goes on: a write
     /// may still land, and a read may still fill its memory.

@@ -110,7 +110,7 @@ fn what_is_wrong_is_told_with_file_place_and_reason() {
     wrong(
         Format::Blkparse,
         b"8,0 1 1 0.0 1 Q W 18446744073709551615 + 8 [x]",
-        "t:1: no request has offset beyond all counting and size 4096: sizes are up to 32 MiB",
+        "t:1: no request has offset too large to count and size 4096: sizes are up to 32 MiB",
     );
     wrong(
         Format::Csv(msr()),

@@ -75,7 +75,7 @@ impl Need {
             }
             Self::Loss(_) => match of.double {
                 Some(share) => format!("loses data at {share} of double failures"),
-                None => "has no two drives".to_owned(),
+                None => "has fewer than two drives".to_owned(),
             },
             Self::Risk(_) => match of.risk {
                 Some(risk) => format!("loses data with probability {:.2e}", risk.loss.value),

@@ -49,10 +49,12 @@ pub enum PoolCreateError {
     )]
     Name(String),
     /// No vdev, or one without devices.
-    #[error("a pool needs devices")]
+    #[error("a pool needs devices: name them")]
     NoDevices,
     /// Too few for the parity.
-    #[error("vdev {vdev} has {have} devices, and needs {need} for its redundancy")]
+    #[error(
+        "vdev {vdev} has {have} devices, and needs {need} for its redundancy: name more, or choose another kind"
+    )]
     TooFew {
         /// The vdev.
         vdev: usize,
@@ -72,7 +74,7 @@ pub enum PoolCreateError {
         most: usize,
     },
     /// A device is too small.
-    #[error("a device of vdev {vdev} has {have} bytes, and {need} are needed")]
+    #[error("a device of vdev {vdev} has {have} bytes, and {need} are needed: use a larger one")]
     TooSmall {
         /// The vdev.
         vdev: usize,

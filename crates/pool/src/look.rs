@@ -85,7 +85,7 @@ pub enum PoolOpenError {
         other_time: u64,
     },
     /// Too many members are missing.
-    #[error("too many members are missing: {missing}")]
+    #[error("too many members are missing: {missing}; find them and name them with the others")]
     TooManyMissing {
         /// The missing members, as `VDEV.ROLE`.
         missing: String,

@@ -22,16 +22,16 @@ pub enum PoolChangeError {
     #[error(transparent)]
     Name(#[from] crate::create::PoolCreateError),
     /// There is one of this name.
-    #[error("there is a volume {0} already")]
+    #[error("there is a volume {0} already: choose another name")]
     Exists(String),
     /// There is none of this name.
-    #[error("there is no volume {0}")]
+    #[error("there is no volume {0}: name one of those that `brindle volume list` shows")]
     NoVolume(String),
     /// A size that can't be.
     #[error("a volume of {0} bytes can't be: give a multiple of 512, and not 0")]
     Size(u64),
     /// More than is left.
-    #[error("a volume of {size} bytes does not fit: the pool has {left} bytes to give")]
+    #[error("a volume of {size} bytes does not fit: the pool has {left} bytes to give; make it smaller")]
     TooLarge {
         /// Asked for.
         size: u64,

@@ -8,6 +8,7 @@ mod homes;
 mod length;
 mod machine_paths;
 mod manifests;
+pub(crate) mod messages;
 mod names;
 mod safety;
 mod tokens;
@@ -28,6 +29,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     offences.extend(homes::check(workspace));
     offences.extend(comments::check(workspace));
     offences.extend(documents::check(workspace));
+    offences.extend(messages::check(workspace)?);
     offences.extend(safety::check(workspace)?);
     offences.extend(length::check(workspace)?);
     offences.extend(machine_paths::check(workspace));

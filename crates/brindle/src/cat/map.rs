@@ -155,7 +155,8 @@ impl Map {
         let mut map = Self::new(size);
         let mut end = 0;
         for line in lines.iter().skip(1) {
-            let (range, place) = block(line).ok_or_else(|| format!("'{line}' is no block"))?;
+            let (range, place) = block(line)
+                .ok_or_else(|| format!("'{line}' is not a line of a map: position, size and status"))?;
             if range.start != end || range.end > size {
                 return Err(format!("'{line}' is out of order, or beyond {size} bytes"));
             }

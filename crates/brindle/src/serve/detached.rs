@@ -125,7 +125,7 @@ impl Detached {
         turned(rustix::stdio::dup2_stderr(&self.log))?;
         let mut out = std::io::stdout().lock();
         let told = out.write_all(&[SERVES]).and_then(|()| out.flush());
-        told.map_err(|source| Failure::system("whoever started the server is gone", source))?;
+        told.map_err(|source| Failure::system("the process that started the server has ended", source))?;
         turned(rustix::stdio::dup2_stdout(&self.log))
     }
 }

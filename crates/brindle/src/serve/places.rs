@@ -89,7 +89,7 @@ impl ListenPlace {
         }
         if !gives.proof && !insecure {
             return Err(Failure::Usage(format!(
-                "{flag} can be reached from other machines, and nobody would have to prove who he is: {way_out}, or say --insecure"
+                "{flag} can be reached from other machines, and its clients would not have to authenticate: {way_out}, or say --insecure"
             )));
         }
         let not = |given: bool| if given { "" } else { "not " };

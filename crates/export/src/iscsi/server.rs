@@ -310,7 +310,7 @@ async fn receive(link: &Link, inbox: &mut Inbox) -> Result<(Header, Vec<u8>), St
         if inbox.len() >= BHS {
             let header = Header(inbox.peek().ok_or("the inbox is too small")?);
             if header.additional() > 0 || header.data() > 8192.min(MOST_RECEIVED) {
-                return Err("a PDU of a login is longer than any is".to_owned());
+                return Err("a PDU of the login is longer than the protocol allows".to_owned());
             }
             need = BHS + header.padded();
             if inbox.len() >= need {

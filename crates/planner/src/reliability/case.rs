@@ -112,7 +112,10 @@ impl Case {
             }
         }
         if self.failures.scale < 1.0 || self.failures.mean() < 24.0 {
-            return wrong("failures", "drives would fail in less than a day".to_owned());
+            return wrong(
+                "failures",
+                "drives would fail in less than a day: give them a longer life".to_owned(),
+            );
         }
         if self.repairs.mean() < 1.0 / 3600.0 {
             return wrong("repairs", "a rebuild takes a second (0.00028 hours) at least".to_owned());
@@ -153,7 +156,7 @@ impl Case {
                     .to_owned()
             }
             _ if self.group.capacity == 0 => {
-                let why = "drives of no bytes hold nothing to lose".to_owned();
+                let why = "the drives have a size of 0: give a larger one".to_owned();
                 return Err(Unsound { field: "size", why });
             }
             _ => return Ok(()),

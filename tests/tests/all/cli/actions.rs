@@ -154,7 +154,7 @@ fn what_goes_over_an_array_is_slowed_down_halted_and_ended() {
     let ended = ask("wait", &[]).ended(1).text();
     assert!(ended.contains("stopped before its end"), "{ended}");
     for word in ["pause", "idle"] {
-        ask("action", &[word]).refused(1, &["nothing goes over the array"]);
+        ask("action", &[word]).refused(1, &["no check, repair or recovery is running"]);
     }
     ask("action", &["speed"]).refused(2, &["--max-speed"]);
     server.stop();

@@ -55,7 +55,7 @@ pub struct LoggedIn {
 pub enum Refusal {
     #[error("it does not keep to the protocol")]
     Protocol,
-    #[error("it has not proved who it is")]
+    #[error("it has not authenticated")]
     Authentication,
     #[error("there is no such target")]
     NotFound,
