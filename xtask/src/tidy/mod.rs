@@ -11,6 +11,7 @@ mod manifests;
 pub(crate) mod messages;
 mod names;
 mod safety;
+mod sentences;
 mod tokens;
 
 use crate::Failure;
@@ -31,6 +32,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Offence>, Failure> {
     offences.extend(documents::check(workspace));
     offences.extend(messages::check(workspace)?);
     offences.extend(safety::check(workspace)?);
+    offences.extend(sentences::check(workspace));
     offences.extend(length::check(workspace)?);
     offences.extend(machine_paths::check(workspace));
     Ok(offences)
